@@ -1,0 +1,111 @@
+"""The whole tree of errors: whose fault it is decides the branch."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from http import HTTPStatus
+
+
+class ServerError(IntEnum):
+    """Pulsar's error codes on the wire (PulsarApi.proto, ServerError)."""
+
+    UnknownError = 0
+    MetadataError = 1
+    PersistenceError = 2
+    AuthenticationError = 3
+    AuthorizationError = 4
+    ConsumerBusy = 5
+    ServiceNotReady = 6
+    ProducerBlockedQuotaExceededError = 7
+    ProducerBlockedQuotaExceededException = 8
+    ChecksumError = 9
+    UnsupportedVersionError = 10
+    TopicNotFound = 11
+    SubscriptionNotFound = 12
+    ConsumerNotFound = 13
+    TooManyRequests = 14
+    TopicTerminatedError = 15
+    ProducerBusy = 16
+    InvalidTopicName = 17
+    IncompatibleSchema = 18
+    ConsumerAssignError = 19
+    TransactionCoordinatorNotFound = 20
+    InvalidTxnStatus = 21
+    NotAllowedError = 22
+    TransactionConflict = 23
+    TransactionNotFound = 24
+    ProducerFenced = 25
+
+
+class MagnetarError(Exception):
+    """Root of every error that Magnetar raises on purpose."""
+
+
+class LocalProtocolError(MagnetarError):
+    """We broke the protocol: a bug of ours, never the peer's."""
+
+
+class RemoteProtocolError(MagnetarError):
+    """The peer broke the protocol; the connection cannot go on."""
+
+
+class PeerSilentError(RemoteProtocolError):
+    """The peer left a PING unanswered, or never finished its handshake."""
+
+
+class RequestError(MagnetarError):
+    """A request that cannot be granted: answered with ``code`` on the wire, the connection lives."""
+
+    def __init__(self, code: ServerError, message: str) -> None:
+        """Keep the code to answer with."""
+        super().__init__(message)
+        self.code = code
+
+
+class InvalidTopicNameError(RequestError):
+    """A topic or namespace name that Pulsar would refuse."""
+
+    def __init__(self, message: str) -> None:
+        """Answer with Pulsar's own code for it."""
+        super().__init__(ServerError.InvalidTopicName, message)
+
+
+class AdminError(MagnetarError):
+    """An admin request that cannot be granted: answered with ``status`` and ``{"reason": message}``."""
+
+    def __init__(self, status: HTTPStatus, message: str) -> None:
+        """Keep the HTTP status to answer with."""
+        super().__init__(message)
+        self.status = status
+
+
+class ConfigurationError(MagnetarError):
+    """A setting that cannot be used; the text names the key and the fix."""
+
+
+class StorageError(MagnetarError):
+    """Something could not be made durable or be read back."""
+
+
+class DiskFullError(StorageError):
+    """No space was left to write; nothing of the failed write remains, later ones may succeed."""
+
+
+class CorruptionError(StorageError):
+    """Bytes on disk are not what was written; the text names the file and the offset."""
+
+
+class DataLossError(MagnetarError):
+    """Entries are missing between two positions; the text names both."""
+
+
+class MetadataError(MagnetarError):
+    """Root of what a metadata store refuses."""
+
+
+class BadVersionError(MetadataError):
+    """A compare-and-set met another version than it expected."""
+
+
+class NotFoundError(MetadataError):
+    """A resource that does not exist."""

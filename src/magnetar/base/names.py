@@ -1,0 +1,104 @@
+"""Names of namespaces and topics, as Pulsar spells them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Self
+
+from magnetar.base.errors import InvalidTopicNameError
+
+PERSISTENT = "persistent"
+NON_PERSISTENT = "non-persistent"
+
+_DOMAINS = (PERSISTENT, NON_PERSISTENT)
+_NAMED_ENTITY = re.compile(r"[-=:.\w]+", re.ASCII)
+_PARTITION = re.compile(r"(?P<base>.+)-partition-(?P<index>0|[1-9]\d*)")
+
+
+def is_named_entity(name: str) -> bool:
+    """Whether ``name`` may name a cluster, tenant or namespace: letters, digits and ``-=:._`` only."""
+    return _NAMED_ENTITY.fullmatch(name) is not None
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class NamespaceName:
+    """``tenant/namespace``."""
+
+    tenant: str
+    namespace: str
+
+    def __str__(self) -> str:
+        """``tenant/namespace``."""
+        return f"{self.tenant}/{self.namespace}"
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read ``tenant/namespace``; raises InvalidTopicNameError naming the text."""
+        parts = text.split("/")
+        if len(parts) != 2 or not all(map(is_named_entity, parts)):  # noqa: PLR2004 - tenant and namespace
+            message = f"invalid namespace name {text!r}: expected tenant/namespace"
+            raise InvalidTopicNameError(message)
+        return cls(*parts)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class TopicName:
+    """``domain://tenant/namespace/local_name``; a partition is a topic of its own, ``…-partition-<i>``."""
+
+    domain: str
+    tenant: str
+    namespace: str
+    local_name: str
+
+    def __str__(self) -> str:
+        """The full name, with its domain."""
+        return f"{self.domain}://{self.tenant}/{self.namespace}/{self.local_name}"
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read a full name, or a short one (``topic``, ``tenant/namespace/topic``) as Pulsar expands it.
+
+        Raises InvalidTopicNameError naming the text.
+        """
+        domain, separator, rest = text.partition("://")
+        if not separator:
+            domain, rest = PERSISTENT, text if text.count("/") > 1 else f"public/default/{text}"
+        parts = rest.split("/", 2)
+        valid = (
+            domain in _DOMAINS
+            and len(parts) == 3  # noqa: PLR2004 - tenant, namespace, topic
+            and all(map(is_named_entity, parts[:2]))
+            and parts[2].strip() != ""
+            and "/" not in parts[2]
+        )
+        if not valid:
+            message = f"invalid topic name {text!r}: expected persistent://tenant/namespace/topic"
+            raise InvalidTopicNameError(message)
+        return cls(domain, *parts)
+
+    @property
+    def namespace_name(self) -> NamespaceName:
+        """The namespace that the topic lives in."""
+        return NamespaceName(self.tenant, self.namespace)
+
+    @property
+    def is_persistent(self) -> bool:
+        """Whether the topic's messages are stored."""
+        return self.domain == PERSISTENT
+
+    @property
+    def partition_index(self) -> int:
+        """The partition that this name denotes, or -1 when it denotes none."""
+        match = _PARTITION.fullmatch(self.local_name)
+        return int(match["index"]) if match else -1
+
+    @property
+    def partitioned_topic(self) -> TopicName:
+        """The topic that this is a partition of; the topic itself when it is no partition."""
+        match = _PARTITION.fullmatch(self.local_name)
+        return TopicName(self.domain, self.tenant, self.namespace, match["base"]) if match else self
+
+    def partition(self, index: int) -> TopicName:
+        """The name of partition ``index``, counted from 0."""
+        return TopicName(self.domain, self.tenant, self.namespace, f"{self.local_name}-partition-{index}")

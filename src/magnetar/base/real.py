@@ -1,0 +1,84 @@
+"""The world as it is: the system's clock and file system."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+class SystemClock:
+    """The machine's clocks."""
+
+    def now(self) -> float:
+        """Seconds since the epoch."""
+        return time.time()
+
+    def monotonic(self) -> float:
+        """Seconds since some start; never goes back."""
+        return time.monotonic()
+
+
+class SystemFile:
+    """A file of the operating system, appended to through one descriptor."""
+
+    def __init__(self, path: Path) -> None:
+        """Open ``path`` for reading and appending."""
+        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+
+    def write(self, data: bytes) -> None:
+        """Append all of ``data``."""
+        rest = memoryview(data)
+        while rest:
+            rest = rest[os.write(self._descriptor, rest) :]
+
+    def read_at(self, offset: int, length: int) -> bytes:
+        """Up to ``length`` bytes from ``offset``."""
+        return os.pread(self._descriptor, length, offset)
+
+    def size(self) -> int:
+        """Length in bytes."""
+        return os.fstat(self._descriptor).st_size
+
+    def sync(self) -> None:
+        """``fdatasync``."""
+        os.fdatasync(self._descriptor)
+
+    def truncate(self, length: int) -> None:
+        """Cut to ``length`` bytes."""
+        os.ftruncate(self._descriptor, length)
+
+    def close(self) -> None:
+        """Close the descriptor."""
+        os.close(self._descriptor)
+
+
+class SystemFiles:
+    """The operating system's file system."""
+
+    def open(self, path: Path) -> SystemFile:
+        """Open for reading and appending."""
+        return SystemFile(path)
+
+    def list(self, directory: Path) -> list[str]:
+        """Names in ``directory``, sorted."""
+        return sorted(os.listdir(directory))
+
+    def make_directory(self, directory: Path) -> None:
+        """Create ``directory`` and its parents."""
+        directory.mkdir(parents=True, exist_ok=True)
+
+    def remove(self, path: Path) -> None:
+        """Delete a file."""
+        path.unlink()
+
+    def sync_directory(self, directory: Path) -> None:
+        """Make creations and removals durable."""
+        descriptor = os.open(directory, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

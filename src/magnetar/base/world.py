@@ -1,0 +1,70 @@
+"""The outside world as interfaces, so that time, files and chance are inputs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Protocol
+
+
+class Clock(Protocol):
+    """Where the time comes from."""
+
+    def now(self) -> float:
+        """Seconds since the epoch; may jump."""
+        ...
+
+    def monotonic(self) -> float:
+        """Seconds since some start; never goes back."""
+        ...
+
+
+class File(Protocol):
+    """One open file of the log."""
+
+    def write(self, data: bytes) -> None:
+        """Append all of ``data`` at the end; raises OSError, and then how much was written is unknown."""
+        ...
+
+    def read_at(self, offset: int, length: int) -> bytes:
+        """Up to ``length`` bytes from ``offset``; fewer only at the end of the file."""
+        ...
+
+    def size(self) -> int:
+        """Length in bytes."""
+        ...
+
+    def sync(self) -> None:
+        """Return once all written bytes are on the disk; raises OSError if that cannot be promised."""
+        ...
+
+    def truncate(self, length: int) -> None:
+        """Cut the file to ``length`` bytes; the next write goes there."""
+        ...
+
+    def close(self) -> None:
+        """Release the file; what was not synced may be lost."""
+        ...
+
+
+class Files(Protocol):
+    """The directory operations that durable storage needs."""
+
+    def open(self, path: Path) -> File:
+        """Open for reading and appending, creating the file if it is missing."""
+        ...
+
+    def list(self, directory: Path) -> list[str]:
+        """Names in ``directory``, sorted."""
+        ...
+
+    def make_directory(self, directory: Path) -> None:
+        """Create ``directory`` and its parents where missing."""
+        ...
+
+    def remove(self, path: Path) -> None:
+        """Delete a file."""
+        ...
+
+    def sync_directory(self, directory: Path) -> None:
+        """Return once creations and removals in ``directory`` are on the disk."""
+        ...
