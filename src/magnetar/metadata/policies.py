@@ -1,0 +1,124 @@
+"""Values of the metadata store in Pulsar's field names; fields that we do not know are kept as they came."""
+
+# ruff: noqa: N815 - the fields are named as in Pulsar's JSON
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+from pydantic import BaseModel, ConfigDict, Field
+
+DEFAULT_NUMBER_OF_NAMESPACE_BUNDLES = 4
+"""Bundles of a namespace that names no number of its own (``defaultNumberOfNamespaceBundles``)."""
+
+NAMESPACE_BUNDLES_MAX = 2**16
+"""More bundles than this are refused: their boundaries would be longer than all else in the policies."""
+
+_HASH_SPACE = 0xFFFFFFFF
+
+
+class Document(BaseModel):
+    """A stored JSON object; a field that is None is left out, as Pulsar does."""
+
+    model_config = ConfigDict(extra="allow")
+
+    @classmethod
+    def from_json(cls, text: bytes | str) -> Self:
+        """Read one; raises pydantic's ValidationError for a wrong type."""
+        return cls.model_validate_json(text)
+
+    def to_json(self) -> dict[str, Any]:
+        """The object as JSON values."""
+        return self.model_dump(mode="json", exclude_none=True)
+
+    def to_bytes(self) -> bytes:
+        """The object as it is stored."""
+        return self.model_dump_json(exclude_none=True).encode()
+
+
+class ClusterData(Document):
+    """How to reach a cluster."""
+
+    serviceUrl: str | None = None
+    serviceUrlTls: str | None = None
+    brokerServiceUrl: str | None = None
+    brokerServiceUrlTls: str | None = None
+    peerClusterNames: list[str] | None = None
+    brokerClientTlsEnabled: bool = False
+    tlsAllowInsecureConnection: bool = False
+    brokerClientTlsEnabledWithKeyStore: bool = False
+
+
+class TenantInfo(Document):
+    """Who administers a tenant and where its namespaces may live."""
+
+    adminRoles: list[str] = []
+    allowedClusters: list[str] = []
+
+
+class RetentionPolicies(Document):
+    """What is kept after every subscription has acknowledged it; -1 is without limit, 0 in both is nothing."""
+
+    retentionTimeInMinutes: int = 0
+    retentionSizeInMB: int = 0
+
+
+class AuthPolicies(Document):
+    """Permissions; none are granted."""
+
+    namespace_auth: dict[str, Any] = {}
+    destination_auth: dict[str, Any] = {}
+    subscription_auth_roles: dict[str, Any] = {}
+
+
+class BundlesData(Document):
+    """How a namespace's hash space is cut; ``boundaries`` has one more element than there are bundles."""
+
+    boundaries: list[str] = []
+    numBundles: int = 0
+
+    @classmethod
+    def of(cls, count: int) -> Self:
+        """Cut the space into ``count`` equal bundles, at least one."""
+        segment = _HASH_SPACE // count + (1 if count > 1 else 0)
+        bounds = [segment * index for index in range(count)]
+        return cls(boundaries=[f"0x{bound:08x}" for bound in [*bounds, _HASH_SPACE]], numBundles=count)
+
+
+class Policies(Document):
+    """A namespace's policies, in Pulsar's order of fields."""
+
+    auth_policies: AuthPolicies = Field(default_factory=AuthPolicies)
+    replication_clusters: list[str] = []
+    allowed_clusters: list[str] = []
+    bundles: BundlesData = Field(default_factory=BundlesData)
+    backlog_quota_map: dict[str, Any] = {}
+    clusterDispatchRate: dict[str, Any] = {}
+    topicDispatchRate: dict[str, Any] = {}
+    subscriptionDispatchRate: dict[str, Any] = {}
+    replicatorDispatchRate: dict[str, Any] = {}
+    clusterSubscribeRate: dict[str, Any] = {}
+    deduplicationEnabled: bool | None = None
+    publishMaxMessageRate: dict[str, Any] = {}
+    latency_stats_sample_rate: dict[str, Any] = {}
+    message_ttl_in_seconds: int | None = None
+    retention_policies: RetentionPolicies | None = None
+    deleted: bool = False
+    encryption_required: bool = False
+    subscription_auth_mode: str = "None"
+    offload_threshold: int = -1
+    offload_threshold_in_seconds: int = -1
+    schema_compatibility_strategy: str = "UNDEFINED"
+    is_allow_auto_update_schema: bool = True
+    schema_validation_enforced: bool = False
+    subscription_types_enabled: list[str] = []
+    properties: dict[str, str] = {}
+    migrated: bool = False
+
+
+class PartitionedTopicMetadata(Document):
+    """Of a partitioned topic; ``partitions`` is at least 1."""
+
+    partitions: int
+    deleted: bool = False
+    properties: dict[str, str] | None = None

@@ -1,0 +1,181 @@
+"""Clusters, tenants, namespaces and topics, typed, over a metadata store; paths are Pulsar's."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Generic, Self, TypeVar
+from urllib.parse import quote_plus, unquote_plus
+
+from magnetar.base.errors import NotFoundError
+from magnetar.base.names import PERSISTENT, NamespaceName, TopicName
+from magnetar.metadata.policies import ClusterData, Document, PartitionedTopicMetadata, Policies, TenantInfo
+from magnetar.metadata.store import ABSENT
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from magnetar.metadata.store import MetadataStore
+
+_CLUSTERS = "/admin/clusters"
+_POLICIES = "/admin/policies"
+_PARTITIONED_TOPICS = "/admin/partitioned-topics"
+_MANAGED_LEDGERS = "/managed-ledgers"
+
+Key = TypeVar("Key")
+Value = TypeVar("Value", bound=Document)
+
+
+class Documents(ABC, Generic[Key, Value]):
+    """Documents of one kind, found by ``Key``."""
+
+    _kind: type[Value]
+
+    def __init__(self, store: MetadataStore) -> None:
+        """Read and write in ``store``."""
+        self._store = store
+
+    def get(self, key: Key) -> Value | None:
+        """The document, None if there is none."""
+        found = self._store.get(self._path(key))
+        return self._kind.from_json(found.value) if found else None
+
+    def exists(self, key: Key) -> bool:
+        """Whether there is a document."""
+        return self._store.get(self._path(key)) is not None
+
+    def create(self, key: Key, value: Value) -> None:
+        """Store a new document; raises BadVersionError if there is one."""
+        self._store.put(self._path(key), value.to_bytes(), ABSENT)
+
+    def update(self, key: Key, change: Callable[[Value], Value]) -> Value:
+        """Replace a document by ``change`` of it and return the new one.
+
+        Raises NotFoundError if there is none, BadVersionError if another writer came in between.
+        """
+        path = self._path(key)
+        found = self._store.get(path)
+        if found is None:
+            raise NotFoundError(path)
+        value = change(self._kind.from_json(found.value))
+        self._store.put(path, value.to_bytes(), found.version)
+        return value
+
+    def delete(self, key: Key) -> None:
+        """Remove a document; raises NotFoundError if there is none."""
+        self._store.delete(self._path(key))
+
+    @abstractmethod
+    def _path(self, key: Key) -> str: ...
+
+
+class Clusters(Documents[str, ClusterData]):
+    """The clusters that this one knows, itself among them."""
+
+    _kind = ClusterData
+
+    def names(self) -> list[str]:
+        """All of them, sorted."""
+        return self._store.children(_CLUSTERS)
+
+    def watch(self, callback: Callable[[str], None]) -> Callable[[], None]:
+        """Call ``callback`` with each cluster's name after it changed; returns what ends the watch."""
+        return self._store.watch(_CLUSTERS, lambda path: callback(path.removeprefix(f"{_CLUSTERS}/")))
+
+    def _path(self, key: str) -> str:
+        return f"{_CLUSTERS}/{key}"
+
+
+class Tenants(Documents[str, TenantInfo]):
+    """The tenants."""
+
+    _kind = TenantInfo
+
+    def names(self) -> list[str]:
+        """All of them, sorted."""
+        return self._store.children(_POLICIES)
+
+    def _path(self, key: str) -> str:
+        return f"{_POLICIES}/{key}"
+
+
+class Namespaces(Documents[NamespaceName, Policies]):
+    """The namespaces and their policies."""
+
+    _kind = Policies
+
+    def of_tenant(self, tenant: str) -> list[NamespaceName]:
+        """The namespaces of ``tenant``, sorted."""
+        return [NamespaceName(tenant, name) for name in self._store.children(f"{_POLICIES}/{tenant}")]
+
+    def watch(self, callback: Callable[[NamespaceName], None]) -> Callable[[], None]:
+        """Call ``callback`` with each namespace after its policies changed; returns what ends the watch."""
+
+        def changed(path: str) -> None:
+            tenant, separator, namespace = path.removeprefix(f"{_POLICIES}/").partition("/")
+            if separator:
+                callback(NamespaceName(tenant, namespace))
+
+        return self._store.watch(_POLICIES, changed)
+
+    def _path(self, key: NamespaceName) -> str:
+        return f"{_POLICIES}/{key}"
+
+
+class PartitionedTopics(Documents[TopicName, PartitionedTopicMetadata]):
+    """How many partitions each partitioned topic has."""
+
+    _kind = PartitionedTopicMetadata
+
+    def of_namespace(self, namespace: NamespaceName) -> list[TopicName]:
+        """The persistent partitioned topics of ``namespace``, sorted."""
+        return _topics_below(self._store, _PARTITIONED_TOPICS, namespace)
+
+    def _path(self, key: TopicName) -> str:
+        return _topic_path(_PARTITIONED_TOPICS, key)
+
+
+class Topics:
+    """Which topics exist: those with a managed ledger, partitions as topics of their own."""
+
+    def __init__(self, store: MetadataStore) -> None:
+        """Look into ``store``; managed ledgers themselves are the ledger's to write."""
+        self._store = store
+
+    def of_namespace(self, namespace: NamespaceName) -> list[TopicName]:
+        """The persistent topics of ``namespace``, sorted."""
+        return _topics_below(self._store, _MANAGED_LEDGERS, namespace)
+
+    def exists(self, topic: TopicName) -> bool:
+        """Whether ``topic`` has a managed ledger."""
+        return self._store.get(managed_ledger_path(topic)) is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Resources:
+    """Everything that the metadata store holds for administration."""
+
+    clusters: Clusters
+    tenants: Tenants
+    namespaces: Namespaces
+    partitioned_topics: PartitionedTopics
+    topics: Topics
+
+    @classmethod
+    def over(cls, store: MetadataStore) -> Self:
+        """All of them in ``store``."""
+        return cls(Clusters(store), Tenants(store), Namespaces(store), PartitionedTopics(store), Topics(store))
+
+
+def managed_ledger_path(topic: TopicName) -> str:
+    """Where the ledger list of ``topic`` is stored; the topic exists while something is."""
+    return _topic_path(_MANAGED_LEDGERS, topic)
+
+
+def _topic_path(root: str, topic: TopicName) -> str:
+    return f"{root}/{topic.namespace_name}/{topic.domain}/{quote_plus(topic.local_name)}"
+
+
+def _topics_below(store: MetadataStore, root: str, namespace: NamespaceName) -> list[TopicName]:
+    children = store.children(f"{root}/{namespace}/{PERSISTENT}")
+    return sorted(TopicName(PERSISTENT, namespace.tenant, namespace.namespace, unquote_plus(name)) for name in children)

@@ -1,0 +1,139 @@
+"""Both stores keep the same promises; the local one also keeps what it was given."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from magnetar.base.errors import BadVersionError, CorruptionError, NotFoundError, StorageError
+from magnetar.metadata.local import LocalMetadataStore
+from magnetar.metadata.memory import MemoryMetadataStore
+from magnetar.metadata.store import ABSENT, MetadataStore, Put, Versioned
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+class FixedClock:
+    """A clock that stands still."""
+
+    def now(self) -> float:
+        """Seconds since the epoch."""
+        return 12.5
+
+    def monotonic(self) -> float:
+        """Seconds since some start."""
+        return 0.0
+
+
+@pytest.fixture(params=["memory", "local"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[MetadataStore]:
+    """Each kind of store in turn."""
+    opened: MetadataStore
+    if request.param == "memory":
+        opened = MemoryMetadataStore(FixedClock())
+    else:
+        opened = LocalMetadataStore(tmp_path / "metadata.db", FixedClock())
+    yield opened
+    opened.close()
+
+
+def test_versions_count_changes(store: MetadataStore) -> None:
+    """A path starts at version 0 and is dated by the clock."""
+    assert store.get("/a") is None
+    assert store.put("/a", b"1") == 0
+    assert store.put("/a", b"2") == 1
+    assert store.get("/a") == Versioned(b"2", 1, 12500)
+
+
+def test_compare_and_set(store: MetadataStore) -> None:
+    """A write that expects another version changes nothing."""
+    store.put("/a", b"1", ABSENT)
+    with pytest.raises(BadVersionError, match=r"version of /a is 0, expected -1"):
+        store.put("/a", b"2", ABSENT)
+    with pytest.raises(BadVersionError, match=r"version of /b is -1, expected 0"):
+        store.put("/b", b"2", 0)
+    assert store.put("/a", b"3", 0) == 1
+    with pytest.raises(BadVersionError):
+        store.delete("/a", 0)
+    store.delete("/a", 1)
+    assert store.get("/a") is None
+    with pytest.raises(NotFoundError):
+        store.delete("/a")
+
+
+def test_many_puts_are_one(store: MetadataStore) -> None:
+    """All writes of a transaction happen, or none; a path may come twice."""
+    heard: list[str] = []
+    store.watch("/", heard.append)
+    with pytest.raises(BadVersionError):
+        store.put_many([Put("/a", b"1"), Put("/b", b"1", 7)])
+    assert store.get("/a") is None
+    assert heard == []
+    assert store.put_many([Put("/a", b"1"), Put("/b", b"1", ABSENT), Put("/a", b"2", 0)]) == [0, 0, 1]
+    assert heard == ["/a", "/b", "/a"]
+
+
+def test_children_are_one_level_below(store: MetadataStore) -> None:
+    """Also those that only have grandchildren; never those of a path that merely starts alike."""
+    for path in ("/p/b", "/p/a/x", "/p/a/y", "/p", "/pq/z", "/p/a0", "/p-/k"):
+        store.put(path, b"")
+    assert store.children("/p") == ["a", "a0", "b"]
+    assert store.children("/p/a") == ["x", "y"]
+    assert store.children("/none") == []
+    assert store.children("/") == ["p", "p-", "pq"]
+
+
+def test_watch_covers_a_subtree_until_it_ends(store: MetadataStore) -> None:
+    """The path itself and those below it are reported once they can be read back."""
+    heard: list[tuple[str, bool]] = []
+    end = store.watch("/p", lambda path: heard.append((path, store.get(path) is not None)))
+    store.put("/p", b"")
+    store.put("/p/a", b"")
+    store.put("/pq", b"")
+    store.delete("/p/a")
+    end()
+    end()
+    store.put("/p", b"")
+    assert heard == [("/p", True), ("/p/a", True), ("/p/a", False)]
+
+
+def test_local_store_keeps_everything(tmp_path: Path) -> None:
+    """What was stored is there after a restart."""
+    path = tmp_path / "metadata.db"
+    first = LocalMetadataStore(path, FixedClock())
+    first.put("/a", b"\x00\xff")
+    first.put("/a", b"\x01")
+    first.close()
+    second = LocalMetadataStore(path, FixedClock())
+    assert second.get("/a") == Versioned(b"\x01", 1, 12500)
+    second.close()
+
+
+def test_local_store_has_one_owner(tmp_path: Path) -> None:
+    """A second broker on the same file is refused."""
+    path = tmp_path / "metadata.db"
+    first = LocalMetadataStore(path, FixedClock())
+    with pytest.raises(StorageError, match="is another broker using it"):
+        LocalMetadataStore(path, FixedClock())
+    first.close()
+
+
+def test_local_store_refuses_other_files(tmp_path: Path) -> None:
+    """A file that is no metadata store is named, and left alone."""
+    path = tmp_path / "metadata.db"
+    path.write_bytes(b"no database" * 100)
+    with pytest.raises(CorruptionError, match=r"metadata\.db"):
+        LocalMetadataStore(path, FixedClock())
+    assert path.read_bytes() == b"no database" * 100
+
+
+def test_local_store_syncs_every_commit(tmp_path: Path) -> None:
+    """The settings that durability rests on are in force (2: FULL)."""
+    store = LocalMetadataStore(tmp_path / "metadata.db", FixedClock())
+    connection = store._connection
+    assert connection.execute("PRAGMA synchronous").fetchone() == (2,)
+    assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+    store.close()
