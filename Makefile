@@ -1,0 +1,58 @@
+# Everything starts here. `make help` lists the targets; a fresh clone needs Python 3.11+ and Java 17+, nothing else.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
+SUITABLE_PYTHON = for p in python3 python3.13 python3.12 python3.11; do \
+	"$$p" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo "$$p"; break; }; done
+PYTHON ?= $(shell $(SUITABLE_PYTHON))
+PROTO := src/magnetar/wire/proto
+
+.PHONY: help setup demo test check format proto test-chaos bench python java
+
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1|\2/' | column -t -s '|'
+
+setup: $(INSTALLED) ## make .venv with everything that is needed (nothing to do when it is up to date)
+
+$(INSTALLED): pyproject.toml constraints.txt | python
+	@echo "making $(VENV): takes about a minute, once" >&2
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --editable '.[demo,dev]' --constraint constraints.txt
+	@touch $@
+
+python:
+	@[ -n "$(PYTHON)" ] || { echo "error: no Python 3.11 or newer on the PATH" >&2; \
+	  echo "hint: install one (Debian, Ubuntu: apt install python3 python3-venv), or name it: make $(MAKECMDGOALS) PYTHON=/path/to/python3" >&2; exit 1; }
+
+java: | python
+	@PYTHONPATH=src $(PYTHON) -m magnetar.ops.java
+
+demo: java setup ## the whole story: three clusters, real flights, a planned switch and a kill (ARGS="--flights 20000")
+	@$(BIN)/magnetar demo $(ARGS)
+
+test: java setup ## all tests but the long ones; under 10 minutes
+	@$(BIN)/python -m pytest tests $(ARGS)
+
+test-chaos: java setup ## kill brokers, drivers and workers at random, 20 times over
+	@$(BIN)/python -m pytest tests -m chaos $(ARGS)
+
+check: setup ## style, types, layers and unit tests
+	@$(BIN)/ruff check
+	@$(BIN)/ruff format --check
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+	@$(BIN)/python -m pytest tests/unit --quiet $(ARGS)
+
+format: setup ## let ruff format the tree
+	@$(BIN)/ruff check --fix-only --quiet
+	@$(BIN)/ruff format
+
+proto: setup ## generate the protobuf modules again
+	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m grpc_tools.protoc --proto_path=src --python_out=src --mypy_out=quiet:src \
+	  $(wildcard $(PROTO)/*.proto)
+
+bench: java setup ## the headline figures, one file each (bench/)
+	@for figure in bench/*.py; do echo "== $$figure"; $(BIN)/python "$$figure" $(ARGS) || exit 1; done
