@@ -14,7 +14,7 @@ DEFAULT_NUMBER_OF_NAMESPACE_BUNDLES = 4
 NAMESPACE_BUNDLES_MAX = 2**16
 """More bundles than this are refused: their boundaries would be longer than all else in the policies."""
 
-_HASH_SPACE = 0xFFFFFFFF
+_HASH_SPACE = 2**32
 
 
 class Document(BaseModel):
@@ -80,9 +80,8 @@ class BundlesData(Document):
     @classmethod
     def of(cls, count: int) -> Self:
         """Cut the space into ``count`` equal bundles, at least one."""
-        segment = _HASH_SPACE // count + (1 if count > 1 else 0)
-        bounds = [segment * index for index in range(count)]
-        return cls(boundaries=[f"0x{bound:08x}" for bound in [*bounds, _HASH_SPACE]], numBundles=count)
+        bounds = [_HASH_SPACE // count * index for index in range(count)]
+        return cls(boundaries=[f"0x{bound:08x}" for bound in [*bounds, _HASH_SPACE - 1]], numBundles=count)
 
 
 class Policies(Document):

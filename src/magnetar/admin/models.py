@@ -1,0 +1,320 @@
+"""What a broker tells about its topics; every field starts with the value that Apache Pulsar shows when idle.
+
+A field ``msg_rate_in`` is ``msgRateIn`` in JSON; one that is None is left out. Rates are per second, sizes bytes,
+``…_timestamp`` milliseconds since the epoch (0: never), ``…_since`` ISO 8601 (see ``iso_time``).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+from datetime import UTC, datetime
+from functools import cache
+from typing import TYPE_CHECKING, Any, Self
+
+from magnetar.base.position import EARLIEST, Position
+
+if TYPE_CHECKING:
+    from magnetar.base.names import TopicName
+
+
+def iso_time(timestamp_ms: float) -> str:
+    """The moment, milliseconds since the epoch, as Pulsar writes it."""
+    moment = datetime.fromtimestamp(timestamp_ms / 1000, UTC)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+@cache
+def _json_names(kind: type[Model]) -> tuple[tuple[str, str], ...]:
+    names = []
+    for each in fields(kind):
+        first, *rest = each.name.split("_")
+        names.append((each.name, first + "".join(map(str.capitalize, rest))))
+    return tuple(names)
+
+
+def _to_json(value: object) -> Any:  # noqa: ANN401 - JSON has no narrower type
+    match value:
+        case Model():
+            return value.to_json()
+        case Position():
+            return str(value)
+        case list():
+            return [_to_json(each) for each in value]
+        case dict():
+            return {key: _to_json(each) for key, each in value.items()}
+        case _:
+            return value
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Model:
+    """Something that is answered as a JSON object."""
+
+    def to_json(self) -> dict[str, Any]:
+        """The object in Pulsar's field names."""
+        values = ((name, getattr(self, attribute)) for attribute, name in _json_names(type(self)))
+        return {name: _to_json(value) for name, value in values if value is not None} | self._derived()
+
+    def _derived(self) -> dict[str, Any]:
+        """JSON fields that follow from the others."""
+        return {}
+
+
+@dataclass(slots=True, kw_only=True)
+class PublisherStats(Model):
+    """One producer."""
+
+    access_mode: str = "Shared"
+    msg_rate_in: float = 0.0
+    msg_throughput_in: float = 0.0
+    average_msg_size: float = 0.0
+    chunked_message_rate: float = 0.0
+    producer_id: int = 0
+    supports_partial_producer: bool = False
+    producer_name: str | None = None
+    address: str | None = None
+    connected_since: str | None = None
+    client_version: str | None = None
+    metadata: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(slots=True, kw_only=True)
+class ConsumerStats(Model):
+    """One consumer of a subscription."""
+
+    msg_rate_out: float = 0.0
+    msg_throughput_out: float = 0.0
+    bytes_out_counter: int = 0
+    msg_out_counter: int = 0
+    msg_rate_redeliver: float = 0.0
+    message_ack_rate: float = 0.0
+    chunked_message_rate: float = 0.0
+    consumer_name: str | None = None
+    available_permits: int = 0
+    unacked_messages: int = 0
+    avg_messages_per_entry: int = 0
+    blocked_consumer_on_unacked_msgs: bool = False
+    draining_hashes_count: int = 0
+    draining_hashes_cleared_total: int = 0
+    draining_hashes_unacked_messages: int = 0
+    address: str | None = None
+    connected_since: str | None = None
+    client_version: str | None = None
+    last_acked_timestamp: int = 0
+    last_consumed_timestamp: int = 0
+    last_consumed_flow_timestamp: int = 0
+    key_hash_ranges: list[str] | None = None
+    metadata: dict[str, str] = field(default_factory=dict)
+
+    def _derived(self) -> dict[str, Any]:
+        return {
+            "lastAckedTime": iso_time(self.last_acked_timestamp),
+            "lastConsumedTime": iso_time(self.last_consumed_timestamp),
+        }
+
+
+@dataclass(slots=True, kw_only=True)
+class SubscriptionStats(Model):
+    """One subscription; ``msg_backlog`` counts messages (entries where the broker cannot look inside)."""
+
+    msg_rate_out: float = 0.0
+    msg_throughput_out: float = 0.0
+    bytes_out_counter: int = 0
+    msg_out_counter: int = 0
+    msg_rate_redeliver: float = 0.0
+    message_ack_rate: float = 0.0
+    chunked_message_rate: float = 0.0
+    msg_backlog: int = 0
+    backlog_size: int = 0
+    earliest_msg_publish_time_in_backlog: int = 0
+    msg_backlog_no_delayed: int = 0
+    blocked_subscription_on_unacked_msgs: bool = False
+    msg_delayed: int = 0
+    msg_in_replay: int = 0
+    unacked_messages: int = 0
+    type: str = "None"
+    active_consumer_name: str | None = None
+    msg_rate_expired: float = 0.0
+    total_msg_expired: int = 0
+    last_expire_timestamp: int = 0
+    last_consumed_flow_timestamp: int = 0
+    last_consumed_timestamp: int = 0
+    last_acked_timestamp: int = 0
+    last_mark_delete_advanced_timestamp: int = 0
+    consumers: list[ConsumerStats] = field(default_factory=list)
+    is_durable: bool = True
+    is_replicated: bool = False
+    allow_out_of_order_delivery: bool = False
+    key_shared_mode: str | None = None
+    consumers_after_mark_delete_position: dict[str, str] = field(default_factory=dict)
+    draining_hashes_count: int = 0
+    draining_hashes_cleared_total: int = 0
+    draining_hashes_unacked_messages: int = 0
+    non_contiguous_deleted_messages_ranges: int = 0
+    non_contiguous_deleted_messages_ranges_serialized_size: int = 0
+    delayed_message_index_size_in_bytes: int = 0
+    subscription_properties: dict[str, str] = field(default_factory=dict)
+    filter_processed_msg_count: int = 0
+    filter_accepted_msg_count: int = 0
+    filter_rejected_msg_count: int = 0
+    filter_rescheduled_msg_count: int = 0
+    dispatch_throttled_msg_events_by_subscription_limit: int = 0
+    dispatch_throttled_bytes_events_by_subscription_limit: int = 0
+    dispatch_throttled_msg_events_by_topic_limit: int = 0
+    dispatch_throttled_bytes_events_by_topic_limit: int = 0
+    dispatch_throttled_msg_events_by_broker_limit: int = 0
+    dispatch_throttled_bytes_events_by_broker_limit: int = 0
+    progress_age_seconds: dict[str, float] | None = None
+    """Ours. Of a replicated subscription, per remote cluster: how old the oldest acknowledgement is that it has
+    not confirmed (0.0: it has them all)."""
+
+    def _derived(self) -> dict[str, Any]:
+        return {"durable": self.is_durable, "replicated": self.is_replicated}
+
+
+@dataclass(slots=True, kw_only=True)
+class ReplicatorStats(Model):
+    """One remote cluster: "in" is what its replicator publishes here, "out" what is sent there."""
+
+    msg_rate_in: float = 0.0
+    msg_in_count: int = 0
+    msg_throughput_in: float = 0.0
+    bytes_in_count: int = 0
+    msg_rate_out: float = 0.0
+    msg_out_count: int = 0
+    msg_throughput_out: float = 0.0
+    bytes_out_count: int = 0
+    msg_rate_expired: float = 0.0
+    replication_backlog: int = 0
+    connected: bool = False
+    replication_delay_in_seconds: int = 0
+    inbound_connection: str | None = None
+    inbound_connected_since: str | None = None
+    outbound_connection: str | None = None
+    outbound_connected_since: str | None = None
+    msg_expired_count: int = 0
+    handovers: int = 0
+    """Ours. How often the link passed from one lease to the next."""
+
+
+@dataclass(slots=True, kw_only=True)
+class CompactionStats(Model):
+    """Of a topic that is never compacted."""
+
+    last_compaction_removed_event_count: int = 0
+    last_compaction_succeed_timestamp: int = 0
+    last_compaction_failed_timestamp: int = 0
+    last_compaction_duration_time_in_mills: int = 0
+
+
+@dataclass(slots=True, kw_only=True)
+class TopicStats(Model):
+    """One topic; ``storage_size`` is what is on disk, ``backlog_size`` what the slowest subscription still needs."""
+
+    msg_rate_in: float = 0.0
+    msg_throughput_in: float = 0.0
+    msg_rate_out: float = 0.0
+    msg_throughput_out: float = 0.0
+    bytes_in_counter: int = 0
+    msg_in_counter: int = 0
+    system_topic_bytes_in_counter: int = 0
+    bytes_out_counter: int = 0
+    msg_out_counter: int = 0
+    bytes_out_internal_counter: int = 0
+    average_msg_size: float = 0.0
+    msg_chunk_published: bool = False
+    storage_size: int = 0
+    backlog_size: int = 0
+    backlog_quota_limit_size: int = -1
+    backlog_quota_limit_time: int = -1
+    oldest_backlog_message_age_seconds: int = -1
+    oldest_backlog_message_subscription_name: str | None = None
+    publish_rate_limited_times: int = 0
+    earliest_msg_publish_time_in_backlogs: int = 0
+    offloaded_storage_size: int = 0
+    last_offload_ledger_id: int = 0
+    last_offload_success_time_stamp: int = 0
+    last_offload_failure_time_stamp: int = 0
+    ongoing_txn_count: int = 0
+    aborted_txn_count: int = 0
+    committed_txn_count: int = 0
+    publishers: list[PublisherStats] = field(default_factory=list)
+    waiting_publishers: int = 0
+    subscriptions: dict[str, SubscriptionStats] = field(default_factory=dict)
+    replication: dict[str, ReplicatorStats] = field(default_factory=dict)
+    deduplication_status: str = "Disabled"
+    topic_epoch: int | None = None
+    non_contiguous_deleted_messages_ranges: int = 0
+    non_contiguous_deleted_messages_ranges_serialized_size: int = 0
+    delayed_message_index_size_in_bytes: int = 0
+    compaction: CompactionStats = field(default_factory=CompactionStats)
+    owner_broker: str | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class LedgerInfo(Model):
+    """One ledger of a topic; Pulsar shows 0 entries and 0 bytes for the one that is being written."""
+
+    ledger_id: int = -1
+    entries: int = -1
+    size: int = -1
+    offloaded: bool = False
+    under_replicated: bool = False
+
+
+@dataclass(slots=True, kw_only=True)
+class CursorStats(Model):
+    """One cursor; ``individually_deleted_messages`` in Pulsar's notation, ``[(1:2..1:4],(1:7..1:8]]``."""
+
+    mark_delete_position: Position
+    read_position: Position
+    waiting_read_op: bool = False
+    pending_read_ops: int = 0
+    messages_consumed_counter: int = 0
+    cursor_ledger: int = -1
+    cursor_ledger_last_entry: int = -1
+    individually_deleted_messages: str = "[]"
+    last_ledger_switch_timestamp: str | None = None
+    state: str = "Open"
+    active: bool = False
+    number_of_entries_since_first_not_acked_message: int = 0
+    total_non_contiguous_deleted_messages_range: int = 0
+    subscription_have_pending_read: bool = False
+    subscription_have_pending_replay_read: bool = False
+    properties: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(slots=True, kw_only=True)
+class PersistentTopicInternalStats(Model):
+    """A topic's managed ledger."""
+
+    entries_added_counter: int = 0
+    number_of_entries: int = 0
+    total_size: int = 0
+    current_ledger_entries: int = 0
+    current_ledger_size: int = 0
+    last_ledger_created_timestamp: str | None = None
+    waiting_cursors_count: int = 0
+    pending_add_entries_count: int = 0
+    last_confirmed_entry: Position = EARLIEST
+    state: str = "LedgerOpened"
+    ledgers: list[LedgerInfo] = field(default_factory=list)
+    cursors: dict[str, CursorStats] = field(default_factory=dict)
+    schema_ledgers: list[LedgerInfo] = field(default_factory=list)
+    compacted_ledger: LedgerInfo = field(default_factory=LedgerInfo)
+
+
+@dataclass(slots=True, kw_only=True)
+class MessageId(Model):
+    """A position as clients see it; ``partition_index`` and ``batch_index`` are -1 where there is none."""
+
+    ledger_id: int
+    entry_id: int
+    partition_index: int = -1
+    batch_size: int = 0
+    batch_index: int = -1
+
+    @classmethod
+    def of(cls, position: Position, topic: TopicName) -> Self:
+        """The entry at ``position`` of ``topic``."""
+        return cls(ledger_id=position.ledger_id, entry_id=position.entry_id, partition_index=topic.partition_index)

@@ -1,0 +1,208 @@
+"""What a broker offers to administration; handlers know nothing else of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Protocol
+
+from magnetar.base.errors import AdminError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from magnetar.admin.models import MessageId, PersistentTopicInternalStats, TopicStats
+    from magnetar.base.names import NamespaceName, TopicName
+    from magnetar.base.position import Position
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatsOptions:
+    """How much of a topic's statistics to compute."""
+
+    precise_backlog: bool = False
+    subscription_backlog_size: bool = True
+    earliest_time_in_backlog: bool = False
+    exclude_publishers: bool = False
+    exclude_consumers: bool = False
+
+
+class AdminService(Protocol):
+    """A broker.
+
+    A topic is one that has a log: not a partitioned topic, whose partitions are topics of their own, unless the
+    method says so. Refusals are AdminErrors; the functions below make those that Pulsar's clients know.
+    The namespace was checked by the caller.
+    """
+
+    @property
+    def cluster_name(self) -> str:
+        """The name of this cluster."""
+        ...
+
+    @property
+    def service_url(self) -> str:
+        """Where clients connect, ``pulsar://host:port``."""
+        ...
+
+    @property
+    def admin_url(self) -> str:
+        """Where this API is served, ``http://host:port``."""
+        ...
+
+    @property
+    def version(self) -> str:
+        """The release of the broker."""
+        ...
+
+    def list_topics(self, namespace: NamespaceName) -> list[TopicName]:
+        """The topics of ``namespace``, partitions included."""
+        ...
+
+    def list_partitioned_topics(self, namespace: NamespaceName) -> list[TopicName]:
+        """The partitioned topics of ``namespace``."""
+        ...
+
+    def partitions_of(self, topic: TopicName) -> int | None:
+        """How many partitions a partitioned topic has, 0 for a topic, None for neither."""
+        ...
+
+    async def create_topic(self, topic: TopicName, properties: Mapping[str, str]) -> None:
+        """Create a topic; refuses with ``topic_exists``."""
+        ...
+
+    async def create_partitioned_topic(self, topic: TopicName, partitions: int, properties: Mapping[str, str]) -> None:
+        """Create a partitioned topic and its partitions, at least one; refuses with ``topic_exists``."""
+        ...
+
+    async def update_partitioned_topic(self, topic: TopicName, partitions: int) -> None:
+        """Add partitions to a partitioned topic; ``partitions`` is not less than it has."""
+        ...
+
+    async def delete_topic(self, topic: TopicName, *, force: bool) -> None:
+        """Delete a topic; without ``force`` refuses with ``topic_in_use`` while anyone is connected."""
+        ...
+
+    async def delete_partitioned_topic(self, topic: TopicName, *, force: bool) -> None:
+        """Delete a partitioned topic and its partitions, as ``delete_topic`` does."""
+        ...
+
+    async def unload_topic(self, topic: TopicName) -> None:
+        """Close the topic and disconnect its clients; it is opened again on the next use."""
+        ...
+
+    async def topic_stats(self, topic: TopicName, options: StatsOptions) -> TopicStats:
+        """Statistics of a topic."""
+        ...
+
+    async def internal_stats(self, topic: TopicName) -> PersistentTopicInternalStats:
+        """The state of a topic's managed ledger."""
+        ...
+
+    def all_topic_stats(self) -> Mapping[TopicName, TopicStats]:
+        """Statistics of every topic that is open, cheaply, for metrics."""
+        ...
+
+    async def list_subscriptions(self, topic: TopicName) -> list[str]:
+        """Names of the subscriptions, without the cursors of replication and deduplication."""
+        ...
+
+    async def create_subscription(
+        self, topic: TopicName, subscription: str, position: Position, *, replicated: bool
+    ) -> None:
+        """Create a subscription whose first message is at or after ``position``; EARLIEST and LATEST are valid.
+
+        Refuses with ``subscription_exists``.
+        """
+        ...
+
+    async def delete_subscription(self, topic: TopicName, subscription: str, *, force: bool) -> None:
+        """Delete a subscription; without ``force`` refuses with ``subscription_in_use``."""
+        ...
+
+    async def skip_messages(self, topic: TopicName, subscription: str, count: int) -> None:
+        """Acknowledge the next ``count`` unacknowledged entries."""
+        ...
+
+    async def skip_all_messages(self, topic: TopicName, subscription: str) -> None:
+        """Acknowledge everything that is in the log now."""
+        ...
+
+    async def reset_cursor_to_time(self, topic: TopicName, subscription: str, timestamp_ms: int) -> None:
+        """Go to the first entry published at or after the time."""
+        ...
+
+    async def reset_cursor(self, topic: TopicName, subscription: str, position: Position, *, is_excluded: bool) -> None:
+        """Go to ``position``, or after it if ``is_excluded``; EARLIEST and LATEST are valid."""
+        ...
+
+    async def expire_messages(self, topic: TopicName, subscription: str, seconds: int) -> None:
+        """Acknowledge all entries published more than ``seconds`` ago."""
+        ...
+
+    async def set_replicated(self, topic: TopicName, subscription: str, *, replicated: bool) -> None:
+        """Start or stop to carry the subscription's progress to the other clusters."""
+        ...
+
+    async def get_replicated(self, topic: TopicName, subscription: str) -> bool:
+        """Whether the subscription's progress is carried to the other clusters."""
+        ...
+
+    async def peek(self, topic: TopicName, subscription: str, message: int) -> tuple[Position, bytes]:
+        """The ``message``-th (from 1) unacknowledged entry; refuses with ``message_not_found`` beyond the end."""
+        ...
+
+    async def read_entry(self, topic: TopicName, position: Position) -> bytes:
+        """The entry at ``position``; refuses with ``message_not_found``."""
+        ...
+
+    async def last_message_id(self, topic: TopicName) -> MessageId:
+        """The id of the newest message; -1:-1 in a topic that has none."""
+        ...
+
+    async def message_id_by_time(self, topic: TopicName, timestamp_ms: int) -> MessageId:
+        """The id of the first entry published at or after the time, else of the last one."""
+        ...
+
+    def runtime_configuration(self) -> dict[str, str]:
+        """Every setting in effect, as text."""
+        ...
+
+    async def health(self) -> None:
+        """Return if the broker can store and serve messages; else refuse, saying why."""
+        ...
+
+
+def topic_not_found(topic: TopicName) -> AdminError:
+    """There is no such topic."""
+    return AdminError(HTTPStatus.NOT_FOUND, f"Topic {topic} not found")
+
+
+def topic_exists() -> AdminError:
+    """A topic or partitioned topic of that name is there."""
+    return AdminError(HTTPStatus.CONFLICT, "This topic already exists")
+
+
+def topic_in_use() -> AdminError:
+    """The topic cannot be deleted while clients use it."""
+    return AdminError(HTTPStatus.PRECONDITION_FAILED, "Topic has active producers/subscriptions")
+
+
+def subscription_not_found(topic: TopicName, subscription: str) -> AdminError:
+    """The topic has no such subscription."""
+    return AdminError(HTTPStatus.NOT_FOUND, f"Subscription {subscription} not found for topic {topic}")
+
+
+def subscription_exists() -> AdminError:
+    """The topic has that subscription already."""
+    return AdminError(HTTPStatus.CONFLICT, "Subscription already exists for topic")
+
+
+def subscription_in_use() -> AdminError:
+    """The subscription cannot be deleted while consumers use it."""
+    return AdminError(HTTPStatus.PRECONDITION_FAILED, "Subscription has active connected consumers")
+
+
+def message_not_found() -> AdminError:
+    """There is no such entry."""
+    return AdminError(HTTPStatus.NOT_FOUND, "Message id not found")
