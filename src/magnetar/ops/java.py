@@ -1,6 +1,6 @@
 """Whether this machine has the Java that Spark needs.
 
-Only the standard library is used here: the Makefile asks before anything is installed (``python -m magnetar.ops.java``).
+Only the standard library is used here: the Makefile runs this module before anything is installed.
 """
 
 from __future__ import annotations

@@ -1,0 +1,95 @@
+"""What the whole tree promises, whoever writes in it."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SOURCE = ROOT / "src" / "magnetar"
+FUNCTION_LINES_MAX = 70
+
+NO_GENERATED = [path for path in sorted(SOURCE.rglob("*.py")) if not path.name.endswith("_pb2.py")]
+
+
+def tracked_files() -> list[Path]:
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=False, text=True)
+    if listed.returncode != 0:
+        pytest.skip("not a git work tree")
+    return [path for name in listed.stdout.split("\0") if name and (path := ROOT / name).is_file()]
+
+
+def test_functions_are_short() -> None:
+    long = [
+        f"{path.relative_to(ROOT)}:{node.lineno} {node.name}: {lines} lines"
+        for path in NO_GENERATED
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and (lines := (node.end_lineno or node.lineno) - node.lineno + 1) > FUNCTION_LINES_MAX
+    ]
+    assert long == []
+
+
+def test_unit_tests_do_not_wait_for_the_clock() -> None:
+    word = "sle" + "ep"
+    waiting = [
+        str(path.relative_to(ROOT))
+        for path in sorted((ROOT / "tests" / "unit").rglob("*.py"))
+        if word in path.read_text(encoding="utf-8")
+    ]
+    assert waiting == []
+
+
+def test_every_package_has_its_layer() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    contracts = project["tool"]["importlinter"]["contracts"]
+    (layers,) = (contract["layers"] for contract in contracts if contract["type"] == "layers")
+    declared = {name.strip(" ()") for layer in layers for name in re.split("[|:]", layer)}
+    packages = {path.parent.name for path in SOURCE.glob("*/__init__.py")}
+    assert packages - declared == set()
+
+
+def test_every_make_target_in_the_documents_exists() -> None:
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+    documents = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
+    mentioned = re.compile(r"^[\s$]*make ([a-z-]+)|`make ([a-z-]+)", re.MULTILINE)
+    used = {
+        (document.name, match[1] or match[2])
+        for document in documents
+        for match in mentioned.finditer(document.read_text(encoding="utf-8"))
+    }
+    assert used
+    assert {(document, target) for document, target in used if target not in targets} == set()
+
+
+def test_every_relative_link_in_the_documents_leads_somewhere() -> None:
+    broken = [
+        f"{document.name}: {link}"
+        for document in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
+        for link in re.findall(r"\]\(([^)#]+)[^)]*\)", document.read_text(encoding="utf-8"))
+        if "://" not in link and not (document.parent / link).exists()
+    ]
+    assert broken == []
+
+
+def test_nothing_names_a_place_outside_of_the_tree() -> None:
+    outside = re.compile(r"(?<![\w.])/(?:work|root|home)/\w")
+    naming = []
+    for path in tracked_files():
+        try:
+            text = path.read_text(encoding="utf-8")
+        except UnicodeDecodeError:
+            continue
+        naming += [f"{path.relative_to(ROOT)}: {match.group()}" for match in outside.finditer(text)]
+    assert naming == []
+
+
+def test_continuous_integration_runs_what_a_newcomer_runs() -> None:
+    script = ROOT / ".ci" / "run"
+    assert script.stat().st_mode & 0o111
+    assert "make test" in script.read_text(encoding="utf-8")
