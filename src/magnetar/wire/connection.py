@@ -1,0 +1,205 @@
+"""One connection as a state machine, for both roles: bytes and the time in, frames and bytes out.
+
+A client opens with CONNECT, and the broker finishes the handshake with CONNECTED; between the two the broker may
+authenticate. What each side may receive is in one table, ``_LEGAL``. Everything else is the peer's fault and ends the
+connection, as an unknown command or a broken frame does. PING and PONG are legal from the start, are handled here and
+never handed on.
+
+::
+
+    broker: CONNECTING --CONNECT--> AUTHENTICATING --connected()--> CONNECTED
+    client: CONNECTING --CONNECTED--------------------------------> CONNECTED
+    both:   any state --closed(), or an error raised here---------> CLOSED
+
+Keep-alive: at each tick a handshake that is not finished or a PING that nothing answered ends the connection; else a
+PING goes out. Whatever the peer sends counts as an answer.
+"""
+
+from __future__ import annotations
+
+from enum import Enum, auto
+
+from magnetar.base.errors import LocalProtocolError, PeerSilentError, RemoteProtocolError
+from magnetar.base.limits import FRAME_SIZE_PADDING, KEEP_ALIVE_INTERVAL_SECONDS, MAX_MESSAGE_SIZE
+from magnetar.wire import commands
+from magnetar.wire.frame import FRAME_SIZE_MAX, Frame, FrameDecoder
+from magnetar.wire.proto import pulsar_api_pb2 as pb
+
+_PING_SINCE_VERSION = 1
+"""The protocol version from which a peer knows PING."""
+
+
+class Role(Enum):
+    """Which side of the connection this is."""
+
+    BROKER = auto()
+    CLIENT = auto()
+
+
+class State(Enum):
+    """How far the connection has come."""
+
+    CONNECTING = auto()
+    AUTHENTICATING = auto()
+    CONNECTED = auto()
+    CLOSED = auto()
+
+
+_T = pb.BaseCommand
+
+_KEEP_ALIVE = frozenset({_T.PING, _T.PONG})
+
+_REQUESTS = frozenset(
+    {
+        *(_T.SUBSCRIBE, _T.PRODUCER, _T.SEND, _T.ACK, _T.FLOW, _T.UNSUBSCRIBE, _T.SEEK),
+        *(_T.CLOSE_PRODUCER, _T.CLOSE_CONSUMER, _T.REDELIVER_UNACKNOWLEDGED_MESSAGES),
+        *(_T.PARTITIONED_METADATA, _T.LOOKUP, _T.GET_TOPICS_OF_NAMESPACE),
+        *(_T.CONSUMER_STATS, _T.GET_LAST_MESSAGE_ID, _T.GET_SCHEMA, _T.GET_OR_CREATE_SCHEMA),
+        *(_T.AUTH_RESPONSE, _T.WATCH_TOPIC_LIST, _T.WATCH_TOPIC_LIST_CLOSE),
+    },
+)
+
+_ANSWERS = frozenset(
+    {
+        *(_T.SEND_RECEIPT, _T.SEND_ERROR, _T.MESSAGE, _T.SUCCESS, _T.ERROR, _T.PRODUCER_SUCCESS, _T.ACK_RESPONSE),
+        *(_T.CLOSE_PRODUCER, _T.CLOSE_CONSUMER, _T.TOPIC_MIGRATED),
+        *(_T.PARTITIONED_METADATA_RESPONSE, _T.LOOKUP_RESPONSE, _T.GET_TOPICS_OF_NAMESPACE_RESPONSE),
+        *(_T.CONSUMER_STATS_RESPONSE, _T.GET_LAST_MESSAGE_ID_RESPONSE),
+        *(_T.GET_SCHEMA_RESPONSE, _T.GET_OR_CREATE_SCHEMA_RESPONSE),
+        *(_T.REACHED_END_OF_TOPIC, _T.ACTIVE_CONSUMER_CHANGE, _T.AUTH_CHALLENGE),
+        *(_T.WATCH_TOPIC_LIST_SUCCESS, _T.WATCH_TOPIC_UPDATE),
+    },
+)
+
+_LEGAL: dict[tuple[Role, State], frozenset[_T.Type.ValueType]] = {
+    (Role.BROKER, State.CONNECTING): _KEEP_ALIVE | {_T.CONNECT},
+    (Role.BROKER, State.AUTHENTICATING): _KEEP_ALIVE | {_T.AUTH_RESPONSE},
+    (Role.BROKER, State.CONNECTED): _KEEP_ALIVE | _REQUESTS,
+    (Role.CLIENT, State.CONNECTING): _KEEP_ALIVE | {_T.CONNECTED, _T.AUTH_CHALLENGE, _T.ERROR},
+    (Role.CLIENT, State.CONNECTED): _KEEP_ALIVE | _ANSWERS,
+}
+
+
+class Connection:
+    """What one side knows of a connection.
+
+    The ``peer_…`` attributes hold what the peer said of itself in the handshake. ``last_received_at`` is when anything
+    last came from it, on the clock that ``now`` is read from.
+    """
+
+    def __init__(
+        self,
+        role: Role,
+        *,
+        frame_size_max: int = FRAME_SIZE_MAX,
+        keep_alive_interval_s: float = KEEP_ALIVE_INTERVAL_SECONDS,
+        now: float,
+    ) -> None:
+        """Begin at ``now``; refuse frames of more than ``frame_size_max`` bytes."""
+        self._role = role
+        self._decoder = FrameDecoder(frame_size_max)
+        self._keep_alive_interval_s = keep_alive_interval_s
+        self._output: list[bytes] = []
+        self._ping_unanswered = False
+        self._enter(State.CONNECTING)
+        self.next_tick_at = now + keep_alive_interval_s
+        self.last_received_at = now
+        self.peer_protocol_version = 0
+        self.peer_version = ""
+        self.peer_features = pb.FeatureFlags()
+        self.peer_max_message_size = MAX_MESSAGE_SIZE - FRAME_SIZE_PADDING
+
+    def receive(self, data: bytes, now: float) -> list[Frame]:
+        """Take the next bytes from the peer and return the frames that they complete, in order.
+
+        Raises RemoteProtocolError, and is CLOSED, when the peer breaks the protocol: no frame of ``data`` is handed on.
+        """
+        if self.state is State.CLOSED:
+            message = "bytes received on a closed connection"
+            raise LocalProtocolError(message)
+        self.last_received_at = now
+        try:
+            frames = self._decoder.feed(data)
+            keep_alive = False
+            for frame in frames:
+                keep_alive |= self._accept(frame.command)
+        except RemoteProtocolError:
+            self.closed()
+            raise
+        if frames:
+            self._ping_unanswered = False
+        return [frame for frame in frames if frame.command.type not in _KEEP_ALIVE] if keep_alive else frames
+
+    def connected(self) -> None:
+        """Note that the broker has answered CONNECT with CONNECTED: the client may make requests from here on."""
+        if self._role is not Role.BROKER or self.state is not State.AUTHENTICATING:
+            message = f"connected() as {self._role.name} in state {self.state.name}"
+            raise LocalProtocolError(message)
+        self._enter(State.CONNECTED)
+
+    def closed(self) -> None:
+        """Note that the transport is gone, or is about to be."""
+        self._enter(State.CLOSED)
+
+    def probe(self) -> None:
+        """Queue a PING now, so that a living peer shows in ``last_received_at``."""
+        if self.peer_protocol_version >= _PING_SINCE_VERSION:
+            self._output.append(commands.ping())
+            self._ping_unanswered = True
+
+    def on_tick(self, now: float) -> None:
+        """Keep the connection alive; does nothing before ``next_tick_at``.
+
+        Raises PeerSilentError, and is CLOSED, when the handshake is not finished or a PING was not answered.
+        """
+        if now < self.next_tick_at or self.state is State.CLOSED:
+            return
+        self.next_tick_at = now + self._keep_alive_interval_s
+        if self.state is not State.CONNECTED or self._ping_unanswered:
+            reason = "PING unanswered" if self.state is State.CONNECTED else "handshake not finished"
+            self.closed()
+            message = f"{reason} after {self._keep_alive_interval_s:g} s"
+            raise PeerSilentError(message)
+        self.probe()
+
+    def take_output(self) -> bytes:
+        """Return what is to be sent to the peer, and forget it."""
+        output = b"".join(self._output)
+        self._output.clear()
+        return output
+
+    def _enter(self, state: State) -> None:
+        """Go to ``state``, where nothing is legal that the table does not list."""
+        self.state = state
+        self._legal = _LEGAL.get((self._role, state), frozenset())
+
+    def _accept(self, command: pb.BaseCommand) -> bool:
+        """Apply a command to the state; True when it is a keep-alive command, done with here."""
+        kind = command.type
+        if kind not in self._legal:
+            name = pb.BaseCommand.Type.Name(kind)
+            message = f"{name} is not legal for a {self._role.name} to receive in state {self.state.name}"
+            raise RemoteProtocolError(message)
+        if kind == _T.PING:
+            self._output.append(commands.pong())
+        elif kind == _T.CONNECT:
+            self._note_client(command.connect)
+        elif kind == _T.CONNECTED:
+            self._note_broker(command.connected)
+        return kind in _KEEP_ALIVE
+
+    def _note_client(self, connect: pb.CommandConnect) -> None:
+        """The client introduced itself."""
+        self.peer_protocol_version = connect.protocol_version
+        self.peer_version = connect.client_version
+        self.peer_features = connect.feature_flags
+        self._enter(State.AUTHENTICATING)
+
+    def _note_broker(self, connected: pb.CommandConnected) -> None:
+        """The broker accepted us."""
+        self.peer_protocol_version = connected.protocol_version
+        self.peer_version = connected.server_version
+        self.peer_features = connected.feature_flags
+        if connected.max_message_size > 0:
+            self.peer_max_message_size = connected.max_message_size
+        self._enter(State.CONNECTED)

@@ -1,0 +1,91 @@
+"""Entries: what a ledger stores and SEND and MESSAGE carry, Pulsar's *headersAndPayload*.
+
+An entry is ``u16 0x0e01, u32 CRC32C`` (both optional), ``u32 metadataSize, MessageMetadata, payload``. The checksum
+covers everything after itself. A metadata size never looks like the magic: it would exceed every frame.
+"""
+
+from __future__ import annotations
+
+import struct
+
+import google_crc32c
+from google.protobuf.message import DecodeError
+
+from magnetar.base.errors import RemoteProtocolError
+from magnetar.wire.proto import pulsar_api_pb2 as pb
+
+_MAGIC = b"\x0e\x01"
+_CHECKSUMMED_START = 6
+"""Where the checksummed part of an entry with a checksum begins."""
+
+_SIZE_LENGTH = 4
+_pack_size = struct.Struct(">I").pack
+_read_size = struct.Struct(">I").unpack_from
+
+
+def checksum_matches(entry: bytes) -> bool:
+    """Whether the entry is what its checksum says; True when it has none."""
+    if not entry.startswith(_MAGIC):
+        return True
+    if len(entry) < _CHECKSUMMED_START:
+        return False
+    (expected,) = _read_size(entry, len(_MAGIC))
+    return bool(google_crc32c.value(entry[_CHECKSUMMED_START:]) == expected)
+
+
+def parse_metadata(entry: bytes) -> pb.MessageMetadata:
+    """Read the entry's metadata; raises RemoteProtocolError when its publisher wrote none that can be read."""
+    try:
+        metadata = pb.MessageMetadata.FromString(metadata_bytes(entry))
+    except DecodeError as error:
+        message = f"message metadata cannot be parsed: {error}"
+        raise RemoteProtocolError(message) from error
+    if not metadata.IsInitialized():
+        message = "message metadata lacks required fields"
+        raise RemoteProtocolError(message)
+    return metadata
+
+
+def metadata_bytes(entry: bytes) -> bytes:
+    """Return the serialized metadata as the publisher wrote it; raises RemoteProtocolError when it does not fit."""
+    start, end = _metadata_span(entry)
+    return entry[start:end]
+
+
+def payload_of(entry: bytes) -> memoryview:
+    """Return the payload as stored, still compressed and encrypted; raises RemoteProtocolError as for the metadata."""
+    return memoryview(entry)[_metadata_span(entry)[1] :]
+
+
+def publish_time_ms(entry: bytes) -> int:
+    """Milliseconds since the epoch when the entry was published, by its producer's clock."""
+    return parse_metadata(entry).publish_time
+
+
+def messages_in(entry: bytes) -> int:
+    """How many messages the entry holds, at least 1."""
+    return max(1, parse_metadata(entry).num_messages_in_batch)
+
+
+def build_entry(metadata: pb.MessageMetadata, payload: bytes) -> bytes:
+    """Put a message, or a batch of them, into an entry with a checksum."""
+    return assemble(metadata.SerializeToString(), payload)
+
+
+def assemble(metadata: bytes, payload: bytes | memoryview) -> bytes:
+    """Put serialized metadata and a payload into an entry with a checksum."""
+    checksummed = b"".join((_pack_size(len(metadata)), metadata, payload))
+    return b"".join((_MAGIC, _pack_size(google_crc32c.value(checksummed)), checksummed))
+
+
+def _metadata_span(entry: bytes) -> tuple[int, int]:
+    """Where the serialized metadata begins and ends."""
+    start = (_CHECKSUMMED_START if entry.startswith(_MAGIC) else 0) + _SIZE_LENGTH
+    if start > len(entry):
+        message = f"entry of {len(entry)} bytes has no metadata size"
+        raise RemoteProtocolError(message)
+    end = start + _read_size(entry, start - _SIZE_LENGTH)[0]
+    if end > len(entry):
+        message = f"message metadata of {end - start} bytes exceeds its entry of {len(entry)}"
+        raise RemoteProtocolError(message)
+    return start, end

@@ -1,0 +1,124 @@
+"""Frames: how commands and their payloads are delimited in the byte stream.
+
+A frame is ``u32 totalSize, u32 commandSize, BaseCommand`` and, for SEND and MESSAGE, an entry (*headersAndPayload*).
+``totalSize`` counts everything after itself; all integers are big-endian (Pulsar's ``Commands.java``).
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import NamedTuple
+
+from google.protobuf.message import DecodeError
+
+from magnetar.base.errors import RemoteProtocolError
+from magnetar.base.limits import FRAME_SIZE_PADDING, MAX_MESSAGE_SIZE
+from magnetar.wire.proto import pulsar_api_pb2 as pb
+
+FRAME_SIZE_MAX = MAX_MESSAGE_SIZE + FRAME_SIZE_PADDING
+"""Bytes of the largest frame, its size fields included, where nothing else was agreed."""
+
+_SIZE_LENGTH = 4
+_HEADER = struct.Struct(">II")
+_read_size = struct.Struct(">I").unpack_from
+_read_header = _HEADER.unpack_from
+_pack_header = _HEADER.pack
+
+# The field that holds the body of a command has the number of the command's type.
+_BODY_FIELDS = {field.number: field.name for field in pb.BaseCommand.DESCRIPTOR.fields if field.name != "type"}
+
+
+class Frame(NamedTuple):
+    """One command; ``body`` is the entry of a SEND or MESSAGE, and empty for every other command."""
+
+    command: pb.BaseCommand
+    body: bytes
+
+
+def encode_command(command: pb.BaseCommand, body: bytes = b"") -> bytes:
+    """Put ``command``, and the entry that goes with it, into one frame."""
+    return frame_of(command.SerializeToString(), body)
+
+
+def frame_of(command: bytes, body: bytes = b"") -> bytes:
+    """Put a serialized command, and the entry that goes with it, into one frame."""
+    header = _pack_header(_SIZE_LENGTH + len(command) + len(body), len(command))
+    return b"".join((header, command, body))
+
+
+class FrameDecoder:
+    """Cuts a stream of bytes into frames, however the stream was split on the way.
+
+    Each byte is copied a bounded number of times: once into its frame and, where a frame arrives in pieces, once more
+    when the pieces are joined.
+    """
+
+    __slots__ = ("_frame_size_max", "_missing", "_pieces")
+
+    def __init__(self, frame_size_max: int = FRAME_SIZE_MAX) -> None:
+        """Refuse frames of more than ``frame_size_max`` bytes, size fields included."""
+        self._frame_size_max = frame_size_max
+        self._pieces: list[bytes] = []
+        # Bytes still to come before the pieces are worth joining: the rest of a size field, or of a frame.
+        self._missing = 0
+
+    def feed(self, data: bytes) -> list[Frame]:
+        """Take the next bytes of the stream and return the frames that they complete, in order.
+
+        Raises RemoteProtocolError for a frame that is too large or cannot be read. The stream cannot go on then:
+        frames completed by the same ``data`` are lost with it, and the decoder must not be fed again.
+        """
+        if self._pieces:
+            self._pieces.append(data)
+            self._missing -= len(data)
+            if self._missing > 0:
+                return []
+            data = b"".join(self._pieces)
+            self._pieces.clear()
+        frames, end = self._cut(data)
+        if end < len(data):
+            self._pieces.append(data[end:] if end else data)
+        return frames
+
+    def _cut(self, data: bytes) -> tuple[list[Frame], int]:
+        """Return the whole frames in ``data`` and where the rest begins; note how much the rest misses."""
+        frames: list[Frame] = []
+        start, length = 0, len(data)
+        while start + _SIZE_LENGTH <= length:
+            end = start + _SIZE_LENGTH + _read_size(data, start)[0]
+            if end - start > self._frame_size_max:
+                message = f"frame of {end - start} bytes exceeds the limit of {self._frame_size_max}"
+                raise RemoteProtocolError(message)
+            if end > length:
+                self._missing = end - length
+                return frames, start
+            frames.append(_decode(data, start, end))
+            start = end
+        self._missing = start + _SIZE_LENGTH - length
+        return frames, start
+
+
+def _decode(data: bytes, start: int, end: int) -> Frame:
+    """Read the whole frame in ``data[start:end]``."""
+    command_start = start + _HEADER.size
+    if command_start > end:
+        message = f"frame of {end - start} bytes has no command size"
+        raise RemoteProtocolError(message)
+    command_end = command_start + _read_header(data, start)[1]
+    if command_end > end:
+        message = f"command of {command_end - command_start} bytes exceeds its frame of {end - start}"
+        raise RemoteProtocolError(message)
+    try:
+        command = pb.BaseCommand.FromString(data[command_start:command_end])
+    except DecodeError as error:
+        message = f"command cannot be parsed: {error}"
+        raise RemoteProtocolError(message) from error
+    # Parsing checks neither required fields nor, as proto2 hides unknown enum values, that the type is known.
+    body_field = _BODY_FIELDS.get(command.type) if command.HasField("type") else None
+    if body_field is None:
+        message = "command of unknown type"
+        raise RemoteProtocolError(message)
+    if not command.HasField(body_field) or not command.IsInitialized():  # type: ignore[arg-type]  # a field by name
+        message = f"{pb.BaseCommand.Type.Name(command.type)} lacks required fields"
+        raise RemoteProtocolError(message)
+    return Frame(command, data[command_end:end])

@@ -1,0 +1,68 @@
+"""Positions as message ids on the wire, where -1 travels as 2^64-1."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from magnetar.base.position import EARLIEST, Position
+from magnetar.wire.proto import pulsar_api_pb2 as pb
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_UNSIGNED = 2**64
+_SIGN_BIT = 2**63
+
+UNSIGNED_MASK = _UNSIGNED - 1
+"""``value & UNSIGNED_MASK`` is how a negative id is written into a uint64 field."""
+
+
+def message_id(
+    position: Position,
+    *,
+    partition: int = -1,
+    batch_index: int = -1,
+    batch_size: int = 0,
+    ack_set: Sequence[int] = (),
+) -> pb.MessageIdData:
+    """Write a position as a message id; what is left at its default is left out."""
+    data = pb.MessageIdData(
+        ledgerId=position.ledger_id & UNSIGNED_MASK,
+        entryId=position.entry_id & UNSIGNED_MASK,
+        ack_set=ack_set,
+    )
+    if partition >= 0:
+        data.partition = partition
+    if batch_index >= 0:
+        data.batch_index = batch_index
+    if batch_size > 0:
+        data.batch_size = batch_size
+    return data
+
+
+def position_of(data: pb.MessageIdData) -> Position:
+    """Read the position of the entry that a message id names."""
+    ledger_id, entry_id = data.ledgerId, data.entryId
+    return Position(
+        ledger_id if ledger_id < _SIGN_BIT else ledger_id - _UNSIGNED,
+        entry_id if entry_id < _SIGN_BIT else entry_id - _UNSIGNED,
+    )
+
+
+class Link(NamedTuple):
+    """Where an entry stands on the link that a replication consumer serves.
+
+    ``previous`` is the entry sent before it, EARLIEST for none. Between ``floor`` and the entry there is nothing for
+    the link. ``link_start`` says that older entries exist which the link will never carry.
+    """
+
+    previous: Position = EARLIEST
+    floor: Position = EARLIEST
+    link_start: bool = False
+
+
+def link_of(message: pb.CommandMessage) -> Link:
+    """Read where a MESSAGE stands on its link; the defaults where the broker, as Apache Pulsar, does not say."""
+    previous = position_of(message.previous_message_id) if message.HasField("previous_message_id") else EARLIEST
+    floor = position_of(message.floor_message_id) if message.HasField("floor_message_id") else previous
+    return Link(previous, floor, message.link_start)

@@ -1,0 +1,115 @@
+"""The stamp that names an entry's origin: the cluster where it was produced, and its position there.
+
+A replicated entry carries, in its metadata, ``replicated_from`` and, behind its producer's own properties:
+
+* ``__MSG_PROP_REPL_SOURCE_POSITION``, ``ledger:entry`` at the origin; Apache Pulsar writes this one too;
+* ``__MAGNETAR_PREVIOUS_POSITION``, the origin position of the entry sent before it on the same link;
+* ``__MAGNETAR_FLOOR_POSITION``, the origin position down to which there is nothing for this link before the entry,
+  where it is another than the previous position;
+* ``__MAGNETAR_LINK_START``, ``true`` on the first entry of a link that starts behind entries it will never carry.
+
+The stamp is appended to the serialized metadata: concatenation merges in protobuf, so every byte that the producer
+wrote survives, fields unknown here included. Properties before the source position are the producer's and are never
+taken for ours.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from magnetar.base.errors import LocalProtocolError, RemoteProtocolError, RequestError, ServerError
+from magnetar.base.position import EARLIEST, Position
+from magnetar.wire.entry import assemble, checksum_matches, metadata_bytes, parse_metadata, payload_of
+from magnetar.wire.proto import pulsar_api_pb2 as pb
+
+SOURCE_POSITION: Final = "__MSG_PROP_REPL_SOURCE_POSITION"
+PREVIOUS_POSITION: Final = "__MAGNETAR_PREVIOUS_POSITION"
+FLOOR_POSITION: Final = "__MAGNETAR_FLOOR_POSITION"
+LINK_START: Final = "__MAGNETAR_LINK_START"
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where an entry was produced, and what came before it on the link that brought it.
+
+    ``previous`` and ``floor`` are EARLIEST when nothing came before, and when the sender does not say, as Apache
+    Pulsar does not: nothing can be found missing before such an entry.
+    """
+
+    cluster: str
+    position: Position
+    previous: Position = EARLIEST
+    floor: Position = EARLIEST
+    link_start: bool = False
+
+
+def stamp(entry: bytes, origin: Origin) -> bytes:
+    """Return the entry with ``origin`` in its metadata and a new checksum; nothing else changes.
+
+    Raises LocalProtocolError when the entry bears a stamp already, and RemoteProtocolError when its checksum does not
+    match: a new one would hide the damage.
+    """
+    if not checksum_matches(entry):
+        message = f"checksum of the entry at {origin.position} does not match"
+        raise RemoteProtocolError(message)
+    if parse_metadata(entry).HasField("replicated_from"):
+        message = f"the entry at {origin.position} is stamped already"
+        raise LocalProtocolError(message)
+    appended = pb.MessageMetadata(replicated_from=origin.cluster)
+    for key, value in _properties(origin):
+        appended.properties.add(key=key, value=value)
+    return assemble(metadata_bytes(entry) + appended.SerializePartialToString(), payload_of(entry))
+
+
+def read_origin(entry: bytes) -> Origin | None:
+    """Read the stamp of an entry; see ``origin_of``."""
+    return origin_of(parse_metadata(entry))
+
+
+def origin_of(metadata: pb.MessageMetadata) -> Origin | None:
+    """Read the stamp in ``metadata``; None for an entry that was produced in this cluster.
+
+    Raises RequestError with PersistenceError, as Apache Pulsar answers, when the stamp has no source position or one
+    that cannot be read.
+    """
+    if not metadata.HasField("replicated_from"):
+        return None
+    stamped: dict[str, str] = {}
+    for prop in reversed(metadata.properties):
+        stamped.setdefault(prop.key, prop.value)
+        if prop.key == SOURCE_POSITION:
+            break
+    else:
+        message = f"entry replicated from {metadata.replicated_from} has no {SOURCE_POSITION}"
+        raise RequestError(ServerError.PersistenceError, message)
+    previous = _position(stamped, PREVIOUS_POSITION, EARLIEST)
+    return Origin(
+        cluster=metadata.replicated_from,
+        position=_position(stamped, SOURCE_POSITION, EARLIEST),
+        previous=previous,
+        floor=_position(stamped, FLOOR_POSITION, previous),
+        link_start=stamped.get(LINK_START) == "true",
+    )
+
+
+def _properties(origin: Origin) -> list[tuple[str, str]]:
+    """The properties of a stamp, the source position first."""
+    properties = [(SOURCE_POSITION, str(origin.position)), (PREVIOUS_POSITION, str(origin.previous))]
+    if origin.floor != origin.previous:
+        properties.append((FLOOR_POSITION, str(origin.floor)))
+    if origin.link_start:
+        properties.append((LINK_START, "true"))
+    return properties
+
+
+def _position(stamped: dict[str, str], key: str, default: Position) -> Position:
+    """The position under ``key``, or ``default`` when there is none."""
+    text = stamped.get(key)
+    if text is None:
+        return default
+    try:
+        return Position.parse(text)
+    except ValueError as error:
+        message = f"{key}: {error}"
+        raise RequestError(ServerError.PersistenceError, message) from None

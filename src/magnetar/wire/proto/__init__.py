@@ -1,0 +1,1 @@
+"""Generated protobuf modules and the ``.proto`` files that they come from; ``make proto`` writes them anew."""
