@@ -1,0 +1,1 @@
+"""A subscription's durable place in a managed ledger."""

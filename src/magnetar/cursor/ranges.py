@@ -1,0 +1,213 @@
+"""Sets of deleted entries: one compressed bitmap for each ledger.
+
+Everything here counts entries, so bounds are inclusive on both sides. Pulsar's open-closed notation is
+made only where it is shown.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from typing import TYPE_CHECKING, NamedTuple
+
+from pyroaring import BitMap
+
+from magnetar.base.position import Position
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+ENTRY_ID_MAX = 2**32 - 2
+"""Largest entry id that a cursor can hold; one below the widest value of a bitmap, so that ends fit."""
+
+
+class Range(NamedTuple):
+    """Consecutive entries of one ledger, both ends inclusive."""
+
+    first: Position
+    last: Position
+
+    @property
+    def entries(self) -> int:
+        """How many entries it holds; at least one."""
+        return self.last.entry_id - self.first.entry_id + 1
+
+
+def _next_or(bitmap: BitMap, entry_id: int, limit: int) -> int:
+    """The smallest member at or after ``entry_id``, or ``limit`` when there is none below it."""
+    try:
+        return min(bitmap.next_set_bit(entry_id), limit)
+    except ValueError:  # pyroaring's answer for "none"
+        return limit
+
+
+def _run_end(bitmap: BitMap, entry_id: int) -> int:
+    """The last entry of the run that holds ``entry_id``, which must be a member: galloping, then halving."""
+    step = 1
+    while bitmap.contains_range(entry_id, entry_id + step + 1):
+        entry_id += step
+        step *= 2
+    while step > 1:
+        step //= 2
+        if bitmap.contains_range(entry_id, entry_id + step + 1):
+            entry_id += step
+    return entry_id
+
+
+def _runs(ledger_id: int, bitmap: BitMap) -> Iterator[Range]:
+    """The maximal runs of one ledger's entries, ascending."""
+    end = bitmap.max() + 1 if bitmap else 0
+    start = _next_or(bitmap, 0, end)
+    while start < end:
+        stop = _run_end(bitmap, start)
+        yield Range(Position(ledger_id, start), Position(ledger_id, stop))
+        start = _next_or(bitmap, stop + 1, end)
+
+
+def _gaps(bitmap: BitMap, first: int, last: int) -> Iterator[tuple[int, int]]:
+    """The maximal stretches of ``first..last`` that are absent, ascending."""
+    start = first
+    while start <= last:
+        if start in bitmap:
+            start = _run_end(bitmap, start) + 1
+            continue
+        stop = _next_or(bitmap, start, last + 1)
+        yield start, stop - 1
+        start = stop
+
+
+class _LedgerEntries:
+    """The deleted entries of one ledger, with its number of runs kept up to date."""
+
+    __slots__ = ("bitmap", "runs")
+
+    def __init__(self) -> None:
+        self.bitmap = BitMap()
+        self.runs = 0
+
+    def add_range(self, first: int, last: int) -> list[tuple[int, int]]:
+        """Add ``first..last``; returns the stretches that were absent."""
+        bitmap = self.bitmap
+        gaps = list(_gaps(bitmap, first, last))
+        if gaps:
+            # All runs that lie in or touch first..last become one: those between two gaps, and one on each side.
+            left = first in bitmap or (first > 0 and first - 1 in bitmap)
+            right = last in bitmap or last + 1 in bitmap
+            self.runs += 1 - (len(gaps) - 1 + left + right)
+            bitmap.add_range(first, last + 1)
+        return gaps
+
+
+class DeletedEntries:
+    """Which entries are deleted, across ledgers."""
+
+    __slots__ = ("_ledgers", "_order", "entries")
+
+    def __init__(self) -> None:
+        """Start empty."""
+        self._ledgers: dict[int, _LedgerEntries] = {}
+        self._order: list[int] = []  # the keys of _ledgers, ascending
+        self.entries = 0
+
+    @property
+    def first_ledger_id(self) -> int:
+        """The smallest ledger with a deleted entry; there must be one."""
+        return self._order[0]
+
+    @property
+    def runs(self) -> int:
+        """Number of maximal runs; a run ends with its ledger."""
+        return sum(ledger.runs for ledger in self._ledgers.values())
+
+    def __bool__(self) -> bool:
+        """Whether any entry is deleted."""
+        return self.entries > 0
+
+    def __contains__(self, position: Position) -> bool:
+        """Whether ``position`` is deleted."""
+        ledger = self._ledgers.get(position.ledger_id)
+        return ledger is not None and position.entry_id >= 0 and position.entry_id in ledger.bitmap
+
+    def __iter__(self) -> Iterator[Range]:
+        """The maximal runs, ascending."""
+        for ledger_id in self._order:
+            yield from _runs(ledger_id, self._ledgers[ledger_id].bitmap)
+
+    def _ledger(self, ledger_id: int) -> _LedgerEntries:
+        ledger = self._ledgers.get(ledger_id)
+        if ledger is None:
+            ledger = self._ledgers[ledger_id] = _LedgerEntries()
+            insort(self._order, ledger_id)
+        return ledger
+
+    def add(self, position: Position) -> bool:
+        """Delete one entry; False when it was deleted before."""
+        ledger_id, entry_id = position
+        assert 0 <= entry_id <= ENTRY_ID_MAX, position
+        ledger = self._ledger(ledger_id)
+        bitmap = ledger.bitmap
+        if entry_id in bitmap:
+            return False
+        ledger.runs += 1 - (entry_id > 0 and entry_id - 1 in bitmap) - (entry_id + 1 in bitmap)
+        bitmap.add(entry_id)
+        self.entries += 1
+        return True
+
+    def add_range(self, wanted: Range) -> list[Range]:
+        """Delete a range; returns the parts of it that were not deleted before, ascending."""
+        (ledger_id, first), (_, last) = wanted
+        assert 0 <= first <= last <= ENTRY_ID_MAX, wanted
+        gaps = self._ledger(ledger_id).add_range(first, last)
+        added = [Range(Position(ledger_id, start), Position(ledger_id, stop)) for start, stop in gaps]
+        self.entries += sum(gap.entries for gap in added)
+        return added
+
+    def absent(self, wanted: Range) -> Iterator[Range]:
+        """The parts of a range that are not deleted, ascending; found one by one, so a caller may stop early."""
+        (ledger_id, first), (_, last) = wanted
+        ledger = self._ledgers.get(ledger_id)
+        if ledger is None:
+            yield wanted
+            return
+        for start, stop in _gaps(ledger.bitmap, first, last):
+            yield Range(Position(ledger_id, start), Position(ledger_id, stop))
+
+    def run_end(self, position: Position) -> Position:
+        """The last entry of the run that holds ``position``, which must be deleted."""
+        return Position(position.ledger_id, _run_end(self._ledgers[position.ledger_id].bitmap, position.entry_id))
+
+    def discard_through(self, position: Position) -> None:
+        """Forget everything up to and including ``position``.
+
+        In the ledger of ``position`` that must be one run, ending there, or nothing.
+        """
+        ledger_id, entry_id = position
+        passed = bisect_left(self._order, ledger_id)
+        for old in self._order[:passed]:
+            self.entries -= len(self._ledgers.pop(old).bitmap)
+        del self._order[:passed]
+        ledger = self._ledgers.get(ledger_id)
+        if ledger is None or entry_id < 0 or ledger.bitmap.min() > entry_id:
+            return
+        bitmap = ledger.bitmap
+        assert entry_id in bitmap and entry_id + 1 not in bitmap, position  # noqa: PT018 - one condition: a run ends here
+        before = len(bitmap)
+        bitmap.remove_range(0, entry_id + 1)
+        self.entries -= before - len(bitmap)
+        ledger.runs -= 1
+        if not bitmap:
+            del self._ledgers[ledger_id]
+            del self._order[0]
+
+    def serialize(self) -> list[tuple[int, bytes]]:
+        """Each ledger's entries in Roaring's portable format, ascending."""
+        saved = []
+        for ledger_id in self._order:
+            bitmap = self._ledgers[ledger_id].bitmap
+            bitmap.run_optimize()
+            saved.append((ledger_id, bitmap.serialize()))
+        return saved
+
+
+def deserialize(saved: Iterable[tuple[int, bytes]]) -> list[Range]:
+    """The ranges that ``DeletedEntries.serialize`` wrote; raises ValueError when the bytes are not a bitmap."""
+    return [stretch for ledger_id, data in saved for stretch in _runs(ledger_id, BitMap.deserialize(data))]

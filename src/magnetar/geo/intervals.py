@@ -1,0 +1,121 @@
+"""Sets of intervals over the order of one origin's positions, open below and closed above.
+
+An interval claims all entries that the origin itself produced at the positions inside it. Open-closed intervals
+join exactly when one ends where the next begins, whatever ledgers the two ends lie in, so nothing here needs to
+know which positions exist.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from magnetar.base.position import Position
+
+
+class Interval(NamedTuple):
+    """All positions ``p`` with ``lower < p <= upper``; never empty."""
+
+    lower: Position
+    upper: Position
+
+
+class IntervalSet:
+    """A union of intervals, always in its one shortest form: sorted, none overlapping or touching another."""
+
+    __slots__ = ("_lowers", "_uppers")
+
+    def __init__(self) -> None:
+        """Start empty."""
+        self._lowers: list[Position] = []
+        self._uppers: list[Position] = []
+
+    @classmethod
+    def from_pairs(cls, pairs: Iterable[tuple[Position, Position]]) -> IntervalSet:
+        """The union of ``(lower, upper]`` pairs, in any order."""
+        made = cls()
+        for lower, upper in pairs:
+            made.add(lower, upper)
+        return made
+
+    def __iter__(self) -> Iterator[Interval]:
+        """The intervals, ascending."""
+        return map(Interval, self._lowers, self._uppers)
+
+    def __len__(self) -> int:
+        """How many intervals it takes."""
+        return len(self._uppers)
+
+    def __eq__(self, other: object) -> bool:
+        """Whether both hold the same positions."""
+        if not isinstance(other, IntervalSet):
+            return NotImplemented
+        return self._lowers == other._lowers and self._uppers == other._uppers
+
+    __hash__ = None  # type: ignore[assignment]  # it changes
+
+    def __repr__(self) -> str:
+        """Pulsar's notation of ranges."""
+        return "[" + ",".join(f"({lower}..{upper}]" for lower, upper in self) + "]"
+
+    def __contains__(self, position: Position) -> bool:
+        """Whether ``position`` lies in an interval."""
+        index = bisect_left(self._uppers, position)
+        return index < len(self._lowers) and self._lowers[index] < position
+
+    def covers(self, lower: Position, upper: Position) -> bool:
+        """Whether all of ``(lower, upper]`` is inside."""
+        index = bisect_left(self._uppers, upper)
+        return index < len(self._lowers) and self._lowers[index] <= lower
+
+    def add(self, lower: Position, upper: Position) -> list[Interval]:
+        """Add ``(lower, upper]``; returns the parts that were not inside before, ascending."""
+        assert lower < upper, (lower, upper)
+        lowers, uppers = self._lowers, self._uppers
+        if uppers and lower == uppers[-1]:  # the usual acknowledgement: the next in order
+            uppers[-1] = upper
+            return [Interval(lower, upper)]
+        added = self.missing(lower, upper)
+        if added:
+            first = bisect_left(uppers, lower)  # the first interval that reaches up to lower, touching included
+            stop = bisect_right(lowers, upper)  # the first that begins beyond upper
+            if first < stop:
+                lower, upper = min(lower, lowers[first]), max(upper, uppers[stop - 1])
+            lowers[first:stop] = [lower]
+            uppers[first:stop] = [upper]
+        return added
+
+    def update(self, other: Iterable[Interval]) -> list[Interval]:
+        """Add all intervals of ``other``; returns the parts that were not inside before."""
+        return [added for lower, upper in other for added in self.add(lower, upper)]
+
+    def missing(self, lower: Position, upper: Position) -> list[Interval]:
+        """The parts of ``(lower, upper]`` that are not inside, ascending."""
+        found = []
+        for inside_lower, inside_upper in self._overlapping(lower, upper):
+            if lower < inside_lower:
+                found.append(Interval(lower, inside_lower))
+            lower = inside_upper
+        if lower < upper:
+            found.append(Interval(lower, upper))
+        return found
+
+    def within(self, lower: Position, upper: Position) -> list[Interval]:
+        """The parts of ``(lower, upper]`` that are inside, ascending."""
+        return [
+            Interval(max(lower, inside_lower), min(upper, inside_upper))
+            for inside_lower, inside_upper in self._overlapping(lower, upper)
+        ]
+
+    def subtract(self, other: IntervalSet) -> IntervalSet:
+        """What is inside this one and not inside ``other``."""
+        return IntervalSet.from_pairs(part for lower, upper in self for part in other.missing(lower, upper))
+
+    def _overlapping(self, lower: Position, upper: Position) -> Iterator[Interval]:
+        """The intervals that share a position with ``(lower, upper]``, whole, ascending."""
+        first = bisect_right(self._uppers, lower)
+        stop = bisect_left(self._lowers, upper)
+        return map(Interval, self._lowers[first:stop], self._uppers[first:stop])
