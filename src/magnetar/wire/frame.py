@@ -19,8 +19,8 @@ FRAME_SIZE_MAX = MAX_MESSAGE_SIZE + FRAME_SIZE_PADDING
 """Bytes of the largest frame, its size fields included, where nothing else was agreed."""
 
 _SIZE_LENGTH = 4
+_HEADER_LENGTH = 2 * _SIZE_LENGTH
 _HEADER = struct.Struct(">II")
-_read_size = struct.Struct(">I").unpack_from
 _read_header = _HEADER.unpack_from
 _pack_header = _HEADER.pack
 
@@ -59,7 +59,7 @@ class FrameDecoder:
         """Refuse frames of more than ``frame_size_max`` bytes, size fields included."""
         self._frame_size_max = frame_size_max
         self._pieces: list[bytes] = []
-        # Bytes still to come before the pieces are worth joining: the rest of a size field, or of a frame.
+        # Bytes still to come before the pieces are worth joining: the rest of the two sizes, or of a frame.
         self._missing = 0
 
     def feed(self, data: bytes) -> list[Frame]:
@@ -84,41 +84,36 @@ class FrameDecoder:
         """Return the whole frames in ``data`` and where the rest begins; note how much the rest misses."""
         frames: list[Frame] = []
         start, length = 0, len(data)
-        while start + _SIZE_LENGTH <= length:
-            end = start + _SIZE_LENGTH + _read_size(data, start)[0]
+        while length - start >= _HEADER_LENGTH:
+            total_size, command_size = _read_header(data, start)
+            end = start + _SIZE_LENGTH + total_size
             if end - start > self._frame_size_max:
                 message = f"frame of {end - start} bytes exceeds the limit of {self._frame_size_max}"
+                raise RemoteProtocolError(message)
+            if _SIZE_LENGTH + command_size > total_size:
+                message = f"command of {command_size} bytes exceeds its frame of {end - start}"
                 raise RemoteProtocolError(message)
             if end > length:
                 self._missing = end - length
                 return frames, start
-            frames.append(_decode(data, start, end))
+            command_start = start + _HEADER_LENGTH
+            command_end = command_start + command_size
+            frames.append(Frame(_parse(data[command_start:command_end]), data[command_end:end]))
             start = end
-        self._missing = start + _SIZE_LENGTH - length
+        self._missing = start + _HEADER_LENGTH - length
         return frames, start
 
 
-def _decode(data: bytes, start: int, end: int) -> Frame:
-    """Read the whole frame in ``data[start:end]``."""
-    command_start = start + _HEADER.size
-    if command_start > end:
-        message = f"frame of {end - start} bytes has no command size"
-        raise RemoteProtocolError(message)
-    command_end = command_start + _read_header(data, start)[1]
-    if command_end > end:
-        message = f"command of {command_end - command_start} bytes exceeds its frame of {end - start}"
-        raise RemoteProtocolError(message)
+def _parse(data: bytes) -> pb.BaseCommand:
+    """Read a command, of a type known here and with every required field."""
     try:
-        command = pb.BaseCommand.FromString(data[command_start:command_end])
+        command = pb.BaseCommand.FromString(data)
     except DecodeError as error:
         message = f"command cannot be parsed: {error}"
         raise RemoteProtocolError(message) from error
-    # Parsing checks neither required fields nor, as proto2 hides unknown enum values, that the type is known.
-    body_field = _BODY_FIELDS.get(command.type) if command.HasField("type") else None
-    if body_field is None:
-        message = "command of unknown type"
-        raise RemoteProtocolError(message)
+    # An unknown type is an absent one, as enums are closed in proto2, and so fails the check of required fields.
+    body_field = _BODY_FIELDS[command.type]
     if not command.HasField(body_field) or not command.IsInitialized():  # type: ignore[arg-type]  # a field by name
-        message = f"{pb.BaseCommand.Type.Name(command.type)} lacks required fields"
+        message = "command of unknown type, or without its required fields"
         raise RemoteProtocolError(message)
-    return Frame(command, data[command_end:end])
+    return command
