@@ -40,8 +40,8 @@ def parse_metadata(entry: bytes) -> pb.MessageMetadata:
     except DecodeError as error:
         message = f"message metadata cannot be parsed: {error}"
         raise RemoteProtocolError(message) from error
-    if not metadata.IsInitialized():
-        message = "message metadata lacks required fields"
+    if not metadata.IsInitialized() or not isinstance(metadata.producer_name, str):
+        message = "message metadata lacks required fields, or its producer name is not UTF-8"
         raise RemoteProtocolError(message)
     return metadata
 

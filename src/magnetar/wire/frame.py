@@ -9,7 +9,8 @@ from __future__ import annotations
 import struct
 from typing import NamedTuple
 
-from google.protobuf.message import DecodeError
+from google.protobuf.descriptor import FieldDescriptor
+from google.protobuf.message import DecodeError, EncodeError, Message
 
 from magnetar.base.errors import RemoteProtocolError
 from magnetar.base.limits import FRAME_SIZE_PADDING, MAX_MESSAGE_SIZE
@@ -26,6 +27,11 @@ _pack_header = _HEADER.pack
 
 # The field that holds the body of a command has the number of the command's type.
 _BODY_FIELDS = {field.number: field.name for field in pb.BaseCommand.DESCRIPTOR.fields if field.name != "type"}
+
+# Commands of the hot path, which hold no text.
+_TEXTLESS = frozenset(
+    {pb.BaseCommand.SEND, pb.BaseCommand.SEND_RECEIPT, pb.BaseCommand.MESSAGE, pb.BaseCommand.FLOW},
+)
 
 
 class Frame(NamedTuple):
@@ -105,15 +111,30 @@ class FrameDecoder:
 
 
 def _parse(data: bytes) -> pb.BaseCommand:
-    """Read a command, of a type known here and with every required field."""
+    """Read a command, of a type known here, with every required field and with text where text belongs."""
     try:
         command = pb.BaseCommand.FromString(data)
-    except DecodeError as error:
+        command.SerializeToString()  # parsing does not miss required fields; this is the quickest way to
+    except (DecodeError, EncodeError) as error:
         message = f"command cannot be parsed: {error}"
         raise RemoteProtocolError(message) from error
-    # An unknown type is an absent one, as enums are closed in proto2, and so fails the check of required fields.
-    body_field = _BODY_FIELDS[command.type]
-    if not command.HasField(body_field) or not command.IsInitialized():  # type: ignore[arg-type]  # a field by name
-        message = "command of unknown type, or without its required fields"
+    # An unknown type reads as an absent one, as enums are closed in proto2, so it is refused above.
+    kind = command.type
+    if not command.HasField(_BODY_FIELDS[kind]):  # type: ignore[arg-type]  # a field by name
+        message = f"{pb.BaseCommand.Type.Name(kind)} without its body"
+        raise RemoteProtocolError(message)
+    if kind not in _TEXTLESS and not _is_text(command):
+        message = f"{pb.BaseCommand.Type.Name(kind)} with a string that is not UTF-8"
         raise RemoteProtocolError(message)
     return command
+
+
+def _is_text(message: Message) -> bool:
+    """Whether all strings are text: proto2 reads any bytes into a string field, and hands them out as bytes."""
+    for field, value in message.ListFields():
+        values = value if field.is_repeated else (value,)
+        if field.type == FieldDescriptor.TYPE_STRING and not all(isinstance(item, str) for item in values):
+            return False
+        if field.type == FieldDescriptor.TYPE_MESSAGE and not all(map(_is_text, values)):
+            return False
+    return True

@@ -1,0 +1,147 @@
+"""Batches: the messages inside one entry, and the compression around them.
+
+The payload of a batch, before compression, repeats ``u32 size, SingleMessageMetadata, payload``. The broker never
+looks inside; those who read messages do.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from google.protobuf.message import DecodeError
+
+from magnetar.base.errors import RemoteProtocolError, RequestError, ServerError
+from magnetar.base.limits import MAX_MESSAGE_SIZE
+from magnetar.wire.proto import pulsar_api_pb2 as pb
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pyarrow import Codec
+
+_SIZE_LENGTH = 4
+_pack_size = struct.Struct(">I").pack
+_read_size = struct.Struct(">I").unpack_from
+
+# Arrow's names for the formats that Pulsar's clients write, beside ZLIB.
+_ARROW_CODECS = {pb.LZ4: "lz4_raw", pb.ZSTD: "zstd", pb.SNAPPY: "snappy"}
+
+
+@dataclass(frozen=True, slots=True)
+class BatchedMessage:
+    """One message of a batch."""
+
+    metadata: pb.SingleMessageMetadata
+    payload: bytes
+
+
+def encode_batch(messages: Iterable[BatchedMessage]) -> bytes:
+    """Put messages into the payload of an entry, not compressed; each metadata's ``payload_size`` is written anew."""
+    parts: list[bytes] = []
+    for message in messages:
+        metadata = pb.SingleMessageMetadata()
+        metadata.CopyFrom(message.metadata)
+        metadata.payload_size = len(message.payload)
+        serialized = metadata.SerializeToString()
+        parts += (_pack_size(len(serialized)), serialized, message.payload)
+    return b"".join(parts)
+
+
+def decode_batch(
+    metadata: pb.MessageMetadata,
+    payload: bytes | memoryview,
+    *,
+    size_max: int = MAX_MESSAGE_SIZE,
+) -> list[BatchedMessage]:
+    """Take the messages out of a batch's payload as stored.
+
+    Raises RemoteProtocolError when the payload is not what its metadata says, and else as ``decompress`` does.
+    """
+    data = decompress(metadata, payload, size_max=size_max)
+    messages: list[BatchedMessage] = []
+    offset = 0
+    for _ in range(metadata.num_messages_in_batch):
+        message, offset = _read_message(data, offset)
+        messages.append(message)
+    if offset != len(data):
+        message_text = f"batch of {metadata.num_messages_in_batch} messages ends at {offset} of {len(data)} bytes"
+        raise RemoteProtocolError(message_text)
+    return messages
+
+
+def compress(payload: bytes, compression: pb.CompressionType.ValueType) -> bytes:
+    """Compress as Pulsar's clients do; the length before goes into the metadata's ``uncompressed_size``."""
+    if compression == pb.NONE:
+        return payload
+    if compression == pb.ZLIB:
+        return zlib.compress(payload)
+    return bytes(_codec(compression).compress(payload, asbytes=True))
+
+
+def decompress(
+    metadata: pb.MessageMetadata,
+    payload: bytes | memoryview,
+    *,
+    size_max: int = MAX_MESSAGE_SIZE,
+) -> bytes:
+    """Return a payload as it was before compression, of at most ``size_max`` bytes.
+
+    Raises RequestError with NotAllowedError for an encrypted payload, whose key only its consumers have, and
+    RemoteProtocolError for one that cannot be decompressed to ``uncompressed_size`` bytes.
+    """
+    if metadata.encryption_keys:
+        message = "the payload is encrypted"
+        raise RequestError(ServerError.NotAllowedError, message)
+    if metadata.compression == pb.NONE:
+        return bytes(payload)
+    size = metadata.uncompressed_size
+    if size > size_max:
+        message = f"payload of {size} bytes before compression exceeds the limit of {size_max}"
+        raise RemoteProtocolError(message)
+    try:
+        data = _decompress(metadata.compression, payload, size)
+    except (zlib.error, OSError, ValueError) as error:
+        message = f"payload cannot be decompressed: {error}"
+        raise RemoteProtocolError(message) from error
+    if len(data) != size:
+        message = f"payload decompresses to {len(data)} bytes, not to {size}"
+        raise RemoteProtocolError(message)
+    return data
+
+
+def _decompress(compression: pb.CompressionType.ValueType, payload: bytes | memoryview, size: int) -> bytes:
+    """Decompress to ``size`` bytes, or to any other number of about that when the payload is not what it says."""
+    if compression == pb.ZLIB:
+        inflater = zlib.decompressobj()
+        data = inflater.decompress(payload, size + 1)
+        if not inflater.eof:
+            message = f"no end of the stream within {size} bytes"
+            raise zlib.error(message)
+        return data
+    return bytes(_codec(compression).decompress(payload, decompressed_size=size, asbytes=True))
+
+
+def _codec(compression: pb.CompressionType.ValueType) -> Codec:
+    """Arrow's codec, loaded on first use: brokers and most clients never look into a payload."""
+    from pyarrow import Codec  # noqa: PLC0415 - a large library
+
+    return Codec(_ARROW_CODECS[compression])
+
+
+def _read_message(data: bytes, offset: int) -> tuple[BatchedMessage, int]:
+    """Read the message at ``offset`` and return where the next one begins."""
+    start = offset + _SIZE_LENGTH
+    end = start + _read_size(data, offset)[0] if start <= len(data) else start
+    try:
+        metadata = pb.SingleMessageMetadata.FromString(data[start:end])
+    except DecodeError as error:
+        message = f"metadata of a batched message cannot be parsed: {error}"
+        raise RemoteProtocolError(message) from error
+    payload_end = end + metadata.payload_size
+    if not metadata.IsInitialized() or not end <= payload_end <= len(data):
+        message = f"batched message at {offset} does not fit the {len(data)} bytes of its batch"
+        raise RemoteProtocolError(message)
+    return BatchedMessage(metadata, data[end:payload_end]), payload_end
