@@ -1,0 +1,152 @@
+"""Where development clusters live on one machine: names, ports, directories, configuration files.
+
+Cluster number ``i``, counted from 0 in the order given, listens on ``base_port + 10 * i`` for Pulsar's binary protocol
+and on the port after it for the admin REST API. Everything is on the loopback address.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import socket
+import sys
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from magnetar.base.errors import ConfigurationError
+from magnetar.base.names import is_named_entity
+from magnetar.ops.processes import Command
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+LOOPBACK = "127.0.0.1"
+
+PORT_STEP = 10
+"""Distance between the ports of two clusters."""
+
+PORT_MAX = 65535
+
+CLUSTERS_MAX = 32
+"""Clusters that one machine is asked to run at most."""
+
+MAGNETAR = (sys.executable, "-P", "-m", "magnetar.cli.main")
+"""Our command line, run by this very Python; -P keeps the child's directory off its module path."""
+
+
+@dataclass(frozen=True, slots=True)
+class LocalCluster:
+    """One cluster of this machine."""
+
+    name: str
+    binary_port: int
+    web_port: int
+    directory: Path
+    """Holds its configuration and its data; logs of all clusters are beside it, in ``logs``."""
+
+    @property
+    def service_url(self) -> str:
+        """Where clients connect."""
+        return f"pulsar://{LOOPBACK}:{self.binary_port}"
+
+    @property
+    def admin_url(self) -> str:
+        """Where the admin REST API is."""
+        return f"http://{LOOPBACK}:{self.web_port}"
+
+    @property
+    def configuration(self) -> dict[str, str]:
+        """What ``broker.conf`` says."""
+        return {
+            "clusterName": self.name,
+            "brokerServicePort": str(self.binary_port),
+            "webServicePort": str(self.web_port),
+            "bindAddress": LOOPBACK,
+            "advertisedAddress": LOOPBACK,
+            "dataDirectory": str(self.directory / "data"),
+        }
+
+    def write_configuration(self) -> Path:
+        """Write ``broker.conf`` and return its path."""
+        self.directory.mkdir(parents=True, exist_ok=True)
+        file = self.directory / "broker.conf"
+        lines = [f"{key}={value}\n" for key, value in self.configuration.items()]
+        file.write_text("".join(["# Written by magnetar up at each start.\n", *lines]), encoding="utf-8")
+        return file
+
+    def broker_command(self) -> Command:
+        """The command of its broker; writes the configuration that the command reads."""
+        return Command(
+            name=self.name,
+            arguments=[*MAGNETAR, "broker", "--config", str(self.write_configuration())],
+            directory=self.directory,
+            log=self.directory.parent / "logs" / f"{self.name}.log",
+        )
+
+
+def lay_out(names: Sequence[str], data: Path, base_port: int) -> tuple[LocalCluster, ...]:
+    """The clusters ``names`` below ``data``; raises ConfigurationError for names or ports that cannot be."""
+    if not names or len(names) > CLUSTERS_MAX:
+        message = f"{len(names)} clusters: name 1 to {CLUSTERS_MAX}"
+        raise ConfigurationError(message)
+    if len(set(names)) < len(names):
+        message = f"a cluster is named twice: {','.join(names)}"
+        raise ConfigurationError(message)
+    for name in names:
+        if not is_named_entity(name) or name in {"logs", "pipeline", ".", ".."}:
+            message = f"not a name for a cluster here: {name!r} (letters, digits and -=:._; not logs, not pipeline)"
+            raise ConfigurationError(message)
+    if base_port < 1 or base_port + PORT_STEP * (len(names) - 1) + 1 > PORT_MAX:
+        message = f"no room for the ports of {len(names)} clusters from {base_port}: choose a smaller base port"
+        raise ConfigurationError(message)
+    root = data.resolve()
+    return tuple(
+        LocalCluster(name, base_port + PORT_STEP * index, base_port + PORT_STEP * index + 1, root / name)
+        for index, name in enumerate(names)
+    )
+
+
+def pipeline_command(clusters: Sequence[LocalCluster]) -> Command:
+    """The command of the pipeline that replicates between all of ``clusters``."""
+    root = clusters[0].directory.parent
+    served = ",".join(f"{cluster.name}={cluster.admin_url}" for cluster in clusters)
+    return Command(
+        name="pipeline",
+        arguments=[*MAGNETAR, "pipeline", "replicate", "--clusters", served, "--output", "json"],
+        directory=root / "pipeline",
+        log=root / "logs" / "pipeline.log",
+    )
+
+
+def require_free_ports(clusters: Sequence[LocalCluster]) -> None:
+    """Raise ConfigurationError, naming the port and what it is for, when something listens on one already."""
+    for cluster in clusters:
+        for port, purpose in ((cluster.binary_port, "binary protocol"), (cluster.web_port, "admin REST API")):
+            with socket.socket() as probe:
+                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                try:
+                    probe.bind((LOOPBACK, port))
+                except OSError as error:
+                    message = (
+                        f"port {port} ({purpose} of {cluster.name}) cannot be used: {os.strerror(error.errno or 0)}"
+                    )
+                    raise ConfigurationError(message) from error
+
+
+@contextmanager
+def hold(data: Path) -> Iterator[None]:
+    """Keep ``data`` from being used twice at a time; raises ConfigurationError naming the process that has it."""
+    data.mkdir(parents=True, exist_ok=True)
+    with (data / "up.lock").open("a+", encoding="ascii") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            lock.seek(0)
+            message = f"{data} is in use by another magnetar up (process {lock.read().strip() or 'unknown'})"
+            raise ConfigurationError(message) from error
+        lock.truncate(0)
+        lock.write(f"{os.getpid()}\n")
+        lock.flush()
+        yield

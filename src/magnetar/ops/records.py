@@ -1,0 +1,69 @@
+"""What development clusters must know: each other's addresses, the tenant ``public``, ``public/default``."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import TYPE_CHECKING
+
+from magnetar.admin.client import AdminClient, ClusterUnreachableError
+from magnetar.base.errors import AdminError
+from magnetar.base.names import NamespaceName
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from magnetar.ops.layout import LocalCluster
+
+HEALTH_TIMEOUT_SECONDS = 2.0
+"""How long one question for a broker's health may take; a broker that starts is asked again."""
+
+TENANT = "public"
+NAMESPACE = NamespaceName(TENANT, "default")
+
+
+def is_healthy(admin_url: str) -> bool:
+    """Whether the broker at ``admin_url`` says that it can store and serve messages."""
+    with AdminClient(admin_url, timeout_s=HEALTH_TIMEOUT_SECONDS) as admin:
+        try:
+            admin.brokers.check_health()
+        except (AdminError, ClusterUnreachableError):
+            return False
+    return True
+
+
+def introduce(clusters: Sequence[LocalCluster]) -> None:
+    """Make every cluster known to every cluster, and ``public/default``, local to each, in all of them.
+
+    Done again it changes nothing but what became wrong: addresses, and clusters that the tenant may not use yet.
+    """
+    for cluster in clusters:
+        with AdminClient(cluster.admin_url) as admin:
+            _introduce_all_to(admin, clusters)
+            _create_default_namespace(admin, cluster.name, [each.name for each in clusters])
+
+
+def _introduce_all_to(admin: AdminClient, clusters: Sequence[LocalCluster]) -> None:
+    for other in clusters:
+        data = {"serviceUrl": other.admin_url, "brokerServiceUrl": other.service_url}
+        if not _created(lambda: admin.clusters.create(other.name, data)):  # noqa: B023 - called at once
+            admin.clusters.update(other.name, data)
+
+
+def _create_default_namespace(admin: AdminClient, cluster: str, all_clusters: list[str]) -> None:
+    if not _created(lambda: admin.tenants.create(TENANT, all_clusters)):
+        tenant = admin.tenants.get(TENANT)
+        missing = [name for name in all_clusters if name not in tenant["allowedClusters"]]
+        if missing:
+            admin.tenants.update(TENANT, [*tenant["allowedClusters"], *missing], tenant["adminRoles"])
+    _created(lambda: admin.namespaces.create(NAMESPACE, [cluster]))
+
+
+def _created(create: Callable[[], None]) -> bool:
+    """Whether ``create`` created; False when the thing was there already."""
+    try:
+        create()
+    except AdminError as error:
+        if error.status != HTTPStatus.CONFLICT:
+            raise
+        return False
+    return True

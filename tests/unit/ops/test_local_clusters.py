@@ -1,0 +1,138 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from magnetar.base.errors import ConfigurationError
+from magnetar.ops.layout import LocalCluster, lay_out
+from magnetar.ops.local_clusters import START_TIMEOUT_SECONDS, LocalClusters, StoppedError, Surroundings
+from tests.unit.ops.fakes import FakeClock, FakeProcesses
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+
+class Stage:
+    """Two clusters whose processes, health and clock are the test's."""
+
+    def __init__(self, directory: Path, *, with_pipeline: bool = True) -> None:
+        self.processes = FakeProcesses()
+        self.clock = FakeClock()
+        self.said: list[str] = []
+        self.introduced: list[str] = []
+        self.healthy = True
+        self.waits: list[Callable[[], bool]] = []
+        self.log = directory / "logs" / "pipeline.log"
+        self.local = LocalClusters(
+            lay_out(["ewr", "jfk"], directory, 16650),
+            Surroundings(
+                stop_request=self,
+                say=self.said.append,
+                start=self.processes,
+                is_healthy=lambda _url: self.healthy,
+                introduce=self.introduce,
+                monotonic=self.clock,
+                pause=self.clock.pass_time,
+            ),
+            with_pipeline=with_pipeline,
+        )
+
+    def introduce(self, clusters: Sequence[LocalCluster]) -> None:
+        self.introduced = [cluster.name for cluster in clusters]
+
+    def wait(self, timeout: float) -> bool:
+        self.clock.pass_time(timeout)
+        return self.waits.pop(0)() if self.waits else False
+
+    def pipeline_speaks(self) -> bool:
+        with self.log.open("a", encoding="utf-8") as log:
+            log.write('{"event": "ready"}\n')
+        return False
+
+
+def test_brokers_first_then_records_then_the_pipeline(tmp_path: Path) -> None:
+    stage = Stage(tmp_path)
+    stage.waits = [stage.pipeline_speaks]
+    stage.local.start()
+    assert stage.processes.names == ["ewr", "jfk", "pipeline"]
+    assert stage.introduced == ["ewr", "jfk"]
+    assert stage.local.endpoints() == {
+        "clusters": {
+            "ewr": {"service_url": "pulsar://127.0.0.1:16650", "admin_url": "http://127.0.0.1:16651", "pid": 100},
+            "jfk": {"service_url": "pulsar://127.0.0.1:16660", "admin_url": "http://127.0.0.1:16661", "pid": 101},
+        },
+        "pipeline": {"pid": 102},
+    }
+
+
+def test_what_an_earlier_run_logged_does_not_count(tmp_path: Path) -> None:
+    stage = Stage(tmp_path)
+    stage.log.parent.mkdir()
+    stage.pipeline_speaks()
+    with pytest.raises(ConfigurationError, match="pipeline was not ready within"):
+        stage.local.start()
+
+
+def test_without_a_pipeline(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, with_pipeline=False)
+    stage.local.start()
+    assert stage.processes.names == ["ewr", "jfk"]
+    assert stage.local.endpoints()["pipeline"] is None
+
+
+def test_a_broker_that_ends_at_the_start_is_reported_with_its_log(tmp_path: Path) -> None:
+    stage = Stage(tmp_path)
+    stage.healthy = False
+
+    def fail() -> bool:
+        (tmp_path / "logs" / "ewr.log").write_text("error: disk on fire\n", encoding="utf-8")
+        stage.processes.latest("ewr").status = 1
+        return False
+
+    stage.waits = [fail]
+    with pytest.raises(ConfigurationError, match=r"(?s)ewr ended with status 1.*disk on fire"):
+        stage.local.start()
+
+
+def test_a_broker_that_never_serves_is_not_waited_for_for_ever(tmp_path: Path) -> None:
+    stage = Stage(tmp_path)
+    stage.healthy = False
+    with pytest.raises(ConfigurationError, match=f"ewr was not ready within {START_TIMEOUT_SECONDS:g} s"):
+        stage.local.start()
+
+
+def test_can_be_stopped_while_it_starts(tmp_path: Path) -> None:
+    stage = Stage(tmp_path)
+    stage.healthy = False
+    stage.waits = [lambda: True]
+    with pytest.raises(StoppedError):
+        stage.local.start()
+
+
+def test_what_dies_is_started_again_and_said(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, with_pipeline=False)
+    stage.local.start()
+
+    def die() -> bool:
+        stage.processes.latest("jfk").status = -9
+        return False
+
+    stage.waits = [die, *[lambda: False] * 10, lambda: True]
+    stage.local.supervise()
+    assert stage.processes.names == ["ewr", "jfk", "jfk"]
+    assert stage.said == [
+        "jfk was killed (SIGKILL); starting it again in 0.5 s",
+        "jfk is started again: process 102",
+    ]
+
+
+def test_stops_all_and_kills_what_does_not_obey(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, with_pipeline=False)
+    stage.local.start()
+    stage.processes.latest("jfk").obeys = False
+    stage.local.stop()
+    assert stage.processes.latest("ewr").status == 0
+    assert stage.processes.latest("jfk").status == -9
+    assert stage.said == ["jfk did not end within 20 s: killed"]
