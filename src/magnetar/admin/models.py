@@ -24,12 +24,9 @@ def iso_time(timestamp_ms: float) -> str:
 
 
 @cache
-def _json_names(kind: type[Model]) -> tuple[tuple[str, str], ...]:
-    names = []
-    for each in fields(kind):
-        first, *rest = each.name.split("_")
-        names.append((each.name, first + "".join(map(str.capitalize, rest))))
-    return tuple(names)
+def _json_name(attribute: str) -> str:
+    first, *rest = attribute.split("_")
+    return first + "".join(map(str.capitalize, rest))
 
 
 def _to_json(value: object) -> Any:  # noqa: ANN401 - JSON has no narrower type
@@ -46,14 +43,14 @@ def _to_json(value: object) -> Any:  # noqa: ANN401 - JSON has no narrower type
             return value
 
 
-@dataclass(slots=True, kw_only=True, eq=False)
+@dataclass(slots=True, kw_only=True)
 class Model:
     """Something that is answered as a JSON object."""
 
     def to_json(self) -> dict[str, Any]:
         """The object in Pulsar's field names."""
-        values = ((name, getattr(self, attribute)) for attribute, name in _json_names(type(self)))
-        return {name: _to_json(value) for name, value in values if value is not None} | self._derived()
+        values = ((each.name, getattr(self, each.name)) for each in fields(self))
+        return {_json_name(name): _to_json(value) for name, value in values if value is not None} | self._derived()
 
     def _derived(self) -> dict[str, Any]:
         """JSON fields that follow from the others."""

@@ -153,7 +153,7 @@ class AdminService(Protocol):
         ...
 
     async def read_entry(self, topic: TopicName, position: Position) -> bytes:
-        """The entry at ``position``; refuses with ``message_not_found``."""
+        """The entry at ``position``; refuses with ``message_id_not_found``."""
         ...
 
     async def last_message_id(self, topic: TopicName) -> MessageId:
@@ -204,5 +204,10 @@ def subscription_in_use() -> AdminError:
 
 
 def message_not_found() -> AdminError:
-    """There is no such entry."""
+    """The subscription has no so many unacknowledged entries."""
+    return AdminError(HTTPStatus.NOT_FOUND, "Message not found")
+
+
+def message_id_not_found() -> AdminError:
+    """The topic has no entry at that position."""
     return AdminError(HTTPStatus.NOT_FOUND, "Message id not found")

@@ -1,0 +1,77 @@
+"""The REST API as one ASGI application."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import TYPE_CHECKING
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+
+from magnetar.admin.exchange import Context, refusal
+from magnetar.admin.handlers import brokers, clusters, namespaces, subscriptions, tenants, topics, unsupported
+from magnetar.base.errors import AdminError, BadVersionError, MagnetarError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from starlette.requests import Request
+    from starlette.responses import Response
+    from starlette.routing import BaseRoute
+    from starlette.types import ASGIApp, Receive, Scope, Send
+
+    from magnetar.admin.service import AdminService
+    from magnetar.metadata.resources import Resources
+
+_NOUNS = (clusters, tenants, namespaces, topics, subscriptions, brokers, unsupported)
+
+
+def build_app(service: AdminService, resources: Resources, extra_routes: Sequence[BaseRoute] = ()) -> Starlette:
+    """Pulsar's REST API over ``service`` and ``resources``, then ``extra_routes``; run it on the broker's loop.
+
+    Every refusal is a status and ``{"reason": text}``, for unknown routes and malformed requests too.
+    """
+    context = Context(service, resources)
+    app = Starlette(
+        routes=[*(route for noun in _NOUNS for route in noun.routes(context)), *extra_routes],
+        middleware=[Middleware(_RawPath)],
+        exception_handlers={
+            AdminError: _refused,
+            HTTPException: _not_routed,
+            BadVersionError: _conflict,
+            MagnetarError: _failed,
+        },
+    )
+    app.router.redirect_slashes = False
+    return app
+
+
+class _RawPath:
+    """Route on the path as it was sent, so that a name may hold an encoded slash; handlers decode the parts."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            scope = {**scope, "path": scope["raw_path"].decode("latin-1")}
+        await self._app(scope, receive, send)
+
+
+def _refused(_: Request, error: Exception) -> Response:
+    assert isinstance(error, AdminError)
+    return refusal(error.status, str(error))
+
+
+def _not_routed(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    return refusal(error.status_code, f"HTTP {error.status_code} {error.detail}: {request.method} {request.url.path}")
+
+
+def _conflict(_: Request, error: Exception) -> Response:
+    return refusal(HTTPStatus.CONFLICT, f"Concurrent modification: {error}")
+
+
+def _failed(_: Request, error: Exception) -> Response:
+    return refusal(HTTPStatus.INTERNAL_SERVER_ERROR, str(error))

@@ -1,0 +1,47 @@
+"""Administer a cluster over HTTP, Magnetar's or Apache Pulsar's."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Self
+
+from magnetar.admin.connection import TIMEOUT_SECONDS, ClusterUnreachableError, Connection
+from magnetar.admin.nouns import Brokers, Clusters, Namespaces, Subscriptions, Tenants, Topics
+from magnetar.base.errors import AdminError
+
+if TYPE_CHECKING:
+    import httpx
+
+__all__ = ["AdminClient", "AdminError", "ClusterUnreachableError"]
+
+
+class AdminClient:
+    """The admin API of one cluster, by noun.
+
+    Every method raises AdminError with the status and reason of a refusal, or ClusterUnreachableError. Objects are
+    returned as their JSON, in Pulsar's field names.
+    """
+
+    def __init__(
+        self, url: str, *, transport: httpx.BaseTransport | None = None, timeout_s: float = TIMEOUT_SECONDS
+    ) -> None:
+        """Speak to the admin URL ``http://host:port``; nothing is sent yet."""
+        self._connection = Connection(url, transport, timeout_s)
+        self.url = self._connection.url
+        self.clusters = Clusters(self._connection)
+        self.tenants = Tenants(self._connection)
+        self.namespaces = Namespaces(self._connection)
+        self.topics = Topics(self._connection)
+        self.subscriptions = Subscriptions(self._connection)
+        self.brokers = Brokers(self._connection)
+
+    def __enter__(self) -> Self:
+        """Close at the end of the block."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close."""
+        self.close()
+
+    def close(self) -> None:
+        """Let the connections go."""
+        self._connection.close()

@@ -1,0 +1,79 @@
+"""One HTTP connection to a cluster's admin API: what it was asked, refused, or did not answer."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import Any
+
+import httpx
+
+from magnetar.base.errors import AdminError, MagnetarError
+
+TIMEOUT_SECONDS = 60.0
+"""How long a request may take (``readTimeoutMs`` of Pulsar's admin client)."""
+
+
+class ClusterUnreachableError(MagnetarError):
+    """Nobody answered at the URL; the text names it and what to do."""
+
+
+class Connection:
+    """Requests to one admin URL."""
+
+    def __init__(self, url: str, transport: httpx.BaseTransport | None, timeout_s: float) -> None:
+        """Speak to ``url`` through ``transport``, by default the network; nothing is sent yet."""
+        self.url = url.rstrip("/")
+        # Redirects to the owner of a topic keep the method (307); proxies of the environment must not see a
+        # cluster on localhost.
+        self._http = httpx.Client(transport=transport, timeout=timeout_s, follow_redirects=True, trust_env=False)
+
+    def send(self, method: str, path: str, **options: Any) -> httpx.Response:  # noqa: ANN401 - httpx's own
+        """Request and return the answer; raises AdminError if refused, ClusterUnreachableError if not answered."""
+        try:
+            response = self._http.request(method, f"{self.url}{path}", **options)
+        except (httpx.TransportError, httpx.InvalidURL) as error:
+            message = f"no answer from {self.url}: {error}; is the broker running, and is this its admin URL?"
+            raise ClusterUnreachableError(message) from error
+        if not response.is_success:
+            raise AdminError(_status(response), _reason(response))
+        return response
+
+    def get(self, path: str, **parameters: str | int | bool) -> Any:  # noqa: ANN401 - any JSON value
+        """What is at ``path``; None if it is not set."""
+        response = self.send("GET", path, params=_query(parameters))
+        return response.json() if response.content else None
+
+    def put(self, path: str, value: object = None, **parameters: str | int | bool) -> None:
+        """Create."""
+        self.send("PUT", path, json=value, params=_query(parameters))
+
+    def post(self, path: str, value: object = None, **parameters: str | int | bool) -> None:
+        """Change."""
+        self.send("POST", path, json=value, params=_query(parameters))
+
+    def delete(self, path: str, **parameters: str | int | bool) -> None:
+        """Remove."""
+        self.send("DELETE", path, params=_query(parameters))
+
+    def close(self) -> None:
+        """Let the connections go."""
+        self._http.close()
+
+
+def _query(parameters: dict[str, str | int | bool]) -> dict[str, str]:
+    return {name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in parameters.items()}
+
+
+def _status(response: httpx.Response) -> HTTPStatus:
+    """The answer's status; one that HTTP does not define counts as the server's failure."""
+    try:
+        return HTTPStatus(response.status_code)
+    except ValueError:
+        return HTTPStatus.INTERNAL_SERVER_ERROR
+
+
+def _reason(response: httpx.Response) -> str:
+    try:
+        return str(response.json()["reason"])
+    except (ValueError, KeyError, TypeError):
+        return response.reason_phrase or f"status {response.status_code}"

@@ -1,0 +1,147 @@
+"""What every handler shares: reading a request, finding what it is about, writing the answer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from http import HTTPStatus
+from inspect import isawaitable
+from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import unquote
+
+from pydantic import ValidationError
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from magnetar.admin.models import Model
+from magnetar.base.errors import AdminError
+from magnetar.base.names import PERSISTENT, NamespaceName, TopicName, is_named_entity
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pydantic import TypeAdapter
+    from starlette.requests import Request
+
+    from magnetar.admin.service import AdminService
+    from magnetar.metadata.policies import Policies, TenantInfo
+    from magnetar.metadata.resources import Resources
+
+Kind = TypeVar("Kind")
+
+BODY_SIZE_MAX = 1024 * 1024
+"""Bytes of a request's body; policies are the largest and stay far below."""
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What handlers act on."""
+
+    service: AdminService
+    resources: Resources
+
+    def tenant(self, name: str) -> TenantInfo:
+        """The tenant; refuses with 404."""
+        found = self.resources.tenants.get(name)
+        if found is None:
+            raise AdminError(HTTPStatus.NOT_FOUND, "Tenant does not exist")
+        return found
+
+    def policies(self, namespace: NamespaceName) -> Policies:
+        """The policies of a namespace; refuses with 404."""
+        found = self.resources.namespaces.get(namespace)
+        if found is None:
+            raise AdminError(HTTPStatus.NOT_FOUND, "Namespace does not exist")
+        return found
+
+    def topic(self, request: Request) -> TopicName:
+        """The topic that a path names, in a namespace that lives in this cluster (protocol, 5.8)."""
+        name = topic_name(request)
+        self.check_lives_here(name.namespace_name)
+        return name
+
+    def check_lives_here(self, namespace: NamespaceName) -> None:
+        """Refuse with 404 or 412 unless the namespace exists and may have topics in this cluster."""
+        policies = self.policies(namespace)
+        clusters = policies.allowed_clusters or policies.replication_clusters
+        here = self.service.cluster_name
+        if not clusters:
+            raise AdminError(HTTPStatus.PRECONDITION_FAILED, "Namespace does not have any clusters configured")
+        if here not in clusters:
+            raise AdminError(
+                HTTPStatus.PRECONDITION_FAILED,
+                "Namespace missing local cluster name in clusters list: "
+                f"local_cluster={here} ns={namespace} clusters=[{', '.join(clusters)}]",
+            )
+
+    def parts(self, topic: TopicName) -> list[TopicName]:
+        """The topics with a log of their own that ``topic`` stands for: its partitions, or itself."""
+        return [topic.partition(index) for index in range(self.service.partitions_of(topic) or 0)] or [topic]
+
+
+def path_text(request: Request, name: str) -> str:
+    """A part of the path, decoded."""
+    return unquote(request.path_params[name])
+
+
+def namespace_name(request: Request) -> NamespaceName:
+    """The namespace that a path names; refuses with 412."""
+    tenant, namespace = path_text(request, "tenant"), path_text(request, "namespace")
+    if not (is_named_entity(tenant) and is_named_entity(namespace)):
+        raise AdminError(HTTPStatus.PRECONDITION_FAILED, "Namespace name is not valid")
+    return NamespaceName(tenant, namespace)
+
+
+def topic_name(request: Request) -> TopicName:
+    """The topic that a path names; refuses with 412."""
+    namespace = namespace_name(request)
+    local_name = path_text(request, "topic")
+    if local_name.strip() == "" or "/" in local_name:
+        raise AdminError(HTTPStatus.PRECONDITION_FAILED, "Topic name is not valid")
+    return TopicName(PERSISTENT, namespace.tenant, namespace.namespace, local_name)
+
+
+def flag(request: Request, name: str, *, default: bool = False) -> bool:
+    """A query parameter that is ``true`` or ``false``; anything but ``true`` is false, as in Pulsar."""
+    value = request.query_params.get(name)
+    return default if value is None else value.lower() == "true"
+
+
+async def body(request: Request, kind: TypeAdapter[Kind]) -> Kind:
+    """The request's JSON, null if it has no body, as ``kind``; refuses with 400 naming what is wrong with it."""
+    content = await request.body()
+    if len(content) > BODY_SIZE_MAX:
+        raise AdminError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"The body is larger than {BODY_SIZE_MAX} bytes")
+    try:
+        return kind.validate_json(content or b"null", strict=True)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(map(str, first["loc"]))
+        raise AdminError(HTTPStatus.BAD_REQUEST, f"{place}: {first['msg']}" if place else first["msg"]) from None
+
+
+def refusal(status: int, reason: str) -> JSONResponse:
+    """The answer to a request that is not granted."""
+    return JSONResponse({"reason": reason}, status)
+
+
+def route(methods: str, path: str, handler: Callable[[Request], Any]) -> Route:
+    """Answer one method, or several separated by spaces, on ``path`` with what ``handler`` returns.
+
+    A Response is sent as it is, None becomes 204, a Model or JSON value 200. The handler may be a coroutine.
+    """
+
+    async def endpoint(request: Request) -> Response:
+        result = handler(request)
+        if isawaitable(result):
+            result = await result
+        match result:
+            case Response():
+                return result
+            case None:
+                return Response(status_code=HTTPStatus.NO_CONTENT)
+            case Model():
+                return JSONResponse(result.to_json())
+            case _:
+                return JSONResponse(result)
+
+    return Route(path, endpoint, methods=methods.split())

@@ -1,0 +1,94 @@
+"""``/admin/v2/brokers``, ``/lookup/v2``, schemas, metrics: the broker itself and what surrounds its topics."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import TYPE_CHECKING
+
+from starlette.responses import PlainTextResponse, RedirectResponse, Response
+
+from magnetar.admin.exchange import Context, path_text, route
+from magnetar.admin.metrics import CONTENT_TYPE, exposition
+from magnetar.base.errors import AdminError
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.routing import Route
+
+
+def routes(context: Context) -> list[Route]:
+    """Answer for the broker."""
+    handlers = _Brokers(context)
+    root = "/admin/v2/brokers"
+    topic = "{tenant}/{namespace}/{topic}"
+    return [
+        route("GET", root, handlers.names),
+        route("GET", f"{root}/health", handlers.health),
+        route("GET", f"{root}/ready", handlers.ready),
+        route("GET", f"{root}/version", handlers.version),
+        route("GET", f"{root}/leaderBroker", handlers.leader),
+        route("GET", f"{root}/configuration/runtime", handlers.runtime_configuration),
+        route("GET", f"{root}/{{cluster}}", handlers.of_cluster),
+        route("GET", f"/lookup/v2/topic/persistent/{topic}", handlers.lookup),
+        route("GET", f"/admin/v2/schemas/{topic}/schema", handlers.schema),
+        route("GET", "/metrics", handlers.metrics_redirect),
+        route("GET", "/metrics/", handlers.metrics),
+        route("GET", "/status.html", handlers.status),
+    ]
+
+
+class _Brokers:
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._service = context.service
+
+    def names(self, _: Request) -> list[str]:
+        return [self._broker_id]
+
+    def of_cluster(self, request: Request) -> list[str]:
+        if path_text(request, "cluster") != self._service.cluster_name:
+            raise AdminError(HTTPStatus.NOT_FOUND, "Cluster does not exist")
+        return [self._broker_id]
+
+    def leader(self, _: Request) -> dict[str, str]:
+        return {"serviceUrl": self._service.admin_url, "brokerId": self._broker_id}
+
+    async def health(self, _: Request) -> Response:
+        await self._service.health()
+        return _text("ok")
+
+    def ready(self, _: Request) -> Response:
+        return _text("ok")
+
+    def version(self, _: Request) -> Response:
+        return _text(self._service.version)
+
+    def runtime_configuration(self, _: Request) -> dict[str, str]:
+        return self._service.runtime_configuration()
+
+    def lookup(self, request: Request) -> dict[str, str]:
+        self._context.topic(request)
+        urls = {"brokerUrl": self._service.service_url, "httpUrl": self._service.admin_url}
+        return urls | {"nativeUrl": self._service.service_url, "brokerUrlSsl": ""}
+
+    def schema(self, request: Request) -> None:
+        self._context.topic(request)
+        raise AdminError(HTTPStatus.NOT_FOUND, "Schema not found")
+
+    def metrics_redirect(self, request: Request) -> Response:
+        return RedirectResponse(request.url.replace(path="/metrics/"), HTTPStatus.FOUND)
+
+    def metrics(self, _: Request) -> Response:
+        return Response(exposition(self._service), media_type=CONTENT_TYPE)
+
+    def status(self, _: Request) -> Response:
+        return PlainTextResponse("OK")
+
+    @property
+    def _broker_id(self) -> str:
+        return self._service.admin_url.partition("://")[2]
+
+
+def _text(text: str) -> Response:
+    """Bare text under the content type that Pulsar gives it."""
+    return Response(text, media_type="application/json")

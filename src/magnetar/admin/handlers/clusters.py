@@ -1,0 +1,122 @@
+"""``/admin/v2/clusters``: the clusters that this one knows."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from pydantic import TypeAdapter
+from starlette.responses import Response
+
+from magnetar.admin.exchange import Context, body, path_text, route
+from magnetar.base.errors import AdminError, NotFoundError
+from magnetar.base.names import is_named_entity
+from magnetar.metadata.policies import ClusterData
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.routing import Route
+
+_URL_SCHEMES = {
+    "serviceUrl": "http",
+    "serviceUrlTls": "https",
+    "brokerServiceUrl": "pulsar",
+    "brokerServiceUrlTls": "pulsar+ssl",
+}
+_DATA: TypeAdapter[ClusterData] = TypeAdapter(ClusterData)
+
+
+def routes(context: Context) -> list[Route]:
+    """Answer for the clusters."""
+    handlers = _Clusters(context)
+    root = "/admin/v2/clusters"
+    return [
+        route("GET", root, handlers.names),
+        route("GET", f"{root}/{{cluster}}", handlers.get),
+        route("PUT", f"{root}/{{cluster}}", handlers.create),
+        route("POST", f"{root}/{{cluster}}", handlers.update),
+        route("DELETE", f"{root}/{{cluster}}", handlers.delete),
+        route("GET", f"{root}/{{cluster}}/peers", handlers.peers),
+        route("GET", f"{root}/{{cluster}}/namespaceIsolationPolicies", handlers.nothing),
+        route("GET", f"{root}/{{cluster}}/failureDomains", handlers.nothing),
+    ]
+
+
+class _Clusters:
+    def __init__(self, context: Context) -> None:
+        self._clusters = context.resources.clusters
+        self._tenants = context.resources.tenants
+        self._namespaces = context.resources.namespaces
+
+    def names(self, _: Request) -> list[str]:
+        return self._clusters.names()
+
+    def get(self, request: Request) -> dict[str, Any]:
+        return self._get(path_text(request, "cluster")).to_json()
+
+    async def create(self, request: Request) -> Response:
+        name = path_text(request, "cluster")
+        if not is_named_entity(name):
+            raise AdminError(HTTPStatus.PRECONDITION_FAILED, "Cluster name is not valid")
+        data = _checked(await body(request, _DATA))
+        if self._clusters.exists(name):
+            raise AdminError(HTTPStatus.CONFLICT, "Cluster already exists")
+        self._clusters.create(name, data)
+        return Response()
+
+    async def update(self, request: Request) -> Response:
+        data = _checked(await body(request, _DATA))
+        try:
+            self._clusters.update(path_text(request, "cluster"), lambda _: data)
+        except NotFoundError:
+            raise _does_not_exist() from None
+        return Response()
+
+    def delete(self, request: Request) -> None:
+        name = path_text(request, "cluster")
+        self._get(name)
+        for tenant in self._tenants.names():
+            for namespace in self._namespaces.of_tenant(tenant):
+                policies = self._namespaces.get(namespace)
+                if policies is not None and name in policies.replication_clusters:
+                    raise AdminError(HTTPStatus.PRECONDITION_FAILED, f"Cluster not empty: {namespace} replicates to it")
+        self._clusters.delete(name)
+
+    def peers(self, request: Request) -> list[str]:
+        return self._get(path_text(request, "cluster")).peerClusterNames or []
+
+    def nothing(self, request: Request) -> dict[str, Any]:
+        self._get(path_text(request, "cluster"))
+        return {}
+
+    def _get(self, name: str) -> ClusterData:
+        found = self._clusters.get(name)
+        if found is None:
+            raise _does_not_exist()
+        return found
+
+
+def _does_not_exist() -> AdminError:
+    return AdminError(HTTPStatus.NOT_FOUND, "Cluster does not exist")
+
+
+def _checked(data: ClusterData) -> ClusterData:
+    """Refuse with 400 a URL that is none, or of another protocol than its field is for."""
+    for field, scheme in _URL_SCHEMES.items():
+        url = getattr(data, field)
+        if url is None or url == "":
+            continue
+        if not _is_url(url, scheme):
+            raise AdminError(HTTPStatus.BAD_REQUEST, f"Illegal {field} {url}: expected {scheme}://host:port")
+    return data
+
+
+def _is_url(url: str, scheme: str) -> bool:
+    """Whether ``url`` is ``scheme://host:port``; there may be several hosts, separated by commas."""
+    found, separator, authorities = url.partition("://")
+    try:
+        hosts = [urlsplit(f"//{authority}").hostname for authority in authorities.split(",")]
+    except ValueError:
+        return False
+    return bool(separator) and found == scheme and all(hosts)

@@ -1,0 +1,192 @@
+"""``/admin/v2/namespaces``: where topics live and the policies that the broker acts on."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any
+
+from pydantic import TypeAdapter
+
+from magnetar.admin.exchange import Context, body, flag, namespace_name, path_text, route
+from magnetar.base.errors import AdminError
+from magnetar.base.names import NamespaceName, is_named_entity
+from magnetar.metadata.policies import (
+    DEFAULT_NUMBER_OF_NAMESPACE_BUNDLES,
+    NAMESPACE_BUNDLES_MAX,
+    BundlesData,
+    Policies,
+    RetentionPolicies,
+)
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.routing import Route
+
+_ACTED_ON = frozenset({"replication_clusters", "retention_policies", "bundles"})
+_UNSET: tuple[object, ...] = (None, {}, [])
+_RETENTION_CONFLICT = (
+    "Invalid retention policy: Setting a single time or size limit to 0 is invalid when one of the limits has a "
+    "non-zero value. Use the value of -1 instead of 0 to ignore a specific limit. To disable retention both limits "
+    "must be set to 0."
+)
+_POLICIES: TypeAdapter[Policies | None] = TypeAdapter(Policies | None)
+_CLUSTERS: TypeAdapter[list[str]] = TypeAdapter(list[str])
+_RETENTION: TypeAdapter[RetentionPolicies] = TypeAdapter(RetentionPolicies)
+
+
+def routes(context: Context) -> list[Route]:
+    """Answer for the namespaces."""
+    handlers = _Namespaces(context)
+    root = "/admin/v2/namespaces/{tenant}"
+    one = f"{root}/{{namespace}}"
+    return [
+        route("GET", root, handlers.of_tenant),
+        route("GET", one, handlers.get),
+        route("PUT", one, handlers.create),
+        route("DELETE", one, handlers.delete),
+        route("GET", f"{one}/topics", handlers.topics),
+        route("GET", f"{one}/bundles", handlers.bundles),
+        route("GET", f"{one}/permissions", handlers.permissions),
+        route("GET", f"{one}/backlogQuotaMap", handlers.backlog_quotas),
+        route("GET", f"{one}/replication", handlers.replication),
+        route("POST", f"{one}/replication", handlers.set_replication),
+        route("GET", f"{one}/retention", handlers.retention),
+        route("POST", f"{one}/retention", handlers.set_retention),
+        route("DELETE", f"{one}/retention", handlers.remove_retention),
+    ]
+
+
+class _Namespaces:
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._namespaces = context.resources.namespaces
+
+    def of_tenant(self, request: Request) -> list[str]:
+        tenant = path_text(request, "tenant")
+        if not self._context.resources.tenants.exists(tenant):
+            raise AdminError(HTTPStatus.NOT_FOUND, "Tenant not found")
+        return list(map(str, self._namespaces.of_tenant(tenant)))
+
+    def get(self, request: Request) -> dict[str, Any]:
+        return self._policies(request).to_json()
+
+    async def create(self, request: Request) -> None:
+        namespace = namespace_name(request)
+        self._context.tenant(namespace.tenant)
+        policies = await body(request, _POLICIES) or Policies()
+        _check_acted_on(policies)
+        bundles = _bundles(policies.bundles)
+        clusters = policies.replication_clusters or [self._context.service.cluster_name]
+        self._check_clusters(namespace, clusters)
+        if policies.retention_policies is not None:
+            _check_retention(policies.retention_policies)
+        if self._namespaces.exists(namespace):
+            raise AdminError(HTTPStatus.CONFLICT, "Namespace already exists")
+        self._namespaces.create(
+            namespace, policies.model_copy(update={"replication_clusters": clusters, "bundles": bundles})
+        )
+
+    def delete(self, request: Request) -> None:
+        namespace = namespace_name(request)
+        policies = self._context.policies(namespace)
+        if flag(request, "force"):
+            raise AdminError(HTTPStatus.METHOD_NOT_ALLOWED, "Broker doesn't allow forced deletion of namespaces")
+        if len(policies.replication_clusters) > 1:
+            raise AdminError(
+                HTTPStatus.PRECONDITION_FAILED,
+                f"Cannot delete the global namespace {namespace}. There are still more than one replication clusters "
+                "configured.",
+            )
+        service = self._context.service
+        if service.list_topics(namespace) or service.list_partitioned_topics(namespace):
+            raise AdminError(HTTPStatus.CONFLICT, "Cannot delete non empty namespace")
+        self._namespaces.delete(namespace)
+
+    def topics(self, request: Request) -> list[str]:
+        self._policies(request)
+        if request.query_params.get("mode", "PERSISTENT").upper() == "NON_PERSISTENT":
+            return []
+        return list(map(str, self._context.service.list_topics(namespace_name(request))))
+
+    def bundles(self, request: Request) -> dict[str, Any]:
+        return self._policies(request).bundles.to_json()
+
+    def permissions(self, request: Request) -> dict[str, Any]:
+        return self._policies(request).auth_policies.namespace_auth
+
+    def backlog_quotas(self, request: Request) -> dict[str, Any]:
+        return self._policies(request).backlog_quota_map
+
+    def replication(self, request: Request) -> list[str]:
+        return self._policies(request).replication_clusters
+
+    async def set_replication(self, request: Request) -> None:
+        namespace = namespace_name(request)
+        self._policies(request)
+        wanted = await body(request, _CLUSTERS)
+        clusters = list(dict.fromkeys(wanted))
+        if not clusters:
+            raise AdminError(HTTPStatus.PRECONDITION_FAILED, "ClusterIds should not be null or empty")
+        self._check_clusters(namespace, clusters)
+        self._update(namespace, replication_clusters=clusters)
+
+    def retention(self, request: Request) -> dict[str, Any] | None:
+        retention = self._policies(request).retention_policies
+        return retention.to_json() if retention else None
+
+    async def set_retention(self, request: Request) -> None:
+        self._policies(request)
+        retention = await body(request, _RETENTION)
+        _check_retention(retention)
+        self._update(namespace_name(request), retention_policies=retention)
+
+    def remove_retention(self, request: Request) -> None:
+        self._policies(request)
+        self._update(namespace_name(request), retention_policies=None)
+
+    def _policies(self, request: Request) -> Policies:
+        return self._context.policies(namespace_name(request))
+
+    def _update(self, namespace: NamespaceName, **fields: object) -> None:
+        self._namespaces.update(namespace, lambda policies: policies.model_copy(update=fields))
+
+    def _check_clusters(self, namespace: NamespaceName, clusters: list[str]) -> None:
+        allowed = self._context.tenant(namespace.tenant).allowedClusters
+        for cluster in clusters:
+            if not is_named_entity(cluster) or not self._context.resources.clusters.exists(cluster):
+                raise AdminError(HTTPStatus.FORBIDDEN, f"Invalid cluster id: {cluster}")
+            if cluster not in allowed:
+                raise AdminError(
+                    HTTPStatus.FORBIDDEN,
+                    f"Cluster [{cluster}] is not in the list of allowed clusters list for tenant [{namespace.tenant}]",
+                )
+
+
+def _check_acted_on(policies: Policies) -> None:
+    """Refuse with 501 what nothing would act on: a policy that is stored and ignored is worse than none."""
+    default = Policies()
+    for field, value in policies:
+        if field not in _ACTED_ON and value not in (*_UNSET, getattr(default, field, None)):
+            raise AdminError(HTTPStatus.NOT_IMPLEMENTED, f"Magnetar does not support the namespace policy {field}")
+
+
+def _bundles(wanted: BundlesData) -> BundlesData:
+    if len(wanted.boundaries) > 1:
+        return wanted
+    count = wanted.numBundles or DEFAULT_NUMBER_OF_NAMESPACE_BUNDLES
+    if not 0 < count <= NAMESPACE_BUNDLES_MAX:
+        raise AdminError(
+            HTTPStatus.BAD_REQUEST,
+            f"Invalid number of bundles. Number of bundles has to be in the range of (0, {NAMESPACE_BUNDLES_MAX}].",
+        )
+    return BundlesData.of(count)
+
+
+def _check_retention(retention: RetentionPolicies) -> None:
+    time, size = retention.retentionTimeInMinutes, retention.retentionSizeInMB
+    if time < -1:
+        raise AdminError(HTTPStatus.BAD_REQUEST, "Invalid retention policy: time limit must be >= -1")
+    if size < -1:
+        raise AdminError(HTTPStatus.BAD_REQUEST, "Invalid retention policy: size limit must be >= -1")
+    if (time == 0) != (size == 0):
+        raise AdminError(HTTPStatus.BAD_REQUEST, _RETENTION_CONFLICT)

@@ -1,0 +1,152 @@
+"""``/admin/v2/persistent/…/subscription``: where consumers stand, and moving them."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Literal
+
+from pydantic import BaseModel, TypeAdapter
+
+from magnetar.admin.exchange import Context, body, flag, path_text, route
+from magnetar.admin.messages import entry_response
+from magnetar.admin.service import topic_not_found
+from magnetar.base.errors import AdminError
+from magnetar.base.position import EARLIEST, LATEST, Position
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.responses import Response
+    from starlette.routing import Route
+
+    from magnetar.base.names import TopicName
+
+
+class _ResetCursorData(BaseModel):
+    ledgerId: int  # noqa: N815 - Pulsar's name
+    entryId: int  # noqa: N815 - Pulsar's name
+    isExcluded: bool = False  # noqa: N815 - Pulsar's name
+
+    @property
+    def position(self) -> Position:
+        return Position(self.ledgerId, self.entryId)
+
+
+_Place = Literal["earliest", "latest"] | _ResetCursorData
+_START: TypeAdapter[_Place | None] = TypeAdapter(_Place | None)
+_RESET: TypeAdapter[_ResetCursorData] = TypeAdapter(_ResetCursorData)
+_REPLICATED: TypeAdapter[bool] = TypeAdapter(bool)
+
+
+def routes(context: Context) -> list[Route]:
+    """Answer for the subscriptions."""
+    handlers = _Subscriptions(context)
+    topic = "/admin/v2/persistent/{tenant}/{namespace}/{topic}"
+    one = f"{topic}/subscription/{{subscription}}"
+    return [
+        route("GET", f"{topic}/subscriptions", handlers.names),
+        route("PUT", one, handlers.create),
+        route("DELETE", one, handlers.delete),
+        route("POST", f"{one}/skip/{{count:int}}", handlers.skip),
+        route("POST", f"{one}/skip_all", handlers.skip_all),
+        route("POST", f"{one}/resetcursor", handlers.reset_to_position),
+        route("POST", f"{one}/resetcursor/{{timestamp:int}}", handlers.reset_to_time),
+        route("POST", f"{one}/expireMessages/{{seconds:int}}", handlers.expire),
+        route("POST", f"{topic}/all_subscription/expireMessages/{{seconds:int}}", handlers.expire_all),
+        route("GET", f"{one}/replicatedSubscriptionStatus", handlers.replicated),
+        route("POST", f"{one}/replicatedSubscriptionStatus", handlers.set_replicated),
+        route("GET", f"{one}/position/{{message:int}}", handlers.peek),
+        route("GET", f"{topic}/ledger/{{ledger:int}}/entry/{{entry:int}}", handlers.read_entry),
+    ]
+
+
+class _Subscriptions:
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._service = context.service
+
+    async def names(self, request: Request) -> list[str]:
+        found: dict[str, None] = {}
+        for part in self._parts(request):
+            found |= dict.fromkeys(await self._service.list_subscriptions(part))
+        return list(found)
+
+    async def create(self, request: Request) -> None:
+        start = await body(request, _START)
+        match start:
+            case "earliest":
+                position = EARLIEST
+            case _ResetCursorData():
+                position = start.position
+            case _:
+                position = LATEST
+        replicated = flag(request, "replicated")
+        for part in self._parts(request):
+            await self._service.create_subscription(part, _name(request), position, replicated=replicated)
+
+    async def delete(self, request: Request) -> None:
+        for part in self._parts(request):
+            await self._service.delete_subscription(part, _name(request), force=flag(request, "force"))
+
+    async def skip(self, request: Request) -> None:
+        topic = self._single(request, "Skip messages on a partitioned topic is not allowed")
+        await self._service.skip_messages(topic, _name(request), request.path_params["count"])
+
+    async def skip_all(self, request: Request) -> None:
+        for part in self._parts(request):
+            await self._service.skip_all_messages(part, _name(request))
+
+    async def reset_to_position(self, request: Request) -> None:
+        data = await body(request, _RESET)
+        topic = self._single(request, "Reset-cursor at position is not allowed for partitioned-topic")
+        await self._service.reset_cursor(topic, _name(request), data.position, is_excluded=data.isExcluded)
+
+    async def reset_to_time(self, request: Request) -> None:
+        for part in self._parts(request):
+            await self._service.reset_cursor_to_time(part, _name(request), request.path_params["timestamp"])
+
+    async def expire(self, request: Request) -> None:
+        for part in self._parts(request):
+            await self._service.expire_messages(part, _name(request), request.path_params["seconds"])
+
+    async def expire_all(self, request: Request) -> None:
+        for part in self._parts(request):
+            for subscription in await self._service.list_subscriptions(part):
+                await self._service.expire_messages(part, subscription, request.path_params["seconds"])
+
+    async def replicated(self, request: Request) -> dict[str, bool]:
+        name = _name(request)
+        return {str(part): await self._service.get_replicated(part, name) for part in self._parts(request)}
+
+    async def set_replicated(self, request: Request) -> None:
+        replicated = await body(request, _REPLICATED)
+        for part in self._parts(request):
+            await self._service.set_replicated(part, _name(request), replicated=replicated)
+
+    async def peek(self, request: Request) -> Response:
+        topic = self._single(request, "Peek messages on a partitioned topic is not allowed")
+        position, entry = await self._service.peek(topic, _name(request), request.path_params["message"])
+        return entry_response(position, entry)
+
+    async def read_entry(self, request: Request) -> Response:
+        topic = self._single(request, "Get message by id on a partitioned topic is not allowed")
+        position = Position(request.path_params["ledger"], request.path_params["entry"])
+        return entry_response(position, await self._service.read_entry(topic, position))
+
+    def _parts(self, request: Request) -> list[TopicName]:
+        topic = self._context.topic(request)
+        if self._service.partitions_of(topic) is None:
+            raise topic_not_found(topic)
+        return self._context.parts(topic)
+
+    def _single(self, request: Request, refusal: str) -> TopicName:
+        topic = self._context.topic(request)
+        partitions = self._service.partitions_of(topic)
+        if partitions is None:
+            raise topic_not_found(topic)
+        if partitions > 0:
+            raise AdminError(HTTPStatus.METHOD_NOT_ALLOWED, refusal)
+        return topic
+
+
+def _name(request: Request) -> str:
+    return path_text(request, "subscription")

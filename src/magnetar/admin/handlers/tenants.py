@@ -1,0 +1,83 @@
+"""``/admin/v2/tenants``: who owns namespaces, and in which clusters."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any
+
+from pydantic import TypeAdapter
+
+from magnetar.admin.exchange import Context, body, flag, path_text, route
+from magnetar.base.errors import AdminError
+from magnetar.base.names import is_named_entity
+from magnetar.metadata.policies import TenantInfo
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.routing import Route
+_INFO: TypeAdapter[TenantInfo] = TypeAdapter(TenantInfo)
+
+
+def routes(context: Context) -> list[Route]:
+    """Answer for the tenants."""
+    handlers = _Tenants(context)
+    root = "/admin/v2/tenants"
+    return [
+        route("GET", root, handlers.names),
+        route("GET", f"{root}/{{tenant}}", handlers.get),
+        route("PUT", f"{root}/{{tenant}}", handlers.create),
+        route("POST", f"{root}/{{tenant}}", handlers.update),
+        route("DELETE", f"{root}/{{tenant}}", handlers.delete),
+    ]
+
+
+class _Tenants:
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._tenants = context.resources.tenants
+        self._namespaces = context.resources.namespaces
+
+    def names(self, _: Request) -> list[str]:
+        return self._tenants.names()
+
+    def get(self, request: Request) -> dict[str, Any]:
+        return self._context.tenant(path_text(request, "tenant")).to_json()
+
+    async def create(self, request: Request) -> None:
+        name = path_text(request, "tenant")
+        info = await self._info(request)
+        if not is_named_entity(name):
+            raise AdminError(HTTPStatus.PRECONDITION_FAILED, "Tenant name is not valid")
+        if self._tenants.exists(name):
+            raise AdminError(HTTPStatus.CONFLICT, "Tenant already exist")
+        self._tenants.create(name, info)
+
+    async def update(self, request: Request) -> None:
+        name = path_text(request, "tenant")
+        info = await self._info(request)
+        removed = set(self._context.tenant(name).allowedClusters) - set(info.allowedClusters)
+        in_use = [
+            str(namespace)
+            for namespace in self._namespaces.of_tenant(name)
+            if removed.intersection(self._context.policies(namespace).replication_clusters)
+        ]
+        if in_use:
+            raise AdminError(HTTPStatus.CONFLICT, f"Active namespaces use the removed clusters: {', '.join(in_use)}")
+        self._tenants.update(name, lambda _: info)
+
+    def delete(self, request: Request) -> None:
+        name = path_text(request, "tenant")
+        self._context.tenant(name)
+        if flag(request, "force"):
+            raise AdminError(HTTPStatus.METHOD_NOT_ALLOWED, "Broker doesn't allow forced deletion of tenants")
+        if self._namespaces.of_tenant(name):
+            raise AdminError(HTTPStatus.CONFLICT, "The tenant still has active namespaces")
+        self._tenants.delete(name)
+
+    async def _info(self, request: Request) -> TenantInfo:
+        info = await body(request, _INFO)
+        if not info.allowedClusters or not all(map(str.strip, info.allowedClusters)):
+            raise AdminError(HTTPStatus.PRECONDITION_FAILED, "Clusters can not be empty")
+        if not all(map(self._context.resources.clusters.exists, info.allowedClusters)):
+            raise AdminError(HTTPStatus.PRECONDITION_FAILED, "Clusters do not exist")
+        return info

@@ -1,0 +1,207 @@
+"""``/admin/v2/persistent``: topics and partitioned topics."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any
+
+from pydantic import TypeAdapter
+
+from magnetar.admin.exchange import Context, body, flag, namespace_name, route
+from magnetar.admin.partitioned import PartitionedTopicStats
+from magnetar.admin.service import StatsOptions, topic_exists, topic_not_found
+from magnetar.base.errors import AdminError
+from magnetar.metadata.policies import PartitionedTopicMetadata
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.routing import Route
+
+    from magnetar.admin.models import MessageId, PersistentTopicInternalStats, TopicStats
+    from magnetar.base.names import TopicName
+
+PARTITIONS_MAX = 10_000
+"""Partitions of one topic; each costs a log and file handles."""
+
+_PROPERTIES: TypeAdapter[dict[str, str] | None] = TypeAdapter(dict[str, str] | None)
+_PARTITIONS: TypeAdapter[int] = TypeAdapter(int)
+_PARTITIONED: TypeAdapter[int | PartitionedTopicMetadata] = TypeAdapter(int | PartitionedTopicMetadata)
+
+
+def routes(context: Context) -> list[Route]:
+    """Answer for the topics."""
+    handlers = _Topics(context)
+    root = "/admin/v2/persistent/{tenant}/{namespace}"
+    one = f"{root}/{{topic}}"
+    return [
+        route("GET", root, handlers.names),
+        route("GET", f"{root}/partitioned", handlers.partitioned_names),
+        route("PUT", one, handlers.create),
+        route("DELETE", one, handlers.delete),
+        route("PUT", f"{one}/unload", handlers.unload),
+        route("GET", f"{one}/stats", handlers.stats),
+        route("GET", f"{one}/internalStats", handlers.internal_stats),
+        route("GET", f"{one}/lastMessageId", handlers.last_message_id),
+        route("GET", f"{one}/messageid/{{timestamp:int}}", handlers.message_id_by_time),
+        route("GET", f"{one}/partitions", handlers.partitions),
+        route("PUT", f"{one}/partitions", handlers.create_partitioned),
+        route("POST", f"{one}/partitions", handlers.update_partitioned),
+        route("DELETE", f"{one}/partitions", handlers.delete_partitioned),
+        route("GET", f"{one}/partitioned-stats", handlers.partitioned_stats),
+        route("GET", f"{one}/partitioned-internalStats", handlers.partitioned_internal_stats),
+    ]
+
+
+class _Topics:
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._service = context.service
+
+    def names(self, request: Request) -> list[str]:
+        namespace = namespace_name(request)
+        self._context.policies(namespace)
+        return list(map(str, self._service.list_topics(namespace)))
+
+    def partitioned_names(self, request: Request) -> list[str]:
+        namespace = namespace_name(request)
+        self._context.policies(namespace)
+        return list(map(str, self._service.list_partitioned_topics(namespace)))
+
+    async def create(self, request: Request) -> None:
+        topic = self._context.topic(request)
+        properties = await body(request, _PROPERTIES) or {}
+        whole = topic.partitioned_topic
+        if topic != whole and topic.partition_index >= (self._service.partitions_of(whole) or 0):
+            raise AdminError(
+                HTTPStatus.PRECONDITION_FAILED,
+                f'Can\'t create topic "{topic}" with "-partition-" followed by a number if there isn\'t a partitioned '
+                f'topic "{whole}" created.',
+            )
+        if self._service.partitions_of(topic) is not None:
+            raise topic_exists()
+        await self._service.create_topic(topic, properties)
+
+    async def delete(self, request: Request) -> None:
+        topic = self._context.topic(request)
+        if self._partitions(topic) > 0:
+            raise AdminError(
+                HTTPStatus.CONFLICT,
+                f"{topic} is a partitioned topic, instead of calling delete topic, please call "
+                "delete-partitioned-topic.",
+            )
+        await self._service.delete_topic(topic, force=flag(request, "force"))
+
+    async def unload(self, request: Request) -> None:
+        topic = self._existing(request)
+        for part in self._context.parts(topic):
+            await self._service.unload_topic(part)
+
+    async def stats(self, request: Request) -> TopicStats:
+        topic = self._context.topic(request)
+        if self._service.partitions_of(topic) != 0:
+            raise topic_not_found(topic)
+        return await self._service.topic_stats(topic, _stats_options(request))
+
+    async def internal_stats(self, request: Request) -> PersistentTopicInternalStats:
+        topic = self._context.topic(request)
+        if self._service.partitions_of(topic) != 0:
+            raise topic_not_found(topic)
+        return await self._service.internal_stats(topic)
+
+    async def last_message_id(self, request: Request) -> MessageId:
+        return await self._service.last_message_id(self._single(request))
+
+    async def message_id_by_time(self, request: Request) -> MessageId:
+        return await self._service.message_id_by_time(self._single(request), request.path_params["timestamp"])
+
+    def partitions(self, request: Request) -> dict[str, Any]:
+        topic = self._existing(request)
+        stored = self._context.resources.partitioned_topics.get(topic)
+        return (stored or PartitionedTopicMetadata(partitions=self._partitions(topic))).to_json()
+
+    async def create_partitioned(self, request: Request) -> None:
+        topic = self._context.topic(request)
+        wanted = await body(request, _PARTITIONED)
+        partitions = wanted if isinstance(wanted, int) else wanted.partitions
+        properties = {} if isinstance(wanted, int) else wanted.properties or {}
+        _check_partitions(partitions)
+        if topic.partition_index >= 0:
+            raise AdminError(HTTPStatus.PRECONDITION_FAILED, "Partitioned Topic Name should not contain '-partition-'")
+        if self._service.partitions_of(topic) is not None:
+            raise topic_exists()
+        await self._service.create_partitioned_topic(topic, partitions, properties)
+
+    async def update_partitioned(self, request: Request) -> None:
+        topic = self._partitioned(request)
+        wanted = await body(request, _PARTITIONS)
+        _check_partitions(wanted)
+        current = self._partitions(topic)
+        if wanted < current:
+            raise AdminError(
+                HTTPStatus.UNPROCESSABLE_ENTITY,
+                f"Desired partitions {wanted} can't be less than the current partitions {current}.",
+            )
+        await self._service.update_partitioned_topic(topic, wanted)
+
+    async def delete_partitioned(self, request: Request) -> None:
+        topic = self._partitioned(request)
+        clusters = self._context.policies(topic.namespace_name).replication_clusters
+        remote = [cluster for cluster in clusters if cluster != self._service.cluster_name]
+        if remote:
+            raise AdminError(
+                HTTPStatus.UNPROCESSABLE_ENTITY,
+                f"Delete forbidden topic is replicated on clusters [{', '.join(remote)}]",
+            )
+        await self._service.delete_partitioned_topic(topic, force=flag(request, "force"))
+
+    async def partitioned_stats(self, request: Request) -> PartitionedTopicStats:
+        topic = self._partitioned(request)
+        options = _stats_options(request)
+        parts = {str(part): await self._service.topic_stats(part, options) for part in self._context.parts(topic)}
+        return PartitionedTopicStats.of(parts, per_partition=flag(request, "perPartition", default=True))
+
+    async def partitioned_internal_stats(self, request: Request) -> dict[str, Any]:
+        topic = self._partitioned(request)
+        parts = self._context.parts(topic)
+        stats = {str(part): (await self._service.internal_stats(part)).to_json() for part in parts}
+        return {"metadata": {"partitions": len(parts), "deleted": False}, "partitions": stats}
+
+    def _existing(self, request: Request) -> TopicName:
+        topic = self._context.topic(request)
+        if self._service.partitions_of(topic) is None:
+            raise topic_not_found(topic)
+        return topic
+
+    def _single(self, request: Request) -> TopicName:
+        topic = self._existing(request)
+        if self._partitions(topic) > 0:
+            raise AdminError(HTTPStatus.METHOD_NOT_ALLOWED, f"{topic} is a partitioned topic: name a partition of it")
+        return topic
+
+    def _partitioned(self, request: Request) -> TopicName:
+        topic = self._context.topic(request)
+        if self._partitions(topic) == 0:
+            raise AdminError(HTTPStatus.NOT_FOUND, f"Partitioned Topic not found: {topic}")
+        return topic
+
+    def _partitions(self, topic: TopicName) -> int:
+        return self._service.partitions_of(topic) or 0
+
+
+def _check_partitions(count: int) -> None:
+    if count <= 0:
+        raise AdminError(HTTPStatus.NOT_ACCEPTABLE, "Number of partitions should be more than 0")
+    if count > PARTITIONS_MAX:
+        raise AdminError(
+            HTTPStatus.NOT_ACCEPTABLE, f"Number of partitions should be less than or equal to {PARTITIONS_MAX}"
+        )
+
+
+def _stats_options(request: Request) -> StatsOptions:
+    return StatsOptions(
+        precise_backlog=flag(request, "getPreciseBacklog"),
+        subscription_backlog_size=flag(request, "subscriptionBacklogSize", default=True),
+        earliest_time_in_backlog=flag(request, "getEarliestTimeInBacklog"),
+        exclude_publishers=flag(request, "excludePublishers"),
+        exclude_consumers=flag(request, "excludeConsumers"),
+    )

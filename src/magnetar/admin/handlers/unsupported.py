@@ -1,0 +1,107 @@
+"""What Pulsar has and Magnetar has not: refused by name, never silently accepted.
+
+Reading a namespace policy answers what it is while unset; setting one is refused with 501. Topic-level policies are
+refused with 405, as by an Apache Pulsar that runs with ``topicLevelPoliciesEnabled=false``.
+"""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any
+
+from magnetar.admin.exchange import Context, namespace_name, route
+from magnetar.base.errors import AdminError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from starlette.requests import Request
+    from starlette.routing import Route
+
+_WRITES = "POST PUT DELETE"
+
+
+def _words(text: str) -> list[str]:
+    return text.split()
+
+
+_NAMESPACE_POLICIES: dict[str, Any] = dict.fromkeys(
+    _words("""
+    autoSubscriptionCreation autoTopicCreation compactionThreshold deduplication deduplicationSnapshotInterval
+    delayedDelivery dispatchRate dispatcherPauseOnAckStatePersistent entryFilters inactiveTopicPolicies
+    maxConsumersPerSubscription maxConsumersPerTopic maxProducersPerTopic maxSubscriptionsPerTopic
+    maxTopicsPerNamespace maxUnackedMessagesPerConsumer maxUnackedMessagesPerSubscription messageTTL offloadPolicies
+    persistence publishRate replicatorDispatchRate resourcegroup subscribeRate subscriptionDispatchRate
+    subscriptionExpirationTime
+    """)
+) | {
+    "allowedClusters": [],
+    "encryptionRequired": False,
+    "isAllowAutoUpdateSchema": True,
+    "offloadThreshold": -1,
+    "properties": {},
+    "schemaCompatibilityStrategy": "UNDEFINED",
+    "schemaValidationEnforced": False,
+    "subscriptionTypesEnabled": [],
+}
+"""Each with what Pulsar answers while it is unset (None: 204)."""
+
+_NAMESPACE_WRITES = _words("backlogQuota clearBacklog permissions unload unsubscribe")
+
+_TOPIC_POLICIES = _words("""
+    autoSubscriptionCreation backlogQuota compactionThreshold deduplicationEnabled deduplicationSnapshotInterval
+    delayedDelivery dispatchRate dispatcherPauseOnAckStatePersistent entryFilters inactiveTopicPolicies maxConsumers
+    maxConsumersPerSubscription maxMessageSize maxProducers maxSubscriptionsPerTopic maxUnackedMessagesOnConsumer
+    maxUnackedMessagesOnSubscription messageTTL offloadPolicies persistence publishRate replication
+    replicatorDispatchRate retention schemaCompatibilityStrategy shadowTopics subscribeRate subscriptionDispatchRate
+    subscriptionTypesEnabled
+""")
+
+_TOPIC_OPERATIONS = _words("""
+    compaction createMissedPartitions examinemessage getMessageIdByIndex internal-info offload permissions properties
+    terminate trim truncate
+""")
+
+_SUBSCRIPTION_OPERATIONS = _words("analyzeBacklog properties")
+
+
+def routes(context: Context) -> list[Route]:
+    """Answer for what is not there."""
+
+    def unset(request: Request) -> Any:  # noqa: ANN401 - any JSON value
+        context.policies(namespace_name(request))
+        return _NAMESPACE_POLICIES[request.url.path.rpartition("/")[2]]
+
+    namespace = "/admin/v2/namespaces/{tenant}/{namespace}"
+    topic = "/admin/v2/persistent/{tenant}/{namespace}/{topic}"
+    subscription = f"{topic}/subscription/{{subscription}}"
+    reads = [route("GET", f"{namespace}/{policy}", unset) for policy in _NAMESPACE_POLICIES]
+    policies = [
+        route(_WRITES, f"{namespace}/{policy}{rest}", _not_implemented(f"the namespace policy {policy}"))
+        for policy in (*_NAMESPACE_POLICIES, *_NAMESPACE_WRITES)
+        for rest in ("", "/{rest:path}")
+    ]
+    operations = [
+        route(f"GET {_WRITES}", f"{owner}/{operation}", _not_implemented(f"{operation} of {what}"))
+        for owner, operations, what in (
+            (topic, _TOPIC_OPERATIONS, "topics"),
+            (subscription, _SUBSCRIPTION_OPERATIONS, "subscriptions"),
+        )
+        for operation in operations
+    ]
+    topic_policies = [route(f"GET {_WRITES}", f"{topic}/{policy}", _disabled) for policy in _TOPIC_POLICIES]
+    return [*reads, *policies, *operations, *topic_policies]
+
+
+def _not_implemented(feature: str) -> Callable[[Request], None]:
+    def refuse(_: Request) -> None:
+        raise AdminError(HTTPStatus.NOT_IMPLEMENTED, f"Magnetar does not support {feature}")
+
+    return refuse
+
+
+def _disabled(_: Request) -> None:
+    raise AdminError(
+        HTTPStatus.METHOD_NOT_ALLOWED,
+        "Topic level policies is disabled, to enable the topic level policy and retry.",
+    )

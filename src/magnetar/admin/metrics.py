@@ -1,0 +1,178 @@
+"""``/metrics``: statistics as Prometheus text, under Pulsar's names and labels.
+
+Only what the broker measures is exposed: a metric of Pulsar's that is missing here is unknown, not zero. As in
+Pulsar all are gauges, also the ones that only grow.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from operator import attrgetter
+from typing import TYPE_CHECKING, TypeVar
+
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+    from prometheus_client import Metric
+
+    from magnetar.admin.models import ReplicatorStats, SubscriptionStats, TopicStats
+    from magnetar.admin.service import AdminService
+
+    Labels = tuple[str, ...]
+
+Stats = TypeVar("Stats")
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+_TOPIC_LABELS = ("cluster", "namespace", "topic")
+_SUBSCRIPTION_LABELS = (*_TOPIC_LABELS, "subscription")
+_REPLICATION_LABELS = (*_TOPIC_LABELS, "remote_cluster")
+_PROGRESS_LABELS = (*_SUBSCRIPTION_LABELS, "remote_cluster")
+
+
+def _backlog(stats: TopicStats) -> int:
+    return sum(subscription.msg_backlog for subscription in stats.subscriptions.values())
+
+
+def _consumers(stats: TopicStats) -> int:
+    return sum(len(subscription.consumers) for subscription in stats.subscriptions.values())
+
+
+_TOTALLED: Mapping[str, Callable[[TopicStats], float]] = {
+    "subscriptions_count": lambda stats: len(stats.subscriptions),
+    "producers_count": lambda stats: len(stats.publishers),
+    "consumers_count": _consumers,
+    "rate_in": attrgetter("msg_rate_in"),
+    "rate_out": attrgetter("msg_rate_out"),
+    "throughput_in": attrgetter("msg_throughput_in"),
+    "throughput_out": attrgetter("msg_throughput_out"),
+    "msg_backlog": _backlog,
+    "storage_size": attrgetter("storage_size"),
+    "storage_logical_size": attrgetter("storage_size"),
+    "storage_backlog_size": attrgetter("backlog_size"),
+}
+"""Of each topic, ``pulsar_…``, and summed over the broker, ``pulsar_broker_…``."""
+
+_TOPIC: Mapping[str, Callable[[TopicStats], float]] = {
+    "average_msg_size": attrgetter("average_msg_size"),
+    "in_bytes_total": attrgetter("bytes_in_counter"),
+    "in_messages_total": attrgetter("msg_in_counter"),
+    "storage_backlog_age_seconds": attrgetter("oldest_backlog_message_age_seconds"),
+    "storage_backlog_quota_limit": attrgetter("backlog_quota_limit_size"),
+    "storage_backlog_quota_limit_time": attrgetter("backlog_quota_limit_time"),
+    "storage_offloaded_size": attrgetter("offloaded_storage_size"),
+    "publish_rate_limit_times": attrgetter("publish_rate_limited_times"),
+    "delayed_message_index_size_bytes": attrgetter("delayed_message_index_size_in_bytes"),
+}
+
+_SUBSCRIPTION: Mapping[str, Callable[[SubscriptionStats], float]] = {
+    "out_bytes_total": attrgetter("bytes_out_counter"),
+    "out_messages_total": attrgetter("msg_out_counter"),
+    "subscription_back_log": attrgetter("msg_backlog"),
+    "subscription_back_log_no_delayed": attrgetter("msg_backlog_no_delayed"),
+    "subscription_blocked_on_unacked_messages": attrgetter("blocked_subscription_on_unacked_msgs"),
+    "subscription_consumers_count": lambda stats: len(stats.consumers),
+    "subscription_delayed": attrgetter("msg_delayed"),
+    "subscription_delayed_message_index_size_bytes": attrgetter("delayed_message_index_size_in_bytes"),
+    "subscription_in_replay": attrgetter("msg_in_replay"),
+    "subscription_last_acked_timestamp": attrgetter("last_acked_timestamp"),
+    "subscription_last_consumed_flow_timestamp": attrgetter("last_consumed_flow_timestamp"),
+    "subscription_last_consumed_timestamp": attrgetter("last_consumed_timestamp"),
+    "subscription_last_expire_timestamp": attrgetter("last_expire_timestamp"),
+    "subscription_last_mark_delete_advanced_timestamp": attrgetter("last_mark_delete_advanced_timestamp"),
+    "subscription_msg_ack_rate": attrgetter("message_ack_rate"),
+    "subscription_msg_rate_expired": attrgetter("msg_rate_expired"),
+    "subscription_msg_rate_out": attrgetter("msg_rate_out"),
+    "subscription_msg_rate_redeliver": attrgetter("msg_rate_redeliver"),
+    "subscription_msg_throughput_out": attrgetter("msg_throughput_out"),
+    "subscription_total_msg_expired": attrgetter("total_msg_expired"),
+    "subscription_unacked_messages": attrgetter("unacked_messages"),
+}
+
+_REPLICATION: Mapping[str, Callable[[ReplicatorStats], float]] = {
+    "replication_backlog": attrgetter("replication_backlog"),
+    "replication_connected_count": lambda stats: stats.connected,
+    "replication_delay_in_seconds": attrgetter("replication_delay_in_seconds"),
+    "replication_disconnected_count": lambda stats: not stats.connected,
+    "replication_rate_expired": attrgetter("msg_rate_expired"),
+    "replication_rate_in": attrgetter("msg_rate_in"),
+    "replication_rate_out": attrgetter("msg_rate_out"),
+    "replication_throughput_in": attrgetter("msg_throughput_in"),
+    "replication_throughput_out": attrgetter("msg_throughput_out"),
+}
+
+
+def exposition(service: AdminService) -> bytes:
+    """The metrics of every open topic and of the broker, as Prometheus text."""
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(_Snapshot(service))
+    return generate_latest(registry)
+
+
+class _Snapshot:
+    """The statistics of one moment, as a collector of prometheus_client."""
+
+    def __init__(self, service: AdminService) -> None:
+        self._cluster = service.cluster_name
+        found = service.all_topic_stats().items()
+        self._topics = [((self._cluster, str(name.namespace_name), str(name)), stats) for name, stats in found]
+
+    def collect(self) -> Iterator[Metric]:
+        yield from self._broker()
+        yield from _gauges({**_TOTALLED, **_TOPIC}, _TOPIC_LABELS, self._topics)
+        subscriptions = [
+            ((*labels, name), subscription)
+            for labels, stats in self._topics
+            for name, subscription in stats.subscriptions.items()
+        ]
+        yield from _gauges(_SUBSCRIPTION, _SUBSCRIPTION_LABELS, subscriptions)
+        links = [
+            ((*labels, remote), replicator)
+            for labels, stats in self._topics
+            for remote, replicator in stats.replication.items()
+        ]
+        yield from _gauges(_REPLICATION, _REPLICATION_LABELS, links)
+        handovers = CounterMetricFamily(
+            "magnetar_replication_handovers",
+            "How often a link's replication passed from one lease to the next",
+            labels=_REPLICATION_LABELS,
+        )
+        for labels, replicator in links:
+            handovers.add_metric(labels, replicator.handovers)
+        yield handovers
+        age = GaugeMetricFamily(
+            "magnetar_progress_age_seconds",
+            "Age of the oldest acknowledgement that the remote cluster has not confirmed; 0 when it has them all",
+            labels=_PROGRESS_LABELS,
+        )
+        for labels, subscription in subscriptions:
+            for remote, seconds in (subscription.progress_age_seconds or {}).items():
+                age.add_metric((*labels, remote), seconds)
+        yield age
+
+    def _broker(self) -> Iterator[Metric]:
+        topics = GaugeMetricFamily("pulsar_broker_topics_count", "", labels=("cluster",))
+        topics.add_metric((self._cluster,), len(self._topics))
+        yield topics
+        for name, value_of in _TOTALLED.items():
+            total = GaugeMetricFamily(f"pulsar_broker_{name}", "", labels=("cluster",))
+            total.add_metric((self._cluster,), sum(value_of(stats) for _, stats in self._topics))
+            yield total
+        per_namespace = GaugeMetricFamily("pulsar_topics_count", "", labels=("cluster", "namespace"))
+        for namespace, count in Counter(namespace for (_, namespace, _), _ in self._topics).items():
+            per_namespace.add_metric((self._cluster, namespace), count)
+        yield per_namespace
+
+
+def _gauges(
+    metrics: Mapping[str, Callable[[Stats], float]], names: Labels, found: Iterable[tuple[Labels, Stats]]
+) -> Iterator[Metric]:
+    """One family per metric, one sample per set of labels."""
+    for name, value_of in metrics.items():
+        family = GaugeMetricFamily(f"pulsar_{name}", "", labels=names)
+        for labels, stats in found:
+            family.add_metric(labels, value_of(stats))
+        yield family

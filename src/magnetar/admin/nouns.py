@@ -1,0 +1,332 @@
+"""The nouns of the admin API, as a client sees them."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, Self
+from urllib.parse import quote
+
+from magnetar.base.errors import AdminError
+from magnetar.base.position import EARLIEST, LATEST, Position
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import httpx
+
+    from magnetar.admin.connection import Connection
+    from magnetar.base.names import NamespaceName, TopicName
+
+Json = dict[str, Any]
+
+_BEYOND_THE_END = "Message not found"
+
+
+class Noun:
+    """A part of the API."""
+
+    def __init__(self, connection: Connection) -> None:
+        """Speak through ``connection``."""
+        self._http = connection
+
+
+class Clusters(Noun):
+    """The clusters that a cluster knows."""
+
+    def names(self) -> list[str]:
+        """All of them."""
+        return list(self._http.get("/admin/v2/clusters"))
+
+    def get(self, name: str) -> Json:
+        """How to reach one: ClusterData."""
+        return dict(self._http.get(_cluster(name)))
+
+    def create(self, name: str, data: Json) -> None:
+        """Make one known."""
+        self._http.put(_cluster(name), data)
+
+    def update(self, name: str, data: Json) -> None:
+        """Replace what is known of one."""
+        self._http.post(_cluster(name), data)
+
+    def delete(self, name: str) -> None:
+        """Forget one."""
+        self._http.delete(_cluster(name))
+
+
+class Tenants(Noun):
+    """The tenants."""
+
+    def names(self) -> list[str]:
+        """All of them."""
+        return list(self._http.get("/admin/v2/tenants"))
+
+    def get(self, name: str) -> Json:
+        """One: TenantInfo."""
+        return dict(self._http.get(_tenant(name)))
+
+    def create(self, name: str, allowed_clusters: Sequence[str], admin_roles: Sequence[str] = ()) -> None:
+        """Create one whose namespaces may live in ``allowed_clusters``."""
+        self._http.put(_tenant(name), {"adminRoles": list(admin_roles), "allowedClusters": list(allowed_clusters)})
+
+    def update(self, name: str, allowed_clusters: Sequence[str], admin_roles: Sequence[str] = ()) -> None:
+        """Replace one's clusters and roles."""
+        self._http.post(_tenant(name), {"adminRoles": list(admin_roles), "allowedClusters": list(allowed_clusters)})
+
+    def delete(self, name: str) -> None:
+        """Delete one that has no namespaces."""
+        self._http.delete(_tenant(name))
+
+
+class Namespaces(Noun):
+    """The namespaces and their policies."""
+
+    def of_tenant(self, tenant: str) -> list[str]:
+        """Those of ``tenant``, as ``tenant/namespace``."""
+        return list(self._http.get(f"/admin/v2/namespaces/{quote(tenant, safe='')}"))
+
+    def policies(self, namespace: NamespaceName) -> Json:
+        """All policies."""
+        return dict(self._http.get(_namespace(namespace)))
+
+    def create(self, namespace: NamespaceName, clusters: Sequence[str] = (), bundles: int = 0) -> None:
+        """Create; without ``clusters`` it lives in the cluster asked, 0 bundles is the cluster's default."""
+        policies = {"replication_clusters": list(clusters), "bundles": {"numBundles": bundles} if bundles else None}
+        self._http.put(_namespace(namespace), {name: value for name, value in policies.items() if value})
+
+    def delete(self, namespace: NamespaceName) -> None:
+        """Delete one that has no topics."""
+        self._http.delete(_namespace(namespace))
+
+    def topics(self, namespace: NamespaceName) -> list[str]:
+        """Full names of its topics, partitions included."""
+        return list(self._http.get(f"{_namespace(namespace)}/topics"))
+
+    def clusters(self, namespace: NamespaceName) -> list[str]:
+        """The clusters that its topics are replicated between."""
+        return list(self._http.get(f"{_namespace(namespace)}/replication"))
+
+    def set_clusters(self, namespace: NamespaceName, clusters: Sequence[str]) -> None:
+        """Replicate its topics between ``clusters``; leaving the cluster asked out removes its topics there."""
+        self._http.post(f"{_namespace(namespace)}/replication", list(clusters))
+
+    def retention(self, namespace: NamespaceName) -> Json | None:
+        """RetentionPolicies, None if they are not set."""
+        found: Json | None = self._http.get(f"{_namespace(namespace)}/retention")
+        return found
+
+    def set_retention(self, namespace: NamespaceName, *, minutes: int, megabytes: int) -> None:
+        """Keep acknowledged messages up to both limits; -1 is no limit, 0 in both keeps none."""
+        retention = {"retentionTimeInMinutes": minutes, "retentionSizeInMB": megabytes}
+        self._http.post(f"{_namespace(namespace)}/retention", retention)
+
+    def remove_retention(self, namespace: NamespaceName) -> None:
+        """Go back to the cluster's default."""
+        self._http.delete(f"{_namespace(namespace)}/retention")
+
+
+class Topics(Noun):
+    """The persistent topics."""
+
+    def of_namespace(self, namespace: NamespaceName) -> list[str]:
+        """Full names, partitions included."""
+        return list(self._http.get(f"/admin/v2/persistent/{namespace}"))
+
+    def partitioned_of_namespace(self, namespace: NamespaceName) -> list[str]:
+        """Full names of the partitioned topics."""
+        return list(self._http.get(f"/admin/v2/persistent/{namespace}/partitioned"))
+
+    def create(self, topic: TopicName, properties: Mapping[str, str] | None = None) -> None:
+        """Create a topic without partitions."""
+        self._http.put(_topic(topic), dict(properties or {}))
+
+    def delete(self, topic: TopicName, *, force: bool = False) -> None:
+        """Delete one; ``force`` disconnects its clients."""
+        self._http.delete(_topic(topic), force=force)
+
+    def unload(self, topic: TopicName) -> None:
+        """Close it and disconnect its clients, which come back."""
+        self._http.put(f"{_topic(topic)}/unload")
+
+    def partitions(self, topic: TopicName) -> int:
+        """How many partitions; 0 for a topic without."""
+        return int(self._http.get(f"{_topic(topic)}/partitions")["partitions"])
+
+    def create_partitioned(self, topic: TopicName, partitions: int) -> None:
+        """Create a partitioned topic."""
+        self._http.put(f"{_topic(topic)}/partitions", partitions)
+
+    def update_partitioned(self, topic: TopicName, partitions: int) -> None:
+        """Add partitions, up to ``partitions``."""
+        self._http.post(f"{_topic(topic)}/partitions", partitions)
+
+    def delete_partitioned(self, topic: TopicName, *, force: bool = False) -> None:
+        """Delete a partitioned topic and its partitions."""
+        self._http.delete(f"{_topic(topic)}/partitions", force=force)
+
+    def stats(self, topic: TopicName, *, precise_backlog: bool = False) -> Json:
+        """TopicStats."""
+        return dict(self._http.get(f"{_topic(topic)}/stats", getPreciseBacklog=precise_backlog))
+
+    def partitioned_stats(self, topic: TopicName, *, per_partition: bool = True) -> Json:
+        """The sum of the partitions' TopicStats, and each of them under ``partitions``."""
+        return dict(self._http.get(f"{_topic(topic)}/partitioned-stats", perPartition=per_partition))
+
+    def internal_stats(self, topic: TopicName) -> Json:
+        """PersistentTopicInternalStats."""
+        return dict(self._http.get(f"{_topic(topic)}/internalStats"))
+
+    def last_message_id(self, topic: TopicName) -> Json:
+        """The newest message's id."""
+        return dict(self._http.get(f"{_topic(topic)}/lastMessageId"))
+
+    def message_id_by_time(self, topic: TopicName, timestamp_ms: int) -> Json:
+        """The id of the first message published at or after the time."""
+        return dict(self._http.get(f"{_topic(topic)}/messageid/{timestamp_ms}"))
+
+    def lookup(self, topic: TopicName) -> Json:
+        """Where clients of the topic connect: ``brokerUrl`` and ``httpUrl``."""
+        return dict(self._http.get(f"/lookup/v2/topic/{_path(topic)}"))
+
+
+class Subscriptions(Noun):
+    """The subscriptions of topics; of all its partitions, where a topic has some."""
+
+    def names(self, topic: TopicName) -> list[str]:
+        """All of them."""
+        return list(self._http.get(f"{_topic(topic)}/subscriptions"))
+
+    def create(
+        self, topic: TopicName, subscription: str, position: Position = LATEST, *, replicated: bool = False
+    ) -> None:
+        """Create one whose first message is at or after ``position``; EARLIEST and LATEST are valid."""
+        named = {EARLIEST: "earliest", LATEST: "latest"}
+        start = named.get(position) or {"ledgerId": position.ledger_id, "entryId": position.entry_id}
+        self._http.put(_subscription(topic, subscription), start, replicated=replicated)
+
+    def delete(self, topic: TopicName, subscription: str, *, force: bool = False) -> None:
+        """Delete one; ``force`` disconnects its consumers."""
+        self._http.delete(_subscription(topic, subscription), force=force)
+
+    def skip(self, topic: TopicName, subscription: str, count: int) -> None:
+        """Acknowledge the next ``count`` unacknowledged entries."""
+        self._http.post(f"{_subscription(topic, subscription)}/skip/{count}")
+
+    def skip_all(self, topic: TopicName, subscription: str) -> None:
+        """Acknowledge everything."""
+        self._http.post(f"{_subscription(topic, subscription)}/skip_all")
+
+    def reset_to_time(self, topic: TopicName, subscription: str, timestamp_ms: int) -> None:
+        """Go to the first entry published at or after the time."""
+        self._http.post(f"{_subscription(topic, subscription)}/resetcursor/{timestamp_ms}")
+
+    def reset(self, topic: TopicName, subscription: str, position: Position, *, is_excluded: bool = False) -> None:
+        """Go to ``position``, or after it; EARLIEST and LATEST are valid."""
+        data = {"ledgerId": position.ledger_id, "entryId": position.entry_id, "isExcluded": is_excluded}
+        self._http.post(f"{_subscription(topic, subscription)}/resetcursor", data)
+
+    def expire(self, topic: TopicName, subscription: str, seconds: int) -> None:
+        """Acknowledge all entries published more than ``seconds`` ago."""
+        self._http.post(f"{_subscription(topic, subscription)}/expireMessages/{seconds}")
+
+    def replicated(self, topic: TopicName, subscription: str) -> dict[str, bool]:
+        """Whether its progress is carried to the other clusters, by topic or partition."""
+        return dict(self._http.get(f"{_subscription(topic, subscription)}/replicatedSubscriptionStatus"))
+
+    def set_replicated(self, topic: TopicName, subscription: str, *, replicated: bool) -> None:
+        """Start or stop to carry its progress to the other clusters."""
+        self._http.post(f"{_subscription(topic, subscription)}/replicatedSubscriptionStatus", replicated)
+
+    def peek(self, topic: TopicName, subscription: str, count: int) -> list[PeekedEntry]:
+        """Up to ``count`` unacknowledged entries, the oldest first; nothing is acknowledged."""
+        found: list[PeekedEntry] = []
+        while len(found) < count:
+            try:
+                path = f"{_subscription(topic, subscription)}/position/{len(found) + 1}"
+                found.append(PeekedEntry.of(self._http.send("GET", path)))
+            except AdminError as error:
+                # Beyond the last entry; a subscription that is not there says so for the first.
+                if error.status is not HTTPStatus.NOT_FOUND or str(error) != _BEYOND_THE_END:
+                    raise
+                break
+        return found
+
+
+class Brokers(Noun):
+    """The broker that answers."""
+
+    def of_cluster(self, cluster: str) -> list[str]:
+        """The live brokers of ``cluster``, as host:port."""
+        return list(self._http.get(f"/admin/v2/brokers/{quote(cluster, safe='')}"))
+
+    def leader(self) -> Json:
+        """The leader: ``serviceUrl`` and ``brokerId``."""
+        return dict(self._http.get("/admin/v2/brokers/leaderBroker"))
+
+    def check_health(self) -> None:
+        """Return if the broker can store and serve messages."""
+        self._http.send("GET", "/admin/v2/brokers/health")
+
+    def version(self) -> str:
+        """Its release."""
+        return self._http.send("GET", "/admin/v2/brokers/version").text
+
+    def runtime_configuration(self) -> dict[str, str]:
+        """Every setting in effect."""
+        return dict(self._http.get("/admin/v2/brokers/configuration/runtime"))
+
+    def metrics(self) -> str:
+        """Prometheus text."""
+        return self._http.send("GET", "/metrics/").text
+
+
+@dataclass(frozen=True, slots=True)
+class PeekedEntry:
+    """An entry as it was peeked at."""
+
+    position: Position
+    publish_time: str | None
+    properties: dict[str, str]
+    messages: int
+    """How many messages the entry holds."""
+    payload: bytes
+    """Not compressed; of a batch, its messages with their metadata."""
+
+    @classmethod
+    def of(cls, response: httpx.Response) -> Self:
+        """Read the answer of a peek; a message id may name a place in a batch after the entry."""
+        headers = response.headers
+        ledger, entry, *_ = headers["X-Pulsar-Message-ID"].split(":")
+        return cls(
+            Position(int(ledger), int(entry)),
+            headers.get("X-Pulsar-publish-time"),
+            json.loads(headers.get("X-Pulsar-PROPERTY", "{}")),
+            int(headers.get("X-Pulsar-num-batch-message", "1")),
+            response.content,
+        )
+
+
+def _cluster(name: str) -> str:
+    return f"/admin/v2/clusters/{quote(name, safe='')}"
+
+
+def _tenant(name: str) -> str:
+    return f"/admin/v2/tenants/{quote(name, safe='')}"
+
+
+def _namespace(namespace: NamespaceName) -> str:
+    return f"/admin/v2/namespaces/{namespace}"
+
+
+def _path(topic: TopicName) -> str:
+    return f"{topic.domain}/{topic.namespace_name}/{quote(topic.local_name, safe='')}"
+
+
+def _topic(topic: TopicName) -> str:
+    return f"/admin/v2/{_path(topic)}"
+
+
+def _subscription(topic: TopicName, subscription: str) -> str:
+    return f"{_topic(topic)}/subscription/{quote(subscription, safe='')}"

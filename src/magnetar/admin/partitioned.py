@@ -1,0 +1,71 @@
+"""Statistics of a partitioned topic: the sum of its partitions'."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+from functools import reduce
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+
+from magnetar.admin.models import Model, TopicStats
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_GREATEST = frozenset(
+    {
+        "backlog_quota_limit_size",
+        "backlog_quota_limit_time",
+        "oldest_backlog_message_age_seconds",
+        "replication_delay_in_seconds",
+        "topic_epoch",
+    }
+)
+_MOMENTS = ("timestamp", "time_stamp", "time_in_backlog", "time_in_backlogs")
+
+Stats = TypeVar("Stats", bound=Model)
+
+
+@dataclass(slots=True, kw_only=True)
+class PartitionedTopicStats(TopicStats):
+    """The sum, and each partition by name."""
+
+    metadata: dict[str, Any] = field(default_factory=dict)
+    partitions: dict[str, TopicStats] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, parts: Mapping[str, TopicStats], *, per_partition: bool) -> Self:
+        """Sum up ``parts``, at least one."""
+        total = cls(
+            metadata={"partitions": len(parts), "deleted": False}, partitions=dict(parts) if per_partition else {}
+        )
+        summed = reduce(_sum, parts.values())
+        for each in fields(TopicStats):
+            setattr(total, each.name, getattr(summed, each.name))
+        # The partitions' rates add up, their average sizes do not.
+        total.average_msg_size = total.msg_throughput_in / total.msg_rate_in if total.msg_rate_in else 0.0
+        total.owner_broker = None
+        return total
+
+
+def _sum(first: Stats, second: Stats) -> Stats:
+    names = [each.name for each in fields(first)]
+    return type(first)(**{name: _merge(name, getattr(first, name), getattr(second, name)) for name in names})
+
+
+def _merge(name: str, first: Any, second: Any) -> Any:  # noqa: ANN401 - the values of any field
+    """Both values of the field ``name`` as one: numbers add up, collections unite, texts keep the first."""
+    match first, second:
+        case (bool(), bool()):
+            merged: Any = first or second
+        case (int() | float(), int() | float()):
+            merged = max(first, second) if name in _GREATEST or name.endswith(_MOMENTS) else first + second
+        case (list(), list()):
+            merged = first + second
+        case (dict(), dict()):
+            shared = {key: _merge(name, first[key], second[key]) for key in first if key in second}
+            merged = first | second | shared
+        case (Model(), Model()):
+            merged = _sum(first, second)
+        case _:
+            merged = second if first is None else first
+    return merged
