@@ -46,19 +46,18 @@ class PartialBatches:
         if narrowed == known:
             return None
         if narrowed == 0:
-            self.discard(position, position)
+            if known is not None:
+                del self._remaining[position]
+                del self._order[bisect_left(self._order, position)]
         else:
             if known is None:
                 insort(self._order, position)
             self._remaining[position] = narrowed
         return narrowed
 
-    def discard(self, first: Position, last: Position) -> None:
-        """Drop the records of ``first..last``, both inclusive."""
-        if not self._order:
-            return
-        low = bisect_left(self._order, first)
-        high = bisect_right(self._order, last)
+    def discard(self, lower: Position, upper: Position) -> None:
+        """Drop the records in ``(lower, upper]``."""
+        low, high = bisect_right(self._order, lower), bisect_right(self._order, upper)
         for position in self._order[low:high]:
             del self._remaining[position]
         del self._order[low:high]

@@ -66,7 +66,7 @@ class CursorState:
             else:
                 continue
             if partial:
-                partial.discard(position, position)
+                partial.discard(Position(ledger_id, entry_id - 1), position)
             if newly and newly[-1].last == (ledger_id, entry_id - 1):
                 newly[-1] = Range(newly[-1].first, position)
             else:
@@ -82,7 +82,7 @@ class CursorState:
                 continue
             start = first if first > mark else Position(first.ledger_id, mark.entry_id + 1)
             newly += self._deleted.add_range(Range(start, last))
-            self._partial.discard(start, last)
+            self._partial.discard(Position(start.ledger_id, start.entry_id - 1), last)
         if newly:
             self._advance()
         return newly

@@ -1,0 +1,64 @@
+"""What the log notes with a run of replicated entries, so that recovery reads no entry.
+
+Format, little endian: version u8 = 1, flags u8 (bit 0: the link starts here), length of the cluster's name u8, the
+name in UTF-8, then for each extent ledger i64, entry i64, count u32, floor ledger i64, floor entry i64. The log
+checks its own bytes; runs of entries produced here have no annotation at all.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING, NamedTuple
+
+from magnetar.base.errors import CorruptionError
+from magnetar.base.position import Position
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_VERSION = 1
+_LINK_START = 1
+_HEAD = struct.Struct("<BBB")
+_EXTENT = struct.Struct("<qqIqq")
+
+
+class RunExtent(NamedTuple):
+    """Entries of a run with consecutive origin positions."""
+
+    origin_first: Position
+    entries: int
+    floor: Position  # exclusive
+
+
+class Annotation(NamedTuple):
+    """The origins of a run's entries, in the run's order."""
+
+    cluster: str
+    extents: tuple[RunExtent, ...]
+    link_start: bool
+
+
+def encode_annotation(cluster: str, extents: Sequence[RunExtent], *, link_start: bool = False) -> bytes:
+    """The bytes to append a run of entries replicated from ``cluster`` with; the name has at most 255 bytes."""
+    name = cluster.encode()
+    parts = [_HEAD.pack(_VERSION, _LINK_START if link_start else 0, len(name)), name]
+    parts += [_EXTENT.pack(*first, count, *floor) for first, count, floor in extents]
+    return b"".join(parts)
+
+
+def decode_annotation(data: bytes) -> Annotation:
+    """Read what ``encode_annotation`` wrote; raises CorruptionError for anything else."""
+    try:
+        version, flags, length = _HEAD.unpack_from(data)
+        if version != _VERSION:
+            message = f"annotation of a run has unknown version {version}"
+            raise CorruptionError(message)
+        body = data[_HEAD.size :]
+        extents = tuple(
+            RunExtent(Position(ledger_id, entry_id), count, Position(floor_ledger, floor_entry))
+            for ledger_id, entry_id, count, floor_ledger, floor_entry in _EXTENT.iter_unpack(body[length:])
+        )
+        return Annotation(body[:length].decode(), extents, bool(flags & _LINK_START))
+    except (struct.error, UnicodeDecodeError) as error:
+        message = f"annotation of a run cannot be read: {data!r}"
+        raise CorruptionError(message) from error

@@ -1,0 +1,55 @@
+"""The receiving end of a replication link: each origin position once, in order, with no gap.
+
+"Highest seen" is never taken for "all below are here": the sender names the entry before, and the receiver takes an
+entry only when it has that one.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from magnetar.base.errors import DataLossError
+from magnetar.base.position import EARLIEST, Position
+
+if TYPE_CHECKING:
+    from magnetar.wire.origin import Origin
+
+
+class Verdict(Enum):
+    """What to do with an arriving entry."""
+
+    APPEND = "append"  # new, and nothing is missing before it
+    DUPLICATE = "duplicate"  # held already: answer as if it had been stored
+    GAP = "gap"  # something before it never arrived: the sender must go back
+
+
+def judge(last: Position | None, origin: Origin) -> Verdict:
+    """Decide on an entry by its origin; ``last`` is the newest position held of that origin, None for none.
+
+    An entry that begins a link, or whose sender names no entry before it, has no gap before it.
+    """
+    if last is not None and origin.position <= last:
+        return Verdict.DUPLICATE
+    if origin.link_start or origin.previous == EARLIEST or (last is not None and origin.previous <= last):
+        return Verdict.APPEND
+    return Verdict.GAP
+
+
+def gap_error(last: Position | None, origin: Origin) -> DataLossError:
+    """The refusal of an entry judged GAP; its text names what the sender has to go back to."""
+    return DataLossError(f"gap: previous={origin.previous} last={last if last is not None else EARLIEST}")
+
+
+def floor_of(last: Position | None, origin: Origin) -> Position:
+    """The floor of an entry judged APPEND: what the sender said, never below what is held, never a guess.
+
+    A sender that names no floor, as Apache Pulsar does not, may have kept entries back, and one whose link begins
+    here has: then only the entry itself can be claimed.
+    """
+    position = origin.position
+    nothing_between = Position(position.ledger_id, position.entry_id - 1)
+    if origin.floor == EARLIEST or (origin.link_start and origin.floor == origin.previous):
+        return nothing_between
+    floor = origin.floor if last is None else max(origin.floor, last)
+    return floor if floor < position else nothing_between
