@@ -311,9 +311,16 @@ def get_topics_of_namespace(
     request_id: int,
     namespace: str,
     mode: pb.CommandGetTopicsOfNamespace.Mode.ValueType = pb.CommandGetTopicsOfNamespace.PERSISTENT,
+    topics_hash: str | None = None,
 ) -> bytes:
-    """Ask for the full names of a namespace's topics, partitions included."""
-    return encode(pb.CommandGetTopicsOfNamespace(request_id=request_id, namespace=namespace, mode=mode))
+    """Ask for the full names of a namespace's topics, partitions included; for none if their hash is the one given."""
+    body = pb.CommandGetTopicsOfNamespace(
+        request_id=request_id,
+        namespace=namespace,
+        mode=mode,
+        topics_hash=topics_hash,
+    )
+    return encode(body)
 
 
 def get_topics_of_namespace_response(

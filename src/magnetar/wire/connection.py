@@ -118,6 +118,7 @@ class Connection:
             message = "bytes received on a closed connection"
             raise LocalProtocolError(message)
         self.last_received_at = now
+        self._ping_unanswered = False
         try:
             frames = self._decoder.feed(data)
             keep_alive = False
@@ -126,8 +127,6 @@ class Connection:
         except RemoteProtocolError:
             self.closed()
             raise
-        if frames:
-            self._ping_unanswered = False
         return [frame for frame in frames if frame.command.type not in _KEEP_ALIVE] if keep_alive else frames
 
     def connected(self) -> None:

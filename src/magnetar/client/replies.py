@@ -1,0 +1,60 @@
+"""Which request a command answers, and how."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from magnetar.base.errors import RequestError, ServerError
+from magnetar.wire.proto import pulsar_api_pb2 as pb
+
+
+class LookupAnswer(NamedTuple):
+    """The owner's URL or, for a redirect, that of the broker to ask next, with the same ``authoritative``."""
+
+    url: str
+    redirect: bool
+    authoritative: bool
+
+
+def reply_to(command: pb.BaseCommand) -> int | None:
+    """Return the id of the request that ``command`` finally answers; None when it answers none."""
+    match command.type:
+        case pb.BaseCommand.SUCCESS:
+            return command.success.request_id
+        case pb.BaseCommand.ERROR:
+            return command.error.request_id
+        case pb.BaseCommand.PRODUCER_SUCCESS:
+            # Not ready: the producer waits for exclusive access, and the answer that counts comes later.
+            return command.producer_success.request_id if command.producer_success.producer_ready else None
+        case pb.BaseCommand.LOOKUP_RESPONSE:
+            return command.lookupTopicResponse.request_id
+        case pb.BaseCommand.GET_TOPICS_OF_NAMESPACE_RESPONSE:
+            return command.getTopicsOfNamespaceResponse.request_id
+        case _:
+            return None
+
+
+def refusal_in(command: pb.BaseCommand) -> RequestError | None:
+    """Return the error that an answer carries; None when the request was granted."""
+    refused: pb.CommandError | pb.CommandLookupTopicResponse
+    if command.type == pb.BaseCommand.ERROR:
+        refused = command.error
+    elif command.type == pb.BaseCommand.LOOKUP_RESPONSE:
+        refused = command.lookupTopicResponse
+        if refused.response != pb.CommandLookupTopicResponse.Failed:
+            return None
+    else:
+        return None
+    return RequestError(ServerError(refused.error), refused.message)
+
+
+def lookup_answer(command: pb.BaseCommand) -> LookupAnswer:
+    """Read a LOOKUP_RESPONSE that is no refusal."""
+    response = command.lookupTopicResponse
+    redirect = response.response == pb.CommandLookupTopicResponse.Redirect
+    return LookupAnswer(response.brokerServiceUrl, redirect, response.authoritative)
+
+
+def too_many_redirects(topic: str, redirects: int) -> RequestError:
+    """Return the error for a lookup that goes round in circles."""
+    return RequestError(ServerError.ServiceNotReady, f"lookup of {topic}: more than {redirects} redirects")
