@@ -1,0 +1,108 @@
+"""Group commit: one thread that takes all that is pending, writes and syncs it once, reports once, and goes on.
+
+It clocks itself: while one group is on its way to the disk, the next one gathers. The event loop's thread only appends
+to a deque. After a full disk the thread waits until the loop has taken back what was appended behind the failed group,
+so that no ledger gets a hole.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from typing import TYPE_CHECKING
+
+from magnetar.base.errors import DiskFullError, StorageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from magnetar.ledger.log import Log, Operation
+
+    Report = Callable[[Sequence[Operation], StorageError | None], None]
+
+
+class Committer:
+    """Feeds a log from another thread. Every method but the thread's own is called on the event loop's thread."""
+
+    def __init__(self, log: Log, group_bytes: int, report: Report, after_group: Callable[[], None]) -> None:
+        """Commit to ``log`` in groups that are closed once they exceed ``group_bytes``.
+
+        ``report`` is called on the committing thread, once per group and in order; ``after_group`` behind it.
+        """
+        self._log = log
+        self._group_bytes = group_bytes
+        self._report = report
+        self._after_group = after_group
+        self._pending: deque[Operation] = deque()
+        self._idle = False
+        self._work = threading.Semaphore(0)
+        self._resumed = threading.Semaphore(0)
+        self._stopping = False
+        self._thread = threading.Thread(target=self._run, name="magnetar-ledger", daemon=True)
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    def submit(self, operation: Operation) -> None:
+        """Queue an operation."""
+        self._pending.append(operation)
+        if self._idle:
+            self._idle = False
+            self._work.release()
+
+    def take_back(self) -> list[Operation]:
+        """Return what is queued and forget it; only while a failed group waits for ``resume``, or after the end."""
+        taken = list(self._pending)
+        self._pending.clear()
+        return taken
+
+    def resume(self) -> None:
+        """Go on after a group that failed with DiskFullError."""
+        self._resumed.release()
+
+    def stop(self) -> None:
+        """Let the thread end once nothing is pending."""
+        self._stopping = True
+        self._work.release()
+
+    def join(self) -> None:
+        """Wait for the end of the thread; called on any thread but the loop's, which the last reports need."""
+        self._thread.join()
+
+    def _run(self) -> None:
+        while True:
+            group = self._take()
+            if group is None:
+                return
+            try:
+                self._log.commit(group)
+            except DiskFullError as error:
+                self._report(group, error)
+                self._resumed.acquire()
+            except StorageError as error:
+                self._report(group, error)
+                return
+            except Exception as error:  # noqa: BLE001 - the thread's root: who waits must learn that nothing comes
+                self._report(group, StorageError(f"the log failed: {error!r}"))
+                return
+            else:
+                self._report(group, None)
+                self._after_group()
+
+    def _take(self) -> list[Operation] | None:
+        """Wait for work and return a group of it; None when there is none left and no more will come."""
+        while not self._pending:
+            if self._stopping:
+                return None
+            self._idle = True
+            if not self._pending:  # else it came before `submit` could see that this thread is idle
+                self._work.acquire()
+            self._idle = False
+        group = []
+        size = 0
+        while self._pending and size <= self._group_bytes:
+            operation = self._pending.popleft()
+            group.append(operation)
+            size += operation.size
+        return group

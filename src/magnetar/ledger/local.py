@@ -1,0 +1,292 @@
+"""The embedded ledger store: one log on this machine's disk, shared by all ledgers of a broker."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from magnetar.base.errors import ConfigurationError, DiskFullError, StorageError
+from magnetar.ledger.committer import Committer
+from magnetar.ledger.log import Log, Operation, without_entries
+from magnetar.ledger.reader import LogReader
+from magnetar.ledger.record import Kind
+from magnetar.ledger.store import StoreState
+from magnetar.ledger.tail_cache import TailCache
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from magnetar.base.world import Files
+    from magnetar.ledger.index import LedgerIndex
+    from magnetar.ledger.store import OnDurable, Run
+
+_MIB = 1024 * 1024
+_SEGMENT_BYTES_MAX = 1024 * _MIB
+"""Offsets in a segment have 32 bits, and its last group and its index come on top."""
+
+
+@dataclass(frozen=True, slots=True)
+class LocalStoreOptions:
+    """Limits of the embedded store."""
+
+    sync: bool = True
+    """Whether an entry is reported after it is on the disk (``journalSyncData``), or when the kernel has it."""
+    segment_bytes: int = 64 * _MIB
+    """Size of a segment; trimmed entries give their space back when no entry of their segment is needed."""
+    group_bytes: int = 8 * _MIB
+    """Entries that are written at once before they are synced; one run more may come on top."""
+    tail_cache_bytes: int = 64 * _MIB
+    """Newest entries that stay in memory."""
+    cached_runs: int = 500_000
+    """Runs of sealed segments whose places stay in memory, about 32 bytes each."""
+    read_threads: int = 2
+    """Reads of entries that are no longer in memory, at the same time."""
+    ledger_id_block: int = 65_536
+    """Ledger ids reserved at once; at most so many are skipped by a crash."""
+
+    def __post_init__(self) -> None:
+        """Raise ConfigurationError for what cannot work."""
+        if not 0 < self.segment_bytes <= _SEGMENT_BYTES_MAX:
+            message = f"segment_bytes is {self.segment_bytes}, must be in 1..{_SEGMENT_BYTES_MAX}"
+            raise ConfigurationError(message)
+
+
+class _Ledger:
+    """A ledger as its owner sees it, ahead of the log by what is pending."""
+
+    __slots__ = ("length", "sealed")
+
+    def __init__(self, length: int = 0, *, sealed: bool = False) -> None:
+        self.length = length
+        self.sealed = sealed
+
+
+class LocalLedgerStore:
+    """See LedgerStore. The event loop's thread decides, one thread writes, a small pool reads what is not cached."""
+
+    def __init__(
+        self, directory: Path, files: Files, loop: asyncio.AbstractEventLoop, options: LocalStoreOptions
+    ) -> None:
+        """Use ``directory``, which must be nobody else's; nothing happens before ``open``."""
+        self._directory = directory
+        self._files = files
+        self._loop = loop
+        self._options = options
+        self._state = StoreState()
+        self._cache = TailCache(options.tail_cache_bytes)
+        self._ledgers: dict[int, _Ledger] = {}
+        self._deferred: list[Operation] = []
+        """Control operations that found the disk full; tried again before whatever is asked next."""
+        self._next_ledger_id = self._reserved = self._reserving = 0
+        """The next id to give; ids below the second are durably reserved, below the third they are about to be."""
+
+    def open(self) -> None:
+        """Recover what the directory holds and start to serve.
+
+        Raises CorruptionError, naming file and offset, for damage that no crash explains; DiskFullError or StorageError
+        if nothing can be written.
+        """
+        options = self._options
+        self._log = Log(self._files, self._directory, options.segment_bytes, sync=options.sync)
+        index = self._log.index
+        self._next_ledger_id = index.next_ledger_id
+        self._reserved = self._reserving = self._next_ledger_id + options.ledger_id_block
+        try:
+            self._log.commit([without_entries(Kind.RESERVE, self._reserved)])
+        except StorageError:
+            self._log.abandon()
+            raise
+        self._ledgers = {each.ledger_id: _Ledger(each.length, sealed=each.sealed) for each in index.ledgers.values()}
+        self._reader = LogReader(self._files, self._directory, index, options.cached_runs)
+        self._pool = ThreadPoolExecutor(options.read_threads, thread_name_prefix="magnetar-ledger-read")
+        self._remove_dead_segments()
+        self._committer = Committer(self._log, options.group_bytes, self._report_soon, self._remove_dead_segments)
+        self._committer.start()
+
+    async def close(self) -> None:
+        """Make all that was asked durable and report it, seal the log, end the threads."""
+        if self._deferred:
+            self.barrier(lambda _error: None)
+        self._committer.stop()
+        await self._loop.run_in_executor(self._pool, self._committer.join)
+        if self._state.healthy:
+            await self._loop.run_in_executor(self._pool, self._seal_log)
+        else:
+            self._log.abandon()
+        self._state = StoreState("the store is closed")
+        self._pool.shutdown()
+
+    @property
+    def state(self) -> StoreState:
+        """See LedgerStore."""
+        return self._state
+
+    def create(self) -> int:
+        """See LedgerStore; raises StorageError when ids are asked for faster than they can be reserved durably."""
+        ledger_id = self._next_ledger_id
+        if ledger_id >= self._reserved:
+            message = f"ledger ids up to {self._reserved - 1} are used up and no more could be reserved yet"
+            raise StorageError(message)
+        self._next_ledger_id += 1
+        if self._reserving - self._next_ledger_id < self._options.ledger_id_block // 2:
+            self._reserve()
+        self._ledgers[ledger_id] = _Ledger()
+        return ledger_id
+
+    def append(self, ledger_id: int, entries: Sequence[bytes], on_durable: OnDurable, annotation: bytes = b"") -> int:
+        """See LedgerStore."""
+        assert entries, "a run has at least one entry"
+        ledger = self._ledgers.get(ledger_id)
+        if ledger is None or ledger.sealed:
+            message = f"ledger {ledger_id} {'does not exist' if ledger is None else 'is sealed'}"
+            raise StorageError(message)
+        first = ledger.length
+        ledger.length = first + len(entries)
+        size = sum(map(len, entries))
+        self._submit(Operation(Kind.RUN, ledger_id, first, entries, size, annotation, on_durable))
+        return first
+
+    def barrier(self, on_durable: OnDurable) -> None:
+        """See LedgerStore."""
+        self._submit(without_entries(None, on_durable=on_durable))
+
+    def read_cached(self, ledger_id: int, first: int, max_entries: int, max_bytes: int) -> list[bytes] | None:
+        """See LedgerStore."""
+        return self._cache.read(ledger_id, first, max_entries, max_bytes)
+
+    async def read(self, ledger_id: int, first: int, max_entries: int, max_bytes: int) -> list[bytes]:
+        """See LedgerStore."""
+        self._require(ledger_id)
+        cached = self._cache.read(ledger_id, first, max_entries, max_bytes)
+        if cached is not None:
+            return cached
+        return await self._loop.run_in_executor(self._pool, self._reader.read, ledger_id, first, max_entries, max_bytes)
+
+    def runs(self, ledger_id: int) -> Iterator[Run]:
+        """See LedgerStore."""
+        self._require(ledger_id)
+        return self._reader.runs(ledger_id)
+
+    def length(self, ledger_id: int) -> int:
+        """See LedgerStore."""
+        return self._require(ledger_id).length
+
+    def size_bytes(self, ledger_id: int) -> int:
+        """See LedgerStore."""
+        self._require(ledger_id)
+        durable = self._durable(ledger_id)
+        return durable.entries_bytes if durable else 0
+
+    def trim(self, ledger_id: int, before_entry_id: int) -> None:
+        """See LedgerStore."""
+        self._require(ledger_id)
+        self._submit(without_entries(Kind.TRIM, ledger_id, before_entry_id))
+
+    def seal(self, ledger_id: int) -> None:
+        """See LedgerStore."""
+        ledger = self._require(ledger_id)
+        if not ledger.sealed:
+            ledger.sealed = True
+            self._submit(without_entries(Kind.SEAL, ledger_id))
+
+    def delete(self, ledger_id: int) -> None:
+        """See LedgerStore."""
+        if self._ledgers.pop(ledger_id, None) is not None:
+            self._cache.drop(ledger_id)
+            self._submit(without_entries(Kind.DELETE, ledger_id))
+
+    def oldest_segment_of(self, ledger_id: int) -> int | None:
+        """See LedgerStore."""
+        durable = self._durable(ledger_id)
+        extents = durable.extents if durable else []
+        return extents[0].segment if extents else None
+
+    def segments(self) -> list[int]:
+        """See LedgerStore."""
+        return sorted(self._log.index.segments.copy())
+
+    def pinned_by(self, segment: int) -> list[int]:
+        """See LedgerStore."""
+        return sorted(self._log.index.segments.get(segment, {}).copy())
+
+    def _require(self, ledger_id: int) -> _Ledger:
+        ledger = self._ledgers.get(ledger_id)
+        if ledger is None:
+            message = f"ledger {ledger_id} does not exist"
+            raise StorageError(message)
+        return ledger
+
+    def _durable(self, ledger_id: int) -> LedgerIndex | None:
+        return self._log.index.ledgers.get(ledger_id)
+
+    def _reserve(self) -> None:
+        bound = self._reserving = self._reserving + self._options.ledger_id_block
+
+        def reserved(error: StorageError | None) -> None:
+            if error is None:
+                self._reserved = bound
+
+        self._submit(without_entries(Kind.RESERVE, bound, on_durable=reserved))
+
+    def _submit(self, operation: Operation) -> None:
+        if not self._state.healthy:
+            if operation.on_durable is not None:
+                self._loop.call_soon(operation.on_durable, StorageError(self._state.failure))
+            return
+        if self._deferred:
+            deferred, self._deferred = self._deferred, []
+            for each in deferred:
+                self._committer.submit(each)
+        self._committer.submit(operation)
+
+    def _report_soon(self, operations: Sequence[Operation], error: StorageError | None) -> None:
+        self._loop.call_soon_threadsafe(self._report, operations, error)
+
+    def _report(self, operations: Sequence[Operation], error: StorageError | None) -> None:
+        """Tell the owners of a group what became of it."""
+        if error is not None:
+            operations = self._fail(operations, error)
+        for operation in operations:
+            if operation.kind is Kind.RUN and error is None and operation.ledger_id in self._ledgers:
+                self._cache.add(operation.ledger_id, operation.argument, operation.entries, operation.size)
+            if operation.on_durable is not None:
+                try:
+                    operation.on_durable(error)
+                except Exception as raised:  # noqa: BLE001 - one owner's bug must not keep the others waiting for ever
+                    context = {"message": "on_durable of a ledger operation raised", "exception": raised}
+                    self._loop.call_exception_handler(context)
+
+    def _fail(self, operations: Sequence[Operation], error: StorageError) -> list[Operation]:
+        """Take back the failed group and all that was asked after it; return what has to be told."""
+        failed = [*operations, *self._committer.take_back()]
+        for operation in failed:
+            ledger = self._ledgers.get(operation.ledger_id) if operation.kind is Kind.RUN else None
+            if ledger is not None:
+                durable = self._durable(operation.ledger_id)
+                ledger.length = durable.length if durable else 0
+        if isinstance(error, DiskFullError):
+            self._deferred = [operation for operation in failed if operation.is_control]
+            self._committer.resume()
+            return [operation for operation in failed if not operation.is_control]
+        self._state = StoreState(str(error))
+        return failed
+
+    def _remove_dead_segments(self) -> None:
+        """Give the space of segments back that nobody needs; runs where the index is changed."""
+        for segment in self._log.index.dead_segments():
+            with suppress(OSError):  # the file is found dead again when the store is next opened
+                self._reader.remove_segment(segment)
+
+    def _seal_log(self) -> None:
+        try:
+            self._log.close(self._next_ledger_id)
+        except StorageError:
+            self._log.abandon()  # all is durable already; the next opening walks through the unsealed segment
+
+    def list(self) -> list[int]:
+        """See LedgerStore."""
+        return sorted(self._ledgers)

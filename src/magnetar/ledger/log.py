@@ -1,0 +1,138 @@
+"""The shared log of all ledgers: commits groups of operations to segments. Synchronous; used by one thread."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from magnetar.ledger.record import HEADER_SIZE, Kind, RunHead, encode_control, encode_run
+from magnetar.ledger.recovery import recover
+from magnetar.ledger.segment import SegmentWriter
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from magnetar.base.world import Files
+    from magnetar.ledger.index import LogIndex
+    from magnetar.ledger.store import OnDurable
+
+
+class Operation(NamedTuple):
+    """One thing that was asked of the log; ``kind`` is None for a barrier."""
+
+    kind: Kind | None
+    ledger_id: int
+    argument: int
+    """The first entry id of a RUN, the bound of a TRIM."""
+    entries: Sequence[bytes]
+    size: int
+    """Bytes of the entries."""
+    annotation: bytes
+    on_durable: OnDurable | None
+
+    @property
+    def is_control(self) -> bool:
+        """Whether it changes ledgers without adding entries; then it must not be dropped when space runs out."""
+        return self.kind is not None and self.kind is not Kind.RUN
+
+    def encode(self) -> bytes:
+        """Make the record's body."""
+        if self.kind is Kind.RUN:
+            return encode_run(self.ledger_id, self.argument, self.entries, self.annotation)
+        return encode_control(self.ledger_id, self.argument)
+
+
+def without_entries(
+    kind: Kind | None, ledger_id: int = 0, argument: int = 0, on_durable: OnDurable | None = None
+) -> Operation:
+    """Make a control operation or a barrier."""
+    return Operation(kind, ledger_id, argument, (), 0, b"", on_durable)
+
+
+class Log:
+    """Segments, and the index of what they durably hold."""
+
+    def __init__(self, files: Files, directory: Path, segment_bytes: int, *, sync: bool) -> None:
+        """Recover the log in ``directory``; raises CorruptionError where it is damaged.
+
+        A segment is sealed before a group would make it exceed ``segment_bytes``; a larger group has one for itself.
+        Without ``sync`` only sealed segments are sure to survive the machine, though a killed process loses nothing.
+        """
+        recovered = recover(files, directory)
+        self.index: LogIndex = recovered.index
+        self._files = files
+        self._directory = directory
+        self._segment_bytes = segment_bytes
+        self._sync = sync
+        self._writer = recovered.writer
+        self._next_sequence = recovered.next_sequence
+        self._previous = recovered.previous
+
+    def commit(self, operations: Sequence[Operation]) -> None:
+        """Make the operations durable, with one write and one sync.
+
+        Raises DiskFullError with nothing of them done, or StorageError, after which the log must not be used.
+        """
+        kinds, bodies, written = [], [], []
+        for operation in operations:
+            if operation.kind is not None:
+                kinds.append(operation.kind)
+                bodies.append(operation.encode())
+                written.append(operation)
+        if not written:
+            return
+        writer = self._writer_for(sum(map(len, bodies)) + HEADER_SIZE * len(bodies))
+        offsets = writer.write(list(zip(kinds, bodies, strict=True)))
+        if self._sync:
+            writer.sync()
+        for operation, body, offset in zip(written, bodies, offsets, strict=True):
+            self._apply(operation, body, writer.sequence, offset)
+
+    def close(self, next_ledger_id: int) -> None:
+        """Seal the newest segment, so that opening needs no walk; ids below ``next_ledger_id`` have been given."""
+        self.index.next_ledger_id = next_ledger_id
+        if self._writer is not None:
+            self._seal(self._writer)
+
+    def abandon(self) -> None:
+        """Release the newest segment as it is."""
+        if self._writer is not None:
+            self._writer.close()
+            self._writer = None
+
+    def _apply(self, operation: Operation, body: bytes, segment: int, offset: int) -> None:
+        if operation.kind is Kind.RUN:
+            _, ledger_id, first, entries, entries_bytes, annotation, _ = operation
+            head = RunHead(ledger_id, first, len(entries), annotation, entries_bytes)
+            self.index.apply_run(segment, head, offset, HEADER_SIZE + len(body))
+        elif operation.kind is not None:
+            self.index.apply_control(operation.kind, body)
+
+    def _writer_for(self, size: int) -> SegmentWriter:
+        writer = self._writer
+        if writer is not None and writer.size + size > self._segment_bytes and writer.has_records:
+            self._seal(writer)
+            writer = None
+        if writer is None:
+            writer = SegmentWriter.create(self._files, self._directory, self._next_sequence, self._previous)
+            self.index.segments[writer.sequence] = {}
+            self._writer = writer
+            self._next_sequence += 1
+        return writer
+
+    def _seal(self, writer: SegmentWriter) -> None:
+        extents = self.index.segments[writer.sequence]
+        tables = [(Kind.INDEX, extent.table.encode(ledger_id)) for ledger_id, extent in extents.items() if extent.table]
+        places = []
+        offset = writer.size
+        for _, body in tables:
+            places.append((offset, HEADER_SIZE + len(body)))
+            offset += HEADER_SIZE + len(body)
+        writer.sync()  # without `sync` nothing has been yet; the footer vouches for all before it
+        footer = self.index.footer(writer.sequence, places)
+        writer.write([*tables, (Kind.FOOTER, footer.encode(offset))])
+        writer.sync()
+        writer.close()
+        self._writer = None
+        self._previous = writer.previous
+        self.index.mark_sealed(writer.sequence, footer)

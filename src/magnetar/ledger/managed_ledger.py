@@ -1,0 +1,378 @@
+"""A topic's log: a chain of ledgers, with rollover and trimming.
+
+The list of ledgers is one JSON value in the metadata store, at
+``/managed-ledgers/<tenant>/<namespace>/persistent/<topic, percent-encoded>``::
+
+    {"ledgers": [{"ledgerId": 5, "createdAt": ms, "closedAt": ms or null, "entries": 10}, ...],
+     "deleting": [3, 4], "lastPosition": "4:9", "properties": {"name": "value"}}
+
+A ledger is listed before its first entry is written. ``entries`` is how many were known to be durable when the list was
+written: the ledger may hold more, never fewer. ``deleting`` are ledgers that have left the chain and may still be in
+the store; ``lastPosition`` is the newest durable entry that was in the chain by then.
+"""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import repeat
+from typing import TYPE_CHECKING, Self
+from urllib.parse import quote
+
+from magnetar.base.errors import BadVersionError, DataLossError, NotFoundError, StorageError
+from magnetar.base.position import EARLIEST, Position
+from magnetar.ledger.chain import ChainLedger, LedgerChain
+from magnetar.metadata.store import ABSENT
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from magnetar.base.names import TopicName
+    from magnetar.base.world import Clock
+    from magnetar.ledger.store import LedgerStore
+    from magnetar.metadata.store import MetadataStore
+
+_MIB = 1024 * 1024
+_MINUTE_MS = 60_000
+
+
+@dataclass(frozen=True, slots=True)
+class ManagedLedgerConfig:
+    """When a ledger is closed and the next one begun; the defaults are Pulsar's."""
+
+    max_entries_per_ledger: int = 50_000
+    """``managedLedgerMaxEntriesPerLedger``."""
+    max_size_per_ledger_bytes: int = 2048 * _MIB
+    """``managedLedgerMaxSizePerLedgerMbytes``, in bytes."""
+    min_rollover_ms: int = 10 * _MINUTE_MS
+    """``managedLedgerMinLedgerRolloverTimeMinutes``: a younger ledger goes on, however full it is."""
+    max_rollover_ms: int = 240 * _MINUTE_MS
+    """``managedLedgerMaxLedgerRolloverTimeMinutes``: an older one is closed, however empty it is."""
+
+
+def managed_ledger_path(name: TopicName) -> str:
+    """Where the metadata store keeps a topic's list of ledgers."""
+    return f"/managed-ledgers/{name.tenant}/{name.namespace}/{name.domain}/{quote(name.local_name, safe='')}"
+
+
+class ManagedLedger:
+    """The log of one topic, with one writer. Used on the event loop's thread.
+
+    Positions that hold no entry are welcome everywhere: they stand for their place in the order.
+    """
+
+    def __init__(
+        self, store: LedgerStore, metadata: MetadataStore, name: TopicName, config: ManagedLedgerConfig, clock: Clock
+    ) -> None:
+        """Use ``open``."""
+        self.name = str(name)
+        self.properties: dict[str, str] = {}
+        """What the topic keeps with its list of ledgers; changed by ``set_property``."""
+        self.entries_added = 0
+        """Entries that became durable since the topic was opened."""
+        self.last_confirmed_entry = EARLIEST
+        """The newest durable entry, even if it has been trimmed since; EARLIEST if there never was one."""
+        self._store = store
+        self._metadata = metadata
+        self._path = managed_ledger_path(name)
+        self._version = ABSENT
+        self._config = config
+        self._clock = clock
+        self._chain = LedgerChain()
+        self._current: ChainLedger | None = None
+        """The ledger that takes appends: the last of the chain, or none."""
+        self._deleting: list[int] = []
+
+    @classmethod
+    def open(
+        cls, store: LedgerStore, metadata: MetadataStore, name: TopicName, config: ManagedLedgerConfig, clock: Clock
+    ) -> Self:
+        """Load the topic's chain, empty if there is none; the next append begins a new ledger.
+
+        Raises DataLossError, naming two positions, if entries are missing that were once durable.
+        """
+        opened = cls(store, metadata, name, config, clock)
+        stored = metadata.get(opened._path)
+        if stored is not None:
+            opened._version = stored.version
+            opened._load(json.loads(stored.value))
+        return opened
+
+    @property
+    def entries(self) -> int:
+        """Number of entries in the chain."""
+        return self._chain.entries
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of the entries in the chain."""
+        return self._chain.size
+
+    @property
+    def last_position(self) -> Position:
+        """The newest entry, durable or not yet; the last confirmed one if the chain holds none."""
+        entries = self._chain.entries
+        return self._chain.position_of(entries - 1) if entries else self.last_confirmed_entry
+
+    @property
+    def first_position(self) -> Position:
+        """The oldest entry; where the next one would go if the chain holds none."""
+        if self._chain.entries:
+            return self._chain.position_of(0)
+        return self._chain.next_position(self.last_confirmed_entry)
+
+    def ledgers(self) -> Sequence[ChainLedger]:
+        """Return the ledgers of the chain, oldest first; not to be changed."""
+        return self._chain.ledgers
+
+    def next_position(self, position: Position) -> Position:
+        """Return the first entry after ``position``, or a position up to which none can come any more."""
+        return self._chain.next_position(position)
+
+    def previous_position(self, position: Position) -> Position:
+        """Return the last entry before ``position``; a lower position without an entry if there is none."""
+        return self._chain.previous_position(position)
+
+    def contains(self, position: Position) -> bool:
+        """Whether there is an entry at ``position``, durable or not yet."""
+        return self._chain.contains(position)
+
+    def count(self, after: Position, through: Position) -> int:
+        """Return how many entries lie in ``(after, through]``."""
+        return max(self._chain.rank_after(through) - self._chain.rank_after(after), 0)
+
+    def position_at(self, first: Position, index: int) -> Position:
+        """Return the entry that is ``index`` entries behind ``first``; raises IndexError if there is none."""
+        return self._chain.position_of(self._rank_from(first) + index)
+
+    def append(
+        self,
+        entries: Sequence[bytes],
+        on_durable: Callable[[Position, StorageError | None], None],
+        annotation: bytes = b"",
+    ) -> Position:
+        """Append a run of at least one entry to one ledger and return the position of its first.
+
+        ``on_durable`` gets that position and the outcome, in the order of all appends (see LedgerStore). After an error
+        the run is no longer in the chain, nor is any appended before that report; their positions may be given again.
+        """
+        ledger = self._ledger_for_append()
+        count, size = len(entries), sum(map(len, entries))
+
+        def report(error: StorageError | None) -> None:
+            if error is None:
+                self.last_confirmed_entry = Position(first.ledger_id, first.entry_id + count - 1)
+                self.entries_added += count
+            else:
+                self._chain.change(ledger, -count, -size)
+            on_durable(first, error)
+
+        first = Position(ledger.ledger_id, self._store.append(ledger.ledger_id, entries, report, annotation))
+        self._chain.change(ledger, count, size)
+        return first
+
+    def read_cached(self, position: Position, max_entries: int, max_bytes: int) -> list[tuple[Position, bytes]] | None:
+        """Return durable entries from ``position`` on, of one ledger, at least one; None if they are not in memory.
+
+        If there is no entry at ``position`` reading starts at the next one; the list is empty if that is not durable.
+        """
+        first, limit = self._readable(position, max_entries)
+        if not limit:
+            return []
+        entries = self._store.read_cached(first.ledger_id, first.entry_id, limit, max_bytes)
+        return None if entries is None else _with_positions(first, entries)
+
+    async def read(self, position: Position, max_entries: int, max_bytes: int) -> list[tuple[Position, bytes]]:
+        """As ``read_cached``, but from the disk if need be; raises StorageError or CorruptionError."""
+        first, limit = self._readable(position, max_entries)
+        if not limit:
+            return []
+        return _with_positions(first, await self._store.read(first.ledger_id, first.entry_id, limit, max_bytes))
+
+    def runs(self) -> Iterator[tuple[Position, int, bytes]]:
+        """Yield first position, number of entries and annotation of all durable runs, in order."""
+        for ledger in self._chain.ledgers:
+            for run in self._store.runs(ledger.ledger_id):
+                yield Position(ledger.ledger_id, run.first_entry_id), run.count, run.annotation
+
+    def trim(self, consumed_through: Position, now_ms: int, retention: tuple[int, int]) -> Position | None:
+        """Delete the oldest ledgers that nobody needs; return the new first position, None if nothing was deleted.
+
+        Needed is the ledger that takes appends, every entry beyond ``consumed_through``, and what retention keeps:
+        ``(minutes, MiB)``, as in Pulsar: a ledger goes when it was closed so long ago, or when what stays behind it has
+        still that size; -1 is for ever, or without bound. A ledger that takes appends is closed first if it is old.
+        """
+        current = self._current
+        if current is not None and now_ms - current.created_ms >= self._config.max_rollover_ms:
+            self._close_current(now_ms)
+        doomed = 0
+        remaining = self._chain.size
+        for ledger in self._chain.ledgers:
+            remaining -= ledger.size
+            consumed = not ledger.entries or Position(ledger.ledger_id, ledger.entries - 1) <= consumed_through
+            if (
+                ledger.closed_ms is None
+                or not consumed
+                or _is_retained(retention, now_ms - ledger.closed_ms, remaining)
+            ):
+                break
+            doomed += 1
+        if not doomed:
+            return None
+        self._drop_first(doomed)
+        return self.first_position
+
+    def set_property(self, key: str, value: str) -> None:
+        """Keep a property; durable on return."""
+        self.properties[key] = value
+        self._persist()
+
+    def close(self) -> None:
+        """Take no more appends until opened again; those under way are still reported."""
+        if self._current is not None:
+            self._close_current(self._now_ms())
+            self._persist()
+
+    def delete(self) -> None:
+        """Delete all entries, and the topic's list of ledgers once they are gone."""
+        if self._version == ABSENT:
+            return  # nothing was ever written
+        if self._current is not None:
+            self._close_current(self._now_ms())
+        self._drop_first(len(self._chain.ledgers))
+        version = self._version
+
+        def forget(error: StorageError | None) -> None:
+            # If the list has another version the topic was created again; it carries on with what is still to delete.
+            if error is None:
+                with suppress(BadVersionError, NotFoundError):
+                    self._metadata.delete(self._path, version)
+
+        self._store.barrier(forget)
+
+    def _ledger_for_append(self) -> ChainLedger:
+        now_ms = self._now_ms()
+        current = self._current
+        if current is not None and self._is_full(current, now_ms):
+            self._close_current(now_ms)
+            current = None
+        if current is None:
+            current = self._current = ChainLedger(self._store.create(), now_ms)
+            self._chain.add(current)
+            self._persist()
+        return current
+
+    def _is_full(self, ledger: ChainLedger, now_ms: int) -> bool:
+        config, age_ms = self._config, now_ms - ledger.created_ms
+        if age_ms >= config.max_rollover_ms:
+            return ledger.entries > 0
+        full = ledger.entries >= config.max_entries_per_ledger or ledger.size >= config.max_size_per_ledger_bytes
+        return full and age_ms >= config.min_rollover_ms
+
+    def _close_current(self, now_ms: int) -> None:
+        assert self._current is not None
+        self._store.seal(self._current.ledger_id)
+        self._current.closed_ms = now_ms
+        self._current = None
+
+    def _drop_first(self, count: int) -> None:
+        """Take ledgers out of the chain, durably, before the store forgets them: never the other way round."""
+        doomed = [ledger.ledger_id for ledger in self._chain.ledgers[:count]]
+        self._chain.remove_first(count)
+        self._deleting += doomed
+        self._persist()
+        for ledger_id in doomed:
+            self._store.delete(ledger_id)
+
+        def forget(error: StorageError | None) -> None:
+            if error is None:
+                self._deleting = [ledger_id for ledger_id in self._deleting if ledger_id not in doomed]
+
+        self._store.barrier(forget)
+
+    def _rank_from(self, position: Position) -> int:
+        """Return the rank of the first entry at or after ``position``."""
+        return self._chain.rank_after(Position(position.ledger_id, position.entry_id - 1))
+
+    def _readable(self, position: Position, max_entries: int) -> tuple[Position, int]:
+        """Return the first entry at or after ``position``, and how many of its ledger may be read from there."""
+        chain, last = self._chain, self.last_confirmed_entry
+        rank = self._rank_from(position)
+        if rank >= chain.rank_after(last):
+            return position, 0
+        first = chain.position_of(rank)
+        ledger = chain.find(first.ledger_id)
+        assert ledger is not None
+        end = last.entry_id + 1 if first.ledger_id == last.ledger_id else ledger.entries
+        return first, min(max_entries, end - first.entry_id)
+
+    def _now_ms(self) -> int:
+        return int(self._clock.now() * 1000)
+
+    def _load(self, stored: dict[str, object]) -> None:
+        listed, deleting, properties = stored["ledgers"], stored["deleting"], stored["properties"]
+        assert isinstance(listed, list)
+        assert isinstance(deleting, list)
+        assert isinstance(properties, dict)
+        self.properties = properties
+        self.last_confirmed_entry = Position.parse(str(stored["lastPosition"]))
+        for info in listed:
+            ledger_id, confirmed = info["ledgerId"], info["entries"]
+            entries = self._stored_length(ledger_id)
+            if entries < confirmed:
+                found, expected = Position(ledger_id, entries - 1), Position(ledger_id, confirmed - 1)
+                message = f"{self.name}: the log ends at {found}, entries up to {expected} were durable"
+                raise DataLossError(message)
+            if entries:
+                self._store.seal(ledger_id)
+                closed_ms = self._now_ms() if info["closedAt"] is None else info["closedAt"]
+                size = self._store.size_bytes(ledger_id)
+                self._chain.add(ChainLedger(ledger_id, info["createdAt"], entries, size, closed_ms))
+            else:
+                self._store.delete(ledger_id)
+        for ledger_id in deleting:
+            self._store.delete(ledger_id)
+        self.last_confirmed_entry = max(self.last_confirmed_entry, self.last_position)
+
+    def _stored_length(self, ledger_id: int) -> int:
+        try:
+            return self._store.length(ledger_id)
+        except StorageError:  # it was listed, but nothing of it became durable
+            return 0
+
+    def _persist(self) -> None:
+        """Write the list of ledgers; raises BadVersionError if another writer has the topic now."""
+        last = self.last_confirmed_entry
+        listed = [
+            {
+                "ledgerId": ledger.ledger_id,
+                "createdAt": ledger.created_ms,
+                "closedAt": ledger.closed_ms,
+                "entries": self.count(
+                    Position(ledger.ledger_id, -1), min(last, Position(ledger.ledger_id, ledger.entries))
+                ),
+            }
+            for ledger in self._chain.ledgers
+        ]
+        stored = {
+            "ledgers": listed,
+            "deleting": self._deleting,
+            "lastPosition": str(last),
+            "properties": self.properties,
+        }
+        self._version = self._metadata.put(self._path, json.dumps(stored).encode(), self._version)
+
+
+def _with_positions(first: Position, entries: list[bytes]) -> list[tuple[Position, bytes]]:
+    ledger_id, entry_id = first
+    places = zip(repeat(ledger_id), range(entry_id, entry_id + len(entries)), strict=False)
+    return list(zip(map(Position._make, places), entries, strict=True))
+
+
+def _is_retained(retention: tuple[int, int], closed_for_ms: int, size_behind: int) -> bool:
+    """Whether retention keeps a ledger that was closed so long ago and is followed by this many bytes."""
+    minutes, size_mib = retention
+    expired = 0 <= minutes * _MINUTE_MS <= closed_for_ms
+    over_size = 0 <= size_mib * _MIB <= size_behind
+    return not expired and not over_size

@@ -1,0 +1,139 @@
+"""Reading entries back from segments: verified, and from any thread."""
+
+from __future__ import annotations
+
+import threading
+from bisect import bisect_right
+from collections import OrderedDict
+from typing import TYPE_CHECKING
+
+from magnetar.base.errors import StorageError
+from magnetar.ledger.record import Kind, Record, Table, decode_record, decode_run_entries, decode_run_head
+from magnetar.ledger.segment import corruption, segment_path
+from magnetar.ledger.store import Run
+from magnetar.ledger.tail_cache import within
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from magnetar.base.world import File, Files
+    from magnetar.ledger.index import Extent, LedgerIndex, LogIndex
+
+
+class LogReader:
+    """Reads what the index calls durable; keeps the tables of the sealed segments read last."""
+
+    def __init__(self, files: Files, directory: Path, index: LogIndex, max_cached_runs: int) -> None:
+        """Read the segments in ``directory``; tables of ``max_cached_runs`` runs in all stay in memory."""
+        self._files = files
+        self._directory = directory
+        self._index = index
+        self._max_cached_runs = max_cached_runs
+        self._cached_runs = 0
+        self._tables: OrderedDict[tuple[int, int], Table] = OrderedDict()
+        self._lock = threading.Lock()
+        """Guards the tables, and keeps a segment from being removed between a look at the index and opening it."""
+
+    def read(self, ledger_id: int, first: int, max_entries: int, max_bytes: int) -> list[bytes]:
+        """See LedgerStore.read."""
+        try:
+            return self._read(ledger_id, first, max_entries, max_bytes)
+        except OSError as error:
+            message = f"cannot read ledger {ledger_id} from entry {first}: {error}"
+            raise StorageError(message) from error
+
+    def _read(self, ledger_id: int, first: int, max_entries: int, max_bytes: int) -> list[bytes]:
+        ledger = self._index.ledgers.get(ledger_id)
+        if ledger is None or first >= ledger.length:
+            return []
+        self._require_held(ledger, first)
+        entries: list[bytes] = []
+        size = 0
+        for extent in ledger.extents_from(first):
+            table = self._table(ledger_id, extent)
+            file = self._open(ledger_id, extent)
+            try:
+                for run in range(bisect_right(table.firsts, first) - 1, len(table.firsts)):
+                    found = self._entries(file, ledger_id, extent.segment, table, run)
+                    found = found[first - table.firsts[run] :][: max_entries - len(entries)]
+                    entries += found
+                    size += sum(map(len, found))
+                    first += len(found)
+                    if len(entries) >= max_entries or size >= max_bytes:
+                        return within(entries, max_bytes)
+            finally:
+                file.close()
+        return within(entries, max_bytes)
+
+    def runs(self, ledger_id: int) -> Iterator[Run]:
+        """See LedgerStore.runs."""
+        ledger = self._index.ledgers.get(ledger_id)
+        if ledger is None:
+            return
+        for extent in ledger.extents_from(ledger.trimmed_before):
+            table = self._table(ledger_id, extent)
+            for run in map(Run, table.firsts, table.counts, table.annotations):
+                if run.first_entry_id + run.count > ledger.trimmed_before:
+                    yield run
+
+    def remove_segment(self, segment: int) -> None:
+        """Delete a segment that no ledger needs; whoever is reading it goes on reading the open file."""
+        with self._lock:
+            del self._index.segments[segment]
+            self._files.remove(segment_path(self._directory, segment))
+
+    def _require_held(self, ledger: LedgerIndex, entry_id: int) -> None:
+        if entry_id < ledger.trimmed_before:
+            message = f"entry {entry_id} of ledger {ledger.ledger_id} was trimmed, as all below {ledger.trimmed_before}"
+            raise StorageError(message)
+
+    def _open(self, ledger_id: int, extent: Extent) -> File:
+        with self._lock:
+            if extent.segment not in self._index.segments:
+                message = f"ledger {ledger_id} was deleted or trimmed while it was being read"
+                raise StorageError(message)
+            return self._files.open(segment_path(self._directory, extent.segment))
+
+    def _entries(self, file: File, ledger_id: int, segment: int, table: Table, run: int) -> list[bytes]:
+        offset = table.offsets[run]
+        record = self._record(file, segment, Kind.RUN, offset, table.sizes[run])
+        head = decode_run_head(record.body)
+        if (head.ledger_id, head.first_entry_id) != (ledger_id, table.firsts[run]):
+            raise corruption(segment_path(self._directory, segment), offset, f"not the run of ledger {ledger_id}")
+        return decode_run_entries(record.body)
+
+    def _record(self, file: File, segment: int, kind: Kind, offset: int, size: int) -> Record:
+        record = decode_record(file.read_at(offset, size), 0, segment, offset)
+        if record is None or record.kind is not kind or record.end != offset + size:
+            raise corruption(segment_path(self._directory, segment), offset, f"broken {kind.name} record")
+        return record
+
+    def _table(self, ledger_id: int, extent: Extent) -> Table:
+        """Return the extent's runs, of the INDEX record if the segment is sealed."""
+        table = extent.table
+        if table is not None:
+            return table
+        key = (extent.segment, ledger_id)
+        with self._lock:
+            table = self._tables.get(key)
+            if table is not None:
+                self._tables.move_to_end(key)
+                return table
+        file = self._open(ledger_id, extent)
+        try:
+            record = self._record(file, extent.segment, Kind.INDEX, extent.index_offset, extent.index_size)
+        finally:
+            file.close()
+        _, table = Table.decode(record.body)
+        self._remember(key, table)
+        return table
+
+    def _remember(self, key: tuple[int, int], table: Table) -> None:
+        with self._lock:
+            if key not in self._tables:
+                self._tables[key] = table
+                self._cached_runs += len(table.firsts)
+            while self._cached_runs > self._max_cached_runs and len(self._tables) > 1:
+                _, evicted = self._tables.popitem(last=False)
+                self._cached_runs -= len(evicted.firsts)

@@ -1,0 +1,118 @@
+"""The interface of a ledger store: append-only runs of entries, durable in one order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from magnetar.base.errors import StorageError
+
+    OnDurable = Callable[[StorageError | None], None]
+    """Told None once durable, or why it never will be."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Entries that were appended together: ``first_entry_id`` and the ``count - 1`` behind it."""
+
+    first_entry_id: int
+    count: int
+    annotation: bytes
+    """What the appender wanted to remember with them; opaque to the store."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoreState:
+    """Whether the store still takes appends."""
+
+    failure: str | None = None
+    """Why it takes none any more, until it is opened again; None while it is healthy."""
+
+    @property
+    def healthy(self) -> bool:
+        """Whether nothing has failed for good."""
+        return self.failure is None
+
+
+class LedgerStore(Protocol):
+    """Ledgers of one cluster. Used on the event loop's thread, where it also reports.
+
+    Nothing here waits for the disk but ``read``. What concerns the disk's health is reported, never raised; raised is
+    StorageError for a ledger that does not exist or that is sealed.
+    """
+
+    @property
+    def state(self) -> StoreState:
+        """Whether the store still takes appends."""
+        ...
+
+    def create(self) -> int:
+        """Return the id of a new, empty ledger, greater than every id that was ever given in this cluster."""
+        ...
+
+    def append(self, ledger_id: int, entries: Sequence[bytes], on_durable: OnDurable, annotation: bytes = b"") -> int:
+        """Append a run of at least one entry and return the entry id of its first; ids are contiguous from 0.
+
+        ``on_durable`` is called once, later, in the order of all appends and barriers of the whole store: with None
+        after the run is on the disk, or with the error if it is not. DiskFullError: nothing of the run remains, nor of
+        any run appended before this report; their ids will be given again. Any other error: the store has failed.
+        """
+        ...
+
+    def barrier(self, on_durable: OnDurable) -> None:
+        """Call ``on_durable`` when everything asked before (appends, seals, trims, deletes) is durable."""
+        ...
+
+    def read_cached(self, ledger_id: int, first: int, max_entries: int, max_bytes: int) -> list[bytes] | None:
+        """Return durable entries from ``first`` on, at least one, whatever its size; None if they are not in memory."""
+        ...
+
+    async def read(self, ledger_id: int, first: int, max_entries: int, max_bytes: int) -> list[bytes]:
+        """Return durable entries from ``first`` on: at least one, whatever its size; none at the ledger's end.
+
+        Raises StorageError for entries that were trimmed or deleted, CorruptionError for damaged ones.
+        """
+        ...
+
+    def runs(self, ledger_id: int) -> Iterator[Run]:
+        """Yield the durable runs that still have an entry, in order, without reading payload."""
+        ...
+
+    def length(self, ledger_id: int) -> int:
+        """Entries ever appended, durable or not yet, trimmed or not; those that failed are taken back."""
+        ...
+
+    def size_bytes(self, ledger_id: int) -> int:
+        """Bytes of the durable entries that still take space."""
+        ...
+
+    def trim(self, ledger_id: int, before_entry_id: int) -> None:
+        """Allow the entries below ``before_entry_id`` to be forgotten; the ids of the others stay."""
+        ...
+
+    def seal(self, ledger_id: int) -> None:
+        """Take no more appends; sealing again changes nothing."""
+        ...
+
+    def delete(self, ledger_id: int) -> None:
+        """Forget the ledger; deleting one that does not exist changes nothing."""
+        ...
+
+    def oldest_segment_of(self, ledger_id: int) -> int | None:
+        """Sequence of the oldest segment that the ledger keeps from being removed; None if it keeps none."""
+        ...
+
+    def segments(self) -> list[int]:
+        """Sequences of all segments, ascending; the last is the one written to."""
+        ...
+
+    def pinned_by(self, segment: int) -> list[int]:
+        """Ids of the ledgers that keep ``segment`` from being removed, ascending."""
+        ...
+
+    def list(self) -> list[int]:
+        """Ids of the ledgers that exist, ascending."""
+        ...
