@@ -95,23 +95,22 @@ class CursorState:
         self.advance_mark_delete(position)
         return newly
 
-    def acknowledge_batch(self, position: Position, remaining: int, batch_size: int | None = None) -> bool:
+    def acknowledge_batch(self, position: Position, remaining: int, batch_size: int | None = None) -> list[Range]:
         """Delete the messages of a batch whose bit in ``remaining`` is 0.
 
         ``batch_size`` is the number of messages in the entry; None when ``remaining`` comes from another state, whose
-        bits are known to lie within the batch. Returns True when this deleted the last of them, and with it the entry.
+        bits are known to lie within the batch. Returns the entry when this deleted the last of its messages.
         """
         if self.is_deleted(position):
-            return False
+            return []
         if batch_size is not None:
             every = (1 << batch_size) - 1
             remaining &= every
             if remaining == every:
-                return False
+                return []
         if self._partial.narrow(position, remaining) != 0:
-            return False
-        self.acknowledge((position,))
-        return True
+            return []
+        return self.acknowledge((position,))
 
     def advance_mark_delete(self, position: Position) -> None:
         """Move mark-delete to ``position`` or, over deleted entries, beyond; never back."""

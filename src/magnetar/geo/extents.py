@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from magnetar.base.position import Position
 from magnetar.cursor.ranges import Range
@@ -14,12 +15,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-class HeldExtent(NamedTuple):
-    """Entries consecutive both ways, from ``local_first`` and ``origin_first`` on."""
+@dataclass(frozen=True, slots=True)
+class HeldExtent:
+    """``count`` entries consecutive both ways, from ``local_first`` and ``origin_first`` on."""
 
     local_first: Position
     origin_first: Position
-    entries: int
+    count: int
     floor: Position  # exclusive: from here up to origin_first the origin produced nothing else
     previous: Position | None  # the origin's entry held before origin_first, trimmed ones included
 
@@ -87,10 +89,12 @@ class Track:
                     through[-1] += count
                     self.last = Position(ledger_id, entry_id + count - 1)
                     return
+        elif self._before is not None and self._before >= origin_first:
+            self._before = floor  # entries given as trimmed are here after all
         self._local.append(local_first)
         self._origin.append(origin_first)
         through.append((through[-1] if through else self._counted_before) + count)
-        if floor != last:
+        if floor != self._previous(len(through) - 1):
             self._floors[origin_first] = floor
         self.last = Position(ledger_id, entry_id + count - 1)
 
@@ -142,10 +146,21 @@ class Track:
     def claims(self, first: Position, last: Position) -> list[Interval]:
         """What may be claimed for the local entries ``first..last``, both inclusive, in one ledger."""
         found: list[Interval] = []
-        for _, origin, count, floor, _ in self.extents(Position(first.ledger_id, first.entry_id - 1), last):
-            meets = found and found[-1].upper == floor
-            lower = found.pop().lower if meets else floor
-            found.append(Interval(lower, Position(origin.ledger_id, origin.entry_id + count - 1)))
+        ledger_id, start = first
+        stop = last.entry_id
+        local, origins = self._local, self._origin
+        index = max(0, local.at_or_below(first))
+        while index < len(self._through) and (local.ledgers[index], local.entries[index]) <= last:
+            at = local.entries[index]
+            end = at + self._count(index) - 1
+            if local.ledgers[index] == ledger_id and end >= start:
+                origin_ledger, origin_entry = origins.ledgers[index], origins.entries[index]
+                inside = at < start
+                lower = Position(origin_ledger, origin_entry + start - at - 1) if inside else self._floor(index)
+                if found and found[-1].upper == lower:
+                    lower = found.pop().lower
+                found.append(Interval(lower, Position(origin_ledger, origin_entry + min(end, stop) - at)))
+            index += 1
         return found
 
     def newest_at(self, local: Position) -> Position | None:

@@ -1,0 +1,155 @@
+"""The cursors of one topic: made, opened, listed and deleted."""
+
+from __future__ import annotations
+
+import json
+from base64 import b64decode, b64encode
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote_plus, unquote_plus
+
+from magnetar.base.names import TopicName
+from magnetar.base.position import Position
+from magnetar.cursor.cursor import Cursor, CursorHome
+from magnetar.cursor.state import CursorState
+from magnetar.metadata.resources import managed_ledger_path
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from magnetar.base.errors import StorageError
+    from magnetar.cursor.state import PositionSpace
+    from magnetar.ledger.store import LedgerStore
+    from magnetar.metadata.store import MetadataStore
+
+
+class CursorStore:
+    """The durable cursors of one topic, each at ``<managed ledger's path>/cursors/<encoded name>``.
+
+    A deleted cursor leaves its path behind until its ledger is gone for good, so a crash in between leaves no ledger
+    without an owner; a tombstone stays there until a cursor of that name is created again.
+    """
+
+    def __init__(self, store: LedgerStore, metadata: MetadataStore, topic_name: str, space: PositionSpace) -> None:
+        """The cursors of ``topic_name``, whose log has the positions of ``space``."""
+        self._store = store
+        self._metadata = metadata
+        self._space = space
+        self._root = f"{managed_ledger_path(TopicName.parse(topic_name))}/cursors"
+        self._finish_deletions()
+
+    def create(
+        self,
+        name: str,
+        mark_delete: Position,
+        *,
+        durable: bool = True,
+        subscription_properties: Mapping[str, str] | None = None,
+    ) -> Cursor:
+        """A new cursor after ``mark_delete``; it exists on return, and its state is durable with its first flush.
+
+        One that is not durable is written nowhere and forgotten with its owner.
+        """
+        assert not durable or self._is_gone(name), f"cursor {name} is there already"
+        home = CursorHome(self._store, self._metadata, self._path(name) if durable else None)
+        cursor = Cursor(home, name, CursorState(self._space, mark_delete))
+        cursor.begin(subscription_properties or {})
+        return cursor
+
+    def open(self, name: str) -> Cursor | None:
+        """The cursor as its last durable record left it; None when there is none of that name.
+
+        Raises CorruptionError when what was written cannot be read.
+        """
+        value = self._value(name)
+        if value is None or value.get("deleted"):
+            return None
+        home = CursorHome(self._store, self._metadata, self._path(name))
+        began = Position.parse(value["markDeletePosition"])
+        cursor = Cursor.recover(home, name, self._space, began, value["cursorsLedgerId"])
+        cursor.subscription_properties = value["cursorProperties"]
+        return cursor
+
+    def open_all(self) -> list[Cursor]:
+        """All cursors there are, sorted by name."""
+        return [cursor for name in self.names() if (cursor := self.open(name)) is not None]
+
+    def names(self) -> list[str]:
+        """The names of all cursors there are, sorted."""
+        return [name for name, value in self._values() if not value.get("deleted")]
+
+    def delete(self, name: str, tombstone: bytes | None = None) -> None:
+        """Delete a cursor; it is gone on return. ``tombstone`` is what its owner wants to remember of it."""
+        value = self._value(name)
+        if value is None:
+            return
+        marked: dict[str, Any] = {"deleted": True, "cursorsLedgerId": value["cursorsLedgerId"]}
+        if tombstone is not None:
+            marked["tombstone"] = b64encode(tombstone).decode()
+        self._metadata.put(self._path(name), json.dumps(marked).encode())
+        self._forget_ledger(name, marked)
+
+    def bury(self, name: str, tombstone: bytes) -> None:
+        """Remember, or replace, a tombstone of a cursor that is not there; durable on return."""
+        value = self._value(name) or {"cursorsLedgerId": None}
+        assert value.get("deleted", value["cursorsLedgerId"] is None), f"cursor {name} is still there"
+        marked = {
+            "deleted": True,
+            "cursorsLedgerId": value["cursorsLedgerId"],
+            "tombstone": b64encode(tombstone).decode(),
+        }
+        self._metadata.put(self._path(name), json.dumps(marked).encode())
+
+    def tombstones(self) -> dict[str, bytes]:
+        """What the owners of deleted cursors wanted to remember, by name."""
+        return {name: b64decode(value["tombstone"]) for name, value in self._values() if "tombstone" in value}
+
+    def _finish_deletions(self) -> None:
+        for name, value in self._values():
+            if value.get("deleted") and value["cursorsLedgerId"] is not None:
+                self._forget_ledger(name, value)
+
+    def _forget_ledger(self, name: str, marked: dict[str, Any]) -> None:
+        """Delete the ledger and, once that is durable, what still points to it."""
+        self._store.delete(marked["cursorsLedgerId"])
+
+        def gone(error: StorageError | None) -> None:
+            if error is not None or self._value(name) != marked:
+                return  # done again at the next opening; or created or buried again meanwhile
+            if "tombstone" in marked:
+                self._metadata.put(self._path(name), json.dumps({**marked, "cursorsLedgerId": None}).encode())
+            else:
+                self._metadata.delete(self._path(name))
+
+        self._store.barrier(gone)
+
+    def _is_gone(self, name: str) -> bool:
+        value = self._value(name)
+        return value is None or bool(value.get("deleted"))
+
+    def _path(self, name: str) -> str:
+        return f"{self._root}/{quote_plus(name)}"
+
+    def _value(self, name: str) -> dict[str, Any] | None:
+        stored = self._metadata.get(self._path(name))
+        return json.loads(stored.value) if stored is not None else None
+
+    def _values(self) -> list[tuple[str, dict[str, Any]]]:
+        names = sorted(map(unquote_plus, self._metadata.children(self._root)))
+        return [(name, value) for name in names if (value := self._value(name)) is not None]
+
+
+def release_segments(store: LedgerStore, cursors: Iterable[Cursor], segments_max: int) -> int:
+    """Have old segments given back that only cursors keep; returns how many cursors were written anew.
+
+    A cursor that hardly changes keeps its last checkpoint, and with it the whole segment that it lies in. Only
+    segments older than the newest ``segments_max`` are looked at.
+    """
+    by_ledger = {cursor.ledger_id: cursor for cursor in cursors}
+    moved: dict[str | int, Cursor] = {}
+    for segment in store.segments()[:-segments_max]:
+        holders = store.pinned_by(segment)
+        if all(ledger_id in by_ledger for ledger_id in holders):
+            moved.update((ledger_id, by_ledger[ledger_id]) for ledger_id in holders)
+    for cursor in moved.values():
+        cursor.checkpoint(lambda _: None)  # an error shows in the store's own state
+    return len(moved)
