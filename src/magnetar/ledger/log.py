@@ -58,15 +58,14 @@ class Log:
         A segment is sealed before a group would make it exceed ``segment_bytes``; a larger group has one for itself.
         Without ``sync`` only sealed segments are sure to survive the machine, though a killed process loses nothing.
         """
-        recovered = recover(files, directory)
-        self.index: LogIndex = recovered.index
+        found, self._writer = recover(files, directory)
+        self.index: LogIndex = found.index
         self._files = files
         self._directory = directory
         self._segment_bytes = segment_bytes
         self._sync = sync
-        self._writer = recovered.writer
-        self._next_sequence = recovered.next_sequence
-        self._previous = recovered.previous
+        self._next_sequence = found.last_sequence + 1
+        self._previous = found.previous
 
     def commit(self, operations: Sequence[Operation]) -> None:
         """Make the operations durable, with one write and one sync.

@@ -1,32 +1,30 @@
 """A topic's log: a chain of ledgers, with rollover and trimming.
 
-The list of ledgers is one JSON value in the metadata store, at
-``/managed-ledgers/<tenant>/<namespace>/persistent/<topic, percent-encoded>``::
+The list of ledgers is one JSON value in the metadata store, and the topic exists as long as there is one::
 
     {"ledgers": [{"ledgerId": 5, "createdAt": ms, "closedAt": ms or null, "entries": 10}, ...],
-     "deleting": [3, 4], "lastPosition": "4:9", "properties": {"name": "value"}}
+     "lastPosition": "4:9", "properties": {"name": "value"}}
 
 A ledger is listed before its first entry is written. ``entries`` is how many were known to be durable when the list was
-written: the ledger may hold more, never fewer. ``deleting`` are ledgers that have left the chain and may still be in
-the store; ``lastPosition`` is the newest durable entry that was in the chain by then.
+written: the ledger may hold more, never fewer. ``lastPosition`` is the newest durable entry by then, trimmed or not.
 """
 
 from __future__ import annotations
 
 import json
-from contextlib import suppress
 from dataclasses import dataclass
 from itertools import repeat
 from typing import TYPE_CHECKING, Self
-from urllib.parse import quote
 
-from magnetar.base.errors import BadVersionError, DataLossError, NotFoundError, StorageError
+from magnetar.base.errors import DataLossError, StorageError
 from magnetar.base.position import EARLIEST, Position
 from magnetar.ledger.chain import ChainLedger, LedgerChain
-from magnetar.metadata.store import ABSENT
+from magnetar.ledger.deletions import delete_ledgers
+from magnetar.metadata.resources import managed_ledger_path
+from magnetar.metadata.store import ABSENT, Put
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from magnetar.base.names import TopicName
     from magnetar.base.world import Clock
@@ -49,11 +47,6 @@ class ManagedLedgerConfig:
     """``managedLedgerMinLedgerRolloverTimeMinutes``: a younger ledger goes on, however full it is."""
     max_rollover_ms: int = 240 * _MINUTE_MS
     """``managedLedgerMaxLedgerRolloverTimeMinutes``: an older one is closed, however empty it is."""
-
-
-def managed_ledger_path(name: TopicName) -> str:
-    """Where the metadata store keeps a topic's list of ledgers."""
-    return f"/managed-ledgers/{name.tenant}/{name.namespace}/{name.domain}/{quote(name.local_name, safe='')}"
 
 
 class ManagedLedger:
@@ -82,19 +75,22 @@ class ManagedLedger:
         self._chain = LedgerChain()
         self._current: ChainLedger | None = None
         """The ledger that takes appends: the last of the chain, or none."""
-        self._deleting: list[int] = []
 
     @classmethod
     def open(
         cls, store: LedgerStore, metadata: MetadataStore, name: TopicName, config: ManagedLedgerConfig, clock: Clock
     ) -> Self:
-        """Load the topic's chain, empty if there is none; the next append begins a new ledger.
+        """Load the topic's chain, or create it, empty, durably; the next append begins a new ledger.
+
+        What an earlier owner of the topic appended must have been reported: wait for a barrier after its ``close``.
 
         Raises DataLossError, naming two positions, if entries are missing that were once durable.
         """
         opened = cls(store, metadata, name, config, clock)
         stored = metadata.get(opened._path)
-        if stored is not None:
+        if stored is None:
+            opened._persist()
+        else:
             opened._version = stored.version
             opened._load(json.loads(stored.value))
         return opened
@@ -196,12 +192,21 @@ class ManagedLedger:
             for run in self._store.runs(ledger.ledger_id):
                 yield Position(ledger.ledger_id, run.first_entry_id), run.count, run.annotation
 
-    def trim(self, consumed_through: Position, now_ms: int, retention: tuple[int, int]) -> Position | None:
+    def trim(
+        self,
+        consumed_through: Position,
+        now_ms: int,
+        retention: tuple[int, int],
+        remember: Callable[[Position], Mapping[str, str]] = lambda _: {},
+    ) -> Position | None:
         """Delete the oldest ledgers that nobody needs; return the new first position, None if nothing was deleted.
 
         Needed is the ledger that takes appends, every entry beyond ``consumed_through``, and what retention keeps:
         ``(minutes, MiB)``, as in Pulsar: a ledger goes when it was closed so long ago, or when what stays behind it has
         still that size; -1 is for ever, or without bound. A ledger that takes appends is closed first if it is old.
+
+        ``remember`` gets the last position that goes; the properties that it returns are kept with the new list, so
+        nothing that they are needed for is ever deleted without them.
         """
         current = self._current
         if current is not None and now_ms - current.created_ms >= self._config.max_rollover_ms:
@@ -220,8 +225,15 @@ class ManagedLedger:
             doomed += 1
         if not doomed:
             return None
+        last = self._chain.ledgers[doomed - 1]
+        self.properties.update(remember(Position(last.ledger_id, last.entries - 1)))
         self._drop_first(doomed)
         return self.first_position
+
+    def create(self) -> None:
+        """Let the topic exist before its first entry; durable on return."""
+        if self._version == ABSENT:
+            self._persist()
 
     def set_property(self, key: str, value: str) -> None:
         """Keep a property; durable on return."""
@@ -235,21 +247,12 @@ class ManagedLedger:
             self._persist()
 
     def delete(self) -> None:
-        """Delete all entries, and the topic's list of ledgers once they are gone."""
-        if self._version == ABSENT:
-            return  # nothing was ever written
+        """Delete the topic's list of ledgers, durably on return, and all entries."""
         if self._current is not None:
             self._close_current(self._now_ms())
-        self._drop_first(len(self._chain.ledgers))
-        version = self._version
-
-        def forget(error: StorageError | None) -> None:
-            # If the list has another version the topic was created again; it carries on with what is still to delete.
-            if error is None:
-                with suppress(BadVersionError, NotFoundError):
-                    self._metadata.delete(self._path, version)
-
-        self._store.barrier(forget)
+        if self._chain.ledgers:
+            self._drop_first(len(self._chain.ledgers))
+        self._metadata.delete(self._path, self._version)
 
     def _ledger_for_append(self) -> ChainLedger:
         now_ms = self._now_ms()
@@ -277,19 +280,9 @@ class ManagedLedger:
         self._current = None
 
     def _drop_first(self, count: int) -> None:
-        """Take ledgers out of the chain, durably, before the store forgets them: never the other way round."""
         doomed = [ledger.ledger_id for ledger in self._chain.ledgers[:count]]
         self._chain.remove_first(count)
-        self._deleting += doomed
-        self._persist()
-        for ledger_id in doomed:
-            self._store.delete(ledger_id)
-
-        def forget(error: StorageError | None) -> None:
-            if error is None:
-                self._deleting = [ledger_id for ledger_id in self._deleting if ledger_id not in doomed]
-
-        self._store.barrier(forget)
+        self._version = delete_ledgers(self._store, self._metadata, doomed, self._list())
 
     def _rank_from(self, position: Position) -> int:
         """Return the rank of the first entry at or after ``position``."""
@@ -311,9 +304,8 @@ class ManagedLedger:
         return int(self._clock.now() * 1000)
 
     def _load(self, stored: dict[str, object]) -> None:
-        listed, deleting, properties = stored["ledgers"], stored["deleting"], stored["properties"]
+        listed, properties = stored["ledgers"], stored["properties"]
         assert isinstance(listed, list)
-        assert isinstance(deleting, list)
         assert isinstance(properties, dict)
         self.properties = properties
         self.last_confirmed_entry = Position.parse(str(stored["lastPosition"]))
@@ -331,8 +323,6 @@ class ManagedLedger:
                 self._chain.add(ChainLedger(ledger_id, info["createdAt"], entries, size, closed_ms))
             else:
                 self._store.delete(ledger_id)
-        for ledger_id in deleting:
-            self._store.delete(ledger_id)
         self.last_confirmed_entry = max(self.last_confirmed_entry, self.last_position)
 
     def _stored_length(self, ledger_id: int) -> int:
@@ -343,6 +333,10 @@ class ManagedLedger:
 
     def _persist(self) -> None:
         """Write the list of ledgers; raises BadVersionError if another writer has the topic now."""
+        put = self._list()
+        self._version = self._metadata.put(put.path, put.value, put.expected_version)
+
+    def _list(self) -> Put:
         last = self.last_confirmed_entry
         listed = [
             {
@@ -357,11 +351,10 @@ class ManagedLedger:
         ]
         stored = {
             "ledgers": listed,
-            "deleting": self._deleting,
             "lastPosition": str(last),
             "properties": self.properties,
         }
-        self._version = self._metadata.put(self._path, json.dumps(stored).encode(), self._version)
+        return Put(self._path, json.dumps(stored).encode(), self._version)
 
 
 def _with_positions(first: Position, entries: list[bytes]) -> list[tuple[Position, bytes]]:

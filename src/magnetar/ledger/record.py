@@ -32,6 +32,7 @@ from __future__ import annotations
 
 import sys
 from array import array
+from bisect import bisect_left
 from dataclasses import dataclass, field
 from enum import IntEnum
 from itertools import accumulate, pairwise
@@ -197,6 +198,12 @@ class Table:
         self.sizes.append(size)
         self.annotations.append(head.annotation)
         self.firsts.append(head.first_entry_id)
+
+    def suffix_from(self, first_entry_id: int) -> Self:
+        """Return the runs that start at this entry or later."""
+        at = bisect_left(self.firsts, first_entry_id)
+        columns = (self.firsts[at:], self.counts[at:], self.offsets[at:], self.sizes[at:])
+        return type(self)(*columns, self.annotations[at:])
 
     def encode(self, ledger_id: int) -> bytes:
         """Make the body of an INDEX."""

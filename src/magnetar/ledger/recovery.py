@@ -32,31 +32,71 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Recovered:
-    """The log as it was found."""
+class Tail:
+    """The unsealed segment; ``size - end`` bytes of it are torn."""
+
+    sequence: int
+    size: int
+    end: int
+    """Behind the last intact record that counts: an unfinished sealing does not."""
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """The log as it is on the disk."""
 
     index: LogIndex
-    writer: SegmentWriter | None
-    """Where to go on writing; None to start a segment, with the next two."""
-    next_sequence: int
+    tail: Tail | None
+    """None when all segments are sealed."""
+    unborn: int | None
+    """A segment whose creation was interrupted; nothing in it was ever reported."""
+    last_sequence: int
+    """The newest segment, 0 if there is none; an unborn one does not count."""
     previous: int
-    """crc of the last record."""
+    """crc of the last record in it."""
 
 
-def recover(files: Files, directory: Path) -> Recovered:
-    """Read the state of the log in ``directory``, which is made if missing, and cut a torn tail.
+def survey(files: Files, directory: Path) -> Survey:
+    """Read the state of the log in ``directory`` and change nothing.
 
-    Raises CorruptionError, naming file and offset, for damage that no crash explains.
+    Raises CorruptionError, naming file and offset, for damage that no crash explains, StorageError if it is unreadable.
+    """
+    try:
+        return _Surveyor(files, directory).run()
+    except OSError as error:
+        message = f"{directory}: cannot read the log: {error}"
+        raise StorageError(message) from error
+
+
+def recover(files: Files, directory: Path) -> tuple[Survey, SegmentWriter | None]:
+    """Read the log in ``directory``, which is made if missing, and cut its torn tail; the unsealed segment goes on.
+
+    Raises as ``survey`` does.
     """
     try:
         files.make_directory(directory)
-        return _Recovery(files, directory).run()
+        found = survey(files, directory)
+        if found.unborn is not None:
+            files.remove(segment_path(directory, found.unborn))
+        return found, _resume(files, directory, found)
     except OSError as error:
         message = f"{directory}: cannot recover: {error}"
         raise StorageError(message) from error
 
 
-class _Recovery:
+def _resume(files: Files, directory: Path, found: Survey) -> SegmentWriter | None:
+    if found.tail is None:
+        return None
+    path = segment_path(directory, found.tail.sequence)
+    file = files.open(path)
+    if found.tail.end < found.tail.size:
+        file.truncate(found.tail.end)
+    file.sync()  # what only the page cache held counts as durable from now on
+    files.sync_directory(directory)
+    return SegmentWriter(path, file, found.tail.sequence, found.previous)
+
+
+class _Surveyor:
     """One pass over the segments, oldest first."""
 
     def __init__(self, files: Files, directory: Path) -> None:
@@ -64,58 +104,46 @@ class _Recovery:
         self._directory = directory
         self._index = LogIndex()
         self._footers: dict[int, Footer] = {}
-        self._last: tuple[int, int] | None = None
-        """Sequence and last crc of the segment before."""
+        self._tail: Tail | None = None
+        self._unborn: int | None = None
+        self._last_sequence = 0
+        self._previous = 0
 
-    def run(self) -> Recovered:
+    def run(self) -> Survey:
         sequences = segment_sequences(self._files.list(self._directory))
-        writer = None
         for sequence in sequences:
-            writer = self._visit(sequence, newest=sequence == sequences[-1])
+            path = segment_path(self._directory, sequence)
+            file = self._files.open(path)
+            try:
+                self._visit(path, file, sequence, newest=sequence == sequences[-1])
+            finally:
+                file.close()
+        if self._tail is None:
+            self._adopt_sealed()
         for ledger in self._index.ledgers.values():
             self._refuse_gap(ledger)
-        next_sequence, previous = (self._last[0] + 1, self._last[1]) if self._last else (1, 0)
-        return Recovered(self._index, writer, next_sequence, previous)
+        return Survey(self._index, self._tail, self._unborn, self._last_sequence, self._previous)
 
-    def _visit(self, sequence: int, *, newest: bool) -> SegmentWriter | None:
-        path = segment_path(self._directory, sequence)
-        file = self._files.open(path)
-        try:
-            writer = self._examine(path, file, sequence, newest=newest)
-        except BaseException:
-            file.close()
-            raise
-        if writer is None:
-            file.close()
-        return writer
-
-    def _examine(self, path: Path, file: File, sequence: int, *, newest: bool) -> SegmentWriter | None:
+    def _visit(self, path: Path, file: File, sequence: int, *, newest: bool) -> None:
         found = read_footer(file, sequence)
         if found is None and not newest:
             raise corruption(path, file.size(), "no intact footer, though a newer segment follows")
         header = decode_segment_header(file.read_at(0, SEGMENT_HEADER_SIZE), sequence)
         if header is None:
-            if found is None:
-                self._remove_unborn(file, path, sequence)
-                self._adopt_sealed()
-                return None
-            raise corruption(path, 0, "broken segment header")
-        if self._last and self._last[0] == sequence - 1 and self._last[1] != header.previous:
+            if found is not None:
+                raise corruption(path, 0, "broken segment header")
+            refuse_synced_damage(file.read_at(0, file.size()), sequence, 0, path)
+            self._unborn = sequence
+            return
+        if self._last_sequence == sequence - 1 and self._previous != header.previous:
             raise corruption(path, 0, f"does not continue segment {sequence - 1}")
+        self._last_sequence = sequence
         if found is not None:
-            footer, record = found
-            self._footers[sequence] = footer
-            self._last = sequence, record.crc
-            if newest:
-                self._adopt_sealed()
-            return None
-        self._adopt_sealed()
-        return self._resume(file, path, header)
-
-    def _remove_unborn(self, file: File, path: Path, sequence: int) -> None:
-        """Remove a segment whose creation the crash interrupted: nothing of it was ever reported."""
-        refuse_synced_damage(file.read_at(0, file.size()), sequence, 0, path)
-        self._files.remove(path)
+            self._footers[sequence], record = found
+            self._previous = record.crc
+        else:
+            self._adopt_sealed()
+            self._replay(path, file.read_at(0, file.size()), header)
 
     def _adopt_sealed(self) -> None:
         """Take the state from the newest footer, and the places of what it calls alive from all of them."""
@@ -135,18 +163,17 @@ class _Recovery:
                     extents[ledger_id] = Extent(sequence, first, end, entries_bytes, index_offset, index_size)
                     ledger.extents.append(extents[ledger_id])
 
-    def _resume(self, file: File, path: Path, header: SegmentHeader) -> SegmentWriter:
-        """Replay the unsealed segment and cut what the crash tore, or what a sealing left unfinished."""
+    def _replay(self, path: Path, data: bytes, header: SegmentHeader) -> None:
+        """Apply the records of the unsealed segment, up to a torn tail or to a sealing that was not finished."""
         index, sequence = self._index, header.sequence
         index.segments[sequence] = {}
-        data = file.read_at(0, file.size())
-        end, previous = SEGMENT_HEADER_SIZE, header.crc
-        unfinished_sealing = False
+        end, self._previous = SEGMENT_HEADER_SIZE, header.crc
+        sealing = False
         for record in walk(data, header, path):
             if record.kind in (Kind.INDEX, Kind.FOOTER):
-                unfinished_sealing = True
+                sealing = True
                 continue
-            if unfinished_sealing:
+            if sealing:
                 raise corruption(path, record.place.offset, "record behind the index of the segment")
             try:
                 if record.kind is Kind.RUN:
@@ -156,13 +183,8 @@ class _Recovery:
                     index.apply_control(record.kind, record.body)
             except StorageError as error:
                 raise corruption(path, record.place.offset, str(error)) from error
-            end, previous = record.end, record.crc
-        if end < len(data):
-            file.truncate(end)
-        file.sync()  # what only the page cache held may be reported from now on
-        self._files.sync_directory(self._directory)
-        self._last = sequence, previous
-        return SegmentWriter(path, file, sequence, previous)
+            end, self._previous = record.end, record.crc
+        self._tail = Tail(sequence, len(data), end)
 
     def _refuse_gap(self, ledger: LedgerIndex) -> None:
         gap = ledger.find_gap()

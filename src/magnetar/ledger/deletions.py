@@ -1,0 +1,52 @@
+"""Deleting ledgers that metadata names, so that neither side is left alone with them by a crash.
+
+What is to be deleted is noted at ``/deleting-ledgers/<first id>``, a JSON list of ids, in the same transaction that
+takes the ledgers out of whatever named them. The note goes when the store has forgotten them durably.
+"""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from magnetar.base.errors import NotFoundError
+from magnetar.metadata.store import Put
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from magnetar.base.errors import StorageError
+    from magnetar.ledger.store import LedgerStore
+    from magnetar.metadata.store import MetadataStore
+
+_NOTES = "/deleting-ledgers"
+
+
+def delete_ledgers(store: LedgerStore, metadata: MetadataStore, ledger_ids: Sequence[int], put: Put) -> int:
+    """Delete at least one ledger together with ``put``, which no longer names them; return the version of that."""
+    note = f"{_NOTES}/{ledger_ids[0]}"
+    version, _ = metadata.put_many([put, Put(note, json.dumps(list(ledger_ids)).encode())])
+    _delete(store, metadata, ledger_ids, note)
+    return version
+
+
+def finish_deletions(store: LedgerStore, metadata: MetadataStore) -> None:
+    """Delete what was noted before a crash; to be called once, when the store has been opened."""
+    for name in metadata.children(_NOTES):
+        note = f"{_NOTES}/{name}"
+        stored = metadata.get(note)
+        assert stored is not None
+        _delete(store, metadata, json.loads(stored.value), note)
+
+
+def _delete(store: LedgerStore, metadata: MetadataStore, ledger_ids: Sequence[int], note: str) -> None:
+    for ledger_id in ledger_ids:
+        store.delete(ledger_id)
+
+    def forget(error: StorageError | None) -> None:
+        if error is None:
+            with suppress(NotFoundError):
+                metadata.delete(note)
+
+    store.barrier(forget)
