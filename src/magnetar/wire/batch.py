@@ -113,7 +113,7 @@ def decompress(
 
 
 def _decompress(compression: pb.CompressionType.ValueType, payload: bytes | memoryview, size: int) -> bytes:
-    """Decompress to ``size`` bytes, or to any other number of about that when the payload is not what it says."""
+    """Decompress to ``size`` bytes; raises zlib.error, OSError or ValueError when it cannot be done."""
     if compression == pb.ZLIB:
         inflater = zlib.decompressobj()
         data = inflater.decompress(payload, size + 1)
@@ -121,7 +121,21 @@ def _decompress(compression: pb.CompressionType.ValueType, payload: bytes | memo
             message = f"no end of the stream within {size} bytes"
             raise zlib.error(message)
         return data
-    return bytes(_codec(compression).decompress(payload, decompressed_size=size, asbytes=True))
+    codec = _codec(compression)
+    # Arrow fills up a shorter result with stray memory and does not say so, but it refuses one that does not fit.
+    if size > 0 and _fits(codec, payload, size - 1):
+        message = f"fewer than {size} bytes"
+        raise ValueError(message)
+    return bytes(codec.decompress(payload, decompressed_size=size, asbytes=True))
+
+
+def _fits(codec: Codec, payload: bytes | memoryview, size: int) -> bool:
+    """Whether the payload decompresses to at most ``size`` bytes."""
+    try:
+        codec.decompress(payload, decompressed_size=size)
+    except (OSError, ValueError):
+        return False
+    return True
 
 
 def _codec(compression: pb.CompressionType.ValueType) -> Codec:

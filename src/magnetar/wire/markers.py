@@ -14,7 +14,6 @@ from magnetar.wire.proto import pulsar_api_pb2 as pb
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from google.protobuf.message import Message
 
 SNAPSHOT_REQUEST: Final = int(pulsar_markers_pb2.REPLICATED_SUBSCRIPTION_SNAPSHOT_REQUEST)
 SNAPSHOT_RESPONSE: Final = int(pulsar_markers_pb2.REPLICATED_SUBSCRIPTION_SNAPSHOT_RESPONSE)
@@ -28,12 +27,12 @@ MARKER_PRODUCER_NAME: Final = "pulsar.marker"
 
 def build_marker(
     marker_type: int,
-    payload: Message,
+    payload: bytes,
     *,
     publish_time_ms: int,
     replicate_to: Sequence[str] = (),
 ) -> bytes:
-    """Put a marker's message into an entry; ``replicate_to`` empty sends it to every cluster."""
+    """Put a marker's serialized message into an entry; ``replicate_to`` empty sends it to every cluster."""
     metadata = pb.MessageMetadata(
         producer_name=MARKER_PRODUCER_NAME,
         sequence_id=0,
@@ -41,7 +40,7 @@ def build_marker(
         marker_type=marker_type,
         replicate_to=replicate_to,
     )
-    return build_entry(metadata, payload.SerializeToString())
+    return build_entry(metadata, payload)
 
 
 def marker_type(metadata: pb.MessageMetadata) -> int | None:

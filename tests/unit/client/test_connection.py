@@ -1,0 +1,311 @@
+"""Connections on asyncio."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from magnetar.base.errors import PeerSilentError, RemoteProtocolError, RequestError, ServerError
+from magnetar.base.position import EARLIEST, Position
+from magnetar.client.connection import PulsarConnection
+from magnetar.client.options import DEFAULT_OPTIONS, ClientOptions
+from magnetar.wire import commands
+from magnetar.wire.proto import pulsar_api_pb2 as pb
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from magnetar.wire.frame import Frame
+
+    from .conftest import ScriptedBroker
+
+TOPIC = "persistent://public/default/t"
+TIMEOUT_S = 10.0
+
+
+def with_connection(
+    broker: ScriptedBroker,
+    use: Callable[[PulsarConnection], Awaitable[None]],
+    options: ClientOptions = DEFAULT_OPTIONS,
+) -> None:
+    """Run ``use`` with a connection to ``broker``."""
+
+    async def run() -> None:
+        connection = await PulsarConnection.open(broker.url, options)
+        try:
+            async with asyncio.timeout(TIMEOUT_S):
+                await use(connection)
+        finally:
+            connection.close()
+
+    asyncio.run(run())
+
+
+def test_handshake(broker: ScriptedBroker) -> None:
+    async def use(connection: PulsarConnection) -> None:
+        assert connection.peer_version == "Scripted"
+        assert connection.peer_max_message_size == 1000
+
+    with_connection(broker, use)
+
+
+def test_a_refused_handshake_says_why(broker: ScriptedBroker) -> None:
+    refusal = commands.error(request_id=commands.UNSOLICITED, code=ServerError.NotAllowedError, message="too many")
+    broker.script[pb.BaseCommand.CONNECT] = lambda _: refusal
+    with pytest.raises(RequestError, match="too many"):
+        asyncio.run(PulsarConnection.open(broker.url))
+
+
+def test_an_authentication_in_steps_is_not_supported(broker: ScriptedBroker) -> None:
+    broker.script[pb.BaseCommand.CONNECT] = lambda _: commands.encode(pb.CommandAuthChallenge())
+    with pytest.raises(RequestError, match="not supported"):
+        asyncio.run(PulsarConnection.open(broker.url))
+
+
+def test_a_handshake_ends_in_time(broker: ScriptedBroker) -> None:
+    broker.script[pb.BaseCommand.CONNECT] = lambda _: b""
+    with pytest.raises(TimeoutError):
+        asyncio.run(PulsarConnection.open(broker.url, replace(DEFAULT_OPTIONS, connect_timeout_s=0.05)))
+
+
+def test_sends_are_answered_in_order(broker: ScriptedBroker) -> None:
+    async def use(connection: PulsarConnection) -> None:
+        producer = await connection.create_producer(TOPIC, "magnetar.progress.ewr", {"key": "value"})
+        assert (producer.name, producer.last_origin) == ("magnetar.progress.ewr", Position(3, 4))
+        receipts = [producer.send(b"entry", marker=True), producer.send(b"entry", num_messages=3)]
+        assert producer.unacknowledged == 2
+        assert await asyncio.gather(*receipts) == [Position(1, 0), Position(1, 1)]
+        assert producer.unacknowledged == 0
+        await producer.close()
+        assert producer.failure is not None
+        with pytest.raises(ConnectionError, match="producer was closed"):
+            producer.send(b"entry")
+        await producer.close()
+
+    with_connection(broker, use)
+    created, first, second, closed = broker.received[1:]
+    assert created.producer.metadata == [pb.KeyValue(key="key", value="value")]
+    assert (first.send.sequence_id, first.send.marker, first.send.num_messages) == (42, True, 1)
+    assert (second.send.sequence_id, second.send.marker, second.send.num_messages) == (43, False, 3)
+    assert closed.close_producer.producer_id == created.producer.producer_id
+
+
+def test_a_dropped_duplicate_has_no_position(broker: ScriptedBroker) -> None:
+    broker.script[pb.BaseCommand.SEND] = lambda frame: commands.send_receipt(
+        producer_id=frame.command.send.producer_id, sequence_id=frame.command.send.sequence_id, position=EARLIEST
+    )
+
+    async def use(connection: PulsarConnection) -> None:
+        producer = await connection.create_producer(TOPIC, "p")
+        assert await producer.send(b"entry") == EARLIEST
+
+    with_connection(broker, use)
+
+
+def test_a_refused_send_fails_alone(broker: ScriptedBroker) -> None:
+    def refuse_the_first(frame: Frame) -> bytes:
+        if frame.command.send.sequence_id > 42:
+            return broker.receipt(frame)
+        return commands.send_error(
+            producer_id=frame.command.send.producer_id,
+            sequence_id=frame.command.send.sequence_id,
+            code=ServerError.PersistenceError,
+            message="gap",
+        )
+
+    broker.script[pb.BaseCommand.SEND] = refuse_the_first
+
+    async def use(connection: PulsarConnection) -> None:
+        producer = await connection.create_producer(TOPIC, "p")
+        refused, granted = producer.send(b"first"), producer.send(b"second")
+        with pytest.raises(RequestError, match="gap") as caught:
+            await refused
+        assert caught.value.code == ServerError.PersistenceError
+        assert await granted == Position(1, 0)
+
+    with_connection(broker, use)
+
+
+def test_a_receipt_out_of_order_ends_the_connection(broker: ScriptedBroker) -> None:
+    broker.script[pb.BaseCommand.SEND] = lambda frame: commands.send_receipt(
+        producer_id=frame.command.send.producer_id, sequence_id=99, position=EARLIEST
+    )
+
+    async def use(connection: PulsarConnection) -> None:
+        producer = await connection.create_producer(TOPIC, "p")
+        with pytest.raises(RemoteProtocolError, match="sequence id 99"):
+            await producer.send(b"entry")
+        await connection.wait_ended()
+        assert isinstance(connection.failure, RemoteProtocolError)
+
+    with_connection(broker, use)
+
+
+def test_a_producer_that_the_broker_closes_has_ended(broker: ScriptedBroker) -> None:
+    broker.script[pb.BaseCommand.SEND] = lambda frame: commands.close_producer(
+        producer_id=frame.command.send.producer_id
+    )
+
+    async def use(connection: PulsarConnection) -> None:
+        producer = await connection.create_producer(TOPIC, "p")
+        receipt = producer.send(b"entry")
+        await producer.wait_ended()
+        with pytest.raises(RequestError, match="the broker closed the producer"):
+            await receipt
+        with pytest.raises(RequestError, match="the broker closed the producer"):
+            producer.send(b"entry")
+        assert connection.failure is None
+
+    with_connection(broker, use)
+
+
+def test_a_producer_may_be_closed_right_behind_its_admission(broker: ScriptedBroker) -> None:
+    broker.script[pb.BaseCommand.PRODUCER] = lambda frame: (
+        commands.producer_success(request_id=frame.command.producer.request_id, producer_name="p")
+        + commands.close_producer(producer_id=frame.command.producer.producer_id)
+    )
+
+    async def use(connection: PulsarConnection) -> None:
+        producer = await connection.create_producer(TOPIC, "p")
+        await producer.wait_ended()
+
+    with_connection(broker, use)
+
+
+def test_a_refused_producer_says_why(broker: ScriptedBroker) -> None:
+    broker.script[pb.BaseCommand.PRODUCER] = lambda frame: commands.error(
+        request_id=frame.command.producer.request_id, code=ServerError.ProducerBusy, message="busy"
+    )
+
+    async def use(connection: PulsarConnection) -> None:
+        with pytest.raises(RequestError, match="busy") as caught:
+            await connection.create_producer(TOPIC, "p")
+        assert caught.value.code == ServerError.ProducerBusy
+
+    with_connection(broker, use)
+
+
+def test_a_producer_that_waits_for_access_is_admitted_later(broker: ScriptedBroker) -> None:
+    def wait_then_admit(frame: Frame) -> bytes:
+        request_id = frame.command.producer.request_id
+        waiting = commands.producer_success(request_id=request_id, producer_name="p", producer_ready=False)
+        return waiting + commands.producer_success(request_id=request_id, producer_name="p", last_sequence_id=5)
+
+    broker.script[pb.BaseCommand.PRODUCER] = wait_then_admit
+
+    async def use(connection: PulsarConnection) -> None:
+        producer = await connection.create_producer(TOPIC, "p")
+        await producer.send(b"entry")
+
+    with_connection(broker, use)
+    assert broker.received[-1].send.sequence_id == 6
+
+
+def test_a_producer_not_admitted_in_time_is_taken_back(broker: ScriptedBroker) -> None:
+    broker.script[pb.BaseCommand.PRODUCER] = lambda _: b""
+
+    async def use(connection: PulsarConnection) -> None:
+        with pytest.raises(TimeoutError):
+            await connection.create_producer(TOPIC, "p")
+        assert await connection.lookup(TOPIC) == "pulsar://owner:6650"
+
+    with_connection(broker, use, replace(DEFAULT_OPTIONS, request_timeout_s=0.5))
+    assert [command.type for command in broker.received[2:]] == [
+        pb.BaseCommand.CLOSE_PRODUCER,
+        pb.BaseCommand.LOOKUP,
+    ]
+
+
+def test_lookup_follows_redirects(broker: ScriptedBroker, second_broker: ScriptedBroker) -> None:
+    broker.script[pb.BaseCommand.LOOKUP] = lambda frame: commands.lookup_response(
+        request_id=frame.command.lookupTopic.request_id, broker_service_url=second_broker.url, redirect=True
+    )
+
+    async def use(connection: PulsarConnection) -> None:
+        assert await connection.lookup(TOPIC) == "pulsar://owner:6650"
+
+    with_connection(broker, use)
+    assert second_broker.received[-1].lookupTopic.authoritative
+
+
+def test_lookup_does_not_go_round_in_circles(broker: ScriptedBroker) -> None:
+    broker.script[pb.BaseCommand.LOOKUP] = lambda frame: commands.lookup_response(
+        request_id=frame.command.lookupTopic.request_id, broker_service_url=broker.url, redirect=True
+    )
+
+    async def use(connection: PulsarConnection) -> None:
+        with pytest.raises(RequestError, match="more than 8 redirects"):
+            await connection.lookup(TOPIC)
+
+    with_connection(broker, use)
+
+
+def test_a_lost_connection_fails_everything_that_waits(broker: ScriptedBroker) -> None:
+    broker.script[pb.BaseCommand.SEND] = lambda _: None
+
+    async def use(connection: PulsarConnection) -> None:
+        producer = await connection.create_producer(TOPIC, "p")
+        with pytest.raises(ConnectionError, match="was lost"):
+            await producer.send(b"entry")
+        await connection.wait_ended()
+        with pytest.raises(ConnectionError, match="was lost"):
+            await connection.lookup(TOPIC)
+        with pytest.raises(ConnectionError, match="was lost"):
+            producer.send(b"entry")
+
+    with_connection(broker, use)
+
+
+def test_closing_ends_what_waits(broker: ScriptedBroker) -> None:
+    broker.script[pb.BaseCommand.LOOKUP] = lambda _: b""
+
+    async def use(connection: PulsarConnection) -> None:
+        waiting = asyncio.ensure_future(connection.lookup(TOPIC))
+        asyncio.get_running_loop().call_soon(connection.close)
+        with pytest.raises(ConnectionError, match="was closed"):
+            await waiting
+
+    with_connection(broker, use)
+
+
+def test_a_broker_that_breaks_the_protocol_ends_the_connection(broker: ScriptedBroker) -> None:
+    async def use(connection: PulsarConnection) -> None:
+        broker.push(commands.flow(consumer_id=1, message_permits=1))
+        await connection.wait_ended()
+        assert isinstance(connection.failure, RemoteProtocolError)
+
+    with_connection(broker, use)
+
+
+def test_keep_alive_asks_and_is_answered(broker: ScriptedBroker) -> None:
+    async def use(connection: PulsarConnection) -> None:
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(connection.wait_ended(), 0.5)
+
+    with_connection(broker, use, replace(DEFAULT_OPTIONS, keep_alive_interval_s=0.2))
+
+
+def test_a_silent_broker_ends_the_connection() -> None:
+    greeting = commands.connected(server_version="Silent", protocol_version=20, max_message_size=1000)
+
+    async def run() -> None:
+        writers: list[asyncio.StreamWriter] = []
+
+        def greet(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            writers.append(writer)
+            writer.write(greeting)
+
+        server = await asyncio.start_server(greet, "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        options = replace(DEFAULT_OPTIONS, keep_alive_interval_s=0.05)
+        connection = await PulsarConnection.open(f"pulsar://127.0.0.1:{port}", options)
+        await asyncio.wait_for(connection.wait_ended(), TIMEOUT_S)
+        assert isinstance(connection.failure, PeerSilentError)
+        writers[0].close()
+        server.close()
+        await server.wait_closed()
+
+    asyncio.run(run())

@@ -1,0 +1,92 @@
+"""Batches and their compression."""
+
+from __future__ import annotations
+
+import contextlib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from magnetar.base.errors import RemoteProtocolError, RequestError
+from magnetar.wire.batch import BatchedMessage, compress, decode_batch, decompress, encode_batch
+from magnetar.wire.proto import pulsar_api_pb2 as pb
+
+COMPRESSIONS = [pb.NONE, pb.LZ4, pb.ZLIB, pb.ZSTD, pb.SNAPPY]
+
+batches = st.lists(
+    st.builds(
+        lambda key, payload: BatchedMessage(
+            pb.SingleMessageMetadata(partition_key=key, payload_size=len(payload)),
+            payload,
+        ),
+        st.text(max_size=5),
+        st.binary(max_size=30),
+    ),
+    max_size=5,
+)
+
+
+def metadata_of(
+    messages: list[BatchedMessage], compression: pb.CompressionType.ValueType = pb.NONE
+) -> pb.MessageMetadata:
+    return pb.MessageMetadata(
+        producer_name="p",
+        sequence_id=1,
+        publish_time=1,
+        compression=compression,
+        uncompressed_size=len(encode_batch(messages)),
+        num_messages_in_batch=len(messages),
+    )
+
+
+@given(batches, st.sampled_from(COMPRESSIONS))
+def test_a_batch_reads_back(messages: list[BatchedMessage], compression: pb.CompressionType.ValueType) -> None:
+    payload = compress(encode_batch(messages), compression)
+    assert decode_batch(metadata_of(messages, compression), memoryview(payload)) == messages
+
+
+def test_the_payload_size_is_written_anew() -> None:
+    encoded = encode_batch([BatchedMessage(pb.SingleMessageMetadata(payload_size=99), b"three")])
+    assert encoded == b"\x00\x00\x00\x02\x18\x05three"
+
+
+@given(batches, st.sampled_from(COMPRESSIONS), st.data())
+def test_a_damaged_batch_is_messages_or_a_protocol_error(
+    messages: list[BatchedMessage], compression: pb.CompressionType.ValueType, data: st.DataObject
+) -> None:
+    payload = bytearray(compress(encode_batch(messages), compression))
+    if payload:
+        payload[data.draw(st.integers(0, len(payload) - 1))] = data.draw(st.integers(0, 255))
+    cut = data.draw(st.integers(0, len(payload)))
+    with contextlib.suppress(RemoteProtocolError):
+        decode_batch(metadata_of(messages, compression), bytes(payload[:cut]))
+
+
+@pytest.mark.parametrize("compression", COMPRESSIONS[1:])
+@pytest.mark.parametrize("claimed", [0, 999, 1001])
+def test_the_size_must_be_what_the_metadata_says(compression: pb.CompressionType.ValueType, claimed: int) -> None:
+    metadata = pb.MessageMetadata(compression=compression, uncompressed_size=claimed)
+    with pytest.raises(RemoteProtocolError, match=r"payload (cannot be decompressed|decompresses to)"):
+        decompress(metadata, compress(bytes(1000), compression))
+
+
+def test_a_payload_that_would_be_too_large_is_not_decompressed() -> None:
+    metadata = pb.MessageMetadata(compression=pb.ZLIB, uncompressed_size=1001)
+    with pytest.raises(RemoteProtocolError, match="1001 bytes before compression exceeds the limit of 1000"):
+        decompress(metadata, b"", size_max=1000)
+
+
+def test_an_encrypted_payload_stays_closed() -> None:
+    metadata = pb.MessageMetadata(encryption_keys=[pb.EncryptionKeys(key="k", value=b"v")])
+    with pytest.raises(RequestError, match="encrypted"):
+        decompress(metadata, b"secret")
+
+
+@pytest.mark.parametrize("count", [0, 1, 3])
+def test_the_number_of_messages_must_be_what_the_metadata_says(count: int) -> None:
+    messages = [BatchedMessage(pb.SingleMessageMetadata(payload_size=1), b"x")] * 2
+    metadata = metadata_of(messages)
+    metadata.num_messages_in_batch = count
+    with pytest.raises(RemoteProtocolError, match="batch"):
+        decode_batch(metadata, encode_batch(messages))

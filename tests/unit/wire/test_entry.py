@@ -1,0 +1,81 @@
+"""Entries: metadata, payload and checksum."""
+
+from __future__ import annotations
+
+import contextlib
+
+import google_crc32c
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from magnetar.base.errors import RemoteProtocolError
+from magnetar.wire import entry as wire_entry
+from magnetar.wire.proto import pulsar_api_pb2 as pb
+
+METADATA = pb.MessageMetadata(producer_name="p", sequence_id=1, publish_time=1_700_000_000_000)
+CHECKSUM_START, CHECKSUM_END = 2, 6
+
+
+def test_a_built_entry_reads_back() -> None:
+    entry = wire_entry.build_entry(METADATA, b"payload")
+    assert wire_entry.checksum_matches(entry)
+    assert wire_entry.parse_metadata(entry) == METADATA
+    assert bytes(wire_entry.payload_of(entry)) == b"payload"
+    assert wire_entry.publish_time_ms(entry) == 1_700_000_000_000
+    assert wire_entry.messages_in(entry) == 1
+
+
+def test_the_checksum_is_crc32c() -> None:
+    # The check value of the catalogue of CRCs: CRC-32C of "123456789" is 0xE3069283.
+    assert google_crc32c.value(b"123456789") == 0xE3069283
+    entry = wire_entry.build_entry(METADATA, b"payload")
+    assert entry[CHECKSUM_START:CHECKSUM_END] == google_crc32c.value(entry[CHECKSUM_END:]).to_bytes(4, "big")
+
+
+@given(st.data())
+def test_a_changed_byte_behind_the_magic_shows(data: st.DataObject) -> None:
+    entry = bytearray(wire_entry.build_entry(METADATA, b"payload"))
+    index = data.draw(st.integers(CHECKSUM_START, len(entry) - 1))
+    entry[index] ^= data.draw(st.integers(1, 255))
+    assert not wire_entry.checksum_matches(bytes(entry))
+
+
+def test_an_entry_without_checksum_is_read_too() -> None:
+    entry = wire_entry.build_entry(METADATA, b"payload")[CHECKSUM_END:]
+    assert wire_entry.checksum_matches(entry)
+    assert wire_entry.parse_metadata(entry) == METADATA
+    assert bytes(wire_entry.payload_of(entry)) == b"payload"
+
+
+@pytest.mark.parametrize(("in_batch", "messages"), [(0, 1), (-5, 1), (1, 1), (7, 7)])
+def test_messages_in_a_batch(in_batch: int, messages: int) -> None:
+    metadata = pb.MessageMetadata()
+    metadata.CopyFrom(METADATA)
+    metadata.num_messages_in_batch = in_batch
+    assert wire_entry.messages_in(wire_entry.build_entry(metadata, b"")) == messages
+
+
+@given(st.binary(max_size=60))
+def test_any_bytes_are_an_entry_or_a_protocol_error(data: bytes) -> None:
+    wire_entry.checksum_matches(data)
+    for read in (wire_entry.parse_metadata, wire_entry.payload_of):
+        with contextlib.suppress(RemoteProtocolError):
+            read(data)
+
+
+@pytest.mark.parametrize(
+    ("entry", "reason"),
+    [
+        (b"", "no metadata size"),
+        (b"\x0e\x01\x00\x00\x00\x00\x00", "no metadata size"),
+        (b"\x00\x00\x00\x05abcd", "exceeds its entry"),
+        (b"\x00\x00\x00\x02\xff\xff", "cannot be parsed"),
+        (b"\x00\x00\x00\x00", "lacks required fields"),
+        (b"\x00\x00\x00\x07\x0a\x01\xff\x10\x01\x18\x01", "not UTF-8"),
+        (b"\x0e\x02\x00\x00\x00\x00", "exceeds its entry"),
+    ],
+)
+def test_what_cannot_be_read_is_refused(entry: bytes, reason: str) -> None:
+    with pytest.raises(RemoteProtocolError, match=reason):
+        wire_entry.parse_metadata(entry)

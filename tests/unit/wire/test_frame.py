@@ -1,0 +1,119 @@
+"""Frames are found however the stream is split, and nothing but frames comes out of it."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from magnetar.base.errors import RemoteProtocolError
+from magnetar.base.position import Position
+from magnetar.wire import commands
+from magnetar.wire.frame import FRAME_SIZE_MAX, Frame, FrameDecoder, encode_command
+from magnetar.wire.proto import pulsar_api_pb2 as pb
+
+FRAMES = [
+    commands.ping(),
+    commands.connect(client_version="test", auth_data=b"\x00\xff"),
+    commands.send(producer_id=1, sequence_id=2, entry=b"entry"),
+    commands.send(producer_id=1, sequence_id=2**64 - 1, entry=b""),
+    commands.message(consumer_id=3, position=Position(4, 5), entry=b"x" * 300),
+    commands.producer(topic="t", producer_id=1, request_id=1, metadata={"key": "value"}),
+]
+
+streams = st.lists(st.sampled_from(FRAMES), max_size=8).map(b"".join)
+
+
+@st.composite
+def split(draw: st.DrawFn, data: bytes) -> list[bytes]:
+    cuts = sorted(draw(st.lists(st.integers(0, len(data)), max_size=12)))
+    return [data[start:end] for start, end in zip([0, *cuts], [*cuts, len(data)], strict=True)]
+
+
+@st.composite
+def mutated(draw: st.DrawFn) -> bytes:
+    data = bytearray(draw(streams))
+    for _ in range(draw(st.integers(1, 4))):
+        if data:
+            data[draw(st.integers(0, len(data) - 1))] = draw(st.integers(0, 255))
+    return bytes(data)
+
+
+def decode(pieces: list[bytes], frame_size_max: int = FRAME_SIZE_MAX) -> list[Frame]:
+    decoder = FrameDecoder(frame_size_max)
+    return [frame for piece in pieces for frame in decoder.feed(piece)]
+
+
+@given(st.data())
+def test_splitting_changes_nothing(data: st.DataObject) -> None:
+    stream = data.draw(streams)
+    assert decode(data.draw(split(stream))) == decode([stream])
+
+
+def test_one_byte_at_a_time() -> None:
+    stream = b"".join(FRAMES)
+    assert decode([bytes((byte,)) for byte in stream]) == decode([stream])
+    assert b"".join(encode_command(frame.command, frame.body) for frame in decode([stream])) == stream
+
+
+@given(st.data())
+def test_any_bytes_give_frames_or_a_protocol_error(data: st.DataObject) -> None:
+    stream = data.draw(st.one_of(st.binary(max_size=200), mutated()))
+    try:
+        frames = decode(data.draw(split(stream)), 1000)
+    except RemoteProtocolError:
+        return
+    for frame in frames:
+        assert frame.command.IsInitialized()
+        assert isinstance(frame.body, bytes)
+
+
+def test_the_largest_frame_passes_and_one_byte_more_does_not() -> None:
+    frame = commands.send(producer_id=1, sequence_id=1, entry=b"x" * 100)
+    assert len(decode([frame], len(frame))) == 1
+    with pytest.raises(RemoteProtocolError, match="exceeds the limit"):
+        decode([frame], len(frame) - 1)
+
+
+def test_a_large_frame_is_refused_before_it_has_come() -> None:
+    with pytest.raises(RemoteProtocolError, match="exceeds the limit"):
+        FrameDecoder().feed(struct.pack(">II", FRAME_SIZE_MAX, 10))
+
+
+@pytest.mark.parametrize(
+    ("frame", "reason"),
+    [
+        (struct.pack(">II", 4, 1), "exceeds its frame"),
+        (struct.pack(">II", 0, 0), "exceeds its frame"),
+        (struct.pack(">II", 7, 3) + b"\xff\xff\xff", "cannot be parsed"),
+        (struct.pack(">II", 4, 0), "cannot be parsed"),
+        (struct.pack(">II", 6, 2) + b"\x08\x63", "cannot be parsed"),
+        (struct.pack(">II", 6, 2) + b"\x08\x12", "PING without its body"),
+        (encode_command(pb.BaseCommand(type=pb.BaseCommand.PING, pong=pb.CommandPong())), "PING without its body"),
+        (struct.pack(">II", 8, 4) + b"\x08\x06\x32\x00", "missing required fields"),
+        (struct.pack(">II", 15, 11) + b"\x08\x05\x2a\x07\x0a\x01\xff\x10\x01\x18\x01", "not UTF-8"),
+    ],
+)
+def test_what_cannot_be_read_is_refused(frame: bytes, reason: str) -> None:
+    with pytest.raises(RemoteProtocolError, match=reason):
+        FrameDecoder().feed(frame)
+
+
+def test_unknown_fields_are_skipped() -> None:
+    command = pb.BaseCommand(type=pb.BaseCommand.PING, ping=pb.CommandPing()).SerializeToString() + b"\xf8\x3f\x01"
+    (frame,) = FrameDecoder().feed(struct.pack(">II", 4 + len(command), len(command)) + command)
+    assert frame.command.type == pb.BaseCommand.PING
+
+
+def test_fragments_are_joined_once() -> None:
+    body = b"x" * 4_000_000
+    frame = commands.send(producer_id=1, sequence_id=1, entry=body)
+    decoder = FrameDecoder()
+    pieces = [frame[start : start + 1000] for start in range(0, len(frame), 1000)]
+    assert [frame for piece in pieces[:-1] for frame in decoder.feed(piece)] == []
+    assert len(decoder._pieces) > len(pieces) - 3
+    ((_, received),) = decoder.feed(pieces[-1])
+    assert received == body
+    assert decoder._pieces == []

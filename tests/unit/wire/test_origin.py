@@ -1,0 +1,123 @@
+"""The stamp of a replicated entry."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from magnetar.base.errors import LocalProtocolError, RemoteProtocolError, RequestError, ServerError
+from magnetar.base.position import EARLIEST, Position
+from magnetar.wire import origin as wire_origin
+from magnetar.wire.entry import (
+    assemble,
+    build_entry,
+    checksum_matches,
+    metadata_bytes,
+    parse_metadata,
+    payload_of,
+)
+from magnetar.wire.origin import Origin, origin_of, read_origin, stamp
+from magnetar.wire.proto import pulsar_api_pb2 as pb
+
+ORIGIN = Origin("ewr", Position(7, 8), Position(7, 6))
+
+positions = st.builds(Position, st.integers(-1, 2**63 - 1), st.integers(-1, 2**63 - 1))
+origins = st.builds(Origin, st.text(min_size=1, max_size=5), positions, positions, positions, st.booleans())
+properties = st.lists(
+    st.builds(
+        pb.KeyValue,
+        key=st.one_of(
+            st.text(max_size=5),
+            st.sampled_from([wire_origin.PREVIOUS_POSITION, wire_origin.FLOOR_POSITION, wire_origin.LINK_START]),
+        ),
+        value=st.one_of(st.text(max_size=5), st.just("true"), st.just("1:1")),
+    ),
+    max_size=3,
+)
+metadatas = st.builds(
+    pb.MessageMetadata,
+    producer_name=st.text(max_size=5),
+    sequence_id=st.integers(0, 2**64 - 1),
+    publish_time=st.integers(1, 2**63),
+    properties=properties,
+    num_messages_in_batch=st.one_of(st.none(), st.integers(1, 10)),
+)
+# Field 900 is in no version of the protocol: a varint, and bytes.
+unknown_fields = st.sampled_from([b"", b"\xa0\x38\x05", b"\xa2\x38\x03abc"])
+
+
+def metadata(**fields: str) -> pb.MessageMetadata:
+    built = pb.MessageMetadata(producer_name="p", sequence_id=1, publish_time=1, replicated_from="ewr")
+    for key, value in fields.items():
+        built.properties.add(key=getattr(wire_origin, key), value=value)
+    return built
+
+
+@given(metadatas, unknown_fields, st.binary(max_size=20), origins)
+def test_a_stamp_reads_back_and_keeps_every_byte(
+    published: pb.MessageMetadata, unknown: bytes, payload: bytes, origin: Origin
+) -> None:
+    entry = assemble(published.SerializeToString() + unknown, payload)
+    stamped = stamp(entry, origin)
+    assert checksum_matches(stamped)
+    assert read_origin(stamped) == origin
+    assert metadata_bytes(stamped).startswith(metadata_bytes(entry))
+    assert payload_of(stamped) == payload
+    assert unknown in parse_metadata(stamped).SerializeToString()
+
+
+def test_an_entry_without_checksum_gets_one() -> None:
+    entry = build_entry(pb.MessageMetadata(producer_name="p", sequence_id=1, publish_time=1), b"payload")
+    stamped = stamp(entry[6:], ORIGIN)
+    assert stamped == stamp(entry, ORIGIN)
+    assert checksum_matches(stamped)
+
+
+def test_an_entry_is_stamped_once() -> None:
+    entry = stamp(build_entry(pb.MessageMetadata(producer_name="p", sequence_id=1, publish_time=1), b""), ORIGIN)
+    with pytest.raises(LocalProtocolError, match="the entry at 7:8 is stamped already"):
+        stamp(entry, ORIGIN)
+
+
+def test_damage_is_not_hidden_under_a_new_checksum() -> None:
+    entry = build_entry(pb.MessageMetadata(producer_name="p", sequence_id=1, publish_time=1), b"payload")
+    with pytest.raises(RemoteProtocolError, match="checksum of the entry at 7:8"):
+        stamp(entry[:-1] + b"!", ORIGIN)
+
+
+def test_an_entry_produced_here_has_no_stamp() -> None:
+    assert origin_of(pb.MessageMetadata(producer_name="p", sequence_id=1, publish_time=1)) is None
+
+
+def test_a_stamp_of_apache_pulsar_says_nothing_of_what_came_before() -> None:
+    assert origin_of(metadata(SOURCE_POSITION="3:4")) == Origin("ewr", Position(3, 4), EARLIEST, EARLIEST)
+
+
+def test_the_floor_is_the_previous_position_unless_it_is_named() -> None:
+    read = origin_of(metadata(SOURCE_POSITION="3:4", PREVIOUS_POSITION="3:2"))
+    assert read == Origin("ewr", Position(3, 4), Position(3, 2), Position(3, 2))
+    read = origin_of(metadata(SOURCE_POSITION="3:4", PREVIOUS_POSITION="3:1", FLOOR_POSITION="3:3"))
+    assert read == Origin("ewr", Position(3, 4), Position(3, 1), Position(3, 3))
+
+
+def test_a_producer_cannot_forge_a_link_start() -> None:
+    published = pb.MessageMetadata(producer_name="p", sequence_id=1, publish_time=1)
+    published.properties.add(key=wire_origin.SOURCE_POSITION, value="9:9")
+    published.properties.add(key=wire_origin.LINK_START, value="true")
+    read = read_origin(stamp(build_entry(published, b""), ORIGIN))
+    assert read == ORIGIN
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        ({}, "has no __MSG_PROP_REPL_SOURCE_POSITION"),
+        ({"SOURCE_POSITION": "34"}, "__MSG_PROP_REPL_SOURCE_POSITION: not a position"),
+        ({"SOURCE_POSITION": "3:4", "PREVIOUS_POSITION": "x:y"}, "__MAGNETAR_PREVIOUS_POSITION: not a position"),
+    ],
+)
+def test_a_broken_stamp_is_refused_as_pulsar_refuses_it(fields: dict[str, str], reason: str) -> None:
+    with pytest.raises(RequestError, match=reason) as caught:
+        origin_of(metadata(**fields))
+    assert caught.value.code == ServerError.PersistenceError
