@@ -1,0 +1,327 @@
+"""Latency of geo-replication: three clusters of ``magnetar up`` with default settings, official client at both ends.
+
+Two figures, each from processes of their own so that measuring one does not slow the other:
+
+* *published to received*: a message is stamped just before the producer in ewr sends it, and again when ``receive``
+  returns it in jfk and in lga.
+* *acknowledged to applied*: a second replicated subscription of the loaded topic acknowledges one message at a time in
+  ewr. From then on the mark-delete position of the subscription in jfk is asked for every 2 ms by GET_LAST_MESSAGE_ID,
+  the cheapest request that tells it, until it has moved. The acknowledgement is sent by the protocol itself: the
+  official Python client keeps acknowledgements back for up to 100 ms to group them, which is measured as well.
+
+All clocks are the machine's one monotonic clock. The table goes to standard output, then one line of JSON.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import random
+import shutil
+import struct
+import sys
+import time
+from array import array
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))  # the kit that starts clusters is the tests'
+
+import pulsar  # noqa: E402
+from rich.console import Console  # noqa: E402
+from rich.table import Table  # noqa: E402
+
+from tests.kit.clusters import NAMES, Up  # noqa: E402
+from tests.kit.measure import describe_machine, percentiles  # noqa: E402
+from tests.kit.messages import connect  # noqa: E402
+from tests.kit.processes import cpu_seconds  # noqa: E402
+from tests.kit.raw import RawConnection, pb  # noqa: E402
+from tests.kit.wait import wait_until  # noqa: E402
+
+if TYPE_CHECKING:
+    from multiprocessing.synchronize import Event
+
+SOURCE, TARGETS = NAMES[0], NAMES[1:]
+NAMESPACE = "bench/latency"
+TOPIC = f"persistent://{NAMESPACE}/loaded"
+STAMP = struct.Struct(">Qq")
+"""Number of the message, and when it was sent, in nanoseconds of the monotonic clock."""
+
+POLL_S = 0.002
+ACKNOWLEDGEMENT_PAUSE_S = (0.05, 0.15)
+"""Bounds of the random pause between two measured acknowledgements: never in step with the 50 ms of the links."""
+
+HEAD_START_S = 2.0
+"""Seconds of load before the first acknowledgement is measured, so that its message is in every cluster."""
+
+DRAIN_TIMEOUT_S = 30.0
+REPORT_EVERY_S = 5.0
+GOALS_MS = {
+    "published to received": {"p50": 10, "p99": 60},
+    "acknowledged to applied": {"p50": 75, "p99": 200},
+}
+"""Bounds that the project has set itself, in milliseconds."""
+
+Samples = dict[str, Any]
+
+
+def produce(url: str, options: argparse.Namespace, results: multiprocessing.Queue[Samples]) -> None:
+    """Publish at the rate asked for; report the time from send to receipt."""
+    client = connect(url)
+    producer = client.create_producer(TOPIC, block_if_queue_full=True)
+    receipts = array("d")
+    padding = bytes(options.size - STAMP.size)
+    total = int(options.rate * options.seconds)
+    started = time.monotonic_ns()
+    for number in range(total):
+        due = started + int(number * 1e9 / options.rate)
+        while (now := time.monotonic_ns()) < due:
+            time.sleep(min((due - now) / 1e9, 0.001))
+
+        def on_receipt(_result: pulsar.Result, _id: pulsar.MessageId, sent: int = now) -> None:
+            receipts.append((time.monotonic_ns() - sent) / 1e6)
+
+        producer.send_async(STAMP.pack(number, now) + padding, on_receipt)
+    producer.flush()
+    took = (time.monotonic_ns() - started) / 1e9
+    client.close()
+    results.put({"role": "producer", "published": total, "rate": total / took, "ms": receipts})
+
+
+def consume(name: str, url: str, total: int, ready: Event, results: multiprocessing.Queue[Samples]) -> None:
+    """Receive all messages, acknowledge them, and report the time since each was sent."""
+    client = connect(url)
+    consumer = client.subscribe(TOPIC, f"received-in-{name}", pulsar.ConsumerType.Shared)
+    ready.set()
+    latencies = array("d")
+    seen: set[int] = set()
+    repeated = 0
+    timeout_ms = int(DRAIN_TIMEOUT_S * 1000)
+    while len(seen) < total:
+        try:
+            message = consumer.receive(timeout_ms)
+        except pulsar.Timeout:
+            break
+        number, sent = STAMP.unpack_from(message.data())
+        latencies.append((time.monotonic_ns() - sent) / 1e6)
+        repeated += number in seen
+        seen.add(number)
+        consumer.acknowledge(message)
+    client.close()
+    results.put({"role": name, "missing": total - len(seen), "repeated": repeated, "ms": latencies})
+
+
+class MarkDelete:
+    """The mark-delete position of a subscription in the target, by a consumer that never takes a message."""
+
+    def __init__(self, url: str, subscription: str) -> None:
+        """Subscribe, and grant no permit."""
+        self._connection = RawConnection.connected(url)
+        self._connection.subscribe(TOPIC, subscription, replicate_subscription_state=True)
+
+    def position(self) -> tuple[int, int]:
+        """Ask for it."""
+        answer = self._connection.request("GET_LAST_MESSAGE_ID", "GET_LAST_MESSAGE_ID_RESPONSE", consumer_id=1)
+        position = answer.consumer_mark_delete_position
+        return position.ledgerId, position.entryId
+
+    def moved_from(self, before: tuple[int, int], timeout_s: float) -> bool:
+        """Wait until it is another one; False when it is not in time."""
+        deadline = time.monotonic() + timeout_s
+        while self.position() == before:
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(POLL_S)
+        return True
+
+
+def acknowledge_by_protocol(urls: dict[str, str], stop: Event, results: multiprocessing.Queue[Samples]) -> None:
+    """Acknowledge one message after the other in the source; report the time until the target has applied each."""
+    target = MarkDelete(urls[TARGETS[0]], "acknowledged")
+    source = RawConnection.connected(urls[SOURCE])
+    source.subscribe(TOPIC, "acknowledged", replicate_subscription_state=True)
+
+    def receive() -> pb.MessageIdData:
+        source.flow(1)
+        return source.expect("MESSAGE").message_id
+
+    def acknowledge(message_id: pb.MessageIdData) -> None:
+        source.send("ACK", consumer_id=1, ack_type=pb.CommandAck.Individual, message_id=[message_id], request_id=7)
+
+    results.put({"role": "acknowledged", "ms": _time_acknowledgements(receive, acknowledge, target, stop)})
+
+
+def acknowledge_by_client(urls: dict[str, str], stop: Event, results: multiprocessing.Queue[Samples]) -> None:
+    """As ``acknowledge_by_protocol``, by the official client."""
+    target = MarkDelete(urls[TARGETS[0]], "acknowledged-by-client")
+    client = connect(urls[SOURCE])
+    consumer = client.subscribe(
+        TOPIC,
+        "acknowledged-by-client",
+        pulsar.ConsumerType.Shared,
+        receiver_queue_size=10,
+        initial_position=pulsar.InitialPosition.Earliest,
+        replicate_subscription_state_enabled=True,
+    )
+    samples = _time_acknowledgements(consumer.receive, consumer.acknowledge, target, stop)
+    client.close()
+    results.put({"role": "acknowledged by client", "ms": samples})
+
+
+def _time_acknowledgements(receive: Any, acknowledge: Any, target: MarkDelete, stop: Event) -> array[float]:
+    chance = random.Random(1)
+    samples = array("d")
+    stop.wait(HEAD_START_S)
+    while not stop.wait(chance.uniform(*ACKNOWLEDGEMENT_PAUSE_S)):
+        message = receive()
+        before = target.position()
+        started = time.monotonic_ns()
+        acknowledge(message)
+        if not target.moved_from(before, DRAIN_TIMEOUT_S):
+            break
+        samples.append((time.monotonic_ns() - started) / 1e6)
+    return samples
+
+
+def measure(up: Up, options: argparse.Namespace, say: Any) -> dict[str, Any]:
+    """Run the load and return all figures."""
+    urls = {name: up.members[name].service_url for name in NAMES}
+    context = multiprocessing.get_context("spawn")
+    results: multiprocessing.Queue[Samples] = context.Queue()
+    stop = context.Event()
+    total = int(options.rate * options.seconds)
+
+    def start(target: Any, *arguments: Any) -> multiprocessing.process.BaseProcess:
+        process = context.Process(target=target, args=(*arguments, results), daemon=True)
+        process.start()
+        return process
+
+    readies = {name: context.Event() for name in TARGETS}
+    processes = [start(consume, name, urls[name], total, readies[name]) for name in TARGETS]
+    for ready in readies.values():
+        ready.wait(60)
+    pipeline_pid = up.ready["pipeline"]["pid"]
+    broker_pids = {name: up.broker_pids(name)[0] for name in NAMES}
+    cpu_before = cpu_seconds(pipeline_pid)
+    brokers_before = {name: cpu_seconds(pid) for name, pid in broker_pids.items()}
+    started = time.monotonic()
+    processes.append(start(produce, urls[SOURCE], options))
+    processes.append(start(acknowledge_by_protocol, urls, stop))
+    processes.append(start(acknowledge_by_client, urls, stop))
+    while (elapsed := time.monotonic() - started) < options.seconds:
+        time.sleep(min(REPORT_EVERY_S, options.seconds - elapsed))
+        busy = (cpu_seconds(pipeline_pid) - cpu_before) / (time.monotonic() - started)
+        say(f"{time.monotonic() - started:5.0f} of {options.seconds:g} s at {options.rate:g} msg/s; pipeline {busy:.0%} of a core")
+    took = time.monotonic() - started
+    cpu = {"pipeline": (cpu_seconds(pipeline_pid) - cpu_before) / took}
+    cpu |= {f"broker {name}": (cpu_seconds(pid) - brokers_before[name]) / took for name, pid in broker_pids.items()}
+    stop.set()
+    collected = {samples["role"]: samples for samples in (results.get(timeout=120) for _ in processes)}
+    return {"collected": collected, "cpu_busy": cpu}
+
+
+def idle_cpu(up: Up, seconds: float) -> float:
+    """Return the pipeline's share of a core while nothing is published."""
+    pid = up.ready["pipeline"]["pid"]
+    before, started = cpu_seconds(pid), time.monotonic()
+    time.sleep(seconds)
+    return (cpu_seconds(pid) - before) / (time.monotonic() - started)
+
+
+def prepare(up: Up) -> None:
+    """Make the namespace, warm the links up, and return when every cluster holds the warm-up messages."""
+    up.make_namespace(NAMESPACE)
+    warm_up = 100
+    producer = up.client(SOURCE).create_producer(TOPIC)
+    for number in range(warm_up):
+        producer.send(STAMP.pack(number, 0))
+    producer.close()
+    path = f"persistent/{NAMESPACE}/loaded/internalStats"
+
+    def has_all(name: str) -> bool:
+        response = up.rest(name).request("GET", path)
+        return response.is_success and response.json()["numberOfEntries"] >= warm_up
+
+    for name in TARGETS:
+        wait_until(lambda name=name: has_all(name), 120, what=f"warm-up in {name}", interval_s=0.1)
+
+
+def report(options: argparse.Namespace, machine: dict[str, object], figures: dict[str, Any], idle: float) -> dict[str, Any]:
+    """Put all figures into one JSON object."""
+    collected = figures["collected"]
+    received = array("d", [value for name in TARGETS for value in collected[name]["ms"]])
+    milliseconds = {
+        "published to receipt": percentiles(collected["producer"]["ms"]),
+        "published to received": percentiles(received),
+        "acknowledged to applied": percentiles(collected["acknowledged"]["ms"]),
+        "acknowledge() of the client to applied": percentiles(collected["acknowledged by client"]["ms"]),
+    }
+    return {
+        "figure": "geo_latency",
+        "machine": machine,
+        "settings": "defaults: receipt after fdatasync (journalSyncData=true), progress interval 50 ms",
+        "clusters": len(NAMES),
+        "rate": options.rate,
+        "rate_reached": round(collected["producer"]["rate"], 1),
+        "seconds": options.seconds,
+        "message_bytes": options.size,
+        "published": collected["producer"]["published"],
+        "missing": {name: collected[name]["missing"] for name in TARGETS},
+        "repeated": {name: collected[name]["repeated"] for name in TARGETS},
+        "acknowledgements_measured": len(collected["acknowledged"]["ms"]),
+        "milliseconds": {name: {key: round(value, 2) for key, value in row.items()} for name, row in milliseconds.items()},
+        "cpu_busy_cores": {name: round(value, 3) for name, value in figures["cpu_busy"].items()},
+        "pipeline_cpu_idle_cores": round(idle, 3),
+        "goals_ms": GOALS_MS,
+    }
+
+
+def print_table(found: dict[str, Any]) -> None:
+    """Print what a person wants to know."""
+    title = f"{found['rate_reached']:g} msg/s of {found['message_bytes']} B for {found['seconds']:g} s, {found['clusters']} clusters"
+    table = Table("milliseconds", "p50", "p90", "p99", "p99.9", "max", "goal", title=title)
+    for name, row in found["milliseconds"].items():
+        goal = ", ".join(f"{key} ≤ {value}" for key, value in GOALS_MS.get(name, {}).items())
+        table.add_row(name, *(f"{value:.1f}" for value in row.values()), goal)
+    console = Console()
+    console.print(table)
+    console.print("machine: " + ", ".join(f"{key} {value}" for key, value in found["machine"].items()), highlight=False)
+    console.print(f"settings: {found['settings']}", highlight=False)
+    busy = ", ".join(f"{name} {value:.0%}" for name, value in found["cpu_busy_cores"].items())
+    console.print(f"CPU of a core: busy {busy}; pipeline idle {found['pipeline_cpu_idle_cores']:.1%}", highlight=False)
+    console.print(f"missing {found['missing']}, repeated {found['repeated']}", highlight=False)
+
+
+def main() -> int:
+    """Run the benchmark; exit status 1 when a message was lost or repeated."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rate", type=float, default=1000.0, help="messages a second")
+    parser.add_argument("--seconds", type=float, default=120.0, help="length of the load")
+    parser.add_argument("--size", type=int, default=1024, help="bytes of a message")
+    parser.add_argument("--idle-seconds", type=float, default=30.0, help="length of the idle measurement")
+    parser.add_argument("--data", type=Path, default=ROOT / "build" / "bench" / "geo_latency", help="directory of all data")
+    options = parser.parse_args()
+    shutil.rmtree(options.data, ignore_errors=True)
+    options.data.mkdir(parents=True)
+    words = Console(stderr=True)
+
+    def say(text: str) -> None:
+        words.print(text, highlight=False)
+
+    machine = describe_machine(options.data)
+    say("starting three clusters and the pipeline")
+    with Up(options.data) as up:
+        prepare(up)
+        say(f"idle for {options.idle_seconds:g} s")
+        idle = idle_cpu(up, options.idle_seconds)
+        figures = measure(up, options, say)
+    found = report(options, machine, figures, idle)
+    print_table(found)
+    print(json.dumps(found))
+    return int(any(found["missing"].values()) or any(found["repeated"].values()))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,192 @@
+"""``kill -9`` at random moments under load: no message lost, none duplicated in any log, nobody has to help.
+
+``MAGNETAR_CHAOS_SEED`` repeats a run's choices, ``MAGNETAR_CHAOS_ROUNDS`` sets their number.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import threading
+import time
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import pulsar
+import pytest
+
+from tests.geo.stories import log_of
+from tests.kit.clusters import NAMES, Up
+from tests.kit.messages import connect
+from tests.kit.processes import command_line
+from tests.kit.wait import wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+pytestmark = pytest.mark.chaos
+
+SEED = int(os.environ.get("MAGNETAR_CHAOS_SEED", random.SystemRandom().randrange(10**6)))
+ROUNDS = int(os.environ.get("MAGNETAR_CHAOS_ROUNDS", "20"))
+NAMESPACE = "chaos/kills"
+TOPICS = tuple(f"persistent://{NAMESPACE}/t{number}" for number in range(3))
+RATE = 100
+"""Messages a second from each cluster."""
+
+RECOVERY_TIMEOUT_S = 120.0
+"""Seconds after a kill until what is published then must be everywhere; Spark itself takes most of it."""
+
+
+class Publisher:
+    """Publishes numbered messages in one cluster, round the topics, through whatever happens to its broker."""
+
+    def __init__(self, up: Up, origin: str) -> None:
+        """Start publishing."""
+        self.origin = origin
+        self.receipted: dict[str, list[bytes]] = {topic: [] for topic in TOPICS}
+        self.failures: list[str] = []
+        self._client = connect(up.members[origin].service_url, operation_timeout_seconds=120)
+        self._producers = [
+            self._client.create_producer(topic, block_if_queue_full=True, send_timeout_millis=0) for topic in TOPICS
+        ]
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop, and wait for all receipts."""
+        self._stop.set()
+        self._thread.join()
+        for producer in self._producers:
+            producer.flush()
+        self._client.close()
+
+    def _run(self) -> None:
+        started, sent = time.monotonic(), 0
+        while not self._stop.is_set():
+            while sent < (time.monotonic() - started) * RATE:
+                topic = TOPICS[sent % len(TOPICS)]
+                payload = b"%s-%d" % (self.origin.encode(), sent)
+                self._producers[sent % len(TOPICS)].send_async(payload, self._on_receipt(topic, payload))
+                sent += 1
+            self._stop.wait(0.01)
+
+    def _on_receipt(self, topic: str, payload: bytes) -> Callable[[pulsar.Result, pulsar.MessageId], None]:
+        def done(result: pulsar.Result, _id: pulsar.MessageId) -> None:
+            if result == pulsar.Result.Ok:
+                self.receipted[topic].append(payload)
+            else:
+                self.failures.append(f"{payload!r}: {result}")
+
+        return done
+
+
+def targets(up: Up, kind: str) -> list[int]:
+    """Return the processes of this kind that run now."""
+    if kind in NAMES:
+        return up.broker_pids(kind)
+    return up.worker_pids() if kind == "worker" else up.pipeline_pids()
+
+
+class Tail:
+    """Follows the log of a topic in one cluster, and knows the highest number of each origin in it."""
+
+    def __init__(self, client: pulsar.Client, topic: str) -> None:
+        """Read from the beginning."""
+        self.last = dict.fromkeys(NAMES, -1)
+        self._reader = client.create_reader(topic, pulsar.MessageId.earliest)
+
+    def reaches(self, origin: str, number: int) -> bool:
+        """Read on; whether the log has come as far as this message."""
+        while self.last[origin] < number:
+            try:
+                name, _, seen = self._reader.read_next(100).data().decode().partition("-")
+            except pulsar.PulsarException:
+                return False
+            self.last[name] = max(self.last[name], int(seen))
+        return True
+
+
+Tails = dict[tuple[str, str], Tail]
+
+
+def wait_for_recovery(tails: Tails, publishers: list[Publisher]) -> None:
+    """Wait until each publisher got another receipt on each topic, and the message of it is in all logs."""
+    for publisher in publishers:
+        for topic in TOPICS:
+            receipted = publisher.receipted[topic]
+            before = len(receipted)
+            wait_until(lambda r=receipted, n=before: len(r) > n, RECOVERY_TIMEOUT_S, what=f"receipt in {publisher.origin}")
+            newest = int(receipted[-1].partition(b"-")[2])
+            for name in NAMES:
+                tail = tails[name, topic]
+                wait_until(
+                    lambda tail=tail, origin=publisher.origin, newest=newest: tail.reaches(origin, newest),
+                    RECOVERY_TIMEOUT_S,
+                    what=f"message {newest} of {publisher.origin} on {topic} in {name}, which has {tail.last}",
+                )
+
+
+def test_no_kill_loses_or_duplicates_a_message(tmp_path: Path) -> None:
+    chance = random.Random(SEED)
+    print(f"\nMAGNETAR_CHAOS_SEED={SEED} MAGNETAR_CHAOS_ROUNDS={ROUNDS}", flush=True)
+    with Up(tmp_path) as up:
+        up.make_namespace(NAMESPACE)
+        publishers = [Publisher(up, name) for name in NAMES]
+        tails = {(name, topic): Tail(up.client(name), topic) for name in NAMES for topic in TOPICS}
+        try:
+            wait_for_recovery(tails, publishers)
+            for number in range(ROUNDS):
+                kind = ("driver", "worker", chance.choice(NAMES))[number % 3]
+                time.sleep(chance.uniform(0.0, 3.0))  # the random moment
+                pids = wait_until(lambda kind=kind: targets(up, kind), RECOVERY_TIMEOUT_S, what=f"a {kind} to kill")
+                pid = chance.choice(sorted(pids))
+                command = command_line(pid)[:100]
+                os.kill(pid, signal.SIGKILL)
+                started = time.monotonic()
+                wait_for_recovery(tails, publishers)
+                took = time.monotonic() - started
+                print(f"round {number + 1}: killed {kind} ({pid}: {command}); all logs went on {took:.1f} s later", flush=True)
+        finally:
+            for publisher in publishers:
+                publisher.stop()
+        wait_for_equal_logs(up, publishers)
+        check_logs(up, publishers)
+
+
+def wait_for_equal_logs(up: Up, publishers: list[Publisher]) -> None:
+    """Wait until every log holds as many entries as the origins' logs say."""
+    for topic in TOPICS:
+        own = sum(
+            sum(payload.startswith(publisher.origin.encode()) for payload in log_of(up, publisher.origin, topic))
+            for publisher in publishers
+        )
+        for name in NAMES:
+            wait_until(
+                lambda name=name, topic=topic, own=own: len(log_of(up, name, topic)) >= own,
+                RECOVERY_TIMEOUT_S,
+                what=f"{own} messages of {topic} in {name}",
+                interval_s=1.0,
+            )
+
+
+def check_logs(up: Up, publishers: list[Publisher]) -> None:
+    """Every log holds exactly what the origin's log holds of it, in its order; the origin's holds all that was receipted.
+
+    A producer that resends after its broker died may repeat messages in the origin's own log; the clusters agree on them.
+    """
+    for publisher in publishers:
+        origin = publisher.origin.encode()
+        assert publisher.failures == []
+        for topic in TOPICS:
+            logs = {
+                name: [payload for payload in log_of(up, name, topic) if payload.startswith(origin)] for name in NAMES
+            }
+            original = logs[publisher.origin]
+            assert list(dict.fromkeys(original)) == publisher.receipted[topic], f"{topic} of {publisher.origin}"
+            for name, log in logs.items():
+                lost, repeated = Counter(original) - Counter(log), Counter(log) - Counter(original)
+                assert (lost, repeated) == (Counter(), Counter()), f"{topic} of {publisher.origin} in {name}"
+                assert log == original, f"order of {topic} of {publisher.origin} in {name}"

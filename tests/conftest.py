@@ -1,0 +1,54 @@
+"""Markers and fixtures that more than one suite uses."""
+
+from __future__ import annotations
+
+import re
+import secrets
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.kit.broker import Broker
+from tests.kit.messages import connect
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pulsar
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Register the markers; both are left out of ``make test``."""
+    config.addinivalue_line("markers", "chaos: kills processes many times over (make test-chaos)")
+    config.addinivalue_line("markers", "long: the full-sized form of a test that make test runs smaller")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what takes minutes, unless ``-m`` asks for a choice of its own."""
+    if config.option.markexpr:
+        return
+    slow = [item for item in items if item.get_closest_marker("chaos") or item.get_closest_marker("long")]
+    config.hook.pytest_deselected(items=slow)
+    items[:] = [item for item in items if item not in slow]
+
+
+@pytest.fixture(scope="session")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """One broker with the default settings, shared by the tests that do not disturb it."""
+    with Broker(tmp_path_factory.mktemp("broker")) as running:
+        yield running
+
+
+@pytest.fixture
+def client(broker: Broker) -> Iterator[pulsar.Client]:
+    """An official client of the shared broker."""
+    connected = connect(broker.service_url)
+    yield connected
+    connected.close()
+
+
+@pytest.fixture
+def topic(request: pytest.FixtureRequest) -> str:
+    """A topic name that no other test uses."""
+    test = re.sub(r"\W+", "-", request.node.name).strip("-")
+    return f"persistent://public/default/{test}-{secrets.token_hex(3)}"

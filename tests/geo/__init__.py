@@ -1,0 +1,1 @@
+"""Three clusters and the Spark pipeline, seen by official clients."""

@@ -1,0 +1,95 @@
+"""Words of the geo suite: waiting for logs to agree, and moving a consumer from one cluster to another."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import pulsar
+
+from tests.kit.messages import read_log
+from tests.kit.wait import wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from tests.kit.clusters import Group
+
+REPLICATION_TIMEOUT_S = 60.0
+"""Seconds until everything published must be everywhere: a hand-over of the pipeline may fall between."""
+
+PROGRESS_TIMEOUT_S = 15.0
+"""Seconds until acknowledgements must have been applied elsewhere."""
+
+
+def entries(group: Group, name: str, topic: str) -> int:
+    """Return how many entries the cluster's log of the topic holds; 0 while it has none."""
+    response = group.rest(name).request("GET", f"{topic.replace('://', '/')}/internalStats")
+    return response.json()["numberOfEntries"] if response.is_success else 0
+
+
+def wait_for_entries(group: Group, topic: str, count: int, names: Iterable[str]) -> None:
+    """Wait until the log of each of the clusters holds ``count`` entries."""
+    for name in names:
+        wait_until(
+            lambda name=name: entries(group, name, topic) >= count,
+            REPLICATION_TIMEOUT_S,
+            what=f"{count} entries of {topic} in {name}",
+            interval_s=0.1,
+        )
+
+
+def log_of(group: Group, name: str, topic: str) -> list[bytes]:
+    """Return the payloads of the cluster's log, in its order."""
+    return [message.data() for message in read_log(group.client(name), topic)]
+
+
+def own_properties(message: pulsar.Message) -> dict[str, str]:
+    """Return the properties that the application set, without those of the replication."""
+    return {key: value for key, value in message.properties().items() if not key.startswith("__")}
+
+
+def backlog(group: Group, name: str, topic: str, subscription: str) -> int | None:
+    """Return the subscription's backlog in entries; None while it is not there."""
+    response = group.rest(name).request("GET", f"{topic.replace('://', '/')}/stats?getPreciseBacklog=true")
+    if not response.is_success:
+        return None
+    found = response.json()["subscriptions"].get(subscription)
+    return found["msgBacklog"] if found else None
+
+
+def wait_for_backlog(group: Group, topic: str, subscription: str, expected: int, names: Iterable[str]) -> None:
+    """Wait until exactly ``expected`` entries are unacknowledged in each of the clusters."""
+    for name in names:
+        wait_until(
+            lambda name=name: backlog(group, name, topic, subscription) == expected,
+            PROGRESS_TIMEOUT_S,
+            what=f"backlog {expected} of {subscription} in {name}: {backlog(group, name, topic, subscription)}",
+            interval_s=0.02,
+        )
+
+
+def take_all(consumer: pulsar.Consumer, is_complete: Callable[[Counter[bytes]], bool], quiet_ms: int) -> Counter[bytes]:
+    """Receive and acknowledge until complete, and then until ``quiet_ms`` pass in silence; count each payload."""
+    taken: Counter[bytes] = Counter()
+    patience_ms = 30_000
+    while True:
+        try:
+            message = consumer.receive(quiet_ms if is_complete(taken) else patience_ms)
+        except pulsar.Timeout:
+            return taken
+        taken[message.data()] += 1
+        consumer.acknowledge(message)
+
+
+def consume_rest(group: Group, name: str, topic: str, subscription: str, expected: Sequence[bytes]) -> None:
+    """Consume in the cluster what the subscription still owes; raise AssertionError for what is repeated or lost."""
+    consumer = group.client(name).subscribe(
+        topic, subscription, pulsar.ConsumerType.Shared, replicate_subscription_state_enabled=True
+    )
+    wanted = set(expected)
+    taken = take_all(consumer, lambda taken: wanted <= set(taken), quiet_ms=1_000)
+    consumer.close()
+    repeated = {payload: count for payload, count in taken.items() if payload not in wanted or count > 1}
+    lost = wanted - set(taken)
+    assert (len(repeated), len(lost)) == (0, 0), f"repeated {sorted(repeated)[:20]}, lost {sorted(lost)[:20]}"

@@ -1,0 +1,49 @@
+"""``magnetar up`` as a user meets it: it says where everything is, keeps it running, and leaves nothing behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+from typing import TYPE_CHECKING
+
+from tests.geo.stories import wait_for_entries
+from tests.kit.clusters import NAMES, Up
+from tests.kit.messages import numbered, publish
+from tests.kit.processes import descendants, is_alive
+from tests.kit.wait import wait_until
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def test_it_says_where_everything_is(up: Up) -> None:
+    assert list(up.ready["clusters"]) == list(NAMES)
+    for name in NAMES:
+        cluster = up.ready["clusters"][name]
+        assert cluster["service_url"].startswith("pulsar://")
+        assert up.broker_pids(name) == [cluster["pid"]]
+        assert up.rest(name).is_healthy()
+        assert "public/default" in up.rest(name).get("namespaces/public")
+    assert is_alive(up.ready["pipeline"]["pid"])
+
+
+def test_killed_broker_comes_back_with_its_data(up: Up, topic: str) -> None:
+    publish(up.client("ewr"), topic, numbered(20))
+    (pid,) = up.broker_pids("ewr")
+    os.kill(pid, signal.SIGKILL)
+    wait_until(lambda: up.broker_pids("ewr") not in ([], [pid]) and up.rest("ewr").is_healthy())
+    publish(up.client("ewr"), topic, numbered(20, first=20))
+    wait_for_entries(up, topic, 40, NAMES)
+
+
+def test_sigterm_stops_all_of_it_and_data_outlives_it(tmp_path: Path) -> None:
+    topic = "persistent://public/default/t"
+    first = Up(tmp_path, ("one",), "--no-pipeline")
+    publish(first.client("one"), topic, numbered(10))
+    below = descendants(first.process.pid)
+    assert below
+    first.disconnect()
+    assert first.process.stop() == 0
+    assert not any(map(is_alive, below))
+    with Up(tmp_path, ("one",), "--no-pipeline") as again:
+        assert again.rest("one").internal_stats(topic)["numberOfEntries"] == 10

@@ -1,0 +1,85 @@
+"""A child process that leaves nothing behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+LOOPBACK = "127.0.0.1"
+STOP_TIMEOUT_S = 30.0
+"""Seconds between SIGTERM and SIGKILL."""
+
+
+def free_ports(count: int) -> list[int]:
+    """Return ``count`` different ports that nothing listened on a moment ago."""
+    sockets = [socket.socket() for _ in range(count)]
+    try:
+        for held in sockets:
+            held.bind((LOOPBACK, 0))
+        return [held.getsockname()[1] for held in sockets]
+    finally:
+        for held in sockets:
+            held.close()
+
+
+class ChildProcess:
+    """A command in a process group of its own; what it says goes to a file, standard output apart from the words."""
+
+    def __init__(self, command: Sequence[str], directory: Path, name: str) -> None:
+        """Start ``command``; its output is in ``directory`` as ``name``.out and ``name``.log."""
+        self.name = name
+        self.output = directory / f"{name}.out"
+        self.log = directory / f"{name}.log"
+        with self.output.open("ab") as output, self.log.open("ab") as log:
+            self._process = subprocess.Popen(
+                list(command), stdin=subprocess.DEVNULL, stdout=output, stderr=log, start_new_session=True
+            )
+
+    @property
+    def pid(self) -> int:
+        """The process id, which is its group's id as well."""
+        return self._process.pid
+
+    @property
+    def exit_status(self) -> int | None:
+        """The exit status, negative for a signal; None while it runs."""
+        return self._process.poll()
+
+    def require_running(self) -> None:
+        """Raise RuntimeError with the end of the log if the process has ended."""
+        if self.exit_status is not None:
+            tail = "\n".join(self.log.read_text(errors="replace").splitlines()[-30:])
+            message = f"{self.name} ended with status {self.exit_status}:\n{tail}"
+            raise RuntimeError(message)
+
+    def send_signal(self, number: signal.Signals) -> None:
+        """Signal the process itself."""
+        self._process.send_signal(number)
+
+    def kill(self) -> None:
+        """``kill -9`` the process and all that it started, and wait for it."""
+        self._signal_group(signal.SIGKILL)
+        self._process.wait()
+
+    def stop(self, timeout_s: float = STOP_TIMEOUT_S) -> int:
+        """Ask the process to end and return its exit status; what does not end in time is killed."""
+        self.send_signal(signal.SIGTERM)
+        try:
+            return self._process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            return -signal.SIGKILL
+        finally:
+            self.kill()
+
+    def _signal_group(self, number: signal.Signals) -> None:
+        try:
+            os.killpg(self.pid, number)
+        except ProcessLookupError:
+            pass

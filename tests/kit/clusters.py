@@ -1,0 +1,195 @@
+"""Several clusters that know each other: as ``magnetar up`` runs them, or broker by broker and pipeline by hand."""
+
+from __future__ import annotations
+
+import json
+import socket
+import sys
+from typing import TYPE_CHECKING, Protocol, Self
+
+from tests.kit.broker import Broker
+from tests.kit.child import LOOPBACK, ChildProcess, free_ports
+from tests.kit.messages import connect
+from tests.kit.processes import find, is_alive
+from tests.kit.rest import Rest
+from tests.kit.wait import wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    import pulsar
+
+NAMES = ("ewr", "jfk", "lga")
+MAGNETAR = (sys.executable, "-m", "magnetar.cli.main")
+UP_TIMEOUT_S = 180.0
+"""Seconds until three brokers and Spark must be up on a busy machine."""
+
+PORT_STEP = 10
+"""Distance of the clusters' ports in ``magnetar up``."""
+
+
+class Cluster(Protocol):
+    """One cluster among several."""
+
+    service_url: str
+    admin_url: str
+    rest: Rest
+
+
+class Member:
+    """One cluster that ``magnetar up`` runs."""
+
+    def __init__(self, service_url: str, admin_url: str) -> None:
+        """Speak to its two ports."""
+        self.service_url = service_url
+        self.admin_url = admin_url
+        self.rest = Rest(admin_url)
+
+
+class Group:
+    """Clusters by name, and what tests do with all of them."""
+
+    def __init__(self) -> None:
+        """Begin without members."""
+        self.members: dict[str, Cluster] = {}
+        self._clients: dict[str, pulsar.Client] = {}
+
+    def rest(self, name: str) -> Rest:
+        """Return the cluster's admin API."""
+        return self.members[name].rest
+
+    def client(self, name: str) -> pulsar.Client:
+        """Return the one client of this group that is connected to the cluster."""
+        if name not in self._clients:
+            self._clients[name] = connect(self.members[name].service_url)
+        return self._clients[name]
+
+    def disconnect(self) -> None:
+        """Close all clients and admin connections."""
+        for client in self._clients.values():
+            client.close()
+        self._clients.clear()
+        for member in self.members.values():
+            member.rest.close()
+
+    def make_namespace(self, namespace: str, clusters: Sequence[str] = NAMES) -> None:
+        """Make ``tenant/namespace`` in each of ``clusters``, replicated between them."""
+        for name in clusters:
+            self.make_local_namespace(name, namespace)
+        for name in clusters:
+            self.rest(name).post(f"namespaces/{namespace}/replication", list(clusters))
+
+    def make_local_namespace(self, name: str, namespace: str) -> None:
+        """Make ``tenant/namespace`` in one cluster, replicated to nobody."""
+        rest = self.rest(name)
+        for other, member in self.members.items():
+            record = {"serviceUrl": member.admin_url, "brokerServiceUrl": member.service_url}
+            rest.ensure(f"clusters/{other}", record)
+        tenant = namespace.partition("/")[0]
+        rest.ensure(f"tenants/{tenant}", {"adminRoles": [], "allowedClusters": list(self.members)})
+        rest.ensure(f"namespaces/{namespace}", {})
+
+
+class Up(Group):
+    """``magnetar up``: it supervises its brokers and its pipeline, so what is killed comes back."""
+
+    def __init__(self, directory: Path, names: Sequence[str] = NAMES, *arguments: str) -> None:
+        """Start it and return when it says that all is ready."""
+        super().__init__()
+        base_port = free_base_port(len(names))
+        options = ["--clusters", ",".join(names), "--data", str(directory / "data"), "--base-port", str(base_port)]
+        command = [*MAGNETAR, "up", *options, "--output", "json", *arguments]
+        self.process = ChildProcess(command, directory, "up")
+        try:
+            wait_until(self._says_ready, UP_TIMEOUT_S, what="magnetar up ready", interval_s=0.1)
+        except BaseException:
+            self.process.stop()
+            raise
+        self.ready = json.loads(self.process.output.read_text().splitlines()[0])
+        for name, cluster in self.ready["clusters"].items():
+            self.members[name] = Member(cluster["service_url"], cluster["admin_url"])
+
+    def __enter__(self) -> Self:
+        """Return itself; it is stopped at exit."""
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        """Stop everything."""
+        self.disconnect()
+        self.process.stop()
+
+    def broker_pids(self, name: str) -> list[int]:
+        """Return the processes that are the cluster's broker now: one, or none while it is started again."""
+        return find(self.process.pid, "magnetar", "broker", f"/{name}/")
+
+    def pipeline_pids(self) -> list[int]:
+        """Return the pipeline's driver: the Python program and its Java virtual machine."""
+        return find(self.process.pid, "pipeline", "replicate") + find(self.process.pid, "java", "spark")
+
+    def worker_pids(self) -> list[int]:
+        """Return the Spark Python workers."""
+        return find(self.process.pid, "-m pyspark.")
+
+    def is_running(self) -> bool:
+        """Whether ``magnetar up`` itself runs."""
+        return is_alive(self.process.pid)
+
+    def _says_ready(self) -> bool:
+        self.process.require_running()
+        return "\n" in self.process.output.read_text()
+
+
+class LocalClusters(Group):
+    """Brokers that nobody starts again, and a pipeline that is started by hand."""
+
+    def __init__(self, directory: Path, names: Sequence[str] = NAMES, settings: Mapping[str, object] | None = None) -> None:
+        """Choose ports; nothing runs yet."""
+        super().__init__()
+        self.directory = directory
+        self.brokers = {name: Broker(directory / name, name, settings or {}) for name in names}
+        self.members = dict(self.brokers)
+        self._pipeline: ChildProcess | None = None
+
+    def __enter__(self) -> Self:
+        """Start the brokers."""
+        for broker in self.brokers.values():
+            broker.start()
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        """Stop the pipeline and the brokers."""
+        self.stop_pipeline()
+        self.disconnect()
+        for broker in self.brokers.values():
+            broker.stop()
+
+    def start_pipeline(self) -> None:
+        """Start the pipeline for all clusters; it replicates some seconds later."""
+        served = ",".join(f"{name}={broker.admin_url}" for name, broker in self.brokers.items())
+        command = [*MAGNETAR, "pipeline", "replicate", "--clusters", served]
+        self._pipeline = ChildProcess(command, self.directory, "pipeline")
+
+    def stop_pipeline(self) -> None:
+        """Stop the pipeline if it runs."""
+        if self._pipeline is not None:
+            self._pipeline.stop()
+            self._pipeline = None
+
+
+def free_base_port(count: int) -> int:
+    """Return a port from which ``count`` clusters of ``magnetar up`` find theirs free."""
+    while True:
+        base = free_ports(1)[0]
+        needed = [base + PORT_STEP * index + offset for index in range(count) for offset in (0, 1)]
+        if needed[-1] < 1 << 16 and all(map(_is_free, needed)):
+            return base
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        try:
+            probe.bind((LOOPBACK, port))
+        except OSError:
+            return False
+    return True

@@ -1,0 +1,107 @@
+"""Short words for what the tests say over and over to the official client."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pulsar
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+RECEIVE_TIMEOUT_MS = 20_000
+"""Milliseconds to wait for a message that must come."""
+
+QUIET_MS = 400
+"""Milliseconds of silence that are taken for "nothing more comes"."""
+
+OPERATION_TIMEOUT_S = 20
+
+
+def connect(service_url: str, **options: Any) -> pulsar.Client:
+    """Return an official client that keeps its log to itself."""
+    logger = pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)
+    return pulsar.Client(service_url, **{"operation_timeout_seconds": OPERATION_TIMEOUT_S, "logger": logger, **options})
+
+
+def numbered(count: int, first: int = 0) -> list[bytes]:
+    """Payloads ``first`` … ``first + count - 1`` in decimal."""
+    return [b"%d" % number for number in range(first, first + count)]
+
+
+def publish(client: pulsar.Client, topic: str, payloads: Iterable[bytes], **options: Any) -> list[pulsar.MessageId]:
+    """Publish ``payloads`` one by one, each after the receipt of the one before; return their ids."""
+    producer = client.create_producer(topic, **options)
+    try:
+        return [producer.send(payload) for payload in payloads]
+    finally:
+        producer.close()
+
+
+def publish_in_batches(client: pulsar.Client, topic: str, payloads: Iterable[bytes], per_batch: int) -> None:
+    """Publish ``payloads`` in entries of exactly ``per_batch`` messages; the last one may be smaller."""
+    hour_ms = 3_600_000
+    producer = client.create_producer(
+        topic,
+        batching_enabled=True,
+        batching_max_messages=per_batch,
+        batching_max_publish_delay_ms=hour_ms,
+        block_if_queue_full=True,
+    )
+    failures: list[pulsar.Result] = []
+    for payload in payloads:
+        producer.send_async(payload, lambda result, _id: result == pulsar.Result.Ok or failures.append(result))
+    producer.flush()
+    producer.close()
+    assert not failures, failures
+
+
+def receive(consumer: pulsar.Consumer, count: int, *, acknowledge: bool = False) -> list[pulsar.Message]:
+    """Return the next ``count`` messages; raises pulsar.Timeout when one does not come."""
+    messages = []
+    for _ in range(count):
+        message = consumer.receive(RECEIVE_TIMEOUT_MS)
+        messages.append(message)
+        if acknowledge:
+            consumer.acknowledge(message)
+    return messages
+
+
+def receive_data(consumer: pulsar.Consumer, count: int, *, acknowledge: bool = False) -> list[bytes]:
+    """Return the payloads of the next ``count`` messages."""
+    return [message.data() for message in receive(consumer, count, acknowledge=acknowledge)]
+
+
+def nothing_comes(consumer: pulsar.Consumer, quiet_ms: int = QUIET_MS) -> bool:
+    """Whether the consumer receives nothing for ``quiet_ms``; raises AssertionError naming what came."""
+    try:
+        message = consumer.receive(quiet_ms)
+    except pulsar.Timeout:
+        return True
+    text = f"unexpected message {message.data()[:100]!r} {message.message_id()}"
+    raise AssertionError(text)
+
+
+def receive_until_quiet(consumer: pulsar.Consumer, quiet_ms: int = QUIET_MS) -> list[pulsar.Message]:
+    """Return all messages that come before ``quiet_ms`` pass without one."""
+    messages = []
+    while True:
+        try:
+            messages.append(consumer.receive(quiet_ms))
+        except pulsar.Timeout:
+            return messages
+
+
+def read_log(client: pulsar.Client, topic: str) -> list[pulsar.Message]:
+    """Return all that the topic's log holds, in its order; the topic is not partitioned."""
+    reader = client.create_reader(topic, pulsar.MessageId.earliest)
+    messages = []
+    while reader.has_message_available():
+        messages.append(reader.read_next(RECEIVE_TIMEOUT_MS))
+    reader.close()
+    return messages
+
+
+def entry_of(message_id: pulsar.MessageId) -> tuple[int, int]:
+    """Return ledger and entry of an id."""
+    return message_id.ledger_id(), message_id.entry_id()

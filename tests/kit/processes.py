@@ -1,0 +1,67 @@
+"""What /proc says about processes: who started whom, with which command, at what cost."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+_TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
+_STATE, _PARENT, _CPU = 0, 1, slice(11, 15)
+"""Fields of /proc/<pid>/stat after the name: state, parent, own and waited-for user and system time."""
+
+
+def _stat(pid: int) -> list[str] | None:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+
+
+def descendants(pid: int) -> list[int]:
+    """Return all processes below ``pid``, without itself and without zombies, in no order of meaning."""
+    children: dict[int, list[int]] = {}
+    for entry in sorted(Path("/proc").iterdir()):
+        if entry.name.isdecimal() and (stat := _stat(int(entry.name))) and stat[_STATE] != "Z":
+            children.setdefault(int(stat[_PARENT]), []).append(int(entry.name))
+    found: list[int] = []
+    waiting = [pid]
+    while waiting:
+        below = children.get(waiting.pop(), [])
+        found += below
+        waiting += below
+    return found
+
+
+def command_line(pid: int) -> str:
+    """Return the command that ``pid`` runs, empty when it is gone."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
+
+
+def find(below: int, *words: str) -> list[int]:
+    """Return the processes below ``below`` whose command contains all ``words``."""
+    return [pid for pid in descendants(below) if all(word in command_line(pid) for word in words)]
+
+
+def is_alive(pid: int) -> bool:
+    """Whether ``pid`` exists and is no zombie."""
+    stat = _stat(pid)
+    return stat is not None and stat[_STATE] != "Z"
+
+
+def cpu_seconds(pid: int) -> float:
+    """Return the processor time of ``pid`` and of everything below it, ended children included."""
+    total = 0
+    for each in [pid, *descendants(pid)]:
+        if (stat := _stat(each)) is not None:
+            total += sum(map(int, stat[_CPU]))
+    return total / _TICKS_PER_SECOND
+
+
+def resident_bytes(pid: int) -> int:
+    """Return the resident memory of ``pid`` itself."""
+    status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
+    kibibytes = next(line.split()[1] for line in status.splitlines() if line.startswith("VmRSS:"))
+    return int(kibibytes) * 1024

@@ -1,0 +1,184 @@
+"""The binary protocol by hand: for what the official client would never send, or never shows."""
+
+from __future__ import annotations
+
+import socket
+import time
+from typing import TYPE_CHECKING, Any, Self
+from urllib.parse import urlsplit
+
+from magnetar.wire.entry import build_entry
+from magnetar.wire.frame import Frame, FrameDecoder, encode_command
+from magnetar.wire.proto import pulsar_api_pb2 as pb
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+ANSWER_TIMEOUT_S = 20.0
+FRAME_SIZE_MAX = 5 * 1024 * 1024 + 10 * 1024
+BROKER_REQUEST_ID = 2**64 - 1
+"""The request id of what a broker sends unasked."""
+
+
+def command(name: str, **fields: Any) -> pb.BaseCommand:
+    """Return the command with this type name; a command's field number is its type number (protocol, 2.1)."""
+    number = pb.BaseCommand.Type.Value(name)
+    field = pb.BaseCommand.DESCRIPTOR.fields_by_number[number]
+    built = pb.BaseCommand(type=number)
+    getattr(built, field.name).SetInParent()
+    for key, value in fields.items():
+        part = getattr(built, field.name)
+        if hasattr(value, "DESCRIPTOR"):
+            getattr(part, key).CopyFrom(value)
+        elif isinstance(value, list):
+            getattr(part, key).extend(value)
+        else:
+            setattr(part, key, value)
+    return built
+
+
+def part_of(frame: Frame) -> Any:
+    """Return the body of the frame's command, such as its CommandSuccess."""
+    return getattr(frame.command, pb.BaseCommand.DESCRIPTOR.fields_by_number[frame.command.type].name)
+
+
+def name_of(frame: Frame) -> str:
+    """Return the type name of the frame's command."""
+    return pb.BaseCommand.Type.Name(frame.command.type)
+
+
+def entry(payload: bytes, sequence_id: int = 0, producer_name: str = "raw") -> bytes:
+    """Return an unbatched entry as a producer would send it."""
+    metadata = pb.MessageMetadata(
+        producer_name=producer_name, sequence_id=sequence_id, publish_time=time.time_ns() // 1_000_000
+    )
+    return build_entry(metadata, payload)
+
+
+class ClosedByPeerError(Exception):
+    """The peer closed the connection where an answer was expected."""
+
+
+class RawConnection:
+    """A socket to a broker, and the frames that came from it; PINGs are answered, as a live client would."""
+
+    def __init__(self, service_url: str) -> None:
+        """Open the socket; nothing is sent."""
+        address = urlsplit(service_url)
+        self.socket = socket.create_connection((address.hostname, address.port), timeout=ANSWER_TIMEOUT_S)
+        self._decoder = FrameDecoder(FRAME_SIZE_MAX)
+        self._frames: list[Frame] = []
+        self._request_id = 0
+
+    def __enter__(self) -> Self:
+        """Return itself; the socket is closed at exit."""
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        """Close the socket."""
+        self.socket.close()
+
+    @classmethod
+    def connected(cls, service_url: str, protocol_version: int = 20) -> Self:
+        """Open the socket and shake hands."""
+        connection = cls(service_url)
+        connection.send("CONNECT", client_version="raw", protocol_version=protocol_version, auth_method_name="none")
+        connection.expect("CONNECTED")
+        return connection
+
+    def send(self, name: str, body: bytes = b"", **fields: Any) -> None:
+        """Send one command, with headers and payload if it is a SEND."""
+        self.socket.sendall(encode_command(command(name, **fields), body))
+
+    def request(self, name: str, answer: str, **fields: Any) -> Any:
+        """Send a command under a request id of its own and return the body of its ``answer``."""
+        self._request_id += 1
+        self.send(name, request_id=self._request_id, **fields)
+        return self.expect(answer, lambda part: part.request_id == self._request_id)
+
+    def expect(self, name: str, condition: Callable[[Any], bool] = lambda _part: True) -> Any:
+        """Return the body of the next ``name`` command that meets ``condition``; what came before it is kept.
+
+        Raises TimeoutError, or ClosedByPeerError, naming what came instead.
+        """
+        return part_of(self.expect_frame(name, condition))
+
+    def expect_frame(self, name: str, condition: Callable[[Any], bool] = lambda _part: True) -> Frame:
+        """As ``expect``, with headers and payload."""
+        deadline = time.monotonic() + ANSWER_TIMEOUT_S
+        checked = 0
+        while True:
+            for index in range(checked, len(self._frames)):
+                frame = self._frames[index]
+                if name_of(frame) == name and condition(part_of(frame)):
+                    return self._frames.pop(index)
+            checked = len(self._frames)
+            if not self._receive(deadline):
+                came = [(name_of(frame), str(part_of(frame))) for frame in self._frames]
+                message = f"closed while waiting for {name}; before that came {came}"
+                raise ClosedByPeerError(message)
+
+    def is_closed_by_peer(self, within_s: float = ANSWER_TIMEOUT_S) -> bool:
+        """Whether the peer closes the connection; whatever it sends before is kept, and PINGs are answered."""
+        deadline = time.monotonic() + within_s
+        try:
+            while self._receive(deadline):
+                pass
+        except TimeoutError:
+            return False
+        return True
+
+    def received(self, name: str) -> list[Any]:
+        """Return, and forget, the bodies of the ``name`` commands that came so far."""
+        taken = [frame for frame in self._frames if name_of(frame) == name]
+        self._frames = [frame for frame in self._frames if name_of(frame) != name]
+        return [part_of(frame) for frame in taken]
+
+    def is_answering(self) -> bool:
+        """Whether a PING still gets its PONG."""
+        self.send("PING")
+        try:
+            self.expect("PONG")
+        except (ClosedByPeerError, TimeoutError):
+            return False
+        return True
+
+    def create_producer(self, topic: str, producer_id: int = 1, **fields: Any) -> Any:
+        """Create a producer and return its PRODUCER_SUCCESS."""
+        return self.request("PRODUCER", "PRODUCER_SUCCESS", topic=topic, producer_id=producer_id, **fields)
+
+    def publish(self, payload: bytes, producer_id: int = 1, sequence_id: int = 0) -> Any:
+        """Send one entry and return its SEND_RECEIPT."""
+        self.send("SEND", entry(payload, sequence_id), producer_id=producer_id, sequence_id=sequence_id)
+        return self.expect("SEND_RECEIPT", lambda part: part.producer_id == producer_id)
+
+    def subscribe(self, topic: str, subscription: str, consumer_id: int = 1, **fields: Any) -> None:
+        """Subscribe, shared and from the earliest message unless ``fields`` say otherwise."""
+        defaults = {"subType": pb.CommandSubscribe.Shared, "initialPosition": pb.CommandSubscribe.Earliest}
+        options = {**defaults, **fields}
+        self.request("SUBSCRIBE", "SUCCESS", topic=topic, subscription=subscription, consumer_id=consumer_id, **options)
+
+    def flow(self, permits: int, consumer_id: int = 1) -> None:
+        """Grant permits."""
+        self.send("FLOW", consumer_id=consumer_id, messagePermits=permits)
+
+    def acknowledge(self, *ids: pb.MessageIdData, consumer_id: int = 1, cumulative: bool = False) -> Any:
+        """Acknowledge with a receipt asked for, and return the ACK_RESPONSE."""
+        ack_type = pb.CommandAck.Cumulative if cumulative else pb.CommandAck.Individual
+        return self.request("ACK", "ACK_RESPONSE", consumer_id=consumer_id, ack_type=ack_type, message_id=list(ids))
+
+    def _receive(self, deadline: float) -> bool:
+        """Read once from the socket; False when the peer has closed, TimeoutError past ``deadline``."""
+        self.socket.settimeout(max(deadline - time.monotonic(), 0.001))
+        try:
+            data = self.socket.recv(1 << 16)
+        except ConnectionError:
+            return False
+        if not data:
+            return False
+        for frame in self._decoder.feed(data):
+            if name_of(frame) == "PING":
+                self.send("PONG")
+            else:
+                self._frames.append(frame)
+        return True

@@ -1,0 +1,1 @@
+"""What a broken or hostile peer may do, and what must not come of it."""
