@@ -1,0 +1,138 @@
+"""The writer's side of one link: the producer through which a topic's entries reach the target. Pure.
+
+    state     event                                      next
+    -----     -----                                      ----
+    IDLE      an entry of a new attachment               OPENING
+    OPENING   opened                                     OPEN, what was held is sent
+    OPEN      gap (the target misses entries before)     OPENING; opened then tells how far the target is
+    any       refused (any other refusal, or a loss)     IDLE
+
+After a refusal the rest of that attachment is dropped: the reader begins a new one. Receipts come strictly in the
+order of the sends, so the first outstanding entry is always the one that a receipt is for.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from enum import Enum, auto
+from typing import TYPE_CHECKING
+
+from magnetar.base.errors import RemoteProtocolError
+from magnetar.base.position import EARLIEST
+from magnetar.pipeline.reports import Refused
+
+if TYPE_CHECKING:
+    from magnetar.base.position import Position
+    from magnetar.pipeline.rows import Carried
+
+
+class State(Enum):
+    """Where an outlet stands."""
+
+    IDLE = auto()
+    OPENING = auto()
+    OPEN = auto()
+
+
+class Action(Enum):
+    """What to do with an entry that was offered."""
+
+    SEND = auto()
+    OPEN = auto()
+    """Open a producer; the entry is held until it is there."""
+    HOLD = auto()
+    DROP = auto()
+
+
+class Outlet:
+    """One topic of one source at the target."""
+
+    __slots__ = ("_gap", "_held", "_outstanding", "_refused", "_sequence_id", "source", "state", "topic")
+
+    def __init__(self, source: str, topic: str) -> None:
+        """Wait for the first entry."""
+        self.source = source
+        self.topic = topic
+        self.state = State.IDLE
+        self._sequence_id = 0
+        self._refused = 0
+        """Newest attachment that was refused; its entries, and older ones, are dropped."""
+        self._gap = ""
+        self._held: deque[Carried] = deque()
+        self._outstanding: deque[tuple[int, int, Position]] = deque()
+
+    @property
+    def outstanding(self) -> int:
+        """Entries that were sent and have no receipt, or wait for the producer."""
+        return len(self._outstanding) + len(self._held)
+
+    def offer(self, carried: Carried) -> Action:
+        """Take the next entry, in order."""
+        if carried.attachment.number <= self._refused:
+            return Action.DROP
+        if self.state is State.OPEN:
+            return Action.SEND
+        self._held.append(carried)
+        if self.state is State.OPENING:
+            return Action.HOLD
+        self.state = State.OPENING
+        return Action.OPEN
+
+    def sent(self, carried: Carried) -> int:
+        """Count an entry as sent; returns the sequence id to send it under."""
+        assert self.state is State.OPEN
+        self._sequence_id += 1
+        self._outstanding.append((self._sequence_id, carried.attachment.number, carried.position))
+        return self._sequence_id
+
+    def opened(self, last: Position | None) -> tuple[list[Carried], Refused | None]:
+        """Hear that the producer is there and that the target holds entries up to ``last`` (None: none).
+
+        Returns the entries to send now, and the report that a gap had to wait for.
+        """
+        assert self.state is State.OPENING
+        self.state = State.OPEN
+        report = Refused(self._refused, self._gap, EARLIEST if last is None else last) if self._gap else None
+        self._gap = ""
+        held = [carried for carried in self._held if carried.attachment.number > self._refused]
+        self._held.clear()
+        return held, report
+
+    def receipt(self, sequence_id: int) -> tuple[int, Position]:
+        """Hear that the first outstanding entry is durable at the target; returns its attachment and position.
+
+        Raises RemoteProtocolError, naming both ids, for a receipt out of order.
+        """
+        expected = self._outstanding[0][0] if self._outstanding else None
+        if sequence_id != expected:
+            message = f"receipt for sequence id {sequence_id} of {self.topic}, expected {expected}"
+            raise RemoteProtocolError(message)
+        _, number, position = self._outstanding.popleft()
+        return number, position
+
+    def gap(self, reason: str) -> bool:
+        """Hear that the target misses entries before the first outstanding one; True: open a new producer.
+
+        False when the gap is already being looked into.
+        """
+        if self.state is not State.OPEN:
+            return False
+        self._refuse()
+        self._gap = reason
+        self.state = State.OPENING
+        return True
+
+    def refused(self, reason: str) -> Refused | None:
+        """Hear that the producer is gone or was not granted; returns the report, None when nothing was lost by it."""
+        had_work = self.state is State.OPENING or self._outstanding or self._held
+        self._refuse()
+        self._gap = ""
+        self.state = State.IDLE
+        return Refused(self._refused, reason) if had_work else None
+
+    def _refuse(self) -> None:
+        numbers = [number for _, number, _ in self._outstanding]
+        numbers += [carried.attachment.number for carried in self._held]
+        self._refused = max([self._refused, *numbers])
+        self._outstanding.clear()
+        self._held.clear()

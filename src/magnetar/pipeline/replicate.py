@@ -1,0 +1,202 @@
+"""The driver of replication: starts both queries, starts them again when they end, and says how it goes."""
+
+from __future__ import annotations
+
+import itertools
+import shutil
+import tempfile
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from magnetar.pipeline import limits
+from magnetar.pipeline.flow import Backoff
+from magnetar.pipeline.leases import TURNS
+from magnetar.pipeline.options import ClusterAddress, ReplicationOptions
+from magnetar.pipeline.progress import LinkProgress, ProgressWatch
+from magnetar.pipeline.session import build_session, local_master, start_query
+from magnetar.pipeline.status import StatusReceiver, TaskStatus
+
+if TYPE_CHECKING:
+    import threading
+    from collections.abc import Callable
+    from random import Random
+
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+RESTART = Backoff(limits.RESTART_INITIAL_SECONDS, limits.RESTART_MAX_SECONDS)
+"""How long to wait before a query that ended is started again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What to replicate and where to run it."""
+
+    clusters: tuple[ClusterAddress, ...]
+    lease_seconds: float = limits.LEASE_SECONDS
+    master: str | None = None
+    """Spark master; None runs in this process's own JVM, with room for all tasks."""
+    work_dir: Path | None = None
+    """Where Spark keeps its files while it runs; None is a temporary directory."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """Every target's links are carried, and the query that takes over next is there."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueryEnded:
+    """A query ended and is started again in ``restart_in_seconds``."""
+
+    turn: int
+    reason: str
+    restart_in_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Where all links stand, and what the tasks that carry them said last."""
+
+    links: tuple[LinkProgress, ...]
+    tasks: tuple[TaskStatus, ...]
+
+
+Event = Ready | QueryEnded | Progress
+
+
+class Turn:
+    """One of the two queries, kept running."""
+
+    def __init__(self, session: SparkSession, options: ReplicationOptions, work_dir: Path, rng: Random) -> None:
+        """Belong to ``session``; `supervise` starts it."""
+        self._session = session
+        self._options = options
+        self._work_dir = work_dir
+        self._rng = rng
+        self._query: StreamingQuery | None = None
+        self._starts = itertools.count()
+        self._started_at = 0.0
+        self._attempt = 0
+        self._restart_at = 0.0
+        self.restarts = 0
+        """How often the query had to be started again."""
+
+    @property
+    def active(self) -> bool:
+        """Whether the query runs."""
+        return self._query is not None and self._query.isActive
+
+    def supervise(self, now: float) -> QueryEnded | None:
+        """Start the query if it is time; returns what is to be told when it ended."""
+        if self._query is None:
+            if now >= self._restart_at:
+                # A fresh checkpoint each time: where to go on is known to the brokers alone.
+                checkpoint = self._work_dir / f"checkpoint-{self._options.turn}-{next(self._starts)}"
+                self._query = start_query(self._session, self._options, checkpoint)
+                self._started_at = now
+            return None
+        if self._query.isActive:
+            return None
+        # A query that ran for a while failed for a new reason: begin with short pauses again.
+        self._attempt = 0 if now - self._started_at > limits.RESTART_MAX_SECONDS else self._attempt + 1
+        delay = RESTART.delay(self._attempt, self._rng)
+        reason = str(self._query.exception() or "stopped")
+        self._query = None
+        self._restart_at = now + delay
+        self.restarts += 1
+        return QueryEnded(self._options.turn, reason, delay)
+
+    def stop(self) -> None:
+        """Stop the query; its tasks' links are free for whoever comes next."""
+        if self._query is not None:
+            self._query.stop()
+
+
+class Replication:
+    """A running replication."""
+
+    def __init__(self, settings: Settings, tell: Callable[[Event], None], rng: Random) -> None:
+        """Tell ``tell`` what happens, from more than one thread; `run` does the work."""
+        self._settings = settings
+        self._tell = tell
+        self._rng = rng
+        self._tasks: dict[str, TaskStatus] = {}
+        self._ready = False
+
+    def run(self, stop: threading.Event) -> None:
+        """Replicate until ``stop`` is set; removes its files when it returns."""
+        if self._settings.work_dir is not None:
+            self._settings.work_dir.mkdir(parents=True, exist_ok=True)
+        work_dir = Path(tempfile.mkdtemp(prefix="magnetar-replicate-", dir=self._settings.work_dir))
+        master = self._settings.master or local_master(len(self._settings.clusters))
+        try:
+            session = build_session(master, work_dir)
+            try:
+                self._supervise(session, work_dir, stop)
+            finally:
+                session.stop()
+        finally:
+            shutil.rmtree(work_dir, ignore_errors=True)
+
+    def _supervise(self, session: SparkSession, work_dir: Path, stop: threading.Event) -> None:
+        host = session.conf.get("spark.driver.host") or "127.0.0.1"
+        receiver = StatusReceiver(host)
+        status_host, status_port = receiver.address
+        options = ReplicationOptions(
+            clusters=self._settings.clusters,
+            lease_seconds=self._settings.lease_seconds,
+            status_host=status_host,
+            status_port=status_port,
+        )
+        turns = [Turn(session, replace(options, turn=turn), work_dir, self._rng) for turn in range(TURNS)]
+        watch = ProgressWatch(self._settings.clusters, time.monotonic, self._progressed)
+        watch.start()
+        try:
+            while not stop.is_set():
+                for turn in turns:
+                    ended = turn.supervise(time.monotonic())
+                    if ended is not None:
+                        self._tell(ended)
+                self._hear(receiver, turns)
+                stop.wait(limits.SUPERVISION_SECONDS)
+        finally:
+            watch.stop()
+            # Tasks that are stopped half-way are what we ask for here, and no errors.
+            session.sparkContext.setLogLevel("OFF")
+            for turn in turns:
+                turn.stop()
+            receiver.close()
+
+    def _hear(self, receiver: StatusReceiver, turns: list[Turn]) -> None:
+        for status in receiver.receive():
+            known = self._tasks.get(status.target)
+            if status.carrying and (known is None or status.lease >= known.lease):
+                self._tasks[status.target] = status
+        if not self._ready and len(self._tasks) == len(self._settings.clusters) and all(turn.active for turn in turns):
+            self._ready = True
+            self._tell(Ready())
+
+    def _progressed(self, links: list[LinkProgress]) -> None:
+        self._tell(Progress(tuple(links), tuple(self._tasks.values())))
+
+
+def event_json(event: Event) -> dict[str, Any]:
+    """Return an event as JSON says it."""
+    match event:
+        case Ready():
+            return {"event": "ready"}
+        case QueryEnded(turn, reason, delay):
+            return {"event": "query_ended", "query": turn, "reason": reason, "restart_in_seconds": round(delay, 3)}
+        case Progress(links, tasks):
+            return {
+                "event": "progress",
+                "links": [_fields(link) for link in links],
+                "tasks": [_fields(t) for t in tasks],
+            }
+
+
+def _fields(value: LinkProgress | TaskStatus) -> dict[str, Any]:
+    return {name: getattr(value, name) for name in value.__slots__}

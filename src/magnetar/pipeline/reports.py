@@ -1,0 +1,127 @@
+"""What a writer tells its reader over the back-channel, and how it is framed.
+
+A frame is ``u32 length, u8 kind, body``; the length counts kind and body. Integers are big-endian. The bodies:
+
+    READY, TARGET_UP  empty                       TARGET_DOWN  UTF-8 reason
+    RECEIPTS          u32 attachment, i64 ledger, i64 entry, repeated
+    REFUSED           u32 attachment, u8 gap, i64 ledger, i64 entry, UTF-8 reason
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from enum import IntEnum
+
+from magnetar.base.position import EARLIEST, Position
+
+_HEADER = struct.Struct(">IB")
+_RECEIPT = struct.Struct(">Iqq")
+_REFUSAL = struct.Struct(">IBqq")
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """The writer is warm: what it needs is imported, its loop runs."""
+
+
+@dataclass(frozen=True, slots=True)
+class TargetUp:
+    """The target can be reached."""
+
+
+@dataclass(frozen=True, slots=True)
+class TargetDown:
+    """The target cannot be reached; everything under way to it is dropped."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Receipts:
+    """Per attachment, the newest position up to which, inclusive, all its entries are durable at the target."""
+
+    confirmed: tuple[tuple[int, Position], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """An attachment that the target does not take further; what it had under way is dropped.
+
+    ``last`` is set for a gap: the newest position of the source that the target holds, EARLIEST when it holds none.
+    """
+
+    attachment: int
+    reason: str
+    last: Position | None = None
+
+
+Report = Ready | TargetUp | TargetDown | Receipts | Refused
+
+
+class _Kind(IntEnum):
+    READY = 1
+    TARGET_UP = 2
+    TARGET_DOWN = 3
+    RECEIPTS = 4
+    REFUSED = 5
+
+
+def encode_report(report: Report) -> bytes:
+    """Return ``report`` as one frame."""
+    match report:
+        case Ready():
+            return _frame(_Kind.READY, b"")
+        case TargetUp():
+            return _frame(_Kind.TARGET_UP, b"")
+        case TargetDown(reason):
+            return _frame(_Kind.TARGET_DOWN, reason.encode())
+        case Receipts(confirmed):
+            return _frame(_Kind.RECEIPTS, b"".join(_RECEIPT.pack(number, *position) for number, position in confirmed))
+        case Refused(attachment, reason, last):
+            head = _REFUSAL.pack(attachment, last is not None, *(last or EARLIEST))
+            return _frame(_Kind.REFUSED, head + reason.encode())
+
+
+class ReportDecoder:
+    """Cuts a byte stream into reports."""
+
+    def __init__(self) -> None:
+        """Start at a frame's beginning."""
+        self._buffer = bytearray()
+
+    def feed(self, data: bytes) -> list[Report]:
+        """Add ``data``; returns the reports that are complete. Raises ValueError for a kind that it does not know."""
+        self._buffer += data
+        reports = []
+        offset = 0
+        while len(self._buffer) - offset >= _HEADER.size:
+            length, kind = _HEADER.unpack_from(self._buffer, offset)
+            end = offset + _HEADER.size - 1 + length
+            if end > len(self._buffer):
+                break
+            reports.append(_decode(_Kind(kind), bytes(self._buffer[offset + _HEADER.size : end])))
+            offset = end
+        del self._buffer[:offset]
+        return reports
+
+
+def _frame(kind: _Kind, body: bytes) -> bytes:
+    return _HEADER.pack(1 + len(body), kind) + body
+
+
+def _decode(kind: _Kind, body: bytes) -> Report:
+    match kind:
+        case _Kind.READY:
+            return Ready()
+        case _Kind.TARGET_UP:
+            return TargetUp()
+        case _Kind.TARGET_DOWN:
+            return TargetDown(body.decode())
+        case _Kind.RECEIPTS:
+            receipts = _RECEIPT.iter_unpack(body)
+            return Receipts(tuple((number, Position(ledger, entry)) for number, ledger, entry in receipts))
+        case _Kind.REFUSED:
+            number, gap, ledger, entry = _REFUSAL.unpack_from(body)
+            last = Position(ledger, entry) if gap else None
+            return Refused(number, body[_REFUSAL.size :].decode(), last)

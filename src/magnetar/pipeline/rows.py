@@ -1,0 +1,163 @@
+"""Rows on their way from reader to writer: one row is one chunk of entries, whole and as stored.
+
+A row is ``(target, lease, kind, body)``. The body of an ENTRIES row, all integers big-endian:
+
+    u16 attachments, each: u32 number, u16 length, source cluster, u16 length, topic
+    u32 entries, each: u16 index of its attachment, i64 x 6 position, previous and floor (ledger, entry),
+                       u8 link_start, u32 length, the entry
+
+Every row names the attachments that it uses, so it can be understood alone. An OPENING row is the first of a task
+and carries JSON; a PADDING row only pushes the rows before it out of the buffers between two processes.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, NamedTuple
+
+import pyarrow as pa
+
+from magnetar.base.position import Position
+from magnetar.pipeline import limits
+from magnetar.wire.message_id import Link
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+SCHEMA_DDL = "target string, lease long, kind string, body binary"
+"""The rows' schema as Spark spells it."""
+
+SCHEMA = pa.schema(
+    [("target", pa.string()), ("lease", pa.int64()), ("kind", pa.string()), ("body", pa.binary())],
+)
+"""The rows' schema as Arrow spells it."""
+
+_ATTACHMENTS = struct.Struct(">H")
+_NUMBER = struct.Struct(">I")
+_TEXT = struct.Struct(">H")
+_ENTRY = struct.Struct(">HqqqqqqBI")
+
+
+class Kind(StrEnum):
+    """What a row's body is."""
+
+    OPENING = "opening"
+    ENTRIES = "entries"
+    PADDING = "padding"
+
+
+class Attachment(NamedTuple):
+    """One stay of a reader on one topic of one source; ``number`` is unique within the task."""
+
+    number: int
+    source: str
+    topic: str
+
+
+class Carried(NamedTuple):
+    """An entry under way, with what the source said about its place among its cluster's own entries."""
+
+    attachment: Attachment
+    position: Position
+    link: Link
+    entry: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """What a writer must know before the first entry."""
+
+    channel: str
+    """Path of the unix socket on which the reader waits for reports."""
+    target_url: str
+    """Broker URL of the target cluster."""
+
+
+def row(target: str, lease: int, kind: Kind, body: bytes) -> pa.RecordBatch:
+    """One row as a record batch."""
+    return pa.RecordBatch.from_arrays(
+        [pa.array([target]), pa.array([lease]), pa.array([kind.value]), pa.array([body], pa.binary())],
+        schema=SCHEMA,
+    )
+
+
+def encode_opening(opening: Opening) -> bytes:
+    """Body of an OPENING row."""
+    return json.dumps(asdict(opening)).encode()
+
+
+def decode_opening(body: bytes) -> Opening:
+    """Read the body of an OPENING row."""
+    return Opening(**json.loads(body))
+
+
+def encode_chunks(entries: Iterable[Carried]) -> Iterator[bytes]:
+    """Bodies of ENTRIES rows that hold ``entries`` in order, each of at most CHUNK_BYTES unless one entry is larger."""
+    chunk: list[Carried] = []
+    size = 0
+    for carried in entries:
+        if chunk and size + len(carried.entry) > limits.CHUNK_BYTES:
+            yield _encode_chunk(chunk)
+            chunk, size = [], 0
+        chunk.append(carried)
+        size += len(carried.entry)
+    if chunk:
+        yield _encode_chunk(chunk)
+
+
+def decode_chunk(body: bytes) -> list[Carried]:
+    """Read the body of an ENTRIES row."""
+    (count,) = _ATTACHMENTS.unpack_from(body)
+    offset = _ATTACHMENTS.size
+    attachments = []
+    for _ in range(count):
+        (number,) = _NUMBER.unpack_from(body, offset)
+        source, offset = _text(body, offset + _NUMBER.size)
+        topic, offset = _text(body, offset)
+        attachments.append(Attachment(number, source, topic))
+    (count,) = _NUMBER.unpack_from(body, offset)
+    offset += _NUMBER.size
+    entries = []
+    for _ in range(count):
+        index, *places, link_start, length = _ENTRY.unpack_from(body, offset)
+        offset += _ENTRY.size
+        position, previous, floor = map(Position, places[::2], places[1::2])
+        entry = body[offset : offset + length]
+        entries.append(Carried(attachments[index], position, Link(previous, floor, link_start != 0), entry))
+        offset += length
+    return entries
+
+
+def _encode_chunk(chunk: list[Carried]) -> bytes:
+    indexes: dict[Attachment, int] = {}
+    for carried in chunk:
+        indexes.setdefault(carried.attachment, len(indexes))
+    parts = [_ATTACHMENTS.pack(len(indexes))]
+    for attachment in indexes:
+        parts.append(_NUMBER.pack(attachment.number))
+        for text in (attachment.source.encode(), attachment.topic.encode()):
+            parts += (_TEXT.pack(len(text)), text)
+    parts.append(_NUMBER.pack(len(chunk)))
+    for carried in chunk:
+        parts.append(
+            _ENTRY.pack(
+                indexes[carried.attachment],
+                *carried.position,
+                *carried.link.previous,
+                *carried.link.floor,
+                carried.link.link_start,
+                len(carried.entry),
+            ),
+        )
+        parts.append(carried.entry)
+    return b"".join(parts)
+
+
+def _text(body: bytes, offset: int) -> tuple[str, int]:
+    """Read a text at ``offset``; returns it and the offset after it."""
+    (length,) = _TEXT.unpack_from(body, offset)
+    start = offset + _TEXT.size
+    return body[start : start + length].decode(), start + length

@@ -1,0 +1,94 @@
+"""How a running task tells the driver what it is doing: one datagram a second, whose loss harms nobody.
+
+Spark speaks of a micro-batch only when it ends, and a lease is one micro-batch.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import socket
+from dataclasses import asdict, dataclass, field
+
+_DATAGRAM_BYTES = 60_000
+
+
+@dataclass(frozen=True, slots=True)
+class TaskStatus:
+    """What one task carries."""
+
+    target: str
+    lease: int
+    carrying: bool
+    """Whether the task's slot has begun and its target is up."""
+    down: dict[str, str] = field(default_factory=dict)
+    """Clusters that cannot be reached, and why."""
+    links: int = 0
+    """Topics attached, over all sources."""
+    parked: dict[str, str] = field(default_factory=dict)
+    """Topics that wait after a refusal, ``source topic``, and why."""
+    entries: int = 0
+    """Entries taken from the sources since the task began."""
+    in_flight_bytes: int = 0
+
+
+def encode_status(status: TaskStatus) -> bytes:
+    """Return the status as one datagram; parked topics that do not fit are left out."""
+    data = json.dumps(asdict(status)).encode()
+    if len(data) <= _DATAGRAM_BYTES:
+        return data
+    return json.dumps(asdict(status) | {"parked": {f"{len(status.parked)} topics": "too many to name"}}).encode()
+
+
+def decode_status(data: bytes) -> TaskStatus:
+    """Read a datagram; raises ValueError or TypeError for what is none of ours."""
+    return TaskStatus(**json.loads(data))
+
+
+class StatusSender:
+    """The task's end."""
+
+    def __init__(self, address: tuple[str, int]) -> None:
+        """Send to the driver's ``address``."""
+        self._address = address
+        self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self._socket.settimeout(0.0)
+
+    def send(self, status: TaskStatus) -> None:
+        """Send; a driver that cannot hear it changes nothing."""
+        with contextlib.suppress(OSError):
+            self._socket.sendto(encode_status(status), self._address)
+
+    def close(self) -> None:
+        """Release the socket."""
+        self._socket.close()
+
+
+class StatusReceiver:
+    """The driver's end."""
+
+    def __init__(self, host: str) -> None:
+        """Listen on a free port of ``host``."""
+        self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self._socket.bind((host, 0))
+        self._socket.settimeout(0.0)
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Where tasks send to."""
+        host, port = self._socket.getsockname()
+        return host, port
+
+    def receive(self) -> list[TaskStatus]:
+        """Return what has come since the last call, in order."""
+        statuses = []
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                data = self._socket.recv(65_536)
+                with contextlib.suppress(ValueError, TypeError):
+                    statuses.append(decode_status(data))
+        return statuses
+
+    def close(self) -> None:
+        """Release the port."""
+        self._socket.close()

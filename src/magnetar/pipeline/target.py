@@ -1,0 +1,236 @@
+"""The writer's view of its target cluster: one producer per topic and source, opened when its first entry comes."""
+
+from __future__ import annotations
+
+import itertools
+from functools import partial
+from typing import TYPE_CHECKING
+
+from magnetar.base.errors import MagnetarError
+from magnetar.pipeline.cluster import BrokerConnection, ClusterSession
+from magnetar.pipeline.outlets import Action, Outlet
+from magnetar.pipeline.reports import Receipts, Report, TargetDown, TargetUp
+from magnetar.wire import commands
+from magnetar.wire.entry import messages_in
+from magnetar.wire.message_id import position_of
+from magnetar.wire.origin import Origin, stamp
+from magnetar.wire.proto import pulsar_api_pb2 as pb
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from random import Random
+
+    from magnetar.base.position import Position
+    from magnetar.pipeline.loop import Loop
+    from magnetar.pipeline.rows import Carried
+    from magnetar.wire.frame import Frame
+
+GAP = "gap:"
+"""How the text of a refusal begins that means: entries before this one are missing here."""
+
+
+class Producer:
+    """A producer at one broker, and the outlet that it serves."""
+
+    __slots__ = ("broker", "number", "outlet")
+
+    def __init__(self, outlet: Outlet, number: int) -> None:
+        """Serve ``outlet`` under the producer id ``number``; the broker is found by lookup."""
+        self.outlet = outlet
+        self.number = number
+        self.broker: BrokerConnection | None = None
+
+
+class Target:
+    """All producers of one writer."""
+
+    def __init__(
+        self,
+        loop: Loop,
+        name: str,
+        lease: int,
+        url: str,
+        report: Callable[[Report], None],
+        rng: Random,
+    ) -> None:
+        """Write to cluster ``name`` under ``lease``; `start` connects."""
+        self._loop = loop
+        self._name = name
+        self._lease = lease
+        self._report = report
+        self._session = ClusterSession(loop, url, self, rng)
+        self._producer_ids = itertools.count(1)
+        self._outlets: dict[tuple[str, str], Outlet] = {}
+        self._serving: dict[Outlet, Producer] = {}
+        self._producers: dict[int, Producer] = {}
+        self._confirmed: dict[int, Position] = {}
+
+    @property
+    def outstanding(self) -> int:
+        """Entries that wait for a receipt or for their producer."""
+        return sum(outlet.outstanding for outlet in self._outlets.values())
+
+    def start(self) -> None:
+        """Connect, and go on trying."""
+        self._session.start()
+
+    def close(self) -> None:
+        """Drop all connections."""
+        self._session.close()
+
+    def send(self, entries: list[Carried]) -> None:
+        """Send entries in order, opening producers as needed. While the target is down they are dropped."""
+        if not self._session.service.up:
+            return
+        for carried in entries:
+            key = carried.attachment.source, carried.attachment.topic
+            outlet = self._outlets.get(key)
+            if outlet is None:
+                outlet = self._outlets[key] = Outlet(*key)
+            match outlet.offer(carried):
+                case Action.SEND:
+                    self._send(self._serving[outlet], carried)
+                case Action.OPEN:
+                    self._open(outlet)
+                case _:
+                    pass
+
+    def cluster_up(self) -> None:
+        """Tell the reader."""
+        self._report(TargetUp())
+
+    def cluster_down(self, reason: str) -> None:
+        """Forget everything under way and tell the reader, which gives up all its links."""
+        for producer in list(self._producers.values()):
+            self._refuse(producer, reason, told=False)
+        self._report(TargetDown(reason))
+
+    def broker_lost(self, broker: BrokerConnection, reason: str) -> None:
+        """Refuse what the broker's producers had under way."""
+        for producer in list(self._producers.values()):
+            if producer.broker is broker:
+                self._refuse(producer, reason)
+
+    def received(self, broker: BrokerConnection, frame: Frame) -> None:
+        """Take a receipt, a refusal, or the end of a producer."""
+        del broker
+        command = frame.command
+        match command.type:
+            case pb.BaseCommand.SEND_RECEIPT:
+                receipt = command.send_receipt
+                if receipt.producer_id in self._producers:
+                    self._receipt(self._producers[receipt.producer_id], receipt.sequence_id)
+            case pb.BaseCommand.SEND_ERROR:
+                error = command.send_error
+                if error.producer_id in self._producers:
+                    self._send_error(self._producers[error.producer_id], error.message)
+            case pb.BaseCommand.CLOSE_PRODUCER:
+                if command.close_producer.producer_id in self._producers:
+                    producer = self._producers[command.close_producer.producer_id]
+                    self._refuse(producer, "the target closed the producer")
+
+    def _send(self, producer: Producer, carried: Carried) -> None:
+        source, position, link = carried.attachment.source, carried.position, carried.link
+        try:
+            entry = stamp(carried.entry, Origin(source, position, link.previous, link.floor, link.link_start))
+            num_messages = messages_in(carried.entry)
+        except MagnetarError as error:
+            # Skipping it would lose it: the link stops here, loudly, until the source's log is repaired.
+            self._refuse(producer, f"entry {position}: {error}", close=True)
+            return
+        assert producer.broker is not None
+        sequence_id = producer.outlet.sent(carried)
+        producer.broker.send(
+            commands.send(
+                producer_id=producer.number,
+                sequence_id=sequence_id,
+                entry=entry,
+                num_messages=num_messages,
+            ),
+        )
+
+    def _receipt(self, producer: Producer, sequence_id: int) -> None:
+        try:
+            number, position = producer.outlet.receipt(sequence_id)
+        except MagnetarError as error:
+            self._refuse(producer, str(error), close=True)
+            return
+        if not self._confirmed:
+            self._loop.call_soon(self._report_receipts)
+        self._confirmed[number] = position
+
+    def _report_receipts(self) -> None:
+        confirmed, self._confirmed = self._confirmed, {}
+        self._report(Receipts(tuple(confirmed.items())))
+
+    def _send_error(self, producer: Producer, message: str) -> None:
+        if not message.startswith(GAP):
+            self._refuse(producer, message, close=True)
+        elif producer.outlet.gap(message):
+            # The broker refuses everything from this producer on; a new one also tells where to go back to.
+            self._drop(producer, close=True)
+            self._open(producer.outlet)
+
+    def _refuse(self, producer: Producer, reason: str, *, close: bool = False, told: bool = True) -> None:
+        """End a producer; its reader is told, unless it hears of something larger that ends all."""
+        self._drop(producer, close=close)
+        refused = producer.outlet.refused(reason)
+        if refused is not None and told:
+            self._report(refused)
+
+    def _drop(self, producer: Producer, *, close: bool) -> None:
+        del self._producers[producer.number]
+        del self._serving[producer.outlet]
+        if close and producer.broker is not None:
+            number = producer.number
+            producer.broker.request(partial(_close_producer, number), _nothing)
+
+    def _open(self, outlet: Outlet) -> None:
+        producer = Producer(outlet, next(self._producer_ids))
+        self._producers[producer.number] = producer
+        self._serving[outlet] = producer
+        self._session.lookup(outlet.topic, partial(self._found, producer))
+
+    def _found(self, producer: Producer, broker: BrokerConnection | None, reason: str) -> None:
+        """Hear who owns the topic."""
+        if producer.number not in self._producers:
+            return
+        if broker is None:
+            self._refuse(producer, reason)
+            return
+        producer.broker = broker
+        name = f"pulsar.repl.{producer.outlet.source}-->{self._name}"
+        broker.request(
+            lambda request_id: commands.producer(
+                topic=producer.outlet.topic,
+                producer_id=producer.number,
+                request_id=request_id,
+                producer_name=name,
+                epoch=self._lease,
+            ),
+            partial(self._opened, producer),
+        )
+
+    def _opened(self, producer: Producer, reply: pb.BaseCommand | None) -> None:
+        """Hear whether the producer was granted."""
+        if producer.number not in self._producers:
+            return
+        if reply is None or reply.type != pb.BaseCommand.PRODUCER_SUCCESS:
+            reason = "no answer from the target" if reply is None else reply.error.message
+            self._refuse(producer, reason, close=reply is None)
+            return
+        success = reply.producer_success
+        last = position_of(success.last_origin_message_id) if success.HasField("last_origin_message_id") else None
+        held, refused = producer.outlet.opened(last)
+        if refused is not None:
+            self._report(refused)
+        for carried in held:
+            self.send([carried])
+
+
+def _close_producer(number: int, request_id: int) -> bytes:
+    return commands.close_producer(producer_id=number, request_id=request_id)
+
+
+def _nothing(reply: pb.BaseCommand | None) -> None:
+    """Ignore an answer that changes nothing."""
