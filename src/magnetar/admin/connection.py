@@ -41,7 +41,11 @@ class Connection:
     def get(self, path: str, **parameters: str | int | bool) -> Any:  # noqa: ANN401 - any JSON value
         """What is at ``path``; None if it is not set."""
         response = self.send("GET", path, params=_query(parameters))
-        return response.json() if response.content else None
+        try:
+            return response.json() if response.content else None
+        except ValueError:
+            message = f"{self.url} answers, but not as a cluster's admin URL does"
+            raise ClusterUnreachableError(message) from None
 
     def put(self, path: str, value: object = None, **parameters: str | int | bool) -> None:
         """Create."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import quote
 
 from magnetar.base.errors import AdminError
+from magnetar.base.names import NamespaceName, TopicName
 from magnetar.base.position import EARLIEST, LATEST, Position
 
 if TYPE_CHECKING:
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     import httpx
 
     from magnetar.admin.connection import Connection
-    from magnetar.base.names import NamespaceName, TopicName
 
 Json = dict[str, Any]
 
@@ -83,9 +83,9 @@ class Tenants(Noun):
 class Namespaces(Noun):
     """The namespaces and their policies."""
 
-    def of_tenant(self, tenant: str) -> list[str]:
-        """Those of ``tenant``, as ``tenant/namespace``."""
-        return list(self._http.get(f"/admin/v2/namespaces/{quote(tenant, safe='')}"))
+    def of_tenant(self, tenant: str) -> list[NamespaceName]:
+        """Those of ``tenant``."""
+        return list(map(NamespaceName.parse, self._http.get(f"/admin/v2/namespaces/{quote(tenant, safe='')}")))
 
     def policies(self, namespace: NamespaceName) -> Json:
         """All policies."""
@@ -99,10 +99,6 @@ class Namespaces(Noun):
     def delete(self, namespace: NamespaceName) -> None:
         """Delete one that has no topics."""
         self._http.delete(_namespace(namespace))
-
-    def topics(self, namespace: NamespaceName) -> list[str]:
-        """Full names of its topics, partitions included."""
-        return list(self._http.get(f"{_namespace(namespace)}/topics"))
 
     def clusters(self, namespace: NamespaceName) -> list[str]:
         """The clusters that its topics are replicated between."""
@@ -130,13 +126,13 @@ class Namespaces(Noun):
 class Topics(Noun):
     """The persistent topics."""
 
-    def of_namespace(self, namespace: NamespaceName) -> list[str]:
-        """Full names, partitions included."""
-        return list(self._http.get(f"/admin/v2/persistent/{namespace}"))
+    def of_namespace(self, namespace: NamespaceName) -> list[TopicName]:
+        """Those of ``namespace``, partitions included."""
+        return list(map(TopicName.parse, self._http.get(f"/admin/v2/persistent/{namespace}")))
 
-    def partitioned_of_namespace(self, namespace: NamespaceName) -> list[str]:
-        """Full names of the partitioned topics."""
-        return list(self._http.get(f"/admin/v2/persistent/{namespace}/partitioned"))
+    def partitioned_of_namespace(self, namespace: NamespaceName) -> list[TopicName]:
+        """The partitioned topics of ``namespace``."""
+        return list(map(TopicName.parse, self._http.get(f"/admin/v2/persistent/{namespace}/partitioned")))
 
     def create(self, topic: TopicName, properties: Mapping[str, str] | None = None) -> None:
         """Create a topic without partitions."""

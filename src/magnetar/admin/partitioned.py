@@ -16,6 +16,8 @@ _GREATEST = frozenset(
         "backlog_quota_limit_size",
         "backlog_quota_limit_time",
         "oldest_backlog_message_age_seconds",
+        "progress_age_seconds",
+        "progress_applied",
         "replication_delay_in_seconds",
         "topic_epoch",
     }

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 DEFAULT_NUMBER_OF_NAMESPACE_BUNDLES = 4
 """Bundles of a namespace that names no number of its own (``defaultNumberOfNamespaceBundles``)."""
@@ -18,9 +18,16 @@ _HASH_SPACE = 2**32
 
 
 class Document(BaseModel):
-    """A stored JSON object; a field that is None is left out, as Pulsar does."""
+    """A stored JSON object; null means absent, both ways, as in Pulsar."""
 
     model_config = ConfigDict(extra="allow")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _null_is_absent(cls, data: Any) -> Any:  # noqa: ANN401 - anything may come from outside
+        if isinstance(data, dict):
+            return {key: value for key, value in data.items() if value is not None}
+        return data
 
     @classmethod
     def from_json(cls, text: bytes | str) -> Self:

@@ -1,0 +1,250 @@
+"""A broker made of dictionaries, with the admin API in front of it."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import httpx
+
+from magnetar.admin.api import build_app
+from magnetar.admin.models import (
+    CursorStats,
+    MessageId,
+    PersistentTopicInternalStats,
+    ReplicatorStats,
+    SubscriptionStats,
+    TopicStats,
+)
+from magnetar.admin.service import (
+    message_id_not_found,
+    message_not_found,
+    subscription_exists,
+    subscription_in_use,
+    subscription_not_found,
+    topic_in_use,
+    topic_not_found,
+)
+from magnetar.base.errors import StorageError
+from magnetar.base.names import NamespaceName
+from magnetar.base.position import Position
+from magnetar.base.real import SystemClock
+from magnetar.metadata.memory import MemoryMetadataStore
+from magnetar.metadata.policies import ClusterData, PartitionedTopicMetadata, Policies, TenantInfo
+from magnetar.metadata.resources import Resources
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from magnetar.admin.service import StatsOptions
+    from magnetar.base.names import TopicName
+
+
+FLIGHTS = NamespaceName("nyc", "flights")
+
+
+@dataclass
+class FakeSubscription:
+    position: Position
+    replicated: bool = False
+    consumers: int = 0
+
+
+@dataclass
+class FakeTopic:
+    entries: list[bytes] = field(default_factory=list)
+    subscriptions: dict[str, FakeSubscription] = field(default_factory=dict)
+    producers: int = 0
+    unloads: int = 0
+
+
+class FakeAdminService:
+    """An AdminService whose only ledger is number 3."""
+
+    cluster_name = "A"
+    service_url = "pulsar://127.0.0.1:16650"
+    admin_url = "http://127.0.0.1:18080"
+    version = "4.0.7"
+
+    def __init__(self, resources: Resources) -> None:
+        self.resources = resources
+        self.topics: dict[TopicName, FakeTopic] = {}
+        self.healthy = True
+
+    def list_topics(self, namespace: NamespaceName) -> list[TopicName]:
+        return sorted(topic for topic in self.topics if topic.namespace_name == namespace)
+
+    def list_partitioned_topics(self, namespace: NamespaceName) -> list[TopicName]:
+        return self.resources.partitioned_topics.of_namespace(namespace)
+
+    def partitions_of(self, topic: TopicName) -> int | None:
+        metadata = self.resources.partitioned_topics.get(topic)
+        if metadata is not None:
+            return metadata.partitions
+        return 0 if topic in self.topics else None
+
+    async def create_topic(self, topic: TopicName, properties: Mapping[str, str]) -> None:
+        self.topics[topic] = FakeTopic()
+
+    async def create_partitioned_topic(self, topic: TopicName, partitions: int, properties: Mapping[str, str]) -> None:
+        self.resources.partitioned_topics.create(topic, PartitionedTopicMetadata(partitions=partitions))
+        self.topics |= {topic.partition(index): FakeTopic() for index in range(partitions)}
+
+    async def update_partitioned_topic(self, topic: TopicName, partitions: int) -> None:
+        self.resources.partitioned_topics.update(topic, lambda _: PartitionedTopicMetadata(partitions=partitions))
+        for index in range(partitions):
+            self.topics.setdefault(topic.partition(index), FakeTopic())
+
+    async def delete_topic(self, topic: TopicName, *, force: bool) -> None:
+        if self._topic(topic).producers and not force:
+            raise topic_in_use()
+        del self.topics[topic]
+
+    async def delete_partitioned_topic(self, topic: TopicName, *, force: bool) -> None:
+        for index in range(self.partitions_of(topic) or 0):
+            del self.topics[topic.partition(index)]
+        self.resources.partitioned_topics.delete(topic)
+
+    async def unload_topic(self, topic: TopicName) -> None:
+        self._topic(topic).unloads += 1
+
+    async def topic_stats(self, topic: TopicName, options: StatsOptions) -> TopicStats:
+        return self._stats(self._topic(topic))
+
+    async def internal_stats(self, topic: TopicName) -> PersistentTopicInternalStats:
+        found = self._topic(topic)
+        cursors = {
+            name: CursorStats(mark_delete_position=each.position, read_position=Position(3, each.position.entry_id + 1))
+            for name, each in found.subscriptions.items()
+        }
+        last = Position(3, len(found.entries) - 1)
+        return PersistentTopicInternalStats(
+            number_of_entries=len(found.entries), last_confirmed_entry=last, cursors=cursors
+        )
+
+    def all_topic_stats(self) -> Mapping[TopicName, TopicStats]:
+        return {name: self._stats(topic) for name, topic in self.topics.items()}
+
+    async def list_subscriptions(self, topic: TopicName) -> list[str]:
+        return list(self._topic(topic).subscriptions)
+
+    async def create_subscription(
+        self, topic: TopicName, subscription: str, position: Position, *, replicated: bool
+    ) -> None:
+        subscriptions = self._topic(topic).subscriptions
+        if subscription in subscriptions:
+            raise subscription_exists()
+        subscriptions[subscription] = FakeSubscription(position, replicated)
+
+    async def delete_subscription(self, topic: TopicName, subscription: str, *, force: bool) -> None:
+        if self._subscription(topic, subscription).consumers and not force:
+            raise subscription_in_use()
+        del self._topic(topic).subscriptions[subscription]
+
+    async def skip_messages(self, topic: TopicName, subscription: str, count: int) -> None:
+        found = self._subscription(topic, subscription)
+        found.position = Position(3, found.position.entry_id + count)
+
+    async def skip_all_messages(self, topic: TopicName, subscription: str) -> None:
+        self._subscription(topic, subscription).position = Position(3, len(self._topic(topic).entries) - 1)
+
+    async def reset_cursor_to_time(self, topic: TopicName, subscription: str, timestamp_ms: int) -> None:
+        self._subscription(topic, subscription).position = Position(3, timestamp_ms)
+
+    async def reset_cursor(self, topic: TopicName, subscription: str, position: Position, *, is_excluded: bool) -> None:
+        entry_id = position.entry_id if is_excluded else position.entry_id - 1
+        self._subscription(topic, subscription).position = Position(position.ledger_id, entry_id)
+
+    async def expire_messages(self, topic: TopicName, subscription: str, seconds: int) -> None:
+        self._subscription(topic, subscription).position = Position(3, -seconds)
+
+    async def set_replicated(self, topic: TopicName, subscription: str, *, replicated: bool) -> None:
+        self._subscription(topic, subscription).replicated = replicated
+
+    async def get_replicated(self, topic: TopicName, subscription: str) -> bool:
+        return self._subscription(topic, subscription).replicated
+
+    async def peek(self, topic: TopicName, subscription: str, message: int) -> tuple[Position, bytes]:
+        entry_id = self._subscription(topic, subscription).position.entry_id + message
+        entries = self._topic(topic).entries
+        if entry_id >= len(entries):
+            raise message_not_found()
+        return Position(3, entry_id), entries[entry_id]
+
+    async def read_entry(self, topic: TopicName, position: Position) -> bytes:
+        entries = self._topic(topic).entries
+        if position.ledger_id != 3 or position.entry_id >= len(entries):
+            raise message_id_not_found()
+        return entries[position.entry_id]
+
+    async def last_message_id(self, topic: TopicName) -> MessageId:
+        return MessageId.of(Position(3, len(self._topic(topic).entries) - 1), topic)
+
+    async def message_id_by_time(self, topic: TopicName, timestamp_ms: int) -> MessageId:
+        return MessageId.of(Position(3, timestamp_ms), topic)
+
+    def runtime_configuration(self) -> dict[str, str]:
+        return {"allowAutoTopicCreationType": "non-partitioned", "defaultNumPartitions": "1"}
+
+    async def health(self) -> None:
+        if not self.healthy:
+            message = "the log cannot be written: no space left"
+            raise StorageError(message)
+
+    def _topic(self, topic: TopicName) -> FakeTopic:
+        if topic not in self.topics:
+            raise topic_not_found(topic)
+        return self.topics[topic]
+
+    def _subscription(self, topic: TopicName, subscription: str) -> FakeSubscription:
+        found = self._topic(topic).subscriptions.get(subscription)
+        if found is None:
+            raise subscription_not_found(topic, subscription)
+        return found
+
+    def _stats(self, topic: FakeTopic) -> TopicStats:
+        subscriptions = {
+            name: SubscriptionStats(
+                msg_backlog=len(topic.entries) - 1 - each.position.entry_id,
+                is_replicated=each.replicated,
+                progress_age_seconds={"B": 1.5} if each.replicated else None,
+            )
+            for name, each in topic.subscriptions.items()
+        }
+        return TopicStats(
+            msg_in_counter=len(topic.entries),
+            msg_rate_in=2.0,
+            msg_throughput_in=20.0,
+            subscriptions=subscriptions,
+            replication={"B": ReplicatorStats(replication_backlog=7, connected=True, handovers=3)},
+            owner_broker="127.0.0.1:18080",
+        )
+
+
+class AppTransport(httpx.BaseTransport):
+    """Carries requests into an ASGI application, without a network."""
+
+    def __init__(self, service: FakeAdminService) -> None:
+        self._app = build_app(service, service.resources)
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        return asyncio.run(self._call(request))
+
+    async def _call(self, request: httpx.Request) -> httpx.Response:
+        transport = httpx.ASGITransport(self._app, raise_app_exceptions=False)
+        forwarded = httpx.Request(request.method, request.url, headers=request.headers, content=request.read())
+        async with httpx.AsyncClient(transport=transport) as client:
+            answer = await client.send(forwarded)
+        return httpx.Response(answer.status_code, headers=answer.headers, content=answer.content)
+
+
+def new_service() -> FakeAdminService:
+    """Cluster A with B beside it and the namespace nyc/flights between them, as in the observation."""
+    resources = Resources.over(MemoryMetadataStore(SystemClock()))
+    urls = {"serviceUrl": "http://127.0.0.1:18080", "brokerServiceUrl": "pulsar://127.0.0.1:16650"}
+    for name in ("A", "B"):
+        resources.clusters.create(name, ClusterData.model_validate(urls))
+    resources.tenants.create("nyc", TenantInfo(allowedClusters=["A", "B"]))
+    resources.namespaces.create(FLIGHTS, Policies(replication_clusters=["A", "B"]))
+    return FakeAdminService(resources)

@@ -1,0 +1,87 @@
+"""The client tells a refusal from silence, and reads Apache Pulsar's answers too."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+
+import httpx
+import pytest
+
+from magnetar.admin.client import AdminClient, AdminError, ClusterUnreachableError
+from magnetar.base.names import NamespaceName, TopicName
+from magnetar.base.position import EARLIEST, LATEST, Position
+from magnetar.wire.entry import build_entry
+from magnetar.wire.proto import pulsar_api_pb2 as pb
+from tests.unit.admin.fake_service import FLIGHTS, AppTransport, FakeAdminService, FakeTopic, new_service
+
+OBS = TopicName.parse("persistent://nyc/flights/obs")
+
+
+@pytest.fixture
+def service() -> FakeAdminService:
+    found = new_service()
+    metadata = pb.MessageMetadata(producer_name="p", sequence_id=0, publish_time=1024)
+    metadata.properties.add(key="a", value="b")
+    found.topics[OBS] = FakeTopic([build_entry(metadata, b"x%d" % index) for index in range(3)])
+    return found
+
+
+@pytest.fixture
+def client(service: FakeAdminService) -> AdminClient:
+    return AdminClient(f"{service.admin_url}/", transport=AppTransport(service))
+
+
+def answering(response: httpx.Response) -> AdminClient:
+    return AdminClient("http://h:1", transport=httpx.MockTransport(lambda _: response))
+
+
+def test_names_are_typed(client: AdminClient) -> None:
+    assert client.namespaces.of_tenant("nyc") == [FLIGHTS]
+    assert client.topics.of_namespace(FLIGHTS) == [OBS]
+
+
+def test_subscriptions_start_where_they_are_told(client: AdminClient, service: FakeAdminService) -> None:
+    for name, position in {"first": EARLIEST, "last": LATEST, "some": Position(3, 1)}.items():
+        client.subscriptions.create(OBS, name, position)
+        assert service.topics[OBS].subscriptions[name].position == position
+
+
+def test_peek_stops_at_the_end(client: AdminClient) -> None:
+    client.subscriptions.create(OBS, "s", Position(3, 0))
+    found = client.subscriptions.peek(OBS, "s", 5)
+    assert [(each.position, each.payload) for each in found] == [(Position(3, 1), b"x1"), (Position(3, 2), b"x2")]
+    assert (found[0].properties, found[0].messages) == ({"a": "b"}, 1)
+    with pytest.raises(AdminError, match="Subscription nope not found"):
+        client.subscriptions.peek(OBS, "nope", 1)
+
+
+def test_a_refusal_has_status_and_reason(client: AdminClient) -> None:
+    with pytest.raises(AdminError, match=r"^Namespace does not exist$") as refused:
+        client.namespaces.policies(NamespaceName("nyc", "nope"))
+    assert refused.value.status is HTTPStatus.NOT_FOUND
+
+
+@pytest.mark.parametrize(
+    ("response", "status", "reason"),
+    [
+        (httpx.Response(404, text="<html>"), HTTPStatus.NOT_FOUND, "Not Found"),
+        (httpx.Response(405), HTTPStatus.METHOD_NOT_ALLOWED, "Method Not Allowed"),
+        (httpx.Response(599, json=["?"]), HTTPStatus.INTERNAL_SERVER_ERROR, "status 599"),
+    ],
+)
+def test_refusals_without_a_reason(response: httpx.Response, status: HTTPStatus, reason: str) -> None:
+    with pytest.raises(AdminError, match=f"^{reason}$") as refused:
+        answering(response).tenants.names()
+    assert refused.value.status is status
+
+
+def test_something_else_answers() -> None:
+    with pytest.raises(ClusterUnreachableError, match="http://h:1 answers, but not as a cluster's admin URL does"):
+        answering(httpx.Response(200, text="<html>")).tenants.names()
+
+
+def test_silence_names_the_url() -> None:
+    with pytest.raises(
+        ClusterUnreachableError, match=r"^no answer from http://127\.0\.0\.1:1: .*is the broker running"
+    ):
+        AdminClient("http://127.0.0.1:1").tenants.names()

@@ -1,0 +1,53 @@
+"""Metrics carry Pulsar's names and labels."""
+
+from __future__ import annotations
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from magnetar.admin.metrics import exposition
+from magnetar.base.names import TopicName
+from magnetar.base.position import Position
+from tests.unit.admin.fake_service import FakeSubscription, FakeTopic, new_service
+
+OBS = TopicName.parse("persistent://nyc/flights/obs")
+
+BROKER = {"cluster": "A"}
+NAMESPACE = {"cluster": "A", "namespace": "nyc/flights"}
+TOPIC = {**NAMESPACE, "topic": "persistent://nyc/flights/obs"}
+SUBSCRIPTION = {**TOPIC, "subscription": "sub"}
+LINK = {**TOPIC, "remote_cluster": "B"}
+
+
+@pytest.fixture(scope="module")
+def samples() -> list[tuple[str, dict[str, str], float]]:
+    service = new_service()
+    service.topics[OBS] = FakeTopic([b""] * 5, {"sub": FakeSubscription(Position(3, 1), replicated=True)})
+    families = text_string_to_metric_families(exposition(service).decode())
+    return [(sample.name, sample.labels, sample.value) for family in families for sample in family.samples]
+
+
+@pytest.mark.parametrize(
+    ("name", "labels", "value"),
+    [
+        ("pulsar_broker_topics_count", BROKER, 1),
+        ("pulsar_broker_msg_backlog", BROKER, 3),
+        ("pulsar_topics_count", NAMESPACE, 1),
+        ("pulsar_rate_in", TOPIC, 2),
+        ("pulsar_in_messages_total", TOPIC, 5),
+        ("pulsar_msg_backlog", TOPIC, 3),
+        ("pulsar_storage_backlog_age_seconds", TOPIC, -1),
+        ("pulsar_subscription_back_log", SUBSCRIPTION, 3),
+        ("pulsar_out_messages_total", SUBSCRIPTION, 0),
+        ("pulsar_replication_backlog", LINK, 7),
+        ("pulsar_replication_connected_count", LINK, 1),
+        ("pulsar_replication_disconnected_count", LINK, 0),
+        ("pulsar_replication_delay_in_seconds", LINK, 0),
+        ("magnetar_replication_handovers_total", LINK, 3),
+        ("magnetar_progress_age_seconds", {**SUBSCRIPTION, "remote_cluster": "B"}, 1.5),
+    ],
+)
+def test_exposed(
+    samples: list[tuple[str, dict[str, str], float]], name: str, labels: dict[str, str], value: float
+) -> None:
+    assert (name, labels, value) in samples

@@ -1,0 +1,109 @@
+"""Statistics have the fields that Apache Pulsar 4.0.7 answered with, and those of ours."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from magnetar.admin.models import (
+    ConsumerStats,
+    CursorStats,
+    LedgerInfo,
+    PersistentTopicInternalStats,
+    PublisherStats,
+    ReplicatorStats,
+    SubscriptionStats,
+    TopicStats,
+    iso_time,
+)
+from magnetar.admin.partitioned import PartitionedTopicStats
+from magnetar.base.position import Position
+
+OBSERVED = json.loads(Path(__file__).with_name("observed_stats.json").read_text())
+OBS = "persistent://nyc/flights/obs"
+
+
+def kinds(value: Any) -> Any:  # noqa: ANN401 - any JSON value
+    """The same JSON with each number, text and truth value replaced by the name of its type."""
+    if isinstance(value, dict):
+        return {key: kinds(each) for key, each in value.items()}
+    return [kinds(each) for each in value] if isinstance(value, list) else type(value).__name__
+
+
+def test_topic_stats_as_observed() -> None:
+    now = iso_time(1)
+    consumer = ConsumerStats(consumer_name="c", address="/127.0.0.1:1", connected_since=now, client_version="v")
+    publisher = PublisherStats(producer_name="p1", address="/127.0.0.1:1", connected_since=now, client_version="v")
+    publisher.metadata["a"] = "b"
+    replicator = ReplicatorStats(
+        inbound_connection="i", inbound_connected_since="s", outbound_connection="o", outbound_connected_since="s"
+    )
+    stats = TopicStats(
+        publishers=[publisher],
+        subscriptions={"sub": SubscriptionStats(consumers=[consumer])},
+        replication={"B": replicator},
+        owner_broker="127.0.0.1:18080",
+    )
+    found = stats.to_json()
+    assert found["replication"]["B"].pop("handovers") == 0
+    assert kinds(found) == kinds(OBSERVED["stats"])
+    assert list(found) == list(OBSERVED["stats"])
+
+
+def test_internal_stats_as_observed() -> None:
+    sub = CursorStats(
+        mark_delete_position=Position(3, 2),
+        read_position=Position(3, 25),
+        last_ledger_switch_timestamp=iso_time(1),
+        properties={"pulsar.replicated.subscription": 1},
+    )
+    replication = CursorStats(
+        mark_delete_position=Position(3, 24), read_position=Position(3, 25), last_ledger_switch_timestamp=iso_time(1)
+    )
+    stats = PersistentTopicInternalStats(
+        last_ledger_created_timestamp=iso_time(1),
+        last_confirmed_entry=Position(3, 24),
+        ledgers=[LedgerInfo(ledger_id=3, entries=0, size=0)],
+        cursors={"sub": sub, "pulsar.repl.B": replication},
+    )
+    found = stats.to_json()
+    assert kinds(found) == kinds(OBSERVED["internalStats"])
+    assert found["lastConfirmedEntry"] == "3:24"
+    assert found["compactedLedger"] == OBSERVED["internalStats"]["compactedLedger"]
+
+
+def test_what_is_not_known_is_left_out() -> None:
+    assert "ownerBroker" not in TopicStats().to_json()
+    assert SubscriptionStats(is_replicated=True).to_json()["replicated"] is True
+
+
+def test_moments() -> None:
+    assert iso_time(1795256276405) == "2026-11-21T10:17:56.405Z"
+
+
+def test_partitions_sum_up() -> None:
+    parts = {
+        f"{OBS}-partition-{index}": TopicStats(
+            msg_rate_in=rate,
+            msg_throughput_in=rate * 10,
+            average_msg_size=10.0,
+            oldest_backlog_message_age_seconds=age,
+            publishers=[PublisherStats(producer_id=index)],
+            subscriptions={
+                "sub": SubscriptionStats(msg_backlog=backlog, is_replicated=index == 1, last_acked_timestamp=index)
+            },
+            owner_broker="h:1",
+        )
+        for index, (rate, age, backlog) in enumerate([(1.0, -1, 3), (2.0, 60, 4)])
+    }
+    total = PartitionedTopicStats.of(parts, per_partition=True)
+    assert (total.msg_rate_in, total.average_msg_size, total.backlog_quota_limit_size) == (3.0, 10.0, -1)
+    assert total.oldest_backlog_message_age_seconds == 60
+    assert [each.producer_id for each in total.publishers] == [0, 1]
+    sub = total.subscriptions["sub"]
+    assert (sub.msg_backlog, sub.is_replicated, sub.last_acked_timestamp, sub.type) == (7, True, 1, "None")
+    found = total.to_json()
+    assert found["metadata"] == {"partitions": 2, "deleted": False}
+    assert found["partitions"][f"{OBS}-partition-1"]["ownerBroker"] == "h:1"
+    assert PartitionedTopicStats.of(parts, per_partition=False).partitions == {}

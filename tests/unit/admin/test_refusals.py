@@ -1,0 +1,259 @@
+"""What is not granted is refused with Pulsar's status and a reason, and changes nothing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import httpx
+import pytest
+
+from magnetar.admin.exchange import BODY_SIZE_MAX
+from magnetar.admin.handlers.topics import PARTITIONS_MAX
+from magnetar.base.names import TopicName
+from magnetar.base.position import Position
+from magnetar.metadata.policies import NAMESPACE_BUNDLES_MAX
+from tests.unit.admin.fake_service import (
+    FLIGHTS,
+    AppTransport,
+    FakeAdminService,
+    FakeSubscription,
+    FakeTopic,
+    new_service,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+OBS = TopicName.parse("persistent://nyc/flights/obs")
+
+
+@pytest.fixture
+def service() -> FakeAdminService:
+    found = new_service()
+    found.topics[OBS] = FakeTopic(entries=[b""], subscriptions={"sub": FakeSubscription(Position(3, -1))})
+    return found
+
+
+@pytest.fixture
+def http(service: FakeAdminService) -> Iterator[httpx.Client]:
+    with httpx.Client(transport=AppTransport(service), base_url=f"{service.admin_url}/admin/v2/") as client:
+        yield client
+
+
+NAMESPACE = "namespaces/nyc/flights"
+TOPIC = "persistent/nyc/flights"
+
+REFUSED: list[tuple[str, str, Any, int, str]] = [
+    ("PUT", "clusters/a%20b", {}, 412, "Cluster name is not valid"),
+    (
+        "PUT",
+        "clusters/C",
+        {"serviceUrl": "pulsar://c:1"},
+        400,
+        "Illegal serviceUrl pulsar://c:1: expected http://host:port",
+    ),
+    (
+        "PUT",
+        "clusters/C",
+        {"brokerServiceUrl": "c:6650"},
+        400,
+        "Illegal brokerServiceUrl c:6650: expected pulsar://host:port",
+    ),
+    ("PUT", "clusters/C", {"serviceUrl": 7}, 400, "serviceUrl: Input should be a valid string"),
+    ("PUT", "clusters/C", [], 400, "Input should be an object"),
+    ("POST", "clusters/C", {}, 404, "Cluster does not exist"),
+    ("DELETE", "clusters/B", None, 412, "Cluster not empty: nyc/flights replicates to it"),
+    ("PUT", "tenants/t", {"allowedClusters": []}, 412, "Clusters can not be empty"),
+    ("PUT", "tenants/a%2Fb", {"allowedClusters": ["A"]}, 412, "Tenant name is not valid"),
+    ("POST", "tenants/nyc", {"allowedClusters": ["A"]}, 409, "Active namespaces use the removed clusters: nyc/flights"),
+    ("DELETE", "tenants/nyc?force=true", None, 405, "Broker doesn't allow forced deletion of tenants"),
+    ("GET", "namespaces/nope", None, 404, "Tenant not found"),
+    ("PUT", "namespaces/nyc/a%20b", None, 412, "Namespace name is not valid"),
+    ("PUT", "namespaces/nyc/n", {"replication_clusters": ["X"]}, 403, "Invalid cluster id: X"),
+    ("PUT", "namespaces/nyc/n", {"bundles": {"numBundles": -1}}, 400, "Invalid number of bundles. "),
+    (
+        "PUT",
+        "namespaces/nyc/n",
+        {"bundles": {"numBundles": NAMESPACE_BUNDLES_MAX + 1}},
+        400,
+        "Invalid number of bundles. ",
+    ),
+    (
+        "PUT",
+        "namespaces/nyc/n",
+        {"message_ttl_in_seconds": 60},
+        501,
+        "Magnetar does not support the namespace policy message_ttl_in_seconds",
+    ),
+    (
+        "PUT",
+        "namespaces/nyc/n",
+        {"persistence": {"bookkeeperEnsemble": 3}},
+        501,
+        "Magnetar does not support the namespace policy persistence",
+    ),
+    ("DELETE", NAMESPACE, None, 412, "Cannot delete the global namespace nyc/flights. There are still more than one "),
+    ("DELETE", f"{NAMESPACE}?force=true", None, 405, "Broker doesn't allow forced deletion of namespaces"),
+    ("POST", f"{NAMESPACE}/replication", [], 412, "ClusterIds should not be null or empty"),
+    ("POST", f"{NAMESPACE}/replication", "A", 400, "Input should be a valid"),
+    (
+        "POST",
+        f"{NAMESPACE}/retention",
+        {"retentionTimeInMinutes": -2, "retentionSizeInMB": 1},
+        400,
+        "Invalid retention policy: time",
+    ),
+    ("POST", f"{NAMESPACE}/retention", {"retentionTimeInMinutes": "1"}, 400, "retentionTimeInMinutes: Input should be"),
+    ("POST", f"{NAMESPACE}/messageTTL", 60, 501, "Magnetar does not support the namespace policy messageTTL"),
+    ("DELETE", f"{NAMESPACE}/deduplication", None, 501, "Magnetar does not support the namespace policy deduplication"),
+    (
+        "POST",
+        f"{NAMESPACE}/permissions/role",
+        ["produce"],
+        501,
+        "Magnetar does not support the namespace policy permissions",
+    ),
+    (
+        "POST",
+        f"{TOPIC}/obs/retention",
+        {},
+        405,
+        "Topic level policies is disabled, to enable the topic level policy and retry.",
+    ),
+    ("GET", f"{TOPIC}/obs/replication", None, 405, "Topic level policies is disabled"),
+    ("POST", f"{TOPIC}/obs/terminate", None, 501, "Magnetar does not support terminate of topics"),
+    (
+        "POST",
+        f"{TOPIC}/obs/subscription/sub/analyzeBacklog",
+        None,
+        501,
+        "Magnetar does not support analyzeBacklog of subscriptions",
+    ),
+    ("PUT", f"{TOPIC}/%20", None, 412, "Topic name is not valid"),
+    ("PUT", f"{TOPIC}/a%2Fb", None, 412, "Topic name is not valid"),
+    ("PUT", f"{TOPIC}/x-partition-0", None, 412, 'Can\'t create topic "persistent://nyc/flights/x-partition-0" with '),
+    ("PUT", f"{TOPIC}/x-partition-0/partitions", 2, 412, "Partitioned Topic Name should not contain '-partition-'"),
+    ("PUT", f"{TOPIC}/x/partitions", 0, 406, "Number of partitions should be more than 0"),
+    (
+        "PUT",
+        f"{TOPIC}/x/partitions",
+        PARTITIONS_MAX + 1,
+        406,
+        f"Number of partitions should be less than or equal to {PARTITIONS_MAX}",
+    ),
+    ("PUT", f"{TOPIC}/x/partitions", True, 400, "int: Input should be a valid integer"),
+    ("POST", f"{TOPIC}/obs/partitions", 2, 404, "Partitioned Topic not found: persistent://nyc/flights/obs"),
+    ("GET", f"{TOPIC}/x/partitions", None, 404, "Topic persistent://nyc/flights/x not found"),
+    ("PUT", "persistent/nyc/nope/x", None, 404, "Namespace does not exist"),
+    ("GET", f"{TOPIC}/x/subscriptions", None, 404, "Topic persistent://nyc/flights/x not found"),
+    ("PUT", f"{TOPIC}/obs/subscription/s", "middle", 400, "literal['earliest','latest']: Input should be"),
+    ("POST", f"{TOPIC}/obs/subscription/sub/resetcursor", None, 400, "Input should be an object"),
+    ("POST", f"{TOPIC}/obs/subscription/sub/skip/many", None, 404, "HTTP 404 Not Found: POST /admin/v2/persistent/"),
+    ("GET", f"{TOPIC}/obs/subscription/sub/position/2", None, 404, "Message not found"),
+    ("GET", "brokers/B", None, 404, "Cluster does not exist"),
+    ("GET", "bogus", None, 404, "HTTP 404 Not Found: GET /admin/v2/bogus"),
+    ("PATCH", "clusters", None, 405, "HTTP 405 Method Not Allowed: PATCH /admin/v2/clusters"),
+]
+
+
+@pytest.mark.parametrize(("method", "path", "body", "status", "reason"), REFUSED)
+def test_refused(http: httpx.Client, method: str, path: str, body: object, status: int, reason: str) -> None:
+    response = http.request(method, path) if body is None else http.request(method, path, json=body)
+    assert (response.status_code, response.json()["reason"][: len(reason)]) == (status, reason)
+
+
+@pytest.mark.parametrize("content", [b"{", b"\xff", b'{"allowedClusters":', b"nonsense"])
+def test_bad_json(http: httpx.Client, content: bytes) -> None:
+    response = http.put("tenants/t", content=content)
+    assert (response.status_code, response.json()["reason"][:12]) == (400, "Invalid JSON")
+
+
+def test_a_body_has_a_limit(http: httpx.Client) -> None:
+    response = http.put("tenants/t", content=b" " * (BODY_SIZE_MAX + 1))
+    assert response.status_code == 413
+
+
+def test_cluster_must_be_allowed_for_the_tenant(http: httpx.Client) -> None:
+    http.put("clusters/C", json={})
+    response = http.post(f"{NAMESPACE}/replication", json=["A", "C"])
+    assert response.status_code == 403
+    assert response.json() == {"reason": "Cluster [C] is not in the list of allowed clusters list for tenant [nyc]"}
+    assert http.get(f"{NAMESPACE}/replication").json() == ["A", "B"]
+
+
+def test_a_namespace_that_lives_elsewhere(http: httpx.Client) -> None:
+    http.post(f"{NAMESPACE}/replication", json=["B"])
+    response = http.get(f"{TOPIC}/obs/stats")
+    assert response.status_code == 412
+    assert response.json()["reason"] == (
+        "Namespace missing local cluster name in clusters list: local_cluster=A ns=nyc/flights clusters=[B]"
+    )
+
+
+def test_a_namespace_with_topics_stays(http: httpx.Client) -> None:
+    http.post(f"{NAMESPACE}/replication", json=["A"])
+    assert http.delete(NAMESPACE).json() == {"reason": "Cannot delete non empty namespace"}
+
+
+def test_those_in_use_stay_unless_forced(http: httpx.Client, service: FakeAdminService) -> None:
+    service.topics[OBS].producers = 1
+    service.topics[OBS].subscriptions["sub"].consumers = 1
+    assert http.delete(f"{TOPIC}/obs/subscription/sub").status_code == 412
+    assert http.delete(f"{TOPIC}/obs/subscription/sub?force=true").status_code == 204
+    assert http.delete(f"{TOPIC}/obs").json() == {"reason": "Topic has active producers/subscriptions"}
+    assert http.delete(f"{TOPIC}/obs?force=true").status_code == 204
+
+
+def test_an_unwell_broker_says_why(http: httpx.Client, service: FakeAdminService) -> None:
+    service.healthy = False
+    response = http.get("brokers/health")
+    assert (response.status_code, response.json()) == (500, {"reason": "the log cannot be written: no space left"})
+
+
+@pytest.mark.parametrize(
+    ("policy", "status", "answer"), [("messageTTL", 204, None), ("isAllowAutoUpdateSchema", 200, True)]
+)
+def test_policies_that_cannot_be_set_read_as_unset(
+    http: httpx.Client, policy: str, status: int, answer: object
+) -> None:
+    response = http.get(f"{NAMESPACE}/{policy}")
+    assert (response.status_code, response.json() if response.content else None) == (status, answer)
+
+
+def test_policies_as_clients_send_them_are_accepted(http: httpx.Client) -> None:
+    policies = http.get(NAMESPACE).json() | {"deduplicationEnabled": None, "later_policy": None}
+    assert http.put("namespaces/nyc/copy", json=policies).status_code == 204
+    assert http.get("namespaces/nyc/copy/replication").json() == ["A", "B"]
+
+
+def test_names_may_hold_encoded_characters(http: httpx.Client, service: FakeAdminService) -> None:
+    assert http.put(f"{TOPIC}/obs/subscription/a%2Fb%20c%25", json="earliest").status_code == 204
+    assert http.get(f"{TOPIC}/obs/subscriptions").json() == ["sub", "a/b c%"]
+
+
+def test_partitions_are_meant_together(http: httpx.Client, service: FakeAdminService) -> None:
+    http.put(f"{TOPIC}/pt/partitions", json={"partitions": 2, "properties": {"a": "b"}})
+    http.put(f"{TOPIC}/pt/subscription/s?replicated=true", json={"ledgerId": -1, "entryId": -1})
+    parts = [TopicName.parse(f"persistent://nyc/flights/pt-partition-{index}") for index in range(2)]
+    assert [service.topics[part].subscriptions["s"].position for part in parts] == [Position(-1, -1)] * 2
+    found = http.get(f"{TOPIC}/pt/subscription/s/replicatedSubscriptionStatus").json()
+    assert found == {str(part): True for part in parts}
+    assert http.get(f"{TOPIC}/pt/subscriptions").json() == ["s"]
+    assert http.post(f"{TOPIC}/pt/subscription/s/skip/1").status_code == 405
+    http.post(f"{TOPIC}/pt/all_subscription/expireMessages/5")
+    assert [service.topics[part].subscriptions["s"].position for part in parts] == [Position(3, -5)] * 2
+    assert http.get(f"{TOPIC}/pt/partitioned-internalStats").json()["metadata"]["partitions"] == 2
+    assert http.put(f"{TOPIC}/pt/unload").status_code == 204
+    assert http.get(f"{TOPIC}/pt/stats").status_code == 404
+
+
+def test_policy_changes_reach_the_broker(http: httpx.Client, service: FakeAdminService) -> None:
+    heard: list[list[str]] = []
+
+    def changed(namespace: object) -> None:
+        policies = service.resources.namespaces.get(FLIGHTS)
+        heard.append(policies.replication_clusters if policies else [])
+
+    service.resources.namespaces.watch(changed)
+    http.post(f"{NAMESPACE}/replication", json=["A", "A"])
+    assert heard == [["A"]]
