@@ -1,0 +1,43 @@
+"""``magnetar brokers``: the broker that answers."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from magnetar.cli.output import say
+from magnetar.cli.session import Session, command
+
+app = typer.Typer(help="The broker that answers.", no_args_is_help=True)
+
+
+@command(app, "list")
+def list_brokers(session: Session, cluster: Annotated[str, typer.Argument(help="The cluster's name.")]) -> None:
+    """List a cluster's brokers."""
+    session.names(session.client.brokers.of_cluster(cluster))
+
+
+@command(app, "leader-broker")
+def leader_broker(session: Session) -> None:
+    """Show the leader."""
+    session.fields(session.client.brokers.leader())
+
+
+@command(app, "healthcheck")
+def healthcheck(session: Session) -> None:
+    """Succeed if the broker can store and serve messages."""
+    session.client.brokers.check_health()
+    say("ok")
+
+
+@command(app, "version")
+def version(session: Session) -> None:
+    """Show the broker's release."""
+    session.names([session.client.brokers.version()])
+
+
+@command(app, "get-runtime-config")
+def get_runtime_config(session: Session) -> None:
+    """Show every setting in effect."""
+    session.fields(session.client.brokers.runtime_configuration())

@@ -1,0 +1,79 @@
+"""``magnetar``: the command line's root, and how it fails."""
+
+from __future__ import annotations
+
+import sys
+from enum import IntEnum
+from typing import TYPE_CHECKING
+
+import typer
+
+from magnetar.admin.client import AdminError, ClusterUnreachableError
+from magnetar.base.errors import MagnetarError
+from magnetar.cli import broker, brokers, clusters, namespaces, subscriptions, tenants, topic_subscriptions, up
+from magnetar.cli.output import say
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+class ExitCode(IntEnum):
+    """What a command's exit status means."""
+
+    DONE = 0
+    FAILED = 1
+    USAGE = 2
+    UNREACHABLE = 3
+
+
+app = typer.Typer(
+    name="magnetar",
+    help="Geo-replicated publish/subscribe that keeps a consumer's place between clusters.",
+    epilog="Exit codes: 0 done, 1 failed or refused, 2 wrong usage, 3 no cluster answered.",
+    no_args_is_help=True,
+    add_completion=False,
+)
+app.add_typer(clusters.app, name="clusters")
+app.add_typer(tenants.app, name="tenants")
+app.add_typer(namespaces.app, name="namespaces")
+app.add_typer(topic_subscriptions.app, name="topics")
+app.add_typer(subscriptions.app, name="subscriptions")
+app.add_typer(brokers.app, name="brokers")
+app.command(help=broker.HELP, context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(
+    broker.broker
+)
+app.command()(up.up)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command, by default the process's, and return its exit code.
+
+    An error's text may carry its own hint after a line break, ``hint: …``.
+    """
+    try:
+        code = app(args=arguments, prog_name="magnetar", standalone_mode=False)
+    except typer.TyperException as error:
+        # A noun without a verb has printed its help, and says no more.
+        text = error.format_message()
+        return (
+            _fail(f"{text}\nhint: add --help to see what the command takes", ExitCode.USAGE) if text else ExitCode.USAGE
+        )
+    except ClusterUnreachableError as error:
+        return _fail(
+            f"{error}\nhint: name the cluster's admin URL with --admin-url or MAGNETAR_ADMIN_URL", ExitCode.UNREACHABLE
+        )
+    except AdminError as error:
+        hint = f"the cluster answered {error.status.value} {error.status.phrase}"
+        return _fail(f"{error}\nhint: {hint}", ExitCode.FAILED)
+    except MagnetarError as error:
+        return _fail(str(error), ExitCode.FAILED)
+    return code if isinstance(code, int) else ExitCode.DONE
+
+
+def _fail(text: str, code: ExitCode) -> ExitCode:
+    say(f"error: {text}")
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,77 @@
+"""How commands print: data to stdout, as text or JSON; words to stderr."""
+
+from __future__ import annotations
+
+import json
+import sys
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+_PIPE_WIDTH = 1000
+"""Columns when stdout is no terminal: enough for a table to be never folded."""
+
+
+class Output(StrEnum):
+    """The form of what goes to stdout."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+def say(text: str) -> None:
+    """Tell the user, apart from the data."""
+    Console(stderr=True, highlight=False, markup=False, soft_wrap=True).print(text)
+
+
+def show_json(value: object) -> None:
+    """Print any JSON value."""
+    sys.stdout.write(json.dumps(value, indent=2, default=str) + "\n")
+
+
+def show_lines(values: Iterable[object]) -> None:
+    """Print one value a line."""
+    for value in values:
+        sys.stdout.write(f"{value}\n")
+
+
+def show_table(rows: Iterable[Mapping[str, object]]) -> None:
+    """Print rows of equal keys under them; nothing for no rows."""
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    for row in rows:
+        if not table.columns:
+            for name in row:
+                table.add_column(name, overflow="fold")
+        table.add_row(*map(_cell, row.values()))
+    if table.columns:
+        _stdout().print(table)
+
+
+def show_fields(value: Mapping[str, Any]) -> None:
+    """Print one object, a field a line; what is nested is JSON."""
+    width = max(map(len, value), default=0)
+    show_lines(f"{name:<{width}}  {_cell(each)}" for name, each in value.items())
+
+
+def _cell(value: object) -> str:
+    match value:
+        case bool():
+            return "yes" if value else "no"
+        case float():
+            return f"{value:.1f}"
+        case dict() | list():
+            return json.dumps(value)
+        case None:
+            return "-"
+        case _:
+            return str(value)
+
+
+def _stdout() -> Console:
+    return Console(highlight=False, markup=False, width=None if sys.stdout.isatty() else _PIPE_WIDTH)

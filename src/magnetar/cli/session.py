@@ -1,0 +1,110 @@
+"""What every command that administers a cluster shares: its client, ``--admin-url`` and ``--output``."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, TypeVar, get_type_hints
+
+import typer
+
+from magnetar.admin.client import AdminClient
+from magnetar.base.errors import InvalidTopicNameError
+from magnetar.base.names import NamespaceName, TopicName
+from magnetar.cli.output import Output, say, show_fields, show_json, show_lines, show_table
+
+DEFAULT_ADMIN_URL = "http://localhost:8080"
+
+AdminUrl = Annotated[
+    str, typer.Option("--admin-url", envvar="MAGNETAR_ADMIN_URL", help="The cluster's admin URL, http://host:port.")
+]
+OutputForm = Annotated[Output, typer.Option("--output", help="The form of what is printed.")]
+
+Verb = TypeVar("Verb", bound=Callable[..., None])
+Parsed = TypeVar("Parsed")
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """One command's client, and how it prints."""
+
+    client: AdminClient
+    output: Output
+
+    def names(self, found: Iterable[object]) -> None:
+        """Print a list of names."""
+        names = list(map(str, found))
+        if self.output is Output.JSON:
+            show_json(names)
+        else:
+            show_lines(names)
+
+    def fields(self, found: Mapping[str, Any] | None) -> None:
+        """Print an object; None is one that is not set."""
+        if self.output is Output.JSON:
+            show_json(found)
+        elif found is None:
+            say("not set")
+        else:
+            show_fields(found)
+
+    def rows(self, found: Iterable[Mapping[str, Any]]) -> None:
+        """Print objects of equal fields as a table."""
+        if self.output is Output.JSON:
+            show_json(list(found))
+        else:
+            show_table(found)
+
+
+def command(app: typer.Typer, name: str) -> Callable[[Verb], Verb]:
+    """Register a function of a session and the command's own parameters as the verb ``name`` of ``app``."""
+
+    def register(function: Verb) -> Verb:
+        def run(admin_url: str, output: Output, **arguments: Any) -> None:  # noqa: ANN401 - as the verb declares
+            with AdminClient(admin_url) as client:
+                function(Session(client, output), **arguments)
+
+        # typer reads a command's parameters from its signature.
+        hints = get_type_hints(function, include_extras=True)
+        session, *own = inspect.signature(function).parameters.values()
+        shared = [_keyword("admin_url", AdminUrl, DEFAULT_ADMIN_URL), _keyword("output", OutputForm, Output.TEXT)]
+        parameters = [parameter.replace(annotation=hints[parameter.name]) for parameter in own]
+        run.__signature__ = inspect.Signature(  # type: ignore[attr-defined] # typer and inspect look for it
+            [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in parameters] + shared
+        )
+        run.__annotations__ = {name: hint for name, hint in hints.items() if name != session.name}
+        app.command(name, help=inspect.getdoc(function))(run)
+        return function
+
+    return register
+
+
+def _keyword(name: str, annotation: object, default: object) -> inspect.Parameter:
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=annotation, default=default)
+
+
+def topic(text: str) -> TopicName:
+    """Read a topic argument."""
+    return _name(TopicName.parse, text)
+
+
+def namespace(text: str) -> NamespaceName:
+    """Read a namespace argument."""
+    return _name(NamespaceName.parse, text)
+
+
+def names(text: str) -> list[str]:
+    """Read names separated by commas."""
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def _name(parse: Callable[[str], Parsed], text: str) -> Parsed:
+    try:
+        return parse(text)
+    except InvalidTopicNameError as error:
+        raise typer.BadParameter(str(error)) from None
+
+
+Topic = Annotated[TopicName, typer.Argument(parser=topic, metavar="TOPIC", help="persistent://tenant/namespace/topic")]
+Namespace = Annotated[NamespaceName, typer.Argument(parser=namespace, metavar="NAMESPACE", help="tenant/namespace")]

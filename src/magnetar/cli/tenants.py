@@ -1,0 +1,58 @@
+"""``magnetar tenants``: who owns namespaces, and in which clusters."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from magnetar.cli.output import say
+from magnetar.cli.session import Session, command, names
+
+app = typer.Typer(help="Who owns namespaces, and in which clusters.", no_args_is_help=True)
+
+Tenant = Annotated[str, typer.Argument(help="The tenant's name.")]
+AllowedClusters = Annotated[
+    str, typer.Option("--allowed-clusters", "-c", help="Where its namespaces may live, with commas between.")
+]
+AdminRoles = Annotated[str, typer.Option("--admin-roles", "-r", help="Who administers it, with commas between.")]
+
+
+@command(app, "list")
+def list_tenants(session: Session) -> None:
+    """List the tenants."""
+    session.names(session.client.tenants.names())
+
+
+@command(app, "get")
+def get(session: Session, tenant: Tenant) -> None:
+    """Show a tenant's clusters and roles."""
+    session.fields(session.client.tenants.get(tenant))
+
+
+@command(app, "create")
+def create(
+    session: Session, tenant: Tenant, allowed_clusters: AllowedClusters = "", admin_roles: AdminRoles = ""
+) -> None:
+    """Create a tenant; without --allowed-clusters its namespaces may live in every known cluster."""
+    clusters = names(allowed_clusters) or session.client.clusters.names()
+    session.client.tenants.create(tenant, clusters, names(admin_roles))
+    say(f"created tenant {tenant}")
+
+
+@command(app, "update")
+def update(
+    session: Session, tenant: Tenant, allowed_clusters: AllowedClusters = "", admin_roles: AdminRoles = ""
+) -> None:
+    """Change a tenant's clusters or roles; what is not given stays."""
+    old = session.client.tenants.get(tenant)
+    clusters = names(allowed_clusters) or old["allowedClusters"]
+    session.client.tenants.update(tenant, clusters, names(admin_roles) or old["adminRoles"])
+    say(f"updated tenant {tenant}")
+
+
+@command(app, "delete")
+def delete(session: Session, tenant: Tenant) -> None:
+    """Delete a tenant that has no namespaces."""
+    session.client.tenants.delete(tenant)
+    say(f"deleted tenant {tenant}")

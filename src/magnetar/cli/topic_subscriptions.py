@@ -1,0 +1,143 @@
+"""The verbs of ``magnetar topics`` that are about a topic's subscriptions."""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated
+
+import typer
+
+from magnetar.base.position import LATEST, Position
+from magnetar.cli.output import say
+from magnetar.cli.session import Session, Topic, command
+from magnetar.cli.topics import app
+from magnetar.cli.units import position, seconds
+
+__all__ = ["app"]
+
+Subscription = Annotated[str, typer.Option("--subscription", "-s", help="The subscription's name.")]
+Force = Annotated[bool, typer.Option("--force", "-f", help="Disconnect its consumers.")]
+Place = typer.Option("--messageId", "-m", parser=position, metavar="PLACE", help="earliest, latest or ledger:entry.")
+
+
+@command(app, "subscriptions")
+def subscriptions(session: Session, topic: Topic) -> None:
+    """List a topic's subscriptions."""
+    session.names(session.client.subscriptions.names(topic))
+
+
+@command(app, "create-subscription")
+def create_subscription(
+    session: Session,
+    topic: Topic,
+    subscription: Subscription,
+    message_id: Annotated[Position, Place] = LATEST,
+    replicated: Annotated[bool, typer.Option("--replicated", "-r", help="Carry its progress to the clusters.")] = False,
+) -> None:
+    """Create a subscription, by default at the end."""
+    session.client.subscriptions.create(topic, subscription, message_id, replicated=replicated)
+    say(f"created subscription {subscription}")
+
+
+@command(app, "unsubscribe")
+def unsubscribe(session: Session, topic: Topic, subscription: Subscription, force: Force = False) -> None:
+    """Delete a subscription."""
+    session.client.subscriptions.delete(topic, subscription, force=force)
+    say(f"deleted subscription {subscription}")
+
+
+@command(app, "skip")
+def skip(
+    session: Session,
+    topic: Topic,
+    subscription: Subscription,
+    count: Annotated[int, typer.Option("--count", "-n", min=1, help="How many entries.")],
+) -> None:
+    """Acknowledge the next entries."""
+    session.client.subscriptions.skip(topic, subscription, count)
+    say(f"skipped {count} of {subscription}")
+
+
+@command(app, "clear-backlog")
+def clear_backlog(session: Session, topic: Topic, subscription: Subscription) -> None:
+    """Acknowledge everything that is in the topic now."""
+    session.client.subscriptions.skip_all(topic, subscription)
+    say(f"cleared the backlog of {subscription}")
+
+
+@command(app, "reset-cursor")
+def reset_cursor(
+    session: Session,
+    topic: Topic,
+    subscription: Subscription,
+    time_ago: Annotated[
+        int | None, typer.Option("--time", "-t", parser=seconds, metavar="TIME", help="How far back: 90s, 10m, 3h, 2d.")
+    ] = None,
+    message_id: Annotated[Position | None, Place] = None,
+    exclude_reset_position: Annotated[
+        bool, typer.Option("--exclude-reset-position", "-e", help="Start after --messageId.")
+    ] = False,
+) -> None:
+    """Move a subscription to a time or to a message; what comes after is delivered again."""
+    if (time_ago is None) == (message_id is None):
+        message = "give either --time or --messageId"
+        raise typer.BadParameter(message)
+    if message_id is not None:
+        session.client.subscriptions.reset(topic, subscription, message_id, is_excluded=exclude_reset_position)
+    elif time_ago is not None:
+        session.client.subscriptions.reset_to_time(topic, subscription, int((time.time() - time_ago) * 1000))
+    say(f"moved {subscription}")
+
+
+@command(app, "expire-messages")
+def expire_messages(
+    session: Session,
+    topic: Topic,
+    subscription: Subscription,
+    expire_time: Annotated[
+        int, typer.Option("--expireTime", "-t", parser=seconds, metavar="TIME", help="Older than this: 90s, 10m, 3h.")
+    ],
+) -> None:
+    """Acknowledge everything older than a time."""
+    session.client.subscriptions.expire(topic, subscription, expire_time)
+    say(f"expired messages of {subscription}")
+
+
+@command(app, "peek-messages")
+def peek_messages(
+    session: Session,
+    topic: Topic,
+    subscription: Subscription,
+    count: Annotated[int, typer.Option("--count", "-n", min=1, help="How many entries.")] = 1,
+) -> None:
+    """Show the next unacknowledged entries; nothing is acknowledged."""
+    session.rows(
+        [
+            {
+                "messageId": str(entry.position),
+                "publishTime": entry.publish_time,
+                "messages": entry.messages,
+                "properties": entry.properties,
+                "payload": entry.payload.decode("utf-8", "backslashreplace"),
+            }
+            for entry in session.client.subscriptions.peek(topic, subscription, count)
+        ]
+    )
+
+
+@command(app, "set-replicated-subscription-status")
+def set_replicated(
+    session: Session,
+    topic: Topic,
+    subscription: Subscription,
+    enable: Annotated[bool, typer.Option("--enable/--disable", "-e/-d", help="Whether it follows in the others.")],
+) -> None:
+    """Start or stop to carry a subscription's progress to the other clusters."""
+    session.client.subscriptions.set_replicated(topic, subscription, replicated=enable)
+    say(f"{subscription} is {'' if enable else 'not '}replicated")
+
+
+@command(app, "get-replicated-subscription-status")
+def get_replicated(session: Session, topic: Topic, subscription: Subscription) -> None:
+    """Show whether a subscription's progress is carried to the other clusters."""
+    session.fields(session.client.subscriptions.replicated(topic, subscription))

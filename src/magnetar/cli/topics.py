@@ -1,0 +1,159 @@
+"""``magnetar topics``: topics and partitioned topics; their subscriptions are in ``topic_subscriptions``."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from magnetar.cli.output import Output, say, show_fields, show_table
+from magnetar.cli.session import Namespace, Session, Topic, command
+from magnetar.cli.standing import standings
+
+app = typer.Typer(help="Topics, partitioned topics and their subscriptions.", no_args_is_help=True)
+
+Force = Annotated[bool, typer.Option("--force", "-f", help="Disconnect those who use it.")]
+Partitions = Annotated[int, typer.Option("--partitions", "-p", min=1, help="How many partitions.")]
+
+_SUMMARY = (
+    "msgRateIn",
+    "msgThroughputIn",
+    "msgRateOut",
+    "msgThroughputOut",
+    "msgInCounter",
+    "bytesInCounter",
+    "msgOutCounter",
+    "bytesOutCounter",
+    "storageSize",
+    "backlogSize",
+    "deduplicationStatus",
+    "ownerBroker",
+)
+
+
+@command(app, "list")
+def list_topics(session: Session, namespace: Namespace) -> None:
+    """List a namespace's topics, partitions included."""
+    session.names(session.client.topics.of_namespace(namespace))
+
+
+@command(app, "list-partitioned-topics")
+def list_partitioned_topics(session: Session, namespace: Namespace) -> None:
+    """List a namespace's partitioned topics."""
+    session.names(session.client.topics.partitioned_of_namespace(namespace))
+
+
+@command(app, "create")
+def create(session: Session, topic: Topic) -> None:
+    """Create a topic without partitions."""
+    session.client.topics.create(topic)
+    say(f"created {topic}")
+
+
+@command(app, "delete")
+def delete(session: Session, topic: Topic, force: Force = False) -> None:
+    """Delete a topic."""
+    session.client.topics.delete(topic, force=force)
+    say(f"deleted {topic}")
+
+
+@command(app, "create-partitioned-topic")
+def create_partitioned_topic(session: Session, topic: Topic, partitions: Partitions) -> None:
+    """Create a partitioned topic."""
+    session.client.topics.create_partitioned(topic, partitions)
+    say(f"created {topic} with {partitions} partitions")
+
+
+@command(app, "update-partitioned-topic")
+def update_partitioned_topic(session: Session, topic: Topic, partitions: Partitions) -> None:
+    """Add partitions."""
+    session.client.topics.update_partitioned(topic, partitions)
+    say(f"{topic} has {partitions} partitions")
+
+
+@command(app, "delete-partitioned-topic")
+def delete_partitioned_topic(session: Session, topic: Topic, force: Force = False) -> None:
+    """Delete a partitioned topic and its partitions."""
+    session.client.topics.delete_partitioned(topic, force=force)
+    say(f"deleted {topic}")
+
+
+@command(app, "get-partitioned-topic-metadata")
+def get_partitioned_topic_metadata(session: Session, topic: Topic) -> None:
+    """Show how many partitions a topic has; 0 for one without."""
+    session.fields({"partitions": session.client.topics.partitions(topic)})
+
+
+@command(app, "unload")
+def unload(session: Session, topic: Topic) -> None:
+    """Close a topic and disconnect its clients, which come back."""
+    session.client.topics.unload(topic)
+    say(f"unloaded {topic}")
+
+
+@command(app, "lookup")
+def lookup(session: Session, topic: Topic) -> None:
+    """Show which broker serves a topic."""
+    session.fields(session.client.topics.lookup(topic))
+
+
+@command(app, "last-message-id")
+def last_message_id(session: Session, topic: Topic) -> None:
+    """Show the id of the newest message."""
+    session.fields(session.client.topics.last_message_id(topic))
+
+
+@command(app, "stats")
+def stats(
+    session: Session,
+    topic: Topic,
+    get_precise_backlog: Annotated[
+        bool, typer.Option("--get-precise-backlog", help="Count the backlog exactly, at some cost.")
+    ] = False,
+) -> None:
+    """Show a topic's rates, sizes, subscriptions and replication."""
+    _show_stats(session, session.client.topics.stats(topic, precise_backlog=get_precise_backlog))
+
+
+@command(app, "partitioned-stats")
+def partitioned_stats(
+    session: Session,
+    topic: Topic,
+    per_partition: Annotated[bool, typer.Option("--per-partition", help="Each partition too (JSON only).")] = False,
+) -> None:
+    """Show the sum of a partitioned topic's statistics."""
+    _show_stats(session, session.client.topics.partitioned_stats(topic, per_partition=per_partition))
+
+
+@command(app, "stats-internal")
+def stats_internal(session: Session, topic: Topic) -> None:
+    """Show a topic's ledgers and cursors."""
+    found = session.client.topics.internal_stats(topic)
+    if session.output is Output.JSON:
+        session.fields(found)
+        return
+    show_fields({name: value for name, value in found.items() if name not in ("ledgers", "cursors")})
+    show_table(found["ledgers"])
+    shown = ("markDeletePosition", "readPosition", "individuallyDeletedMessages", "cursorLedger", "state")
+    show_table(
+        {"cursor": name} | {field: each.get(field) for field in shown} for name, each in found["cursors"].items()
+    )
+
+
+def _show_stats(session: Session, found: dict[str, Any]) -> None:
+    if session.output is Output.JSON:
+        session.fields(found)
+        return
+    show_fields({name: found.get(name) for name in _SUMMARY} | {"producers": len(found["publishers"])})
+    show_table(standings(found))
+    show_table(
+        {
+            "replication to": remote,
+            "connected": each["connected"],
+            "backlog": each["replicationBacklog"],
+            "delay (s)": each["replicationDelayInSeconds"],
+            "msg/s out": each["msgRateOut"],
+            "msg/s in": each["msgRateIn"],
+        }
+        for remote, each in found["replication"].items()
+    )

@@ -1,0 +1,239 @@
+"""Every command against a cluster made of dictionaries."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import httpx
+import pytest
+
+from magnetar.admin.client import AdminClient
+from magnetar.base.names import TopicName
+from magnetar.base.position import Position
+from magnetar.cli import session
+from magnetar.cli.main import ExitCode, main
+from magnetar.wire.entry import build_entry
+from magnetar.wire.proto import pulsar_api_pb2 as pb
+from tests.unit.admin.fake_service import (
+    AppTransport,
+    FakeAdminService,
+    FakeSubscription,
+    FakeTopic,
+    new_service,
+)
+
+Run = Callable[[str], Any]
+
+TOPIC = "persistent://nyc/flights/obs"
+OBS = TopicName.parse(TOPIC)
+
+
+@pytest.fixture
+def service(monkeypatch: pytest.MonkeyPatch) -> FakeAdminService:
+    found = new_service()
+    metadata = pb.MessageMetadata(producer_name="p", sequence_id=0, publish_time=1024)
+    entries = [build_entry(metadata, b"x%d" % index) for index in range(10)]
+    found.topics[OBS] = FakeTopic(entries, {"sub": FakeSubscription(Position(3, -1))})
+    monkeypatch.setattr(session, "AdminClient", partial(AdminClient, transport=AppTransport(found)))
+    return found
+
+
+@pytest.fixture
+def run(service: FakeAdminService, capsys: pytest.CaptureFixture[str]) -> Run:
+    def call(line: str) -> Any:  # noqa: ANN401 - any JSON value
+        code = main([*line.split(), "--output", "json"])
+        captured = capsys.readouterr()
+        assert code is ExitCode.DONE, captured.err
+        return json.loads(captured.out) if captured.out else None
+
+    return call
+
+
+def test_clusters(run: Run) -> None:
+    run("clusters create C --url http://c:8080 --broker-url pulsar://c:6650")
+    assert run("clusters list") == ["A", "B", "C"]
+    run("clusters update C --url http://d:8080")
+    assert run("clusters get C")["serviceUrl"] == "http://d:8080"
+    assert run("clusters get C")["brokerServiceUrl"] == "pulsar://c:6650"
+    run("clusters delete C")
+    assert run("clusters list") == ["A", "B"]
+
+
+def test_tenants(run: Run) -> None:
+    run("tenants create t --allowed-clusters A --admin-roles r1,r2")
+    assert run("tenants get t") == {"adminRoles": ["r1", "r2"], "allowedClusters": ["A"]}
+    run("tenants update t -c A,B")
+    assert run("tenants get t") == {"adminRoles": ["r1", "r2"], "allowedClusters": ["A", "B"]}
+    run("tenants delete t")
+    run("tenants create everywhere")
+    assert run("tenants get everywhere")["allowedClusters"] == ["A", "B"]
+    assert run("tenants list") == ["everywhere", "nyc"]
+
+
+def test_namespaces(run: Run) -> None:
+    run("namespaces create nyc/n --clusters A --bundles 2")
+    assert run("namespaces policies nyc/n")["bundles"]["numBundles"] == 2
+    assert run("namespaces list nyc") == ["nyc/flights", "nyc/n"]
+    run("namespaces set-clusters nyc/n --clusters A,B")
+    assert run("namespaces get-clusters nyc/n") == ["A", "B"]
+    run("namespaces set-clusters nyc/n -c A")
+    run("namespaces delete nyc/n")
+    assert run("namespaces list nyc") == ["nyc/flights"]
+
+
+def test_retention(run: Run) -> None:
+    assert run("namespaces get-retention nyc/flights") is None
+    run("namespaces set-retention nyc/flights --time 3h --size 1G")
+    assert run("namespaces get-retention nyc/flights") == {"retentionTimeInMinutes": 180, "retentionSizeInMB": 1024}
+    run("namespaces set-retention nyc/flights -t -1 -s -1")
+    assert run("namespaces get-retention nyc/flights") == {"retentionTimeInMinutes": -1, "retentionSizeInMB": -1}
+    run("namespaces remove-retention nyc/flights")
+    assert run("namespaces get-retention nyc/flights") is None
+
+
+def test_topics(run: Run, service: FakeAdminService) -> None:
+    run("topics create persistent://nyc/flights/np")
+    assert run("topics list nyc/flights") == ["persistent://nyc/flights/np", TOPIC]
+    run("topics delete nyc/flights/np")
+    run(f"topics unload {TOPIC}")
+    assert service.topics[OBS].unloads == 1
+    assert run(f"topics stats {TOPIC}")["msgInCounter"] == 10
+    assert run(f"topics stats-internal {TOPIC}")["lastConfirmedEntry"] == "3:9"
+    assert run(f"topics last-message-id {TOPIC}")["entryId"] == 9
+    assert run(f"topics lookup {TOPIC}")["brokerUrl"] == "pulsar://127.0.0.1:16650"
+
+
+def test_partitioned_topics(run: Run) -> None:
+    run("namespaces set-clusters nyc/flights -c A")
+    run("topics create-partitioned-topic nyc/flights/pt -p 4")
+    assert run("topics list-partitioned-topics nyc/flights") == ["persistent://nyc/flights/pt"]
+    run("topics update-partitioned-topic nyc/flights/pt -p 6")
+    assert run("topics get-partitioned-topic-metadata nyc/flights/pt") == {"partitions": 6}
+    assert run("topics partitioned-stats nyc/flights/pt")["msgRateIn"] == 12.0
+    assert len(run("topics partitioned-stats nyc/flights/pt --per-partition")["partitions"]) == 6
+    run("topics delete-partitioned-topic nyc/flights/pt")
+    assert run("topics list-partitioned-topics nyc/flights") == []
+
+
+def test_subscriptions(run: Run, service: FakeAdminService) -> None:
+    run(f"topics create-subscription {TOPIC} -s s2 -m earliest --replicated")
+    assert run(f"topics subscriptions {TOPIC}") == ["sub", "s2"]
+    assert run(f"topics get-replicated-subscription-status {TOPIC} -s s2") == {TOPIC: True}
+    run(f"topics set-replicated-subscription-status {TOPIC} -s s2 --disable")
+    assert run(f"topics get-replicated-subscription-status {TOPIC} -s s2") == {TOPIC: False}
+    run(f"topics unsubscribe {TOPIC} -s s2")
+    assert run(f"topics subscriptions {TOPIC}") == ["sub"]
+
+
+def test_moving_a_subscription(run: Run, service: FakeAdminService) -> None:
+    subscription = service.topics[OBS].subscriptions["sub"]
+    run(f"topics skip {TOPIC} -s sub -n 4")
+    assert subscription.position == Position(3, 3)
+    run(f"topics clear-backlog {TOPIC} -s sub")
+    assert subscription.position == Position(3, 9)
+    run(f"topics reset-cursor {TOPIC} -s sub -m 3:5")
+    assert subscription.position == Position(3, 4)
+    run(f"topics reset-cursor {TOPIC} -s sub -m 3:5 -e")
+    assert subscription.position == Position(3, 5)
+    run(f"topics expire-messages {TOPIC} -s sub -t 2m")
+    assert subscription.position == Position(3, -120)
+    run(f"topics reset-cursor {TOPIC} -s sub -t 1h")
+    assert subscription.position.entry_id > 0
+
+
+def test_peek(run: Run) -> None:
+    run(f"topics skip {TOPIC} -s sub -n 8")
+    found = run(f"topics peek-messages {TOPIC} -s sub -n 5")
+    assert [(each["messageId"], each["payload"]) for each in found] == [("3:8", "x8"), ("3:9", "x9")]
+
+
+def test_where_subscriptions_stand(run: Run) -> None:
+    (row,) = run("subscriptions list nyc/flights")
+    assert (row["topic"], row["subscription"], row["backlog"]) == (TOPIC, "sub", 10)
+    assert run(f"subscriptions stats {TOPIC}")[0]["backlog"] == 10
+
+
+def test_brokers(run: Run) -> None:
+    assert run("brokers list A") == ["127.0.0.1:18080"]
+    assert run("brokers leader-broker")["brokerId"] == "127.0.0.1:18080"
+    assert run("brokers version") == ["4.0.7"]
+    assert run("brokers get-runtime-config")["defaultNumPartitions"] == "1"
+    assert run("brokers healthcheck") is None
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("clusters list", "A\nB\n"),
+        ("namespaces get-retention nyc/flights", ""),
+        ("clusters get A", "serviceUrl                          http://127.0.0.1:18080\n"),
+    ],
+)
+def test_text_is_for_reading(
+    line: str, expected: str, service: FakeAdminService, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(line.split()) is ExitCode.DONE
+    assert capsys.readouterr().out.startswith(expected)
+
+
+def test_tables_fit_a_pipe(service: FakeAdminService, capsys: pytest.CaptureFixture[str]) -> None:
+    for line in (f"topics stats {TOPIC}", f"topics stats-internal {TOPIC}", "subscriptions list nyc/flights"):
+        assert main(line.split()) is ExitCode.DONE
+        lines = capsys.readouterr().out.splitlines()
+        assert any(("sub" in each and "10" in each) or "3:-1" in each for each in lines)
+        assert not any("\x1b" in each for each in lines)
+
+
+@pytest.mark.parametrize(
+    ("line", "code", "words"),
+    [
+        (
+            "topics stats nyc/flights/nope",
+            ExitCode.FAILED,
+            "error: Topic persistent://nyc/flights/nope not found\nhint: the cluster answered 404 Not Found\n",
+        ),
+        (
+            "topics stats nyc/flights",
+            ExitCode.USAGE,
+            (
+                "error: Invalid value for 'TOPIC': invalid topic name 'nyc/flights': expected "
+                "persistent://tenant/namespace/topic\nhint: add --help to see what the command takes\n"
+            ),
+        ),
+        (
+            f"topics reset-cursor {TOPIC} -s sub",
+            ExitCode.USAGE,
+            "error: Invalid value: give either --time or --messageId\nhint: add --help to see what the command takes\n",
+        ),
+    ],
+)
+def test_errors_are_plain(
+    line: str, code: ExitCode, words: str, service: FakeAdminService, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(line.split()) is code
+    captured = capsys.readouterr()
+    assert (captured.out, captured.err) == ("", words)
+
+
+def test_nobody_answers(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def refuse(request: httpx.Request) -> httpx.Response:
+        message = "Connection refused"
+        raise httpx.ConnectError(message, request=request)
+
+    monkeypatch.setattr(session, "AdminClient", partial(AdminClient, transport=httpx.MockTransport(refuse)))
+    monkeypatch.setenv("MAGNETAR_ADMIN_URL", "http://far:1")
+    assert main(["clusters", "list"]) is ExitCode.UNREACHABLE
+    assert capsys.readouterr().err == (
+        "error: no answer from http://far:1: Connection refused; is the broker running, and is this its admin URL?\n"
+        "hint: name the cluster's admin URL with --admin-url or MAGNETAR_ADMIN_URL\n"
+    )
+
+
+def test_a_noun_alone_prints_its_help(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["topics"]) is ExitCode.USAGE
+    captured = capsys.readouterr()
+    assert "create-partitioned-topic" in captured.out
+    assert captured.err == ""
