@@ -56,10 +56,8 @@ def stamp(entry: bytes, origin: Origin) -> bytes:
     if parse_metadata(entry).HasField("replicated_from"):
         message = f"the entry at {origin.position} is stamped already"
         raise LocalProtocolError(message)
-    appended = pb.MessageMetadata(replicated_from=origin.cluster)
-    for key, value in _properties(origin):
-        appended.properties.add(key=key, value=value)
-    return assemble(metadata_bytes(entry) + appended.SerializePartialToString(), payload_of(entry))
+    replicated_from = pb.MessageMetadata(replicated_from=origin.cluster).SerializePartialToString()
+    return assemble(metadata_bytes(entry) + replicated_from + _properties(origin), payload_of(entry))
 
 
 def read_origin(entry: bytes) -> Origin | None:
@@ -93,14 +91,23 @@ def origin_of(metadata: pb.MessageMetadata) -> Origin | None:
     )
 
 
-def _properties(origin: Origin) -> list[tuple[str, str]]:
-    """The properties of a stamp, the source position first."""
-    properties = [(SOURCE_POSITION, str(origin.position)), (PREVIOUS_POSITION, str(origin.previous))]
+def _properties(origin: Origin) -> bytes:
+    """The properties of a stamp, serialized, the source position first."""
+    properties = _property(SOURCE_POSITION, str(origin.position)) + _property(PREVIOUS_POSITION, str(origin.previous))
     if origin.floor != origin.previous:
-        properties.append((FLOOR_POSITION, str(origin.floor)))
+        properties += _property(FLOOR_POSITION, str(origin.floor))
     if origin.link_start:
-        properties.append((LINK_START, "true"))
+        properties += _property(LINK_START, "true")
     return properties
+
+
+def _property(key: str, value: str) -> bytes:
+    """One element of ``MessageMetadata.properties`` (field 4; key is field 1 of it, value 2), as protobuf writes it.
+
+    By hand in less than half the time, once per replicated entry. Every length is below 128, so one byte.
+    """
+    pair = b"\x0a%c%b\x12%c%b" % (len(key), key.encode(), len(value), value.encode())
+    return b"\x22%c%b" % (len(pair), pair)
 
 
 def _position(stamped: dict[str, str], key: str, default: Position) -> Position:

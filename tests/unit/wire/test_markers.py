@@ -20,7 +20,9 @@ def test_a_marker_is_an_entry_as_pulsar_writes_it() -> None:
 
 def test_a_marker_may_be_for_some_clusters() -> None:
     response = pulsar_markers_pb2.ReplicatedSubscriptionsSnapshotResponse(snapshot_id="s")
-    entry = markers.build_marker(markers.SNAPSHOT_RESPONSE, response.SerializeToString(), publish_time_ms=5, replicate_to=("jfk",))
+    entry = markers.build_marker(
+        markers.SNAPSHOT_RESPONSE, response.SerializeToString(), publish_time_ms=5, replicate_to=("jfk",)
+    )
     assert parse_metadata(entry).replicate_to == ["jfk"]
 
 

@@ -67,6 +67,15 @@ def test_a_stamp_reads_back_and_keeps_every_byte(
     assert unknown in parse_metadata(stamped).SerializeToString()
 
 
+@given(origins)
+def test_a_stamp_is_what_protobuf_writes(origin: Origin) -> None:
+    entry = build_entry(pb.MessageMetadata(producer_name="p", sequence_id=1, publish_time=1), b"")
+    appended = metadata_bytes(stamp(entry, origin))[len(metadata_bytes(entry)) :]
+    cluster = pb.MessageMetadata(replicated_from=origin.cluster).SerializePartialToString()
+    properties = pb.MessageMetadata(properties=pb.MessageMetadata.FromString(appended).properties)
+    assert appended == cluster + properties.SerializePartialToString()
+
+
 def test_an_entry_without_checksum_gets_one() -> None:
     entry = build_entry(pb.MessageMetadata(producer_name="p", sequence_id=1, publish_time=1), b"payload")
     stamped = stamp(entry[6:], ORIGIN)
