@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from enum import IntEnum
-from http import HTTPStatus
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from http import HTTPStatus
 
 
 class ServerError(IntEnum):

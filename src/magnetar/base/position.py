@@ -23,10 +23,8 @@ class Position(NamedTuple):
     @classmethod
     def parse(cls, text: str) -> Self:
         """Read ``ledger:entry``; raises ValueError, naming the text, for anything else."""
-        ledger, separator, entry = text.partition(":")
+        ledger, _, entry = text.partition(":")
         try:
-            if not separator:
-                raise ValueError
             return cls(int(ledger), int(entry))
         except ValueError:
             message = f"not a position of the form ledger:entry: {text!r}"

@@ -65,7 +65,7 @@ class SystemFiles:
 
     def list(self, directory: Path) -> list[str]:
         """Names in ``directory``, sorted."""
-        return sorted(os.listdir(directory))
+        return sorted(path.name for path in directory.iterdir())
 
     def make_directory(self, directory: Path) -> None:
         """Create ``directory`` and its parents."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections import deque
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, cast
 
 from magnetar.base.errors import RemoteProtocolError, RequestError, ServerError
 from magnetar.client.options import DEFAULT_OPTIONS, LOOKUP_REDIRECTS_MAX, ClientOptions, address_of
@@ -240,8 +240,7 @@ class PulsarConnection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin the handshake."""
-        assert isinstance(transport, asyncio.WriteTransport)
-        self._transport = transport
+        self._transport = cast("asyncio.WriteTransport", transport)  # uvloop's is none by inheritance
         self._tick_timer = self._loop.call_at(self._wire.next_tick_at, self._tick)
         self.write(commands.connect(client_version=self._options.client_version))
 

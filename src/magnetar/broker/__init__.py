@@ -1,0 +1,1 @@
+"""One cluster's server: composition root, sessions, topics, subscriptions and dispatch."""

@@ -1,0 +1,314 @@
+"""What the broker does for its admin API."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import TYPE_CHECKING
+
+import magnetar
+from magnetar.admin.models import MessageId
+from magnetar.admin.service import (
+    StatsOptions,
+    message_not_found,
+    subscription_exists,
+    subscription_in_use,
+    subscription_not_found,
+    topic_exists,
+    topic_in_use,
+    topic_not_found,
+)
+from magnetar.base.errors import AdminError, RequestError, ServerError, StorageError
+from magnetar.base.position import EARLIEST
+from magnetar.broker import stats
+from magnetar.metadata.policies import PartitionedTopicMetadata
+from magnetar.wire import entry as wire_entry
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from magnetar.admin.models import PersistentTopicInternalStats, TopicStats
+    from magnetar.base.names import NamespaceName, TopicName
+    from magnetar.base.position import Position
+    from magnetar.broker.environment import Environment
+    from magnetar.broker.subscription import Subscription
+    from magnetar.broker.topic import Topic
+    from magnetar.broker.topics import TopicRegistry
+
+_CHEAP = StatsOptions(exclude_publishers=True, exclude_consumers=True)
+
+
+class Administration:
+    """The broker as ``magnetar.admin.service.AdminService`` describes it."""
+
+    def __init__(self, environment: Environment, topics: TopicRegistry, admin_url: str) -> None:
+        """Administer ``topics``."""
+        self._environment = environment
+        self._topics = topics
+        self._admin_url = admin_url
+
+    @property
+    def cluster_name(self) -> str:
+        """The name of this cluster."""
+        return self._environment.cluster
+
+    @property
+    def service_url(self) -> str:
+        """Where clients connect."""
+        return self._topics.service_url
+
+    @property
+    def admin_url(self) -> str:
+        """Where the admin API is served."""
+        return self._admin_url
+
+    @property
+    def version(self) -> str:
+        """The release of the broker."""
+        return magnetar.__version__
+
+    # -- topics -------------------------------------------------------------------------------------------------
+
+    def list_topics(self, namespace: NamespaceName) -> list[TopicName]:
+        """The topics of ``namespace``, partitions included."""
+        return self._topics.names(namespace)
+
+    def list_partitioned_topics(self, namespace: NamespaceName) -> list[TopicName]:
+        """The partitioned topics of ``namespace``."""
+        return self._environment.resources.partitioned_topics.of_namespace(namespace)
+
+    def partitions_of(self, topic: TopicName) -> int | None:
+        """How many partitions a partitioned topic has, 0 for a topic, None for neither."""
+        return self._topics.partitions_of(topic)
+
+    async def create_topic(self, topic: TopicName, properties: Mapping[str, str]) -> None:
+        """Create a topic."""
+        if self.partitions_of(topic) is not None:
+            raise topic_exists()
+        created = self._topics.create(topic)
+        for key, value in properties.items():
+            created.ledger.set_property(key, value)
+
+    async def create_partitioned_topic(self, topic: TopicName, partitions: int, properties: Mapping[str, str]) -> None:
+        """Create a partitioned topic and its partitions."""
+        if self.partitions_of(topic) is not None:
+            raise topic_exists()
+        most = self._environment.config.maxNumPartitionsPerPartitionedTopic
+        if partitions > most:
+            message = f"Number of partitions should be less than or equal to {most}"
+            raise AdminError(HTTPStatus.NOT_ACCEPTABLE, message)
+        self._topics.create_partitioned(topic, partitions, dict(properties))
+
+    async def update_partitioned_topic(self, topic: TopicName, partitions: int) -> None:
+        """Add partitions; subscriptions of partition 0 exist on the new ones too."""
+        resources = self._environment.resources.partitioned_topics
+        before = self._topics.partitions_of(topic) or 0
+        resources.update(
+            topic, lambda found: PartitionedTopicMetadata(**{**found.model_dump(), "partitions": partitions})
+        )
+        model = self._topics.get(topic.partition(0))
+        for index in range(before, partitions):
+            partition = self._topics.get_or_create(topic.partition(index))
+            for subscription in model.subscriptions.values():
+                if subscription.is_durable and subscription.name not in partition.subscriptions:
+                    created = partition.create_subscription(subscription.name, partition.before_first())
+                    partition.set_replicated(created, replicated=subscription.is_replicated)
+
+    async def delete_topic(self, topic: TopicName, *, force: bool) -> None:
+        """Delete a topic."""
+        found = self._get(topic)
+        if not force and (found.producers or any(each.consumers for each in found.subscriptions.values())):
+            raise topic_in_use()
+        self._topics.delete(topic)
+
+    async def delete_partitioned_topic(self, topic: TopicName, *, force: bool) -> None:
+        """Delete a partitioned topic and its partitions."""
+        partitions = self._topics.partitions_of(topic)
+        if not partitions:
+            raise topic_not_found(topic)
+        names = [name for index in range(partitions) if self._topics.exists(name := topic.partition(index))]
+        if not force:
+            for name in names:
+                found = self._topics.get(name)
+                if found.producers or any(each.consumers for each in found.subscriptions.values()):
+                    raise topic_in_use()
+        for name in names:
+            self._topics.delete(name)
+        self._environment.resources.partitioned_topics.delete(topic)
+
+    async def unload_topic(self, topic: TopicName) -> None:
+        """Close the topic; it is opened again on the next use."""
+        self._get(topic)
+        self._topics.unload(topic)
+
+    async def topic_stats(self, topic: TopicName, options: StatsOptions) -> TopicStats:
+        """Statistics of a topic."""
+        found = self._get(topic)
+        answer = stats.topic_stats(found, options)
+        if options.earliest_time_in_backlog:
+            for name, subscription in found.subscriptions.items():
+                first = subscription.undeleted(subscription.first_unread(), 1)
+                if first:
+                    published_ms = wire_entry.publish_time_ms(await found.read_entry(first[0].first))
+                    answer.subscriptions[name].earliest_msg_publish_time_in_backlog = published_ms
+            times = [each.earliest_msg_publish_time_in_backlog for each in answer.subscriptions.values()]
+            answer.earliest_msg_publish_time_in_backlogs = min((time for time in times if time), default=0)
+        return answer
+
+    async def internal_stats(self, topic: TopicName) -> PersistentTopicInternalStats:
+        """The state of a topic's managed ledger."""
+        return stats.internal_stats(self._get(topic))
+
+    def all_topic_stats(self) -> Mapping[TopicName, TopicStats]:
+        """Statistics of every topic that is open, for metrics."""
+        return {name: stats.topic_stats(topic, _CHEAP) for name, topic in sorted(self._topics.loaded.items())}
+
+    # -- subscriptions --------------------------------------------------------------------------------------------
+
+    async def list_subscriptions(self, topic: TopicName) -> list[str]:
+        """Names of the subscriptions."""
+        return sorted(self._get(topic).subscriptions)
+
+    async def create_subscription(
+        self, topic: TopicName, subscription: str, position: Position, *, replicated: bool
+    ) -> None:
+        """Create a subscription whose first message is at or after ``position``."""
+        found = self._get_or_create(topic)
+        if subscription in found.subscriptions:
+            raise subscription_exists()
+        created = found.create_subscription(subscription, _mark_delete_before(found, position))
+        if replicated:
+            found.set_replicated(created, replicated=True)
+        await created.flushed()
+
+    async def delete_subscription(self, topic: TopicName, subscription: str, *, force: bool) -> None:
+        """Delete a subscription."""
+        found = self._subscription(topic, subscription)
+        if found.consumers and not force:
+            raise subscription_in_use()
+        found.topic.delete_subscription(found)
+
+    async def skip_messages(self, topic: TopicName, subscription: str, count: int) -> None:
+        """Acknowledge the next ``count`` unacknowledged entries."""
+        found = self._subscription(topic, subscription)
+        found.skip(count)
+        await found.flushed()
+
+    async def skip_all_messages(self, topic: TopicName, subscription: str) -> None:
+        """Acknowledge everything that is in the log now."""
+        found = self._subscription(topic, subscription)
+        found.acknowledge_through(found.topic.ledger.last_confirmed_entry)
+        await found.flushed()
+
+    async def reset_cursor_to_time(self, topic: TopicName, subscription: str, timestamp_ms: int) -> None:
+        """Go to the first entry published at or after the time."""
+        found = self._subscription(topic, subscription)
+        await found.reset(await found.topic.position_before_time(timestamp_ms))
+
+    async def reset_cursor(self, topic: TopicName, subscription: str, position: Position, *, is_excluded: bool) -> None:
+        """Go to ``position``, or after it if ``is_excluded``."""
+        found = self._subscription(topic, subscription)
+        last = found.topic.ledger.last_confirmed_entry
+        excluded = is_excluded and found.topic.ledger.contains(position)
+        await found.reset(min(position, last) if excluded else _mark_delete_before(found.topic, position))
+
+    async def expire_messages(self, topic: TopicName, subscription: str, seconds: int) -> None:
+        """Acknowledge all entries published more than ``seconds`` ago."""
+        found = self._subscription(topic, subscription)
+        expired_ms = int((self._environment.clock.now() - seconds) * 1000)
+        found.acknowledge_through(await found.topic.position_before_time(expired_ms))
+        await found.flushed()
+
+    async def set_replicated(self, topic: TopicName, subscription: str, *, replicated: bool) -> None:
+        """Start or stop to carry the subscription's progress to the other clusters."""
+        found = self._subscription(topic, subscription)
+        if replicated and not self._environment.config.enableReplicatedSubscriptions:
+            message = "Replicated subscriptions are disabled: set enableReplicatedSubscriptions=true in the broker"
+            raise AdminError(HTTPStatus.METHOD_NOT_ALLOWED, message)
+        found.topic.set_replicated(found, replicated=replicated)
+        await found.flushed()
+
+    async def get_replicated(self, topic: TopicName, subscription: str) -> bool:
+        """Whether the subscription's progress is carried to the other clusters."""
+        return self._subscription(topic, subscription).is_replicated
+
+    # -- messages -------------------------------------------------------------------------------------------------
+
+    async def peek(self, topic: TopicName, subscription: str, message: int) -> tuple[Position, bytes]:
+        """The ``message``-th (from 1) unacknowledged entry."""
+        found = self._subscription(topic, subscription)
+        ranges = found.undeleted(found.first_unread(), message)
+        if sum(each.entries for each in ranges) < message:
+            raise message_not_found()
+        position = ranges[-1].last
+        return position, await found.topic.read_entry(position)
+
+    async def read_entry(self, topic: TopicName, position: Position) -> bytes:
+        """The entry at ``position``."""
+        try:
+            return await self._get(topic).read_entry(position)
+        except RequestError:
+            raise message_not_found() from None
+
+    async def last_message_id(self, topic: TopicName) -> MessageId:
+        """The id of the newest message; -1:-1 in a topic that has none."""
+        position, batch_size = await self._get(topic).last_message()
+        answer = MessageId.of(position, topic)
+        if batch_size is not None:
+            answer.batch_size, answer.batch_index = batch_size, batch_size - 1
+        return answer
+
+    async def message_id_by_time(self, topic: TopicName, timestamp_ms: int) -> MessageId:
+        """The id of the first entry published at or after the time, else of the last one."""
+        found = self._get(topic)
+        following = found.ledger.next_position(await found.position_before_time(timestamp_ms))
+        return MessageId.of(min(following, found.ledger.last_confirmed_entry), topic)
+
+    # -- the broker -----------------------------------------------------------------------------------------------
+
+    def runtime_configuration(self) -> dict[str, str]:
+        """Every setting in effect, as text."""
+        values = self._environment.config.model_dump(mode="json")
+        return {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in values.items()}
+
+    async def health(self) -> None:
+        """Return if the broker can store and serve messages; else refuse, saying why."""
+        state = self._environment.store.state
+        if not state.healthy:
+            raise AdminError(HTTPStatus.SERVICE_UNAVAILABLE, f"storage has failed: {state.failure}")
+        try:
+            await self._environment.durable()
+        except StorageError as error:
+            raise AdminError(HTTPStatus.SERVICE_UNAVAILABLE, f"storage has failed: {error}") from None
+
+    def _get(self, name: TopicName) -> Topic:
+        try:
+            return self._topics.get(name)
+        except RequestError as error:
+            raise _as_admin_error(name, error) from None
+
+    def _get_or_create(self, name: TopicName) -> Topic:
+        try:
+            return self._topics.get_or_create(name)
+        except RequestError as error:
+            raise _as_admin_error(name, error) from None
+
+    def _subscription(self, name: TopicName, subscription: str) -> Subscription:
+        found = self._get(name).subscriptions.get(subscription)
+        if found is None:
+            raise subscription_not_found(name, subscription)
+        return found
+
+
+def _as_admin_error(name: TopicName, error: RequestError) -> AdminError:
+    if error.code is ServerError.TopicNotFound:
+        return topic_not_found(name)
+    return AdminError(HTTPStatus.PRECONDITION_FAILED, str(error))
+
+
+def _mark_delete_before(topic: Topic, position: Position) -> Position:
+    """The mark-delete position of a cursor whose first message is at or after ``position``."""
+    if position == EARLIEST:
+        return topic.before_first()
+    if position > topic.ledger.last_confirmed_entry:
+        return topic.ledger.last_confirmed_entry
+    return max(topic.before_first(), topic.ledger.previous_position(position))

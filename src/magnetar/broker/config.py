@@ -1,0 +1,152 @@
+"""The broker's settings, named as in Pulsar's ``broker.conf`` where Pulsar has them.
+
+Three sources, the later wins: a ``key=value`` file, the environment (``MAGNETAR_<key>``), command-line flags.
+"""
+
+# ruff: noqa: N815 - the settings carry Pulsar's names
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from magnetar.base import limits
+from magnetar.base.errors import ConfigurationError
+from magnetar.base.names import is_named_entity
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+ENVIRONMENT_PREFIX = "MAGNETAR_"
+
+
+class BrokerConfig(BaseModel):
+    """Every setting with its default; an unknown key is refused by name."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    clusterName: str = Field("standalone", description="Name of this cluster; stamped into every replicated message.")
+    brokerServicePort: int = Field(6650, ge=0, le=65535, description="Port of the binary protocol; 0 picks one.")
+    webServicePort: int = Field(8080, ge=0, le=65535, description="Port of the admin REST API; 0 picks one.")
+    bindAddress: str = Field("0.0.0.0", description="Address to listen on.")  # noqa: S104 - a server's default
+    advertisedAddress: str = Field("localhost", description="Host name that clients are told to connect to.")
+    dataDirectory: Path = Field(Path("data"), description="Directory of all durable state.")
+
+    maxMessageSize: int = Field(limits.MAX_MESSAGE_SIZE, gt=0, description="Largest message, in bytes.")
+    keepAliveIntervalSeconds: float = Field(
+        limits.KEEP_ALIVE_INTERVAL_SECONDS, gt=0, description="Seconds between keep-alive probes."
+    )
+    connectionLivenessCheckTimeoutMillis: int = Field(
+        5000, ge=0, description="How long an old owner may take to prove that it lives."
+    )
+    maxPendingPublishRequestsPerConnection: int = Field(
+        1000, gt=0, description="Publishes in flight at which a connection is no longer read."
+    )
+    maxConcurrentConnections: int = Field(10_000, gt=0, description="Connections accepted at the same time.")
+    connectionSendBufferBytes: int = Field(
+        1 << 20, gt=0, description="Unsent bytes at which a connection gets no more messages."
+    )
+
+    allowAutoTopicCreation: bool = Field(default=True, description="Create a topic when a client first asks for it.")
+    allowAutoTopicCreationType: Literal["non-partitioned", "partitioned"] = Field(
+        "non-partitioned", description="Kind of an automatically created topic."
+    )
+    defaultNumPartitions: int = Field(1, gt=0, description="Partitions of an automatically created topic.")
+    maxNumPartitionsPerPartitionedTopic: int = Field(1000, gt=0, description="Most partitions that a topic may have.")
+    allowAutoSubscriptionCreation: bool = Field(
+        default=True, description="Create a subscription when a consumer first asks."
+    )
+
+    dispatcherMaxReadBatchSize: int = Field(100, gt=0, description="Entries read at once for dispatch.")
+    dispatcherMaxReadSizeBytes: int = Field(5 << 20, gt=0, description="Bytes read at once for dispatch.")
+    dispatcherMaxRoundRobinBatchSize: int = Field(20, gt=0, description="Messages to one consumer before the next.")
+    maxUnackedMessagesPerConsumer: int = Field(50_000, ge=0, description="0: no limit. Shared subscriptions only.")
+    maxUnackedMessagesPerSubscription: int = Field(200_000, ge=0, description="0: no limit. Shared subscriptions only.")
+    maxDelayedMessagesPerSubscription: int = Field(
+        1_000_000, gt=0, description="Delayed messages held in memory; reading pauses beyond."
+    )
+    activeConsumerFailoverDelayTimeMillis: int = Field(
+        1000, ge=0, description="Pause before a new active consumer of a Failover subscription receives."
+    )
+    acknowledgmentAtBatchIndexLevelEnabled: bool = Field(
+        default=True, description="Keep acknowledgements of batch members."
+    )
+    acknowledgmentFlushIntervalMs: int = Field(
+        10, ge=0, description="How long acknowledgements without a receipt may wait to be written together."
+    )
+
+    journalSyncData: bool = Field(default=True, description="Receipt only after the disk has the bytes.")
+    managedLedgerMaxEntriesPerLedger: int = Field(50_000, gt=0, description="Entries after which a ledger is sealed.")
+    managedLedgerMaxSizePerLedgerMbytes: int = Field(2048, gt=0, description="Size after which a ledger is sealed.")
+    managedLedgerMinLedgerRolloverTimeMinutes: int = Field(
+        10, ge=0, description="A younger ledger is not sealed, however full it is."
+    )
+    managedLedgerMaxLedgerRolloverTimeMinutes: int = Field(
+        240, gt=0, description="Age after which a ledger is sealed at the next append."
+    )
+    managedLedgerCacheSizeMB: int = Field(128, ge=0, description="Memory for the newest entries of all topics.")
+    defaultRetentionTimeInMinutes: int = Field(
+        0, ge=-1, description="Keep acknowledged entries this long; -1 for ever."
+    )
+    defaultRetentionSizeInMB: int = Field(0, ge=-1, description="Keep this much of acknowledged entries; -1 all.")
+    retentionCheckIntervalInSeconds: int = Field(120, gt=0, description="Seconds between two trims of all topics.")
+
+    replicationStartAt: Literal["earliest", "latest"] = Field(
+        "earliest", description="Where a new link begins in a topic that already has messages."
+    )
+    enableReplicatedSubscriptions: bool = Field(
+        default=True, description="Carry subscriptions' progress to other clusters."
+    )
+    replicatedSubscriptionProgressIntervalMs: int = Field(
+        50, gt=0, description="Shortest time between two progress messages of a topic to a cluster."
+    )
+    replicatedSubscriptionFullStateIntervalSeconds: int = Field(
+        30, gt=0, description="Seconds between two full states of a topic to a cluster."
+    )
+
+
+def load(file: Path | None, environment: Mapping[str, str], flags: Mapping[str, str]) -> BrokerConfig:
+    """Merge the three sources; raises ConfigurationError naming the key, the value and what is allowed."""
+    values = {**(_read_properties(file) if file else {}), **_from_environment(environment), **flags}
+    try:
+        config = BrokerConfig(**values)
+    except ValidationError as error:
+        problems = "; ".join(
+            f"{'.'.join(map(str, problem['loc']))}={problem['input']!r}: {problem['msg']}" for problem in error.errors()
+        )
+        message = f"invalid configuration: {problems}"
+        raise ConfigurationError(message) from None
+    if not is_named_entity(config.clusterName):
+        message = f"clusterName={config.clusterName!r}: use letters, digits and -=:._ only"
+        raise ConfigurationError(message)
+    return config
+
+
+def _from_environment(environment: Mapping[str, str]) -> dict[str, str]:
+    return {
+        key: environment[ENVIRONMENT_PREFIX + key]
+        for key in BrokerConfig.model_fields
+        if ENVIRONMENT_PREFIX + key in environment
+    }
+
+
+def _read_properties(file: Path) -> dict[str, str]:
+    """``key=value`` lines; blank lines and those that start with ``#`` are skipped."""
+    try:
+        text = file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        message = f"cannot read the configuration file {file}: {error}"
+        raise ConfigurationError(message) from error
+    values: dict[str, str] = {}
+    for number, line in enumerate(text.splitlines(), start=1):
+        stripped = line.strip()
+        if not stripped or stripped.startswith("#"):
+            continue
+        key, separator, value = stripped.partition("=")
+        if not separator:
+            message = f"{file}:{number}: expected key=value, found {stripped!r}"
+            raise ConfigurationError(message)
+        values[key.strip()] = value.strip()
+    return values

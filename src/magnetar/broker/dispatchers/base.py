@@ -1,0 +1,50 @@
+"""What a subscription asks of its dispatcher."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from magnetar.base.position import Position
+    from magnetar.broker.consumer import Consumer
+    from magnetar.cursor.ranges import Range
+
+
+class Dispatcher(Protocol):
+    """Hands a subscription's entries to its consumers. All calls are on the event loop's thread."""
+
+    consumers: list[Consumer]
+
+    def check_can_add(self) -> None:
+        """Raise RequestError if one more consumer is refused."""
+        ...
+
+    def add(self, consumer: Consumer) -> None:
+        """A consumer has subscribed and was told so."""
+        ...
+
+    def remove(self, consumer: Consumer) -> None:
+        """A consumer is gone; what it held is dispatched again."""
+        ...
+
+    def redeliver(self, consumer: Consumer, positions: Sequence[Position], epoch: int | None) -> None:
+        """The consumer wants these entries again; none named means all that it holds."""
+        ...
+
+    def entries_deleted(self, ranges: Iterable[Range]) -> None:
+        """Entries were acknowledged, here or elsewhere."""
+        ...
+
+    def rewind(self) -> None:
+        """The cursor was moved: read again from its mark-delete position."""
+        ...
+
+    def dispatch(self) -> None:
+        """Send what can be sent now."""
+        ...
+
+    def close(self) -> None:
+        """Stop reading."""
+        ...

@@ -1,0 +1,80 @@
+"""Reading a topic's entries for dispatch: at once from the tail cache, else in the background."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import structlog
+
+from magnetar.base.errors import StorageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from magnetar.base.position import Position
+    from magnetar.ledger.managed_ledger import ManagedLedger
+
+log = structlog.get_logger(__name__)
+
+RETRY_DELAY_S = 1.0
+"""Seconds after which a failed read is tried again."""
+
+
+class EntryReader:
+    """Answers a read at once, or says "ask again" and calls ``ready`` when asking makes sense.
+
+    A finished background read is handed out only to the one who asks for its first position, so a read that a rewind
+    has made stale is dropped by itself.
+    """
+
+    def __init__(self, ledger: ManagedLedger, ready: Callable[[], None], *, max_entries: int, max_bytes: int) -> None:
+        """Reads of at most ``max_entries`` entries and about ``max_bytes`` bytes."""
+        self._ledger = ledger
+        self._ready = ready
+        self._max_entries = max_entries
+        self._max_bytes = max_bytes
+        self._task: asyncio.Task[None] | None = None
+        self._fetched: list[tuple[Position, bytes]] = []
+        self._retry: asyncio.TimerHandle | None = None
+
+    def read(self, first: Position, last: Position, limit: int) -> list[tuple[Position, bytes]] | None:
+        """Entries from ``first``, at least one, at most ``limit``, none after ``last``; None: ask again when ready."""
+        if self._task is not None or self._retry is not None:
+            return None
+        limit = min(limit, self._max_entries)
+        entries: list[tuple[Position, bytes]] | None
+        if self._fetched and self._fetched[0][0] == first:
+            entries, self._fetched = self._fetched[:limit], self._fetched[limit:]
+            if any(position > last for position, _ in entries):
+                self._fetched = []
+        else:
+            entries = self._ledger.read_cached(first, limit, self._max_bytes)
+        if entries is None:
+            self._fetched = []
+            self._task = asyncio.get_running_loop().create_task(self._fetch(first))
+            return None
+        return [entry for entry in entries if entry[0] <= last]
+
+    def close(self) -> None:
+        """Give up what is under way."""
+        if self._task is not None:
+            self._task.cancel()
+            self._task = None
+        if self._retry is not None:
+            self._retry.cancel()
+
+    async def _fetch(self, first: Position) -> None:
+        try:
+            self._fetched = await self._ledger.read(first, self._max_entries, self._max_bytes)
+        except StorageError as error:
+            log.warning("read_failed", topic=self._ledger.name, position=str(first), error=str(error))
+            self._retry = asyncio.get_running_loop().call_later(RETRY_DELAY_S, self._try_again)
+            return
+        finally:
+            self._task = None
+        self._ready()
+
+    def _try_again(self) -> None:
+        self._retry = None
+        self._ready()

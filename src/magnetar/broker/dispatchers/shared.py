@@ -1,0 +1,248 @@
+"""Shared: entries go round-robin to all consumers, each is acknowledged on its own."""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+from typing import TYPE_CHECKING
+
+from magnetar.broker.consumer import Consumer, Delivery
+from magnetar.broker.dispatchers.reader import EntryReader
+from magnetar.wire import entry as wire_entry
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from magnetar.base.position import Position
+    from magnetar.broker.subscription import Subscription
+    from magnetar.cursor.ranges import Range
+
+
+class SharedDispatcher:
+    """Round robin by priority level (protocol, 8.3); what comes back is sent again before anything new."""
+
+    def __init__(self, subscription: Subscription) -> None:
+        """No consumer yet."""
+        config = subscription.environment.config
+        self.consumers: list[Consumer] = []
+        self._subscription = subscription
+        self._config = config
+        self._reader = EntryReader(
+            subscription.topic.ledger,
+            self.dispatch,
+            max_entries=config.dispatcherMaxReadBatchSize,
+            max_bytes=config.dispatcherMaxReadSizeBytes,
+        )
+        self._read_position = subscription.first_unread()
+        self._replay: list[Position] = []
+        """Heap of positions to send again; ``_replaying`` holds the same ones, to keep each once."""
+        self._replaying: set[Position] = set()
+        self._redelivery_counts: dict[Position, int] = {}
+        self._delayed: list[tuple[int, Position]] = []
+        """Heap of (deliver_at_time in ms, position) of entries read before their time."""
+        self._timer: asyncio.TimerHandle | None = None
+        self._turn = 0
+        self._sent_in_turn = 0
+        self._blocked = False
+        """Too many unacknowledged messages (``maxUnackedMessagesPerSubscription``); freed below half of it."""
+
+    @property
+    def delayed_count(self) -> int:
+        """Entries held back until their time."""
+        return len(self._delayed)
+
+    @property
+    def replay_count(self) -> int:
+        """Entries waiting to be sent again."""
+        return len(self._replay)
+
+    @property
+    def is_blocked(self) -> bool:
+        """Whether dispatch waits for acknowledgements."""
+        return self._blocked
+
+    def check_can_add(self) -> None:
+        """Any number of consumers may share."""
+
+    def add(self, consumer: Consumer) -> None:
+        """One more consumer takes part."""
+        self.consumers.append(consumer)
+
+    def remove(self, consumer: Consumer) -> None:
+        """What it held goes to the others at once; its redelivery counts stay as they were."""
+        self.consumers.remove(consumer)
+        for position in consumer.pending:
+            self._push_replay(position)
+        if not self.consumers:
+            self._redelivery_counts.clear()
+        self._check_blocked()
+        self.dispatch()
+
+    def redeliver(self, consumer: Consumer, positions: Sequence[Position], epoch: int | None) -> None:
+        """Send exactly these again, or all that the consumer holds; each counts as one more redelivery."""
+        del epoch
+        for position in positions or tuple(consumer.pending):
+            if consumer.release(position):
+                self._redelivery_counts[position] = self._redelivery_counts.get(position, 0) + 1
+                self._push_replay(position)
+        self._check_consumer(consumer)
+        self._check_blocked()
+        self.dispatch()
+
+    def entries_deleted(self, ranges: Iterable[Range]) -> None:
+        """Forget what was acknowledged, whoever holds it."""
+        for deleted in ranges:
+            for consumer in self.consumers:
+                for position in _held_in(consumer.pending, deleted):
+                    consumer.release(position)
+                self._check_consumer(consumer)
+            for position in _held_in(self._redelivery_counts, deleted):
+                del self._redelivery_counts[position]
+        self._check_blocked()
+
+    def rewind(self) -> None:
+        """The cursor was moved: nothing that was planned or held counts any more."""
+        for consumer in self.consumers:
+            consumer.pending.clear()
+            consumer.unacked_messages = 0
+            consumer.blocked = False
+        self._replay.clear()
+        self._replaying.clear()
+        self._delayed.clear()
+        self._redelivery_counts.clear()
+        self._blocked = False
+        self._read_position = self._subscription.first_unread()
+        self.dispatch()
+
+    def dispatch(self) -> None:
+        """Send while some consumer is ready and there is something to send."""
+        while not self._blocked:
+            permits = sum(consumer.permits for consumer in self.consumers if consumer.is_ready)
+            if permits <= 0:
+                return
+            entries = self._next_entries(min(permits, self._config.dispatcherMaxReadBatchSize))
+            if not entries:
+                return
+            self._deliver(entries)
+
+    def close(self) -> None:
+        """Stop reading and waiting."""
+        self._reader.close()
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _next_entries(self, limit: int) -> list[tuple[Position, bytes]] | None:
+        if (run := self._replay_run(limit)) is not None:
+            first, last = run
+            entries = self._reader.read(first, last, limit)
+            for position, _ in entries or ():
+                heapq.heappop(self._replay)
+                self._replaying.discard(position)
+            return entries
+        if len(self._delayed) >= self._config.maxDelayedMessagesPerSubscription:
+            return None
+        ranges = self._subscription.undeleted(self._read_position, limit)
+        if not ranges:
+            return None
+        entries = self._reader.read(ranges[0].first, ranges[0].last, limit)
+        if entries:
+            self._read_position = self._subscription.topic.ledger.next_position(entries[-1][0])
+        return entries
+
+    def _replay_run(self, limit: int) -> tuple[Position, Position] | None:
+        """The first positions to replay that follow each other, as (first, last)."""
+        state = self._subscription.cursor.state
+        while self._replay and (self._replay[0] <= state.mark_delete_position or state.is_deleted(self._replay[0])):
+            self._replaying.discard(heapq.heappop(self._replay))
+        if not self._replay:
+            return None
+        first = last = self._replay[0]
+        while last.entry_id - first.entry_id + 1 < limit:
+            following = last._replace(entry_id=last.entry_id + 1)
+            if following not in self._replaying or state.is_deleted(following):
+                break
+            last = following
+        return first, last
+
+    def _deliver(self, entries: list[tuple[Position, bytes]]) -> None:
+        now = self._subscription.environment.clock.now()
+        for position, entry in entries:
+            metadata = wire_entry.parse_metadata(entry)
+            if metadata.deliver_at_time > now * 1000:
+                self._delay(metadata.deliver_at_time, position, now)
+                continue
+            consumer = None if self._blocked else self._next_consumer()
+            if consumer is None:
+                self._push_replay(position)
+                continue
+            remaining = self._subscription.cursor.state.remaining(position)
+            messages = metadata.num_messages_in_batch if remaining is None else remaining.bit_count()
+            consumer.hold(position, messages)
+            count = self._redelivery_counts.get(position, 0)
+            consumer.send(Delivery(position, entry, messages, count, remaining), now)
+            if count:
+                consumer.messages_redelivered += messages
+            self._sent_in_turn += messages
+            self._check_consumer(consumer)
+            self._check_blocked()
+
+    def _next_consumer(self) -> Consumer | None:
+        """The consumer whose turn it is among the ready ones of the best priority level."""
+        ready = [consumer for consumer in self.consumers if consumer.is_ready]
+        if not ready:
+            return None
+        best = min(consumer.priority_level for consumer in ready)
+        candidates = [consumer for consumer in ready if consumer.priority_level == best]
+        if self._sent_in_turn >= self._config.dispatcherMaxRoundRobinBatchSize:
+            self._turn += 1
+            self._sent_in_turn = 0
+        return candidates[self._turn % len(candidates)]
+
+    def _push_replay(self, position: Position) -> None:
+        if position not in self._replaying:
+            self._replaying.add(position)
+            heapq.heappush(self._replay, position)
+
+    def _delay(self, deliver_at_ms: int, position: Position, now: float) -> None:
+        heapq.heappush(self._delayed, (deliver_at_ms, position))
+        if self._timer is None or self._delayed[0][1] == position:
+            if self._timer is not None:
+                self._timer.cancel()
+            wait_s = max(0.0, deliver_at_ms / 1000 - now)
+            self._timer = asyncio.get_running_loop().call_later(wait_s, self._delay_over)
+
+    def _delay_over(self) -> None:
+        self._timer = None
+        now = self._subscription.environment.clock.now()
+        while self._delayed and self._delayed[0][0] <= now * 1000:
+            self._push_replay(heapq.heappop(self._delayed)[1])
+        if self._delayed:
+            wait_s = max(0.001, self._delayed[0][0] / 1000 - now)
+            self._timer = asyncio.get_running_loop().call_later(wait_s, self._delay_over)
+        self.dispatch()
+
+    def _check_consumer(self, consumer: Consumer) -> None:
+        limit = self._config.maxUnackedMessagesPerConsumer
+        if limit and consumer.unacked_messages >= limit:
+            consumer.blocked = True
+        elif consumer.unacked_messages <= limit // 2:
+            consumer.blocked = False
+
+    def _check_blocked(self) -> None:
+        limit = self._config.maxUnackedMessagesPerSubscription
+        unacked = sum(consumer.unacked_messages for consumer in self.consumers)
+        if limit and unacked >= limit:
+            self._blocked = True
+        elif unacked < max(1, limit // 2):
+            self._blocked = False
+
+
+def _held_in(held: Mapping[Position, int], deleted: Range) -> list[Position]:
+    """Positions of the range that are held, found the cheaper way round."""
+    if deleted.last.entry_id - deleted.first.entry_id >= len(held):
+        return [position for position in held if deleted.first <= position <= deleted.last]
+    positions = (
+        deleted.first._replace(entry_id=entry_id)
+        for entry_id in range(deleted.first.entry_id, deleted.last.entry_id + 1)
+    )
+    return [position for position in positions if position in held]

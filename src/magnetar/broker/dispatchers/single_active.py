@@ -1,0 +1,142 @@
+"""Exclusive and Failover: one consumer receives, in order; it may acknowledge cumulatively."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from magnetar.base.errors import RequestError, ServerError
+from magnetar.broker.consumer import Consumer, Delivery
+from magnetar.broker.dispatchers.reader import EntryReader
+from magnetar.wire import entry as wire_entry
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from magnetar.base.position import Position
+    from magnetar.broker.subscription import Subscription
+    from magnetar.cursor.ranges import Range
+
+
+class SingleActiveDispatcher:
+    """Sends every undeleted entry, in order, to the one active consumer.
+
+    Failover elects by priority level, then name: the partition's index picks among the best, so that partitions spread
+    over consumers (protocol, 8.2). Whenever the active consumer changes, the cursor rewinds: what the old one did not
+    acknowledge goes to the new one.
+    """
+
+    def __init__(self, subscription: Subscription, *, exclusive: bool) -> None:
+        """No consumer yet."""
+        config = subscription.environment.config
+        self.consumers: list[Consumer] = []
+        self.active: Consumer | None = None
+        self._subscription = subscription
+        self._exclusive = exclusive
+        self._switch_delay_s = config.activeConsumerFailoverDelayTimeMillis / 1000
+        self._switching: asyncio.TimerHandle | None = None
+        self._reader = EntryReader(
+            subscription.topic.ledger,
+            self.dispatch,
+            max_entries=config.dispatcherMaxReadBatchSize,
+            max_bytes=config.dispatcherMaxReadSizeBytes,
+        )
+        self._read_limit = config.dispatcherMaxReadBatchSize
+        self._read_position = subscription.first_unread()
+
+    def check_can_add(self) -> None:
+        """An Exclusive subscription takes one consumer."""
+        if self._exclusive and self.consumers:
+            raise RequestError(ServerError.ConsumerBusy, "Exclusive consumer is already connected")
+
+    def add(self, consumer: Consumer) -> None:
+        """Elect again: the newcomer may become the active one."""
+        self.consumers.append(consumer)
+        self._elect()
+
+    def remove(self, consumer: Consumer) -> None:
+        """Elect again if the active one left."""
+        self.consumers.remove(consumer)
+        if consumer is self.active:
+            self.active = None
+        self._elect()
+
+    def redeliver(self, consumer: Consumer, positions: Sequence[Position], epoch: int | None) -> None:
+        """Rewind to the mark-delete position; the positions are ignored, as in Pulsar."""
+        del positions
+        if consumer is not self.active:
+            return
+        if epoch is not None:
+            consumer.epoch = epoch
+        self.rewind()
+
+    def entries_deleted(self, ranges: Iterable[Range]) -> None:
+        """Nothing to forget: what is held is not tracked here."""
+
+    def rewind(self) -> None:
+        """Read again from the first undeleted entry."""
+        self._read_position = self._subscription.first_unread()
+        self.dispatch()
+
+    def dispatch(self) -> None:
+        """Send to the active consumer while it has permits."""
+        while (consumer := self.active) is not None and consumer.is_ready and self._switching is None:
+            limit = min(self._read_limit, consumer.permits)
+            ranges = self._subscription.undeleted(self._read_position, limit)
+            if not ranges:
+                return
+            entries = self._reader.read(ranges[0].first, ranges[0].last, limit)
+            if entries is None:
+                return
+            for position, entry in entries:
+                if not consumer.is_ready:
+                    break
+                self._read_position = self._subscription.topic.ledger.next_position(position)
+                self._send(consumer, position, entry)
+
+    def close(self) -> None:
+        """Stop reading."""
+        self._reader.close()
+        if self._switching is not None:
+            self._switching.cancel()
+
+    def _send(self, consumer: Consumer, position: Position, entry: bytes) -> None:
+        subscription = self._subscription
+        remaining = subscription.cursor.state.remaining(position)
+        messages = wire_entry.messages_in(entry) if remaining is None else remaining.bit_count()
+        consumer.send(Delivery(position, entry, messages, 0, remaining), subscription.environment.clock.now())
+
+    def _elect(self) -> None:
+        chosen = self._choose()
+        if chosen is self.active:
+            self._tell()
+            return
+        had_active = self.active is not None
+        self.active = chosen
+        self._tell()
+        self._read_position = self._subscription.first_unread()
+        if self._switching is not None:
+            self._switching.cancel()
+            self._switching = None
+        if had_active and self._switch_delay_s > 0:
+            # The old active consumer is still there: let its acknowledgements arrive before sending again.
+            self._switching = asyncio.get_running_loop().call_later(self._switch_delay_s, self._switched)
+        else:
+            self.dispatch()
+
+    def _switched(self) -> None:
+        self._switching = None
+        self.rewind()
+
+    def _choose(self) -> Consumer | None:
+        if not self.consumers:
+            return None
+        ordered = sorted(self.consumers, key=lambda consumer: (consumer.priority_level, consumer.name))
+        best = [consumer for consumer in ordered if consumer.priority_level == ordered[0].priority_level]
+        return best[max(self._subscription.topic.name.partition_index, 0) % len(best)]
+
+    def _tell(self) -> None:
+        if self._exclusive:
+            return
+        for consumer in self.consumers:
+            consumer.session.active_consumer_changed(consumer, is_active=consumer is self.active)

@@ -1,0 +1,65 @@
+"""What every part of one broker shares."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Callable
+
+    from magnetar.base.errors import StorageError
+    from magnetar.base.names import NamespaceName, TopicName
+    from magnetar.base.world import Clock
+    from magnetar.broker.config import BrokerConfig
+    from magnetar.geo.link import ProgressLinks
+    from magnetar.ledger.managed_ledger import ManagedLedgerConfig
+    from magnetar.ledger.store import LedgerStore
+    from magnetar.metadata.resources import Resources
+    from magnetar.metadata.store import MetadataStore
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """Settings, clock, storage and peers; made once by the composition root."""
+
+    config: BrokerConfig
+    clock: Clock
+    loop: asyncio.AbstractEventLoop
+    store: LedgerStore
+    metadata: MetadataStore
+    resources: Resources
+    links: ProgressLinks
+    ledger_config: ManagedLedgerConfig
+    unload: Callable[[TopicName], None]
+    """Close a topic so that it starts over from its log."""
+
+    @property
+    def cluster(self) -> str:
+        """The name of this cluster."""
+        return self.config.clusterName
+
+    def targets_of(self, namespace: NamespaceName) -> list[str]:
+        """The other clusters that a namespace is replicated to; none if this cluster is not among its own."""
+        policies = self.resources.namespaces.get(namespace)
+        if policies is None or self.cluster not in policies.replication_clusters:
+            return []
+        return sorted(set(policies.replication_clusters) - {self.cluster})
+
+    async def durable(self) -> None:
+        """Return once everything appended until now is durable; raises StorageError if it never will be."""
+        future: asyncio.Future[None] = self.loop.create_future()
+        self.store.barrier(partial(settle, future))
+        await future
+
+
+def settle(future: asyncio.Future[None], error: StorageError | None) -> None:
+    """Give ``future`` the outcome of a write; one that nobody waits for any more is left alone."""
+    if future.done():
+        return
+    if error is None:
+        future.set_result(None)
+    else:
+        future.set_exception(error)

@@ -1,0 +1,370 @@
+"""Exact progress: what ties a subscription's cursor to its replicated state and to the other clusters."""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from typing import TYPE_CHECKING
+
+import structlog
+
+from magnetar.base.errors import MagnetarError, RequestError, ServerError
+from magnetar.base.position import Position
+from magnetar.broker.producer import answer_duplicate, answer_failed
+from magnetar.geo.effects import effects_of_all, effects_of_merge, effects_on_arrival
+from magnetar.geo.epochs import FIRST_EPOCH, Epoch
+from magnetar.geo.link import ProgressLink
+from magnetar.geo.origins import PartialClaim
+from magnetar.geo.progress import Kind, SubscriptionProgress
+from magnetar.geo.progress_codec import decode_marker, encode_state, restore_state
+from magnetar.wire import entry as wire_entry
+from magnetar.wire import markers
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from magnetar.base.errors import StorageError
+    from magnetar.broker.producer import ProducerOptions
+    from magnetar.broker.session import Session
+    from magnetar.broker.subscription import Subscription
+    from magnetar.broker.topic import Topic
+    from magnetar.cursor.ranges import Range
+    from magnetar.geo.annotation import Annotation
+    from magnetar.geo.effects import LocalEffects
+    from magnetar.wire.proto import pulsar_api_pb2 as pb
+
+log = structlog.get_logger(__name__)
+
+TOMBSTONES_PROPERTY = "magnetar.tombstones"
+"""Managed-ledger property: the epochs of deleted replicated subscriptions, as JSON."""
+
+APPLIED_SAMPLES_MAX = 4096
+"""How many of the newest delays between acknowledgement and application are kept for each source cluster."""
+
+
+class SubscriptionProgressKeeper:
+    """Keeps a replicated subscription's cursor and its state in origin terms in step, both ways.
+
+    Acknowledgements made here become claims and are published once they are durable; what others claim is acknowledged
+    here, at once for entries that are held, on arrival for the rest. The state is kept in the cursor's own records.
+    """
+
+    def __init__(self, topic: Topic, subscription: Subscription, state: SubscriptionProgress) -> None:
+        """Keep ``state``, which matches the cursor."""
+        self.state = state
+        self._topic = topic
+        self._subscription = subscription
+        self._cursor = subscription.cursor
+        self._cursor.checkpoint_attachment = lambda: encode_state(self.state)
+        self._unclaimed: list[Range] = []
+        self._narrowed: dict[Position, None] = {}
+        self._oldest_at: float | None = None
+        self._moved = False
+        self._applied: dict[str, deque[float]] = {}
+
+    @classmethod
+    def begin(cls, topic: Topic, subscription: Subscription) -> SubscriptionProgressKeeper:
+        """Start to replicate a subscription: where it stands is its start, what it deleted beyond are its claims."""
+        cursor = subscription.cursor
+        starts = topic.index.positions_at(cursor.state.mark_delete_position)
+        state = SubscriptionProgress(subscription.name, starts, topic.progress.epoch_for_new(subscription.name))
+        keeper = cls(topic, subscription, state)
+        state.claim(
+            topic.index.claims(cursor.state.deleted()),
+            [claim for position, left in cursor.state.partial_batches() for claim in keeper.partial(position, left)],
+        )
+        keeper.replaced()
+        return keeper
+
+    @classmethod
+    def adopt(cls, topic: Topic, subscription: Subscription, incoming: SubscriptionProgress) -> None:
+        """Take over a state that arrived for a subscription that did not exist here."""
+        state = SubscriptionProgress(subscription.name, incoming.starts(), incoming.epoch)
+        keeper = subscription.progress = cls(topic, subscription, state)
+        state.merge(incoming)
+        keeper.rebuild()
+        keeper.replaced()
+
+    @classmethod
+    def recover(cls, topic: Topic, subscription: Subscription) -> SubscriptionProgressKeeper:
+        """Read the state back from the cursor's records."""
+        state = restore_state(subscription.cursor.attachments)
+        return cls.begin(topic, subscription) if state is None else cls(topic, subscription, state)
+
+    # -- from here to the others ----------------------------------------------------------------------------------
+
+    def acknowledged(self, ranges: Iterable[Range]) -> None:
+        """Entries were acknowledged here: claim them with the next flush."""
+        self._unclaimed += ranges
+        self._note_time()
+
+    def narrowed(self, position: Position) -> None:
+        """Members of a batch were acknowledged here."""
+        self._narrowed[position] = None
+        self._note_time()
+
+    def moved(self) -> None:
+        """The cursor was sought: begin a new epoch, in which the others follow."""
+        self._unclaimed.clear()
+        self._narrowed.clear()
+        starts = self._topic.index.positions_at(self._cursor.state.mark_delete_position)
+        self.state.reseek(self._topic.environment.cluster, starts)
+        self.replaced()
+
+    def replaced(self) -> None:
+        """The whole state is new: persist and publish it whole with the next flush."""
+        self._cursor.attach(encode_state(self.state))
+        self._moved = True
+        self._note_time()
+
+    def prepare(self) -> Callable[[], None] | None:
+        """Put what changed into the cursor's next record; what to do once that is durable."""
+        if not (self._unclaimed or self._narrowed or self._moved):
+            return None
+        oldest = self._oldest_at
+        delta = self._claim()
+        if self._moved:
+            delta = self.state.copy()
+        self._moved, self._oldest_at = False, None
+        if delta is None:
+            return None
+        published = delta
+        return lambda: self._topic.progress.publish(published, oldest)
+
+    def partial(self, position: Position, remaining: int) -> list[PartialClaim]:
+        """The claim that a partly acknowledged batch makes."""
+        origin = self._topic.index.origin_of(position)
+        return [PartialClaim(origin[0], origin[1], remaining)] if origin else []
+
+    def _claim(self) -> SubscriptionProgress | None:
+        partials: list[PartialClaim] = []
+        for position in self._narrowed:
+            remaining = self._cursor.state.remaining(position)
+            if remaining is not None:
+                partials += self.partial(position, remaining)
+        delta = self.state.claim(self._topic.index.claims(self._unclaimed), partials)
+        self._unclaimed = []
+        self._narrowed.clear()
+        if delta is not None:
+            self._cursor.attach(encode_state(delta))
+        return delta
+
+    def _note_time(self) -> None:
+        if self._oldest_at is None:
+            self._oldest_at = self._topic.environment.clock.now()
+
+    # -- from the others to here ----------------------------------------------------------------------------------
+
+    def apply(self, incoming: SubscriptionProgress) -> Kind:
+        """Merge another cluster's state and acknowledge here what it says; the caller flushes."""
+        outcome = self.state.merge(incoming)
+        if outcome.changed and outcome.kind is not Kind.DELETED:
+            self._cursor.attach(encode_state(incoming))
+            if outcome.rebuild:
+                self._unclaimed.clear()
+                self._narrowed.clear()
+                self.rebuild()
+            else:
+                self._take_effect(effects_of_merge(self._topic.index, outcome))
+        return outcome.kind
+
+    def arrived(self, origin: Annotation) -> None:
+        """Entries of another cluster were appended: what is acknowledged already is never dispatched."""
+        for extent in origin.extents:
+            ledger_id, entry_id = extent.origin_first
+            last = Position(ledger_id, entry_id + extent.count - 1)
+            effects = effects_on_arrival(self._topic.index, self.state, origin.cluster, extent.floor, last)
+            if effects.ranges or effects.partial:
+                self._take_effect(effects)
+                self._subscription.flush_soon()
+
+    def rebuild(self) -> None:
+        """Make the cursor anew from the whole state: entries may have become unacknowledged."""
+        effects = effects_of_all(self._topic.index, self.state)
+        self._cursor.reset(self._topic.before_first(), effects.ranges, effects.partial)
+        if self._subscription.dispatcher is not None:
+            self._subscription.dispatcher.rewind()
+
+    def _take_effect(self, effects: LocalEffects) -> None:
+        deleted = self._cursor.acknowledge_ranges(effects.ranges)
+        for position, remaining in effects.partial:
+            deleted += self._cursor.acknowledge_batch(position, remaining)
+        # Claimed again, because who holds the entries may claim across floors that the other cluster did not know.
+        self._unclaimed += deleted
+        self._subscription.free(deleted)
+
+    # -- telling --------------------------------------------------------------------------------------------------
+
+    def note_applied(self, source: str, delay_s: float) -> None:
+        """An acknowledgement of ``source`` took effect here this long after it was made."""
+        self._applied.setdefault(source, deque(maxlen=APPLIED_SAMPLES_MAX)).append(delay_s)
+
+    def ages(self) -> dict[str, float]:
+        """For each remote cluster, seconds since the oldest acknowledgement that it has not confirmed; 0.0: none."""
+        return self._topic.progress.ages(self.state.name)
+
+    def applied(self) -> dict[str, dict[str, float]]:
+        """For each source cluster: how many progress messages took effect here, and their delays in milliseconds."""
+        return {source: _percentiles(samples) for source, samples in sorted(self._applied.items())}
+
+
+def _percentiles(samples: deque[float]) -> dict[str, float]:
+    ordered = sorted(samples)
+    at = {"p50": 0.5, "p99": 0.99, "max": 1.0}
+    values = {
+        name: round(ordered[min(len(ordered) - 1, int(part * len(ordered)))] * 1000, 3) for name, part in at.items()
+    }
+    return {"count": len(ordered), **values}
+
+
+class TopicProgress:
+    """A topic's progress links: one to each other cluster while a subscription is replicated, none otherwise."""
+
+    def __init__(self, topic: Topic) -> None:
+        """No link yet."""
+        self._topic = topic
+        self._environment = topic.environment
+        self._links: dict[str, ProgressLink] = {}
+
+    def changed(self) -> None:
+        """Subscriptions or policies changed: open the links that are needed, close those that are not."""
+        wanted: list[str] = []
+        if self._environment.config.enableReplicatedSubscriptions and (self._replicated() or self._tombstones()):
+            wanted = self._environment.targets_of(self._topic.name.namespace_name)
+        for peer in [peer for peer in self._links if peer not in wanted]:
+            self._links.pop(peer).close()
+        for peer in wanted:
+            if peer not in self._links:
+                self._links[peer] = ProgressLink(self._environment.links, peer, str(self._topic.name), self.full_states)
+
+    def publish(self, delta: SubscriptionProgress, oldest_at: float | None) -> None:
+        """Send durable news to every other cluster; its oldest acknowledgement was made here at ``oldest_at``."""
+        for link in self._links.values():
+            link.add(delta, oldest_at)
+
+    async def full_states(self) -> list[SubscriptionProgress]:
+        """Everything that is durable now: the states of all replicated subscriptions, and the tombstones."""
+        states = [keeper.state.copy() for keeper in self._replicated()]
+        states += self._tombstones().values()
+        await self._environment.durable()
+        return states
+
+    def receive(self, source: str, payload: bytes, done: Callable[[StorageError | None], None]) -> None:
+        """Apply a progress marker of ``source``; ``done`` is called once its effect is durable."""
+        marker = decode_marker(payload)
+        now = self._environment.clock.now()
+        for incoming in marker.states:
+            subscription = self._topic.subscriptions.get(incoming.name)
+            if subscription is None:
+                self._create(incoming)
+            elif incoming.deleted:
+                self._delete(subscription, incoming)
+            else:
+                self._apply(source, subscription, incoming)
+            subscription = self._topic.subscriptions.get(incoming.name)
+            if subscription is not None:
+                if marker.oldest_acknowledged_at_ms and subscription.progress is not None:
+                    delay_s = max(0.0, now - marker.oldest_acknowledged_at_ms / 1000)
+                    subscription.progress.note_applied(source, delay_s)
+                subscription.flush()
+        self._topic.barrier(done)
+
+    def bury(self, subscription: Subscription) -> None:
+        """Delete a subscription here and, when it is replicated, everywhere: leave a tombstone and tell the others."""
+        if subscription.progress is None:
+            self._topic.remove_subscription(subscription)
+            return
+        tombstone = subscription.progress.state.tombstone(self._environment.cluster)
+        self._remember(tombstone)
+        self._topic.remove_subscription(subscription)
+        self.publish(tombstone, None)
+
+    def epoch_for_new(self, name: str) -> Epoch:
+        """The epoch of a subscription that is created here now."""
+        tombstone = self._tombstones().get(name)
+        return tombstone.epoch.created_after() if tombstone is not None else FIRST_EPOCH
+
+    def ages(self, name: str) -> dict[str, float]:
+        """Progress age of one subscription towards each other cluster, in seconds."""
+        now = self._environment.clock.now()
+        return {peer: link.age(name, now) for peer, link in sorted(self._links.items())}
+
+    def close(self) -> None:
+        """Close every link."""
+        for link in self._links.values():
+            link.close()
+        self._links.clear()
+
+    def _replicated(self) -> list[SubscriptionProgressKeeper]:
+        return [s.progress for s in self._topic.subscriptions.values() if s.progress is not None]
+
+    def _apply(self, source: str, subscription: Subscription, incoming: SubscriptionProgress) -> None:
+        if subscription.progress is None:
+            self._topic.set_replicated(subscription, replicated=True)
+        keeper = subscription.progress
+        if keeper is not None and keeper.apply(incoming) is Kind.IGNORED and source in self._links:
+            # The sender does not know the newer epoch yet.
+            self._links[source].add(keeper.state.copy(), None)
+
+    def _create(self, incoming: SubscriptionProgress) -> None:
+        tombstone = self._tombstones().get(incoming.name)
+        newer = tombstone is None or tombstone.epoch < incoming.epoch
+        if incoming.deleted and newer:
+            self._remember(incoming)
+        elif newer:
+            self._topic.create_replicated(incoming)
+        elif tombstone is not None and not incoming.deleted:
+            self.publish(tombstone, None)  # the sender does not know yet that it was deleted
+
+    def _delete(self, subscription: Subscription, incoming: SubscriptionProgress) -> None:
+        keeper = subscription.progress
+        if keeper is None or incoming.epoch > keeper.state.epoch:
+            log.info("subscription_deleted_elsewhere", topic=str(self._topic.name), subscription=subscription.name)
+            self._remember(incoming)
+            self._topic.remove_subscription(subscription)
+
+    def _tombstones(self) -> dict[str, SubscriptionProgress]:
+        """Of the replicated subscriptions that were deleted, here or elsewhere."""
+        stored: dict[str, tuple[int, str]] = json.loads(self._topic.ledger.properties.get(TOMBSTONES_PROPERTY, "{}"))
+        epochs = {name: Epoch(*epoch) for name, epoch in sorted(stored.items())}
+        return {name: SubscriptionProgress(name, epoch=epoch, deleted=True) for name, epoch in epochs.items()}
+
+    def _remember(self, tombstone: SubscriptionProgress) -> None:
+        """Keep a tombstone; durable on return."""
+        epochs = {name: each.epoch for name, each in self._tombstones().items()}
+        epochs[tombstone.name] = tombstone.epoch
+        self._topic.ledger.set_property(TOMBSTONES_PROPERTY, json.dumps(epochs))
+
+
+class ProgressProducer:
+    """A peer's progress link: its SENDs are applied and never enter the log."""
+
+    def __init__(self, topic: Topic, session: Session, options: ProducerOptions, source: str) -> None:
+        """A link of cluster ``source``."""
+        self.topic = topic
+        self.session = session
+        self.options = options
+        self._source = source
+
+    def add(self, send: pb.CommandSend, entry: bytes) -> None:
+        """Apply one marker; receipted once its effect is durable."""
+        sequence_id, highest = send.sequence_id, send.highest_sequence_id
+
+        def done(error: StorageError | None) -> None:
+            if error is None:
+                answer_duplicate(self, sequence_id, highest)
+            else:
+                answer_failed(self, [(sequence_id, highest)], error)
+
+        try:
+            kind = markers.marker_type(wire_entry.parse_metadata(entry))
+            if kind != markers.PROGRESS:
+                message = f"a progress link carries markers of type {markers.PROGRESS}, not {kind}"
+                raise RequestError(ServerError.NotAllowedError, message)
+            self.topic.progress.receive(self._source, bytes(wire_entry.payload_of(entry)), done)
+        except MagnetarError as error:
+            log.warning("progress_refused", topic=str(self.topic.name), source=self._source, error=str(error))
+            answer_failed(self, [(sequence_id, highest)], error)
+
+    def flush(self) -> None:
+        """Nothing waits: every marker is applied as it comes."""

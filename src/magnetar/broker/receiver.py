@@ -1,0 +1,162 @@
+"""The receiving end of a link: each origin position once, in order, with no gap (design 3.2)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import structlog
+
+from magnetar.base.errors import DataLossError, MagnetarError, ServerError
+from magnetar.broker.producer import answer_duplicate, answer_failed
+from magnetar.geo.annotation import Annotation, RunExtent
+from magnetar.geo.receiving import Verdict, floor_of, gap_error, judge
+from magnetar.wire import commands
+from magnetar.wire.origin import read_origin
+
+if TYPE_CHECKING:
+    from magnetar.base.errors import StorageError
+    from magnetar.base.position import Position
+    from magnetar.broker.producer import ProducerOptions
+    from magnetar.broker.session import Session
+    from magnetar.broker.topic import Topic
+    from magnetar.wire.origin import Origin
+    from magnetar.wire.proto import pulsar_api_pb2 as pb
+
+log = structlog.get_logger(__name__)
+
+
+class ReplicatedProducer:
+    """A replicator's producer: ``pulsar.repl.<source>--><this cluster>``.
+
+    SENDs are answered strictly in order. After one refusal every later SEND is refused too: the sender has to come
+    again and start from what is here.
+    """
+
+    def __init__(self, topic: Topic, session: Session, options: ProducerOptions, source: str, *, now: float) -> None:
+        """A link that has sent nothing yet."""
+        self.topic = topic
+        self.session = session
+        self.options = options
+        self.source = source
+        self.connected_at = now
+        self.messages_in = 0
+        self.bytes_in = 0
+        self._refusal: MagnetarError | None = None
+        self._sends: list[tuple[int, int]] = []
+        self._entries: list[bytes] = []
+
+    @property
+    def last_origin_position(self) -> Position | None:
+        """The newest position of the source that this topic holds."""
+        return self.topic.index.last_position(self.source)
+
+    def add(self, send: pb.CommandSend, entry: bytes) -> None:
+        """Take one entry of the current read of the socket."""
+        self._sends.append((send.sequence_id, send.highest_sequence_id))
+        self._entries.append(entry)
+        self.messages_in += send.num_messages
+        self.bytes_in += len(entry)
+
+    def flush(self) -> None:
+        """Append what is new as one run; answer everything, in order, once the run is durable."""
+        sends, entries = self._sends, self._entries
+        if not sends:
+            return
+        self._sends, self._entries = [], []
+        self.session.publishes_started(len(sends))
+        verdicts: list[Verdict] = []
+        accepted: list[bytes] = []
+        extents: list[RunExtent] = []
+        link_start = False
+        last = self.last_origin_position
+        for entry in entries:
+            verdict, origin = self._judge(last, entry)
+            verdicts.append(verdict)
+            if verdict is Verdict.APPEND and origin is not None:
+                accepted.append(entry)
+                _extend(extents, origin.position, floor_of(last, origin))
+                link_start |= origin.link_start
+                last = origin.position
+        refusal = self._refusal
+
+        def durable(first: Position | None, error: StorageError | None) -> None:
+            self.session.publishes_finished(len(sends))
+            if error is not None:
+                self._refusal = error
+                answer_failed(self, sends, error)
+            else:
+                self._answer(sends, verdicts, first, refusal)
+
+        if accepted:
+            self.topic.append_replicated(Annotation(self.source, tuple(extents), link_start), accepted, durable)
+        else:
+            # A duplicate may be of an entry that is not durable yet: answer behind it.
+            self.topic.barrier(lambda error: durable(None, error))
+
+    def _judge(self, last: Position | None, entry: bytes) -> tuple[Verdict, Origin | None]:
+        if self._refusal is not None:
+            return Verdict.GAP, None
+        try:
+            origin = read_origin(entry)
+            if origin is None or origin.cluster != self.source:
+                message = f"an entry from {self.source} must name {self.source} and its position there"
+                raise DataLossError(message)
+            verdict = judge(last, origin)
+            if verdict is Verdict.GAP:
+                raise gap_error(last, origin)
+        except (MagnetarError, ValueError) as error:
+            self._refusal = error if isinstance(error, MagnetarError) else DataLossError(str(error))
+            log.warning("replicated_entry_refused", topic=str(self.topic.name), source=self.source, error=str(error))
+            return Verdict.GAP, None
+        if verdict is Verdict.APPEND and origin.link_start and last is not None and origin.previous > last:
+            log.warning(
+                "link_starts_in_the_middle",
+                topic=str(self.topic.name),
+                source=self.source,
+                last=str(last),
+                previous=str(origin.previous),
+            )
+        return verdict, origin
+
+    def _answer(
+        self,
+        sends: list[tuple[int, int]],
+        verdicts: list[Verdict],
+        first: Position | None,
+        refusal: MagnetarError | None,
+    ) -> None:
+        appended = 0
+        for (sequence_id, highest), verdict in zip(sends, verdicts, strict=True):
+            if verdict is Verdict.APPEND and first is not None:
+                self.session.write(
+                    commands.send_receipt(
+                        producer_id=self.options.producer_id,
+                        sequence_id=sequence_id,
+                        highest_sequence_id=highest,
+                        position=first._replace(entry_id=first.entry_id + appended),
+                    )
+                )
+                appended += 1
+            elif verdict is Verdict.DUPLICATE:
+                answer_duplicate(self, sequence_id, highest)
+            else:
+                self.session.write(
+                    commands.send_error(
+                        producer_id=self.options.producer_id,
+                        sequence_id=sequence_id,
+                        code=ServerError.PersistenceError,
+                        message=str(refusal),
+                    )
+                )
+
+
+def _extend(extents: list[RunExtent], position: Position, floor: Position) -> None:
+    """Add an entry to the run: to its last extent if it follows that directly in the origin, else to a new one."""
+    if extents:
+        newest = extents[-1]
+        ledger_id, entry_id = newest.origin_first
+        last = entry_id + newest.count - 1
+        if position == (ledger_id, last + 1) and floor == (ledger_id, last):
+            extents[-1] = RunExtent(newest.origin_first, newest.count + 1, newest.floor)
+            return
+    extents.append(RunExtent(position, 1, floor))

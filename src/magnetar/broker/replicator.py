@@ -1,0 +1,271 @@
+"""The sending end of a link: the replication cursor, and what it hands to the pipeline that carries the link."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+import structlog
+
+from magnetar.base.errors import RequestError, ServerError, StorageError
+from magnetar.base.position import EARLIEST
+from magnetar.broker.dispatchers.reader import EntryReader
+from magnetar.broker.rates import Rates
+from magnetar.wire import commands
+from magnetar.wire import entry as wire_entry
+from magnetar.wire.message_id import Link, position_of
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Callable
+
+    from magnetar.base.position import Position
+    from magnetar.broker.consumer import Consumer
+    from magnetar.broker.environment import Environment
+    from magnetar.broker.topic import Topic
+    from magnetar.cursor.cursor import Cursor
+    from magnetar.wire.proto import pulsar_api_pb2 as pb
+
+log = structlog.get_logger(__name__)
+
+LEASE_METADATA = "magnetar.lease"
+"""Consumer metadata of SUBSCRIBE by which a pipeline task names its lease, a growing number."""
+
+LOCAL_ONLY = "__local__"
+"""The value of ``replicate_to`` that keeps a message in its cluster."""
+
+CURSOR_FLUSH_INTERVAL_S = 0.1
+"""Seconds between two writes of a replication cursor. A crash sends that much again, and the receiver drops it."""
+
+
+class Replicator:
+    """One target cluster's link out of one topic.
+
+    The pipeline task that attached last holds the link ("takeover"); a lower lease than the holder's is refused. Only
+    entries that were produced here and are meant for the target are sent, each with the position of the one before it
+    on this link. Permits count entries. Everything happens on the event loop's thread.
+    """
+
+    def __init__(self, topic: Topic, target: str, cursor: Cursor) -> None:
+        """A link that nobody carries yet."""
+        self.topic = topic
+        self.target = target
+        self.cursor = cursor
+        self.environment: Environment = topic.environment
+        self.consumer: Consumer | None = None
+        self.handovers = 0
+        """How often the link changed hands."""
+        self.entries_out = 0
+        self.bytes_out = 0
+        self._lease = -1
+        self._in_flight: deque[Position] = deque()
+        self._read_position = topic.ledger.next_position(cursor.state.mark_delete_position)
+        self._previous = EARLIEST
+        """The newest entry before the read position that was meant for the target."""
+        self._floor = EARLIEST
+        """The newest own entry before the read position, whomever it was meant for."""
+        self._reader = EntryReader(
+            topic.ledger,
+            self.dispatch,
+            max_entries=self.environment.config.dispatcherMaxReadBatchSize,
+            max_bytes=self.environment.config.dispatcherMaxReadSizeBytes,
+        )
+        self._flush_scheduled = False
+        self._oldest: tuple[Position, float] | None = None
+        """The oldest unconfirmed entry and when it was published, in seconds."""
+        self._looking: asyncio.Task[None] | None = None
+        self.rates_out = Rates()
+        self._start_over()
+
+    @property
+    def backlog(self) -> int:
+        """Own entries that the target has not confirmed."""
+        return self.topic.index.count_own(
+            self.environment.cluster, self.cursor.state.mark_delete_position, self.topic.ledger.last_confirmed_entry
+        )
+
+    @property
+    def oldest_unconfirmed(self) -> Position | None:
+        """The first own entry that the target has not confirmed."""
+        for extent in self.topic.index.own_extents(
+            self.cursor.state.mark_delete_position, self.topic.ledger.last_confirmed_entry, self.environment.cluster
+        ):
+            return extent.local_first
+        return None
+
+    def delay_s(self) -> int:
+        """Seconds since the oldest unconfirmed entry was published, 0 when there is none.
+
+        The time comes from the entry; while it has to be read from disk, the answer is that of the entry before.
+        """
+        position = self.oldest_unconfirmed
+        if position is None:
+            self._oldest = None
+            return 0
+        if self._oldest is None or self._oldest[0] != position:
+            entries = self.topic.ledger.read_cached(position, 1, 1)
+            if entries:
+                self._note_oldest(position, entries[0][1])
+            elif self._looking is None:
+                self._looking = self.environment.loop.create_task(self._look(position))
+        return 0 if self._oldest is None else max(0, int(self.environment.clock.now() - self._oldest[1]))
+
+    def _note_oldest(self, position: Position, entry: bytes) -> None:
+        self._oldest = (position, wire_entry.publish_time_ms(entry) / 1000)
+
+    async def _look(self, position: Position) -> None:
+        try:
+            self._note_oldest(position, await self.topic.read_entry(position))
+        except (RequestError, StorageError) as error:
+            log.warning("delay_unknown", topic=str(self.topic.name), target=self.target, error=str(error))
+        finally:
+            self._looking = None
+
+    # -- who carries the link -----------------------------------------------------------------------------------
+
+    def check_can_add(self, consumer_type: int) -> None:
+        """Any type will do: there is one holder."""
+
+    def check_takeover(self, consumer: Consumer) -> None:
+        """Raise RequestError if the live holder's lease is newer than the newcomer's."""
+        lease = _lease_of(consumer)
+        if self.consumer is not None and lease < self._lease:
+            message = f"link to {self.target} is held by lease {self._lease}, which is newer than {lease}"
+            raise RequestError(ServerError.ConsumerBusy, message)
+
+    def add_consumer(self, consumer: Consumer, consumer_type: int) -> None:
+        """Give the link to the newcomer; the holder before it is told so."""
+        del consumer_type
+        if self.consumer is not None:
+            self.consumer.close()
+        if _lease_of(consumer) != self._lease:
+            self.handovers += 1
+        self._lease = _lease_of(consumer)
+        self.consumer = consumer
+        self._start_over()
+
+    def remove_consumer(self, consumer: Consumer) -> None:
+        """Nobody holds the link; what was in flight is sent again to the next holder."""
+        if consumer is self.consumer:
+            self.consumer = None
+            self._in_flight.clear()
+            self._flush_soon()
+
+    def send_again_after(self, position: Position) -> None:
+        """The target has everything up to ``position`` and no more: go on right after it.
+
+        Entries that were already trimmed cannot be sent again; the next one then declares a start in the middle.
+        """
+        first = self.topic.before_first()
+        if position < self.cursor.state.mark_delete_position:
+            log.warning("link_goes_back", topic=str(self.topic.name), target=self.target, to=str(position))
+            self.cursor.reset(max(first, position))
+        self._start_over(max(first, position))
+        if position >= first:
+            self._previous = self._floor = position
+        self.dispatch()
+
+    # -- confirmations ------------------------------------------------------------------------------------------
+
+    def acknowledge(self, consumer: Consumer, ack: pb.CommandAck, done: Callable[[StorageError | None], None]) -> None:
+        """The target holds everything up to the last of these positions."""
+        if consumer is self.consumer and ack.message_id:
+            self._confirm(max(map(position_of, ack.message_id)))
+        done(None)
+
+    def _confirm(self, position: Position) -> None:
+        while self._in_flight and self._in_flight[0] <= position:
+            self._in_flight.popleft()
+        ledger = self.topic.ledger
+        # Between what is confirmed and what is in flight nothing is meant for the target.
+        unconfirmed = self._in_flight[0] if self._in_flight else self._read_position
+        self.cursor.acknowledge_cumulative(ledger.previous_position(unconfirmed))
+        self._flush_soon()
+
+    def _flush_soon(self) -> None:
+        if not self._flush_scheduled:
+            self._flush_scheduled = True
+            self.environment.loop.call_later(CURSOR_FLUSH_INTERVAL_S, self._flush)
+
+    def _flush(self) -> None:
+        self._flush_scheduled = False
+        self.cursor.flush(lambda _: None)
+
+    # -- sending ------------------------------------------------------------------------------------------------
+
+    def dispatch(self) -> None:
+        """Send own entries to the holder while it has permits."""
+        while (consumer := self.consumer) is not None and consumer.is_ready:
+            last_confirmed = self.topic.ledger.last_confirmed_entry
+            if self._read_position > last_confirmed:
+                return
+            after = self.topic.ledger.previous_position(self._read_position)
+            extent = next(
+                iter(self.topic.index.own_extents(after, last_confirmed, self.environment.cluster)),
+                None,
+            )
+            if extent is None:
+                self._skip_to(self.topic.ledger.next_position(last_confirmed))
+                return
+            last = extent.local_first._replace(entry_id=extent.local_first.entry_id + extent.count - 1)
+            entries = self._reader.read(extent.local_first, last, consumer.permits)
+            if entries is None:
+                return
+            for position, entry in entries:
+                self._send(consumer, position, entry)
+
+    def close(self) -> None:
+        """Stop reading; the holder is told to come again."""
+        if self.consumer is not None:
+            self.consumer.close()
+        self._reader.close()
+        self._flush()
+
+    def _send(self, consumer: Consumer, position: Position, entry: bytes) -> None:
+        self._read_position = self.topic.ledger.next_position(position)
+        replicate_to = wire_entry.parse_metadata(entry).replicate_to
+        if replicate_to and self.target not in replicate_to:
+            self._floor = position
+            if not self._in_flight:
+                self._confirm(position)
+            return
+        consumer.permits -= 1
+        consumer.messages_sent += 1
+        consumer.bytes_sent += len(entry)
+        self.entries_out += 1
+        self.bytes_out += len(entry)
+        self._in_flight.append(position)
+        consumer.session.write(
+            commands.message_on_link(
+                consumer_id=consumer.consumer_id,
+                position=position,
+                entry=entry,
+                link=Link(
+                    self._previous,
+                    self._floor,
+                    link_start=self._previous != EARLIEST and not self.topic.ledger.contains(self._previous),
+                ),
+            )
+        )
+        self._previous = self._floor = position
+
+    def _skip_to(self, position: Position) -> None:
+        """Nothing before ``position`` is left to send."""
+        self._read_position = position
+        if not self._in_flight:
+            self._confirm(self.topic.ledger.previous_position(position))
+
+    def _start_over(self, after: Position | None = None) -> None:
+        """Read again from the first entry after ``after`` (default: the newest confirmed one)."""
+        start = self.cursor.state.mark_delete_position if after is None else after
+        self._in_flight.clear()
+        self._read_position = self.topic.ledger.next_position(start)
+        self._previous = self._floor = self.topic.index.positions_at(start).get(self.environment.cluster, EARLIEST)
+
+
+def _lease_of(consumer: Consumer) -> int:
+    try:
+        return int(consumer.metadata.get(LEASE_METADATA, ""))
+    except ValueError:
+        message = f"consumer metadata {LEASE_METADATA}={consumer.metadata.get(LEASE_METADATA)!r} is not a number"
+        raise RequestError(ServerError.MetadataError, message) from None

@@ -1,0 +1,189 @@
+"""Sockets: bytes in, frames to the session, one joined write a turn of the loop."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, cast
+
+import structlog
+
+from magnetar.base.errors import RemoteProtocolError
+from magnetar.base.limits import FRAME_SIZE_PADDING
+from magnetar.broker.session import Session
+from magnetar.wire.connection import Connection, Role
+
+if TYPE_CHECKING:
+    from magnetar.broker.environment import Environment
+    from magnetar.broker.topics import TopicRegistry
+
+log = structlog.get_logger(__name__)
+
+
+class ServerProtocol(asyncio.Protocol):
+    """One client's socket."""
+
+    def __init__(self, server: Server) -> None:
+        """Not connected yet."""
+        self._server = server
+        self._environment = server.environment
+        config = server.environment.config
+        self._connection = Connection(
+            Role.BROKER,
+            frame_size_max=config.maxMessageSize + FRAME_SIZE_PADDING,
+            keep_alive_interval_s=config.keepAliveIntervalSeconds,
+            now=server.environment.clock.monotonic(),
+        )
+        self._transport: asyncio.Transport | None = None
+        self._output: list[bytes] = []
+        self._flush_scheduled = False
+        self.session = Session(server.environment, server.topics, self, self._connection)
+
+    # -- asyncio ------------------------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Refuse what is over the limit, serve the rest."""
+        self._transport = transport = cast("asyncio.Transport", transport)  # uvloop's is none by inheritance
+        transport.set_write_buffer_limits(high=self._environment.config.connectionSendBufferBytes)
+        host, port = transport.get_extra_info("peername")[:2]
+        self.session.address = f"/{host}:{port}"
+        if not self._server.admit(self):
+            log.warning("connection_refused", address=self.session.address, limit="maxConcurrentConnections")
+            transport.abort()
+
+    def data_received(self, data: bytes) -> None:
+        """Handle every whole frame; a peer that breaks the protocol is disconnected, nobody else notices."""
+        try:
+            frames = self._connection.receive(data, self._environment.clock.monotonic())
+            self.session.receive(frames)
+        except RemoteProtocolError as error:
+            self._drop("protocol_error", error)
+        except Exception:
+            # The root of a connection's work: a bug of ours must not take other clients down.
+            log.exception("connection_failed", address=self.session.address)
+            self.close()
+        else:
+            self.write(self._connection.take_output())
+
+    def eof_received(self) -> bool:
+        """A half-closed socket is a closed one: the protocol has no use for it."""
+        return False
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Producers and consumers leave with their connection."""
+        del exc
+        self._server.forget(self)
+        self.session.closed()
+
+    def pause_writing(self) -> None:
+        """The client does not read: it gets no more messages until it does."""
+        self.session.is_writable = False
+
+    def resume_writing(self) -> None:
+        """The client reads again."""
+        self.session.is_writable = True
+        self.session.dispatch()
+
+    # -- what the session asks for ------------------------------------------------------------------------------
+
+    def write(self, frame: bytes) -> None:
+        """Send at the end of this turn, joined with everything else for this client."""
+        if not frame:
+            return
+        self._output.append(frame)
+        if not self._flush_scheduled:
+            self._flush_scheduled = True
+            self._environment.loop.call_soon(self._flush)
+
+    def pause_reading(self) -> None:
+        """Let TCP hold the client back."""
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.pause_reading()
+
+    def resume_reading(self) -> None:
+        """Take bytes again."""
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.resume_reading()
+
+    def close(self) -> None:
+        """Send what is written, then close."""
+        self._flush()
+        if self._transport is not None:
+            self._transport.close()
+
+    def tick(self, now: float) -> None:
+        """Keep-alive; drops a peer that is silent."""
+        try:
+            self._connection.on_tick(now)
+        except RemoteProtocolError as error:
+            self._drop("peer_silent", error)
+        else:
+            self.write(self._connection.take_output())
+
+    def probe(self) -> None:
+        """Ask the client for a sign of life."""
+        self._connection.probe()
+        self.write(self._connection.take_output())
+
+    def abort(self) -> None:
+        """Close at once, whatever is unsent."""
+        if self._transport is not None:
+            self._transport.abort()
+
+    def _flush(self) -> None:
+        self._flush_scheduled = False
+        output, self._output = self._output, []
+        if output and self._transport is not None and not self._transport.is_closing():
+            self._transport.write(b"".join(output))
+
+    def _drop(self, event: str, error: RemoteProtocolError) -> None:
+        log.warning(event, address=self.session.address, client=self._connection.peer_version, error=str(error))
+        self.close()
+
+
+class Server:
+    """The listening socket of the binary protocol and its connections."""
+
+    def __init__(self, environment: Environment, topics: TopicRegistry) -> None:
+        """Not listening yet."""
+        self.environment = environment
+        self.topics = topics
+        self._protocols: set[ServerProtocol] = set()
+        self._listener: asyncio.Server | None = None
+        self._ticker: asyncio.TimerHandle | None = None
+
+    async def start(self, host: str, port: int) -> int:
+        """Listen; the port that is listened on, for ``port`` 0 the one that was picked. Raises OSError."""
+        loop = self.environment.loop
+        self._listener = await loop.create_server(lambda: ServerProtocol(self), host, port, backlog=1024)
+        self._tick()
+        return int(self._listener.sockets[0].getsockname()[1])
+
+    async def stop(self) -> None:
+        """Close the listener and every connection."""
+        if self._ticker is not None:
+            self._ticker.cancel()
+        if self._listener is not None:
+            self._listener.close()
+        for protocol in tuple(self._protocols):
+            protocol.close()
+        if self._listener is not None:
+            await self._listener.wait_closed()
+
+    def admit(self, protocol: ServerProtocol) -> bool:
+        """Count a connection in; whether there is room for it."""
+        if len(self._protocols) >= self.environment.config.maxConcurrentConnections:
+            return False
+        self._protocols.add(protocol)
+        return True
+
+    def forget(self, protocol: ServerProtocol) -> None:
+        """Count a connection out."""
+        self._protocols.discard(protocol)
+
+    def _tick(self) -> None:
+        now = self.environment.clock.monotonic()
+        for protocol in tuple(self._protocols):
+            protocol.tick(now)
+        self._ticker = self.environment.loop.call_later(
+            self.environment.config.keepAliveIntervalSeconds / 4, self._tick
+        )

@@ -1,0 +1,206 @@
+"""The composition root: one broker, from its configuration to its listening sockets."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import signal
+from typing import TYPE_CHECKING
+
+import structlog
+import uvicorn
+
+from magnetar.admin.api import build_app
+from magnetar.base.errors import ConfigurationError
+from magnetar.base.real import SystemClock, SystemFiles
+from magnetar.broker.administration import Administration
+from magnetar.broker.environment import Environment
+from magnetar.broker.server import Server
+from magnetar.broker.topics import TopicRegistry
+from magnetar.geo.link import LinkOptions, ProgressLinks
+from magnetar.ledger.local import LocalLedgerStore, LocalStoreOptions
+from magnetar.ledger.managed_ledger import ManagedLedgerConfig
+from magnetar.metadata.local import LocalMetadataStore
+from magnetar.metadata.resources import Resources
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from starlette.applications import Starlette
+
+    from magnetar.base.names import NamespaceName
+    from magnetar.broker.config import BrokerConfig
+
+log = structlog.get_logger(__name__)
+
+_MIB = 1 << 20
+_MINUTE_MS = 60_000
+
+RATE_INTERVAL_S = 10.0
+"""Seconds over which rates are measured (Pulsar: ``statsUpdateFrequencyInSecs``, 60)."""
+
+_GC_THRESHOLD = 100_000
+"""Allocations between two looks for cycles: what the hot path makes is freed by reference counts alone."""
+
+
+class Broker:
+    """One cluster's server in this process. Start it once, stop it once."""
+
+    def __init__(self, config: BrokerConfig) -> None:
+        """Nothing is opened yet."""
+        self.config = config
+        self._clock = SystemClock()
+        self._timers: list[asyncio.TimerHandle] = []
+        self._stopping = False
+
+    async def start(self) -> None:
+        """Recover the data directory and serve it; raises StorageError, ConfigurationError."""
+        loop = asyncio.get_running_loop()
+        config = self.config
+        files = SystemFiles()
+        files.make_directory(config.dataDirectory)
+        self._metadata = LocalMetadataStore(config.dataDirectory / "metadata.sqlite", self._clock)
+        options = LocalStoreOptions(
+            sync=config.journalSyncData, tail_cache_bytes=config.managedLedgerCacheSizeMB * _MIB
+        )
+        self._store = LocalLedgerStore(config.dataDirectory / "ledgers", files, loop, options)
+        self._store.open()
+        resources = Resources.over(self._metadata)
+        self._links = ProgressLinks(
+            config.clusterName, lambda peer: _service_url(resources, peer), self._clock, _link_options(config)
+        )
+        environment = Environment(
+            config=config,
+            clock=self._clock,
+            loop=loop,
+            store=self._store,
+            metadata=self._metadata,
+            resources=resources,
+            links=self._links,
+            ledger_config=_ledger_config(config),
+            unload=lambda name: self.topics.unload(name),  # noqa: PLW0108 - made before the topics are
+        )
+        self.environment = environment
+        host = config.advertisedAddress
+        self.topics = TopicRegistry(environment, "")
+        self._server = Server(environment, self.topics)
+        try:
+            binary_port = await self._server.start(config.bindAddress, config.brokerServicePort)
+        except OSError as error:
+            message = f"cannot listen on brokerServicePort {config.brokerServicePort} of {config.bindAddress}: {error}"
+            raise ConfigurationError(message) from error
+        self.topics.service_url = f"pulsar://{host}:{binary_port}"
+        loaded = self.topics.load_linked()
+        administration = Administration(environment, self.topics, f"http://{host}:{config.webServicePort}")
+        await self._start_web(build_app(administration, resources))
+        self._every(RATE_INTERVAL_S, self._measure)
+        self._every(config.retentionCheckIntervalInSeconds, self._trim)
+        gc.freeze()
+        gc.set_threshold(_GC_THRESHOLD)
+        log.info(
+            "broker_started",
+            cluster=config.clusterName,
+            service_url=self.topics.service_url,
+            admin_url=administration.admin_url,
+            data=str(config.dataDirectory),
+            topics_loaded=loaded,
+        )
+
+    async def stop(self) -> None:
+        """Close every connection and topic; everything is durable on return."""
+        self._stopping = True
+        for timer in self._timers:
+            timer.cancel()
+        self._web.should_exit = True
+        await self._web_task
+        self.topics.close()
+        await self._server.stop()
+        self._links.close()
+        await self._store.close()
+        self._metadata.close()
+        log.info("broker_stopped", cluster=self.config.clusterName)
+
+    async def run(self) -> None:
+        """Serve until SIGINT or SIGTERM."""
+        loop = asyncio.get_running_loop()
+        stop = asyncio.Event()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, stop.set)
+        await self.start()
+        await stop.wait()
+        await self.stop()
+
+    async def _start_web(self, app: Starlette) -> None:
+        config = uvicorn.Config(
+            app,
+            host=self.config.bindAddress,
+            port=self.config.webServicePort,
+            log_level="warning",
+            access_log=False,
+            lifespan="off",
+            timeout_graceful_shutdown=1,
+        )
+        self._web = _WebServer(config)
+        self._web_task = asyncio.get_running_loop().create_task(self._web.serve())
+        while not self._web.started:
+            if self._web_task.done():
+                message = f"cannot listen on webServicePort {self.config.webServicePort} of {self.config.bindAddress}"
+                raise ConfigurationError(message)
+            await asyncio.sleep(0.01)
+
+    def _every(self, interval_s: float, work: Callable[[], None]) -> None:
+        """Do ``work`` every ``interval_s`` seconds until the broker stops."""
+        slot = len(self._timers)
+
+        def again() -> None:
+            work()
+            self._timers[slot] = self.environment.loop.call_later(interval_s, again)
+
+        self._timers.append(self.environment.loop.call_later(interval_s, again))
+
+    def _measure(self) -> None:
+        now = self._clock.monotonic()
+        for topic in self.topics.loaded.values():
+            topic.measure(now)
+
+    def _trim(self) -> None:
+        for topic in tuple(self.topics.loaded.values()):
+            topic.trim(self._retention(topic.name.namespace_name))
+
+    def _retention(self, namespace: NamespaceName) -> tuple[int, int]:
+        policies = self.environment.resources.namespaces.get(namespace)
+        retention = policies.retention_policies if policies is not None else None
+        if retention is None:
+            return self.config.defaultRetentionTimeInMinutes, self.config.defaultRetentionSizeInMB
+        return retention.retentionTimeInMinutes, retention.retentionSizeInMB
+
+
+class _WebServer(uvicorn.Server):
+    """Uvicorn inside the broker's loop: signals are the broker's."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Leave them alone."""
+        yield
+
+
+def _service_url(resources: Resources, cluster: str) -> str | None:
+    data = resources.clusters.get(cluster)
+    return data.brokerServiceUrl if data is not None else None
+
+
+def _link_options(config: BrokerConfig) -> LinkOptions:
+    return LinkOptions(
+        interval_s=config.replicatedSubscriptionProgressIntervalMs / 1000,
+        full_state_interval_s=config.replicatedSubscriptionFullStateIntervalSeconds,
+    )
+
+
+def _ledger_config(config: BrokerConfig) -> ManagedLedgerConfig:
+    return ManagedLedgerConfig(
+        max_entries_per_ledger=config.managedLedgerMaxEntriesPerLedger,
+        max_size_per_ledger_bytes=config.managedLedgerMaxSizePerLedgerMbytes * _MIB,
+        min_rollover_ms=config.managedLedgerMinLedgerRolloverTimeMinutes * _MINUTE_MS,
+        max_rollover_ms=config.managedLedgerMaxLedgerRolloverTimeMinutes * _MINUTE_MS,
+    )

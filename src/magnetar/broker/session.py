@@ -1,0 +1,268 @@
+"""One client's conversation: what each command does, and what it is answered."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import structlog
+
+import magnetar
+from magnetar.base.errors import RemoteProtocolError, RequestError, ServerError, StorageError
+from magnetar.broker import session_consumers, session_lookup, session_producers
+from magnetar.wire import commands
+from magnetar.wire.proto import pulsar_api_pb2 as pb
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from magnetar.broker.consumer import Consumer
+    from magnetar.broker.environment import Environment
+    from magnetar.broker.producer import Producer
+    from magnetar.broker.server import ServerProtocol
+    from magnetar.broker.topics import TopicRegistry
+    from magnetar.wire.connection import Connection
+    from magnetar.wire.frame import Frame
+
+log = structlog.get_logger(__name__)
+
+SERVER_VERSION = f"Magnetar {magnetar.__version__}"
+"""How the broker names itself; peers that see it may send progress markers."""
+
+
+class Session:
+    """The producers and consumers of one connection. Everything happens on the event loop's thread."""
+
+    def __init__(
+        self, environment: Environment, topics: TopicRegistry, protocol: ServerProtocol, connection: Connection
+    ) -> None:
+        """A session before its CONNECT."""
+        self.environment = environment
+        self.topics = topics
+        self.connection = connection
+        self.address = ""
+        self.is_writable = True
+        """Whether the client reads what it is sent; otherwise it gets no more messages."""
+        self.producers: dict[int, Producer] = {}
+        self.consumers: dict[int, Consumer] = {}
+        self.starting: set[int] = set()
+        """Consumer ids whose SUBSCRIBE is under way."""
+        self.closed_producers: dict[int, float] = {}
+        """Producers that the broker closed, with when: SENDs on the wire for them are ignored for a while."""
+        self._protocol = protocol
+        self._dirty: dict[int, Producer] = {}
+        self._in_flight = 0
+        self._reading = True
+        self._open = True
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._liveness: asyncio.Event | None = None
+
+    @property
+    def client_version(self) -> str:
+        """What the client called itself in CONNECT."""
+        return self.connection.peer_version
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the connection still stands."""
+        return self._open
+
+    # -- input --------------------------------------------------------------------------------------------------
+
+    def receive(self, frames: list[Frame]) -> None:
+        """Handle the frames of one read of the socket; SENDs that follow each other are published as one run."""
+        if self._liveness is not None:
+            self._liveness.set()
+        for frame in frames:
+            kind = frame.command.type
+            if kind == pb.BaseCommand.SEND:
+                session_producers.send(self, frame.command.send, frame.body)
+                continue
+            if self._dirty:
+                self._flush_producers()
+            handler = _HANDLERS.get(kind)
+            if handler is None:
+                self._refuse_unsupported(frame.command)
+            else:
+                handler(self, frame.command)
+        if self._dirty:
+            self._flush_producers()
+
+    def producer_dirty(self, producer: Producer) -> None:
+        """A producer took an entry and waits for its flush."""
+        self._dirty[producer.options.producer_id] = producer
+
+    def closed(self) -> None:
+        """The connection is gone, and with it every producer and consumer."""
+        self._open = False
+        self.is_writable = False
+        for task in self._tasks:
+            task.cancel()
+        for producer in tuple(self.producers.values()):
+            producer.topic.remove_producer(producer)
+        self.producers.clear()
+        consumers, self.consumers = tuple(self.consumers.values()), {}
+        for consumer in consumers:
+            consumer.subscription.remove_consumer(consumer)
+
+    # -- output -------------------------------------------------------------------------------------------------
+
+    def write(self, frame: bytes) -> None:
+        """Send a frame; nothing happens once the connection is gone."""
+        if self._open:
+            self._protocol.write(frame)
+
+    def answer_error(self, request_id: int, error: RequestError) -> None:
+        """Answer a request with ERROR."""
+        self.write(commands.error(request_id=request_id, code=error.code, message=str(error)))
+
+    def close_producer(self, producer: Producer) -> None:
+        """Tell the client that its producer ended here; it looks the topic up again."""
+        if self.producers.get(producer.options.producer_id) is producer:
+            del self.producers[producer.options.producer_id]
+            self.closed_producers[producer.options.producer_id] = self.environment.clock.monotonic()
+        producer.topic.remove_producer(producer)
+        self.write(commands.close_producer(producer_id=producer.options.producer_id))
+
+    def close_consumer(self, consumer: Consumer) -> None:
+        """Tell the client that its consumer ended here; it subscribes again."""
+        if self.consumers.get(consumer.consumer_id) is consumer:
+            del self.consumers[consumer.consumer_id]
+        consumer.subscription.remove_consumer(consumer)
+        self.write(commands.close_consumer(consumer_id=consumer.consumer_id))
+
+    def active_consumer_changed(self, consumer: Consumer, *, is_active: bool) -> None:
+        """Tell a Failover consumer whether it is the one that receives."""
+        self.write(commands.active_consumer_change(consumer_id=consumer.consumer_id, is_active=is_active))
+
+    def dispatch(self) -> None:
+        """The client reads again: send what waited for that."""
+        for consumer in tuple(self.consumers.values()):
+            consumer.subscription.dispatch()
+
+    def disconnect(self) -> None:
+        """Close the connection: the client broke a rule that has no answer."""
+        self._protocol.close()
+
+    # -- flow ---------------------------------------------------------------------------------------------------
+
+    def publishes_started(self, count: int) -> None:
+        """Count publishes in; past the limit the socket is not read until half of them are done."""
+        self._in_flight += count
+        if self._reading and self._in_flight > self.environment.config.maxPendingPublishRequestsPerConnection:
+            self._reading = False
+            self._protocol.pause_reading()
+
+    def publishes_finished(self, count: int) -> None:
+        """Count publishes out."""
+        self._in_flight -= count
+        if not self._reading and self._in_flight <= self.environment.config.maxPendingPublishRequestsPerConnection // 2:
+            self._reading = True
+            self._protocol.resume_reading()
+
+    # -- work that takes longer than a turn ---------------------------------------------------------------------
+
+    def start(self, request_id: int, work: Awaitable[None]) -> None:
+        """Run ``work`` in the background; what it raises is the request's answer."""
+        task = self.environment.loop.create_task(self._run(request_id, work))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def is_alive(self) -> bool:
+        """Whether the client answers a PING within ``connectionLivenessCheckTimeoutMillis``; a dead one is dropped."""
+        if not self._open:
+            return False
+        if self._liveness is None:
+            self._liveness = asyncio.Event()
+        self._liveness.clear()
+        self._protocol.probe()
+        try:
+            timeout_s = self.environment.config.connectionLivenessCheckTimeoutMillis / 1000
+            await asyncio.wait_for(self._liveness.wait(), timeout_s)
+        except TimeoutError:
+            log.warning("dead_connection_dropped", address=self.address)
+            self._protocol.abort()
+            self.closed()
+            return False
+        return self._open
+
+    async def _run(self, request_id: int, work: Awaitable[None]) -> None:
+        try:
+            await work
+        except RequestError as error:
+            self.answer_error(request_id, error)
+        except StorageError as error:
+            self.answer_error(request_id, RequestError(ServerError.PersistenceError, str(error)))
+        except Exception:
+            # The root of a request's task: the client must hear something, and others must not notice.
+            log.exception("request_failed", address=self.address, request_id=request_id)
+            self.answer_error(
+                request_id, RequestError(ServerError.UnknownError, "internal error, see the broker's log")
+            )
+
+    def _flush_producers(self) -> None:
+        dirty, self._dirty = self._dirty, {}
+        for producer in dirty.values():
+            producer.flush()
+
+    def _refuse_unsupported(self, command: pb.BaseCommand) -> None:
+        """Answer a command that is Pulsar's but not ours with Pulsar's error for it."""
+        body = getattr(command, _BODY_FIELDS[command.type])
+        name = pb.BaseCommand.Type.Name(command.type)
+        if "request_id" not in body.DESCRIPTOR.fields_by_name:
+            message = f"{name} is not supported by this broker"
+            raise RemoteProtocolError(message)
+        self.answer_error(
+            body.request_id, RequestError(ServerError.NotAllowedError, f"{name} is not supported by this broker")
+        )
+
+
+def _connect(session: Session, command: pb.BaseCommand) -> None:
+    connect = command.connect
+    version = min(connect.protocol_version, commands.PROTOCOL_VERSION)
+    session.write(
+        commands.connected(
+            server_version=SERVER_VERSION,
+            protocol_version=version,
+            max_message_size=session.environment.config.maxMessageSize,
+            feature_flags=pb.FeatureFlags(supports_get_partitioned_metadata_without_auto_creation=True),
+        )
+    )
+    session.connection.connected()
+
+
+_BODY_FIELDS = {
+    field.number: field.name for field in pb.BaseCommand.DESCRIPTOR.fields if field.message_type is not None
+}
+
+_HANDLERS: dict[int, Callable[[Session, pb.BaseCommand], None]] = {
+    pb.BaseCommand.CONNECT: _connect,
+    pb.BaseCommand.PARTITIONED_METADATA: lambda session, command: session_lookup.partitioned_metadata(
+        session, command.partitionMetadata
+    ),
+    pb.BaseCommand.LOOKUP: lambda session, command: session_lookup.lookup(session, command.lookupTopic),
+    pb.BaseCommand.GET_TOPICS_OF_NAMESPACE: lambda session, command: session_lookup.topics_of_namespace(
+        session, command.getTopicsOfNamespace
+    ),
+    pb.BaseCommand.GET_SCHEMA: lambda session, command: session_lookup.get_schema(session, command.getSchema),
+    pb.BaseCommand.GET_OR_CREATE_SCHEMA: lambda session, command: session_lookup.get_or_create_schema(
+        session, command.getOrCreateSchema
+    ),
+    pb.BaseCommand.PRODUCER: lambda session, command: session_producers.create(session, command.producer),
+    pb.BaseCommand.CLOSE_PRODUCER: lambda session, command: session_producers.close(session, command.close_producer),
+    pb.BaseCommand.SUBSCRIBE: lambda session, command: session_consumers.subscribe(session, command.subscribe),
+    pb.BaseCommand.FLOW: lambda session, command: session_consumers.flow(session, command.flow),
+    pb.BaseCommand.ACK: lambda session, command: session_consumers.ack(session, command.ack),
+    pb.BaseCommand.REDELIVER_UNACKNOWLEDGED_MESSAGES: lambda session, command: session_consumers.redeliver(
+        session, command.redeliverUnacknowledgedMessages
+    ),
+    pb.BaseCommand.UNSUBSCRIBE: lambda session, command: session_consumers.unsubscribe(session, command.unsubscribe),
+    pb.BaseCommand.SEEK: lambda session, command: session_consumers.seek(session, command.seek),
+    pb.BaseCommand.GET_LAST_MESSAGE_ID: lambda session, command: session_consumers.get_last_message_id(
+        session, command.getLastMessageId
+    ),
+    pb.BaseCommand.CONSUMER_STATS: lambda session, command: session_consumers.consumer_stats(
+        session, command.consumerStats
+    ),
+    pb.BaseCommand.CLOSE_CONSUMER: lambda session, command: session_consumers.close(session, command.close_consumer),
+}

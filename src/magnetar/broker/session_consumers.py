@@ -1,0 +1,308 @@
+"""Commands of consumers: SUBSCRIBE, FLOW, ACK, redelivery, SEEK and the like."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from magnetar.base.errors import RemoteProtocolError, RequestError, ServerError, StorageError
+from magnetar.base.position import EARLIEST, LATEST
+from magnetar.broker.consumer import Consumer, ConsumerOptions
+from magnetar.broker.producer import REPLICATOR_PREFIX
+from magnetar.broker.replicator import LEASE_METADATA, Replicator
+from magnetar.broker.subscription import Subscription
+from magnetar.broker.topics import parse_topic
+from magnetar.wire import ack_set, commands
+from magnetar.wire.message_id import message_id, position_of
+from magnetar.wire.proto import pulsar_api_pb2 as pb
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from magnetar.base.position import Position
+    from magnetar.broker.session import Session
+    from magnetar.broker.topic import Topic
+
+DEDUPLICATION_CURSOR = "pulsar.dedup"
+"""A reserved name, as ``pulsar.repl.*`` is."""
+
+
+# -- SUBSCRIBE --------------------------------------------------------------------------------------------------
+
+
+def subscribe(session: Session, command: pb.CommandSubscribe) -> None:
+    """Let a consumer in, or say why not (protocol, 2.9)."""
+    if command.consumer_id in session.consumers:
+        session.write(commands.success(request_id=command.request_id))
+        return
+    if command.consumer_id in session.starting:
+        error = RequestError(ServerError.ServiceNotReady, "Consumer is already being created on this connection")
+        session.answer_error(command.request_id, error)
+        return
+    session.starting.add(command.consumer_id)
+    session.start(command.request_id, _subscribe(session, command))
+
+
+async def _subscribe(session: Session, command: pb.CommandSubscribe) -> None:
+    try:
+        name = parse_topic(command.topic)
+        topic = session.topics.get_or_create(name) if command.force_topic_creation else session.topics.get(name)
+        subscription = _find(topic, command)
+        options = ConsumerOptions(
+            consumer_id=command.consumer_id,
+            name=command.consumer_name or session.topics.next_consumer_name(),
+            priority_level=command.priority_level,
+            metadata={item.key: item.value for item in command.metadata},
+        )
+        if isinstance(subscription, Subscription):
+            await _wait_for_dead_owner(subscription, command.subType)
+        if command.consumer_id not in session.starting or not session.is_open:
+            return  # CLOSE_CONSUMER came first, and was answered
+        subscription.check_can_add(command.subType)
+        consumer = Consumer(subscription, session, options, now=session.environment.clock.now())
+        if command.HasField("consumer_epoch"):
+            consumer.epoch = command.consumer_epoch
+        if isinstance(subscription, Replicator):
+            subscription.check_takeover(consumer)
+        session.consumers[command.consumer_id] = consumer
+        session.write(commands.success(request_id=command.request_id))
+        subscription.add_consumer(consumer, command.subType)
+    finally:
+        session.starting.discard(command.consumer_id)
+
+
+def _find(topic: Topic, command: pb.CommandSubscribe) -> Subscription | Replicator:
+    """The subscription to join, created where that is allowed; raises RequestError for what is refused."""
+    if command.subscription.startswith(REPLICATOR_PREFIX) and any(m.key == LEASE_METADATA for m in command.metadata):
+        return topic.replicator(command.subscription.removeprefix(REPLICATOR_PREFIX))
+    _check_request(command)
+    existing = topic.subscriptions.get(command.subscription)
+    if existing is not None:
+        if existing.is_durable != command.durable:
+            kind = "durable" if existing.is_durable else "non-durable"
+            message = f"Subscription {existing.name} exists as a {kind} one"
+            raise RequestError(ServerError.NotAllowedError, message)
+        subscription = existing
+    else:
+        if command.durable and not topic.environment.config.allowAutoSubscriptionCreation:
+            message = f"Subscription {command.subscription} does not exist and may not be created automatically"
+            raise RequestError(ServerError.SubscriptionNotFound, message)
+        subscription = topic.create_subscription(
+            command.subscription,
+            _start(topic, command),
+            durable=command.durable,
+            properties={item.key: item.value for item in command.subscription_properties},
+        )
+    if command.replicate_subscription_state and topic.environment.config.enableReplicatedSubscriptions:
+        topic.set_replicated(subscription, replicated=True)
+    return subscription
+
+
+def _check_request(command: pb.CommandSubscribe) -> None:
+    if not command.subscription:
+        raise RequestError(ServerError.ProducerBusy, "Empty subscription name")
+    if command.subscription.startswith(REPLICATOR_PREFIX.rstrip(".")) or command.subscription == DEDUPLICATION_CURSOR:
+        message = f"Subscription name {command.subscription} is reserved"
+        raise RequestError(ServerError.ProducerBusy, message)
+    if command.subType == pb.CommandSubscribe.Key_Shared:
+        raise RequestError(ServerError.NotAllowedError, "Key_Shared subscription is not enabled on this broker")
+    if command.read_compacted and command.subType == pb.CommandSubscribe.Shared:
+        raise RequestError(
+            ServerError.NotAllowedError, "readCompacted only allowed on failover or exclusive subscriptions"
+        )
+
+
+def _start(topic: Topic, command: pb.CommandSubscribe) -> Position:
+    """The mark-delete position of a new subscription."""
+    if command.HasField("start_message_id") and not command.durable:
+        start = position_of(command.start_message_id)
+        if start == EARLIEST:
+            return topic.before_first()
+        if start < LATEST and start <= topic.ledger.last_confirmed_entry:
+            return topic.ledger.previous_position(start)
+    if command.initialPosition == pb.CommandSubscribe.Earliest:
+        return topic.before_first()
+    return topic.ledger.last_confirmed_entry
+
+
+async def _wait_for_dead_owner(subscription: Subscription, consumer_type: int) -> None:
+    """An Exclusive subscription whose owner is dead is free (protocol, 1.5)."""
+    if consumer_type == pb.CommandSubscribe.Exclusive and subscription.type == consumer_type:
+        for consumer in tuple(subscription.consumers):
+            await consumer.session.is_alive()
+
+
+# -- commands of an existing consumer -----------------------------------------------------------------------------
+
+
+def flow(session: Session, command: pb.CommandFlow) -> None:
+    """FLOW: more permits. An unknown consumer is ignored, as in Pulsar."""
+    consumer = session.consumers.get(command.consumer_id)
+    if consumer is None:
+        return
+    if command.messagePermits == 0:
+        message = "FLOW with 0 permits"
+        raise RemoteProtocolError(message)
+    consumer.permits += command.messagePermits
+    consumer.last_flow_at = session.environment.clock.now()
+    consumer.subscription.dispatch()
+
+
+def ack(session: Session, command: pb.CommandAck) -> None:
+    """ACK: acknowledge; answered when asked for, once it is durable. An unknown consumer is ignored."""
+    consumer = session.consumers.get(command.consumer_id)
+    if consumer is None:
+        return
+
+    def done(error: StorageError | None) -> None:
+        if not command.HasField("request_id"):
+            return
+        if error is None:
+            session.write(commands.ack_response(consumer_id=command.consumer_id, request_id=command.request_id))
+            return
+        session.write(
+            commands.ack_response_failed(
+                consumer_id=command.consumer_id,
+                request_id=command.request_id,
+                code=ServerError.PersistenceError,
+                message=str(error),
+            )
+        )
+
+    consumer.subscription.acknowledge(consumer, command, done)
+
+
+def redeliver(session: Session, command: pb.CommandRedeliverUnacknowledgedMessages) -> None:
+    """REDELIVER_UNACKNOWLEDGED_MESSAGES."""
+    consumer = session.consumers.get(command.consumer_id)
+    if consumer is None or not isinstance(consumer.subscription, Subscription):
+        return
+    dispatcher = consumer.subscription.dispatcher
+    if dispatcher is not None:
+        positions = [position_of(message_id) for message_id in command.message_ids]
+        epoch = command.consumer_epoch if command.HasField("consumer_epoch") else None
+        dispatcher.redeliver(consumer, positions, epoch)
+
+
+def unsubscribe(session: Session, command: pb.CommandUnsubscribe) -> None:
+    """UNSUBSCRIBE: delete the subscription, if the caller is its only consumer or insists."""
+    consumer = session.consumers.get(command.consumer_id)
+    if consumer is None or not isinstance(consumer.subscription, Subscription):
+        session.answer_error(command.request_id, RequestError(ServerError.MetadataError, "Consumer not found"))
+        return
+    subscription = consumer.subscription
+    if len(subscription.consumers) > 1 and not command.force:
+        message = "Unconnected or shared consumer attempting to unsubscribe"
+        session.answer_error(command.request_id, RequestError(ServerError.MetadataError, message))
+        return
+    session.consumers.pop(command.consumer_id)
+    subscription.remove_consumer(consumer)
+    subscription.topic.delete_subscription(subscription)
+    session.write(commands.success(request_id=command.request_id))
+
+
+def seek(session: Session, command: pb.CommandSeek) -> None:
+    """SEEK: by id or by time."""
+    consumer = session.consumers.get(command.consumer_id)
+    if consumer is None:
+        session.answer_error(command.request_id, RequestError(ServerError.MetadataError, "Consumer not found"))
+    elif isinstance(consumer.subscription, Replicator):
+        consumer.subscription.send_again_after(position_of(command.message_id))
+        session.write(commands.success(request_id=command.request_id))
+    elif command.HasField("message_id"):
+        session.start(
+            command.request_id, _seek_to_id(session, command.request_id, consumer.subscription, command.message_id)
+        )
+    elif command.HasField("message_publish_time"):
+        work = _seek_to_time(session, command.request_id, consumer.subscription, command.message_publish_time)
+        session.start(command.request_id, work)
+    else:
+        message = "Message id and message publish time were not present"
+        session.answer_error(command.request_id, RequestError(ServerError.MetadataError, message))
+
+
+async def _seek_to_id(session: Session, request_id: int, subscription: Subscription, target: pb.MessageIdData) -> None:
+    topic = subscription.topic
+    position = position_of(target)
+    if position == EARLIEST:
+        mark_delete = topic.before_first()
+    elif position > topic.ledger.last_confirmed_entry:
+        mark_delete = topic.ledger.last_confirmed_entry
+    else:
+        mark_delete = max(topic.before_first(), topic.ledger.previous_position(position))
+    await subscription.reset(mark_delete)
+    if target.ack_set and topic.ledger.contains(position):
+        await subscription.seek_batch(position, ack_set.words_to_int(target.ack_set))
+    session.write(commands.success(request_id=request_id))
+
+
+async def _seek_to_time(session: Session, request_id: int, subscription: Subscription, time_ms: int) -> None:
+    await subscription.reset(await subscription.topic.position_before_time(time_ms))
+    session.write(commands.success(request_id=request_id))
+
+
+def get_last_message_id(session: Session, command: pb.CommandGetLastMessageId) -> None:
+    """GET_LAST_MESSAGE_ID: the newest durable entry, and how far this subscription is."""
+    consumer = session.consumers.get(command.consumer_id)
+    if consumer is None or not isinstance(consumer.subscription, Subscription):
+        session.answer_error(command.request_id, RequestError(ServerError.MetadataError, "Consumer not found"))
+        return
+    session.start(command.request_id, _last_message_id(session, command.request_id, consumer.subscription))
+
+
+async def _last_message_id(session: Session, request_id: int, subscription: Subscription) -> None:
+    topic = subscription.topic
+    position, batch_size = await topic.last_message()
+    session.write(
+        commands.get_last_message_id_response(
+            request_id=request_id,
+            last_message_id=message_id(
+                position,
+                partition=topic.name.partition_index,
+                batch_index=batch_size - 1 if batch_size is not None else -1,
+            ),
+            mark_delete_position=subscription.cursor.state.mark_delete_position,
+        )
+    )
+
+
+def consumer_stats(session: Session, command: pb.CommandConsumerStats) -> None:
+    """CONSUMER_STATS."""
+    consumer = session.consumers.get(command.consumer_id)
+    if consumer is None or not isinstance(consumer.subscription, Subscription):
+        body = pb.CommandConsumerStatsResponse(
+            request_id=command.request_id,
+            error_code=pb.ServerError.ConsumerNotFound,
+            error_message=f"Consumer {command.consumer_id} not found",
+        )
+        session.write(commands.consumer_stats_response(body))
+        return
+    subscription = consumer.subscription
+    body = pb.CommandConsumerStatsResponse(
+        request_id=command.request_id,
+        consumerName=consumer.name,
+        availablePermits=max(0, consumer.permits),
+        unackedMessages=consumer.unacked_messages,
+        blockedConsumerOnUnackedMsgs=consumer.blocked,
+        address=session.address,
+        type=subscription.type_name,
+        msgBacklog=subscription.backlog,
+    )
+    session.write(commands.consumer_stats_response(body))
+
+
+def close(session: Session, command: pb.CommandCloseConsumer) -> None:
+    """CLOSE_CONSUMER: always answered, also for one that is not there."""
+    session.starting.discard(command.consumer_id)
+    consumer = session.consumers.pop(command.consumer_id, None)
+    if consumer is None:
+        session.write(commands.success(request_id=command.request_id))
+        return
+    subscription = consumer.subscription
+    subscription.remove_consumer(consumer)
+    answer: Callable[[StorageError | None], None] = lambda _: session.write(  # noqa: E731 - one line, used once
+        commands.success(request_id=command.request_id)
+    )
+    if isinstance(subscription, Subscription) and subscription.is_durable:
+        subscription.flush_with(answer)
+    else:
+        answer(None)

@@ -1,0 +1,158 @@
+"""Commands of producers: PRODUCER, SEND, CLOSE_PRODUCER."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from magnetar.base.errors import RemoteProtocolError, RequestError, ServerError
+from magnetar.broker.producer import REPLICATOR_PREFIX, LocalProducer, ProducerOptions
+from magnetar.broker.progress import ProgressProducer
+from magnetar.broker.receiver import ReplicatedProducer
+from magnetar.broker.topics import parse_topic
+from magnetar.geo.link import PROGRESS_PREFIX
+from magnetar.wire import commands
+from magnetar.wire import entry as wire_entry
+
+if TYPE_CHECKING:
+    from magnetar.base.position import Position
+    from magnetar.broker.producer import Producer
+    from magnetar.broker.session import Session
+    from magnetar.broker.topic import Topic
+    from magnetar.wire.proto import pulsar_api_pb2 as pb
+
+
+def create(session: Session, command: pb.CommandProducer) -> None:
+    """PRODUCER: admit a producer, or say why not (protocol, 2.8)."""
+    existing = session.producers.get(command.producer_id)
+    if existing is not None:
+        _succeed(session, command.request_id, existing)
+        return
+    session.start(command.request_id, _create(session, command))
+
+
+async def _create(session: Session, command: pb.CommandProducer) -> None:
+    topic = session.topics.get_or_create(parse_topic(command.topic))
+    name = command.producer_name
+    options = ProducerOptions(
+        producer_id=command.producer_id,
+        name=name or session.topics.next_producer_name(),
+        epoch=command.epoch,
+        user_provided_name=bool(name) and command.user_provided_producer_name,
+        access_mode=command.producer_access_mode,
+        metadata={item.key: item.value for item in command.metadata},
+    )
+    if command.initial_subscription_name:
+        topic.ensure_subscription(command.initial_subscription_name)
+    producer = _make(topic, session, options)
+    if isinstance(producer, LocalProducer):
+        await _displace_dead(topic, producer)
+        ready = topic.admit_producer(producer, command.topic_epoch if command.HasField("topic_epoch") else None)
+    else:
+        topic.replace_producer(producer)
+        ready = True
+    if not session.is_open:
+        topic.remove_producer(producer)
+        return
+    session.producers[options.producer_id] = producer
+    session.closed_producers.pop(options.producer_id, None)
+    if ready:
+        _succeed(session, command.request_id, producer)
+    else:
+        _wait_for_access(session, command.request_id, producer)
+
+
+def _make(topic: Topic, session: Session, options: ProducerOptions) -> Producer:
+    now = session.environment.clock.now()
+    if options.name.startswith(REPLICATOR_PREFIX):
+        source = options.name.removeprefix(REPLICATOR_PREFIX).partition("-->")[0]
+        if source == session.environment.cluster:
+            raise RequestError(ServerError.NotAllowedError, f"{options.name} would replicate {source} into itself")
+        return ReplicatedProducer(topic, session, options, source, now=now)
+    if options.name.startswith(PROGRESS_PREFIX):
+        return ProgressProducer(topic, session, options, options.name.removeprefix(PROGRESS_PREFIX))
+    return LocalProducer(topic, session, options, now=now)
+
+
+async def _displace_dead(topic: Topic, producer: LocalProducer) -> None:
+    """A name that is taken is free again if its owner is this producer's predecessor, or dead (protocol, 1.5)."""
+    other = topic.producers.get(producer.options.name)
+    if other is None:
+        return
+    same = other.session is producer.session and other.options.producer_id == producer.options.producer_id
+    if same and other.options.epoch < producer.options.epoch:
+        topic.remove_producer(other)
+    elif other.session is producer.session or await other.session.is_alive():
+        message = f"Producer with name '{producer.options.name}' is already connected to topic"
+        raise RequestError(ServerError.ProducerBusy, message)
+
+
+def _wait_for_access(session: Session, request_id: int, producer: Producer) -> None:
+    """WaitForExclusive: answer now that it is queued, and again once it has the topic."""
+    session.write(
+        commands.producer_success(
+            request_id=request_id,
+            producer_name=producer.options.name,
+            producer_ready=False,
+        )
+    )
+    producer.topic.when_ready(producer, lambda: _succeed(session, request_id, producer))
+
+
+def _succeed(session: Session, request_id: int, producer: Producer) -> None:
+    last: Position | None = producer.last_origin_position if isinstance(producer, ReplicatedProducer) else None
+    session.write(
+        commands.producer_success(
+            request_id=request_id,
+            producer_name=producer.options.name,
+            topic_epoch=producer.topic.epoch_for(producer),
+            last_origin=last,
+        )
+    )
+
+
+def send(session: Session, command: pb.CommandSend, entry: bytes) -> None:
+    """SEND: hand an intact entry to its producer."""
+    producer = session.producers.get(command.producer_id)
+    if producer is None:
+        _check_recently_closed(session, command.producer_id)
+        return
+    if len(entry) > session.environment.config.maxMessageSize:
+        _refuse(session, command, ServerError.NotAllowedError, "Exceed maximum message size")
+    elif command.HasField("message_id"):
+        _refuse(session, command, ServerError.NotAllowedError, "message_id is for shadow topics only")
+    elif command.highest_sequence_id and command.highest_sequence_id < command.sequence_id:
+        _refuse(session, command, ServerError.MetadataError, "Invalid lowest or highest sequence id")
+    elif not wire_entry.checksum_matches(entry):
+        _refuse(session, command, ServerError.ChecksumError, "Checksum failed on the broker")
+    else:
+        producer.add(command, entry)
+        session.producer_dirty(producer)
+
+
+def _check_recently_closed(session: Session, producer_id: int) -> None:
+    closed_at = session.closed_producers.get(producer_id)
+    keep_alive_s = session.environment.config.keepAliveIntervalSeconds
+    if closed_at is None or session.environment.clock.monotonic() - closed_at > keep_alive_s:
+        message = f"SEND for producer {producer_id}, which this connection does not have"
+        raise RemoteProtocolError(message)
+
+
+def _refuse(session: Session, command: pb.CommandSend, error: ServerError, message: str) -> None:
+    session.write(
+        commands.send_error(
+            producer_id=command.producer_id,
+            sequence_id=max(command.sequence_id, command.highest_sequence_id),
+            code=error,
+            message=message,
+        )
+    )
+
+
+def close(session: Session, command: pb.CommandCloseProducer) -> None:
+    """CLOSE_PRODUCER: answered once what it sent before is durable."""
+    producer = session.producers.pop(command.producer_id, None)
+    if producer is None:
+        session.write(commands.success(request_id=command.request_id))
+        return
+    producer.topic.remove_producer(producer)
+    producer.topic.barrier(lambda _: session.write(commands.success(request_id=command.request_id)))

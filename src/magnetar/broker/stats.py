@@ -1,0 +1,198 @@
+"""What the broker tells of a topic, in the admin API's models."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from magnetar.admin.models import (
+    ConsumerStats,
+    CursorStats,
+    LedgerInfo,
+    PersistentTopicInternalStats,
+    PublisherStats,
+    ReplicatorStats,
+    SubscriptionStats,
+    TopicStats,
+    iso_time,
+)
+from magnetar.broker.dispatchers.shared import SharedDispatcher
+from magnetar.broker.dispatchers.single_active import SingleActiveDispatcher
+from magnetar.broker.producer import LocalProducer
+from magnetar.wire.proto import pulsar_api_pb2 as pb
+
+if TYPE_CHECKING:
+    from magnetar.admin.service import StatsOptions
+    from magnetar.broker.consumer import Consumer
+    from magnetar.broker.replicator import Replicator
+    from magnetar.broker.subscription import Subscription
+    from magnetar.broker.topic import Topic
+    from magnetar.cursor.cursor import Cursor
+
+
+def topic_stats(topic: Topic, options: StatsOptions) -> TopicStats:
+    """Everything that is known of a topic without reading its log."""
+    rates = topic.rates_in
+    subscriptions = {
+        name: _subscription_stats(subscription, options) for name, subscription in sorted(topic.subscriptions.items())
+    }
+    locals_ = [producer for producer in topic.producers.values() if isinstance(producer, LocalProducer)]
+    return TopicStats(
+        msg_rate_in=rates.messages_per_second,
+        msg_throughput_in=rates.bytes_per_second,
+        average_msg_size=rates.average_size,
+        msg_rate_out=sum(stats.msg_rate_out for stats in subscriptions.values()),
+        msg_throughput_out=sum(stats.msg_throughput_out for stats in subscriptions.values()),
+        bytes_in_counter=topic.counters.bytes_in,
+        msg_in_counter=topic.counters.messages_in,
+        bytes_out_counter=sum(stats.bytes_out_counter for stats in subscriptions.values()),
+        msg_out_counter=sum(stats.msg_out_counter for stats in subscriptions.values()),
+        storage_size=topic.ledger.size_bytes,
+        backlog_size=max((stats.backlog_size for stats in subscriptions.values()), default=0),
+        publishers=[] if options.exclude_publishers else [_publisher_stats(producer) for producer in locals_],
+        waiting_publishers=topic.access.waiting_count,
+        subscriptions=subscriptions,
+        replication={
+            remote: _replicator_stats(topic, remote)
+            for remote in sorted({*topic.replicators, *topic.inbound_sources()})
+        },
+        topic_epoch=topic.access.topic_epoch,
+        non_contiguous_deleted_messages_ranges=sum(
+            stats.non_contiguous_deleted_messages_ranges for stats in subscriptions.values()
+        ),
+        owner_broker=topic.environment.config.advertisedAddress,
+    )
+
+
+def _publisher_stats(producer: LocalProducer) -> PublisherStats:
+    return PublisherStats(
+        access_mode=pb.ProducerAccessMode.Name(pb.ProducerAccessMode.ValueType(producer.options.access_mode)),
+        producer_id=producer.options.producer_id,
+        producer_name=producer.options.name,
+        address=producer.session.address,
+        connected_since=iso_time(producer.connected_at * 1000),
+        client_version=producer.session.client_version,
+        metadata=producer.options.metadata,
+    )
+
+
+def _consumer_stats(consumer: Consumer) -> ConsumerStats:
+    return ConsumerStats(
+        bytes_out_counter=consumer.bytes_sent,
+        msg_out_counter=consumer.messages_sent,
+        consumer_name=consumer.name,
+        available_permits=consumer.permits,
+        unacked_messages=consumer.unacked_messages,
+        blocked_consumer_on_unacked_msgs=consumer.blocked,
+        address=consumer.session.address,
+        connected_since=iso_time(consumer.connected_at * 1000),
+        client_version=consumer.session.client_version,
+        last_acked_timestamp=int(consumer.last_acked_at * 1000),
+        last_consumed_timestamp=int(consumer.last_sent_at * 1000),
+        last_consumed_flow_timestamp=int(consumer.last_flow_at * 1000),
+        metadata=consumer.metadata,
+    )
+
+
+def _subscription_stats(subscription: Subscription, options: StatsOptions) -> SubscriptionStats:
+    state = subscription.cursor.state
+    backlog = subscription.backlog
+    entries = subscription.topic.ledger.entries
+    consumers = subscription.consumers
+    dispatcher = subscription.dispatcher
+    shared = dispatcher if isinstance(dispatcher, SharedDispatcher) else None
+    active = dispatcher.active if isinstance(dispatcher, SingleActiveDispatcher) else None
+    delayed = shared.delayed_count if shared else 0
+    messages_sent, bytes_sent = subscription.sent()
+    return SubscriptionStats(
+        msg_rate_out=subscription.rates_out.messages_per_second,
+        msg_throughput_out=subscription.rates_out.bytes_per_second,
+        bytes_out_counter=bytes_sent,
+        msg_out_counter=messages_sent,
+        msg_backlog=backlog,
+        # Entries of one topic are taken to be of one size: exact would mean to read the backlog.
+        backlog_size=subscription.topic.ledger.size_bytes * backlog // entries if entries else 0,
+        msg_backlog_no_delayed=backlog - delayed,
+        blocked_subscription_on_unacked_msgs=shared.is_blocked if shared else False,
+        msg_delayed=delayed,
+        msg_in_replay=shared.replay_count if shared else 0,
+        unacked_messages=sum(consumer.unacked_messages for consumer in consumers),
+        type=subscription.type_name,
+        active_consumer_name=active.name if active else None,
+        last_consumed_flow_timestamp=max((int(c.last_flow_at * 1000) for c in consumers), default=0),
+        last_consumed_timestamp=max((int(c.last_sent_at * 1000) for c in consumers), default=0),
+        last_acked_timestamp=int(subscription.last_acked_at * 1000),
+        consumers=[] if options.exclude_consumers else [_consumer_stats(consumer) for consumer in consumers],
+        is_durable=subscription.is_durable,
+        is_replicated=subscription.is_replicated,
+        non_contiguous_deleted_messages_ranges=state.deleted_ranges_count,
+        subscription_properties=subscription.cursor.subscription_properties,
+        progress_age_seconds=subscription.progress.ages() if subscription.progress else None,
+        progress_applied=subscription.progress.applied() if subscription.progress else None,
+    )
+
+
+def _replicator_stats(topic: Topic, remote: str) -> ReplicatorStats:
+    stats = ReplicatorStats()
+    inbound = topic.inbound(remote)
+    if inbound is not None:
+        stats.msg_in_count = inbound.messages_in
+        stats.bytes_in_count = inbound.bytes_in
+        stats.inbound_connection = inbound.session.address
+        stats.inbound_connected_since = iso_time(inbound.connected_at * 1000)
+    replicator = topic.replicators.get(remote)
+    if replicator is not None:
+        _fill_outbound(stats, replicator)
+    return stats
+
+
+def _fill_outbound(stats: ReplicatorStats, replicator: Replicator) -> None:
+    stats.msg_rate_out = replicator.rates_out.messages_per_second
+    stats.msg_throughput_out = replicator.rates_out.bytes_per_second
+    stats.msg_out_count = replicator.entries_out
+    stats.bytes_out_count = replicator.bytes_out
+    stats.replication_backlog = replicator.backlog
+    stats.replication_delay_in_seconds = replicator.delay_s()
+    stats.handovers = replicator.handovers
+    stats.connected = replicator.consumer is not None
+    if replicator.consumer is not None:
+        stats.outbound_connection = replicator.consumer.session.address
+        stats.outbound_connected_since = iso_time(replicator.consumer.connected_at * 1000)
+
+
+def internal_stats(topic: Topic) -> PersistentTopicInternalStats:
+    """The state of a topic's managed ledger and of its cursors."""
+    ledger = topic.ledger
+    infos = ledger.ledgers()
+    stats = PersistentTopicInternalStats(
+        entries_added_counter=ledger.entries_added,
+        number_of_entries=ledger.entries,
+        total_size=ledger.size_bytes,
+        waiting_cursors_count=len(topic.subscriptions) + len(topic.replicators),
+        last_confirmed_entry=ledger.last_confirmed_entry,
+        ledgers=[LedgerInfo(ledger_id=each.ledger_id, entries=each.entries, size=each.size) for each in infos],
+    )
+    if infos:
+        stats.current_ledger_entries = infos[-1].entries
+        stats.current_ledger_size = infos[-1].size
+        stats.last_ledger_created_timestamp = iso_time(infos[-1].created_ms)
+    cursors = [(subscription.cursor, bool(subscription.consumers)) for subscription in topic.subscriptions.values()]
+    cursors += [(replicator.cursor, replicator.consumer is not None) for replicator in topic.replicators.values()]
+    stats.cursors = {cursor.name: _cursor_stats(topic, cursor, active=active) for cursor, active in cursors}
+    return stats
+
+
+def _cursor_stats(topic: Topic, cursor: Cursor, *, active: bool) -> CursorStats:
+    state = cursor.state
+    ranges = ",".join(f"({lower}..{upper}]" for lower, upper in state.deleted_ranges())
+    return CursorStats(
+        mark_delete_position=state.mark_delete_position,
+        read_position=topic.ledger.next_position(state.mark_delete_position),
+        cursor_ledger=cursor.ledger_id if cursor.ledger_id is not None else -1,
+        individually_deleted_messages=f"[{ranges}]",
+        active=active,
+        number_of_entries_since_first_not_acked_message=topic.ledger.count(
+            state.mark_delete_position, topic.ledger.last_confirmed_entry
+        ),
+        total_non_contiguous_deleted_messages_range=state.deleted_ranges_count,
+        properties=cursor.properties,
+    )

@@ -1,0 +1,277 @@
+"""A subscription: its cursor, its consumers, and what acknowledging does."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from magnetar.base.errors import RequestError, ServerError
+from magnetar.broker.dispatchers.shared import SharedDispatcher
+from magnetar.broker.dispatchers.single_active import SingleActiveDispatcher
+from magnetar.broker.environment import settle
+from magnetar.broker.rates import Rates
+from magnetar.wire import ack_set
+from magnetar.wire.message_id import position_of
+from magnetar.wire.proto import pulsar_api_pb2 as pb
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Callable, Iterable, Sequence
+
+    from magnetar.base.errors import StorageError
+    from magnetar.base.position import Position
+    from magnetar.broker.consumer import Consumer
+    from magnetar.broker.dispatchers.base import Dispatcher
+    from magnetar.broker.environment import Environment
+    from magnetar.broker.progress import SubscriptionProgressKeeper
+    from magnetar.broker.topic import Topic
+    from magnetar.cursor.cursor import Cursor
+    from magnetar.cursor.ranges import Range
+
+REPLICATED_PROPERTY = "pulsar.replicated.subscription"
+"""Cursor property of a replicated subscription; only the value 1 counts (protocol, 4.2)."""
+
+_TYPE_NAMES = {0: "Exclusive", 1: "Shared", 2: "Failover"}
+
+
+class Subscription:
+    """One named consumption of a topic. Everything happens on the event loop's thread."""
+
+    def __init__(self, topic: Topic, cursor: Cursor) -> None:
+        """A subscription without consumers, where its cursor stands."""
+        self.topic = topic
+        self.environment: Environment = topic.environment
+        self.name = cursor.name
+        self.cursor = cursor
+        self.type: int | None = None
+        self.dispatcher: Dispatcher | None = None
+        self.progress: SubscriptionProgressKeeper | None = None
+        """Set while the subscription is replicated."""
+        self.messages_out = 0
+        self.bytes_out = 0
+        self.rates_out = Rates()
+        self.last_acked_at = 0.0
+        self._when_durable: list[Callable[[StorageError | None], None]] = []
+        self._flush_timer: asyncio.TimerHandle | None = None
+        self._flush_soon = False
+
+    @property
+    def is_durable(self) -> bool:
+        """Whether it outlives its consumers."""
+        return self.cursor.durable
+
+    @property
+    def is_replicated(self) -> bool:
+        """Whether its progress goes to the other clusters of the namespace."""
+        return self.cursor.properties.get(REPLICATED_PROPERTY) == 1
+
+    @property
+    def consumers(self) -> list[Consumer]:
+        """The connected consumers, in the order in which they came."""
+        return self.dispatcher.consumers if self.dispatcher else []
+
+    @property
+    def type_name(self) -> str:
+        """Pulsar's name of the type; "None" while nobody is connected."""
+        return _TYPE_NAMES[self.type] if self.type is not None and self.consumers else "None"
+
+    @property
+    def backlog(self) -> int:
+        """Entries not yet acknowledged."""
+        return self.cursor.state.backlog(self.topic.ledger.last_confirmed_entry)
+
+    def sent(self) -> tuple[int, int]:
+        """Messages and bytes sent to consumers since the topic was loaded."""
+        consumers = self.consumers
+        return (
+            self.messages_out + sum(consumer.messages_sent for consumer in consumers),
+            self.bytes_out + sum(consumer.bytes_sent for consumer in consumers),
+        )
+
+    # -- reading ------------------------------------------------------------------------------------------------
+
+    def first_unread(self) -> Position:
+        """Where a dispatcher that starts over begins to read."""
+        return self.topic.ledger.next_position(self.cursor.state.mark_delete_position)
+
+    def undeleted(self, read_position: Position, limit: int) -> list[Range]:
+        """The next entries to read, durable and not acknowledged, at most ``limit``."""
+        return self.cursor.state.undeleted(read_position, self.topic.ledger.last_confirmed_entry, limit)
+
+    def dispatch(self) -> None:
+        """Send what can be sent now."""
+        if self.dispatcher is not None:
+            self.dispatcher.dispatch()
+
+    # -- consumers ----------------------------------------------------------------------------------------------
+
+    def check_can_add(self, consumer_type: int) -> None:
+        """Raise RequestError if a consumer of this type is refused."""
+        if self.dispatcher is None or not self.dispatcher.consumers:
+            return
+        if consumer_type != self.type:
+            raise RequestError(ServerError.ConsumerBusy, "Subscription is of different type")
+        self.dispatcher.check_can_add()
+
+    def add_consumer(self, consumer: Consumer, consumer_type: int) -> None:
+        """Let a consumer in whom ``check_can_add`` did not refuse."""
+        if self.dispatcher is None or self.type != consumer_type:
+            if self.dispatcher is not None:
+                self.dispatcher.close()
+            self.type = consumer_type
+            shared = consumer_type == pb.CommandSubscribe.Shared
+            exclusive = consumer_type == pb.CommandSubscribe.Exclusive
+            self.dispatcher = SharedDispatcher(self) if shared else SingleActiveDispatcher(self, exclusive=exclusive)
+        self.dispatcher.add(consumer)
+
+    def remove_consumer(self, consumer: Consumer) -> None:
+        """A consumer left; a non-durable subscription leaves with it."""
+        if self.dispatcher is None or consumer not in self.dispatcher.consumers:
+            return
+        self.messages_out += consumer.messages_sent
+        self.bytes_out += consumer.bytes_sent
+        self.dispatcher.remove(consumer)
+        if not self.is_durable and not self.dispatcher.consumers:
+            self.topic.forget_subscription(self)
+
+    def disconnect_consumers(self) -> None:
+        """Make every consumer subscribe again."""
+        for consumer in tuple(self.consumers):
+            consumer.close()
+
+    # -- acknowledging ------------------------------------------------------------------------------------------
+
+    def acknowledge(self, consumer: Consumer, ack: pb.CommandAck, done: Callable[[StorageError | None], None]) -> None:
+        """Apply one ACK; ``done`` is called once it is durable. Unknown or repeated positions have no effect."""
+        now = self.environment.clock.now()
+        consumer.last_acked_at = self.last_acked_at = now
+        if ack.ack_type == pb.CommandAck.Cumulative:
+            if self.type == pb.CommandSubscribe.Shared or len(ack.message_id) != 1:
+                self.flush_with(done)
+                return
+            deleted = self._acknowledge_cumulative(ack.message_id[0])
+        else:
+            deleted = self._acknowledge_individually(ack.message_id)
+        self.entries_deleted(deleted)
+        if ack.HasField("request_id"):
+            self.flush_with(done)
+        else:
+            self.flush_soon()
+
+    def entries_deleted(self, deleted: Sequence[Range]) -> None:
+        """Entries were newly acknowledged here: claim them towards the other clusters, and free what they held."""
+        if self.progress is not None and deleted:
+            self.progress.acknowledged(deleted)
+        self.free(deleted)
+
+    def free(self, deleted: Sequence[Range]) -> None:
+        """Entries were newly acknowledged, here or elsewhere: nobody holds them any more."""
+        if self.dispatcher is not None and deleted:
+            self.dispatcher.entries_deleted(deleted)
+            self.topic.notify()
+
+    def acknowledge_through(self, position: Position) -> None:
+        """Acknowledge everything up to and including ``position``, for whoever holds it (skip, expiry, clear)."""
+        self.entries_deleted(self.cursor.acknowledge_cumulative(position))
+
+    def skip(self, entries: int) -> None:
+        """Acknowledge the next ``entries`` entries that are not acknowledged yet."""
+        ranges = self.undeleted(self.first_unread(), entries)
+        self.entries_deleted(self.cursor.acknowledge_ranges(ranges))
+
+    def _acknowledge_cumulative(self, message_id: pb.MessageIdData) -> list[Range]:
+        position = position_of(message_id)
+        if position > self.topic.ledger.last_confirmed_entry:
+            return []
+        if not message_id.ack_set or not self.environment.config.acknowledgmentAtBatchIndexLevelEnabled:
+            return self.cursor.acknowledge_cumulative(position)
+        deleted = self.cursor.acknowledge_cumulative(self.topic.ledger.previous_position(position))
+        remaining = ack_set.words_to_int(message_id.ack_set)
+        return deleted + self._acknowledge_batch(position, remaining, message_id.batch_size)
+
+    def _acknowledge_individually(self, message_ids: Iterable[pb.MessageIdData]) -> list[Range]:
+        deleted: list[Range] = []
+        whole: list[Position] = []
+        for message_id in message_ids:
+            position = position_of(message_id)
+            if not self.topic.ledger.contains(position):
+                continue
+            if message_id.ack_set:
+                if self.environment.config.acknowledgmentAtBatchIndexLevelEnabled:
+                    remaining = ack_set.words_to_int(message_id.ack_set)
+                    deleted += self._acknowledge_batch(position, remaining, message_id.batch_size)
+            else:
+                whole.append(position)
+        return deleted + self.cursor.acknowledge(whole)
+
+    def _acknowledge_batch(self, position: Position, remaining: int, batch_size: int) -> list[Range]:
+        if self.cursor.state.is_deleted(position):
+            return []
+        deleted = self.cursor.acknowledge_batch(position, remaining, batch_size or None)
+        if self.progress is not None and not deleted:
+            self.progress.narrowed(position)
+        return deleted
+
+    # -- durability ---------------------------------------------------------------------------------------------
+
+    def flush_soon(self) -> None:
+        """Write what changed within ``acknowledgmentFlushIntervalMs``, together with what comes until then."""
+        if self._flush_timer is None and not self._flush_soon:
+            delay_s = self.environment.config.acknowledgmentFlushIntervalMs / 1000
+            self._flush_timer = self.environment.loop.call_later(delay_s, self.flush)
+
+    def flush_with(self, done: Callable[[StorageError | None], None]) -> None:
+        """Write what changed at the end of this turn of the loop and call ``done`` when it is durable."""
+        self._when_durable.append(done)
+        if not self._flush_soon:
+            self._flush_soon = True
+            self.environment.loop.call_soon(self.flush)
+
+    def flush(self) -> None:
+        """Write what changed since the last flush, as one record."""
+        if self._flush_timer is not None:
+            self._flush_timer.cancel()
+        self._flush_timer, self._flush_soon = None, False
+        waiting, self._when_durable = self._when_durable, []
+        speak = self.progress.prepare() if self.progress is not None else None
+
+        def durable(error: StorageError | None) -> None:
+            if error is None and speak is not None:
+                speak()
+            for done in waiting:
+                done(error)
+
+        self.cursor.flush(durable)
+
+    async def flushed(self) -> None:
+        """Return once everything that changed until now is durable; raises StorageError."""
+        future: asyncio.Future[None] = self.environment.loop.create_future()
+        self.flush_with(partial(settle, future))
+        await future
+
+    # -- moving -------------------------------------------------------------------------------------------------
+
+    async def reset(self, mark_delete: Position) -> None:
+        """Go to just after ``mark_delete``: consumers subscribe again and get everything from there.
+
+        Durable on return. A replicated subscription takes the others with it (a new epoch, design 3.3).
+        """
+        self.disconnect_consumers()
+        self.cursor.reset(mark_delete)
+        if self.progress is not None:
+            self.progress.moved()
+        if self.dispatcher is not None:
+            self.dispatcher.rewind()
+        await self.flushed()
+
+    async def seek_batch(self, position: Position, remaining: int) -> None:
+        """After a reset to before ``position``: of that batch only ``remaining`` is still wanted."""
+        self.cursor.acknowledge_batch(position, remaining)
+        await self.flushed()
+
+    def close(self) -> None:
+        """Stop dispatching and write what is left; consumers are told to come again."""
+        self.disconnect_consumers()
+        if self.dispatcher is not None:
+            self.dispatcher.close()
+        self.flush()

@@ -1,0 +1,373 @@
+"""A topic: its log, whose entries are whose, and who publishes to and consumes from it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import structlog
+
+from magnetar.base.errors import RequestError, ServerError, StorageError
+from magnetar.base.position import EARLIEST, Position
+from magnetar.broker.access import ProducerAccess
+from magnetar.broker.producer import REPLICATOR_PREFIX, LocalProducer
+from magnetar.broker.progress import SubscriptionProgressKeeper, TopicProgress
+from magnetar.broker.rates import Rates
+from magnetar.broker.receiver import ReplicatedProducer
+from magnetar.broker.replicator import Replicator
+from magnetar.broker.subscription import REPLICATED_PROPERTY, Subscription
+from magnetar.cursor.store import CursorStore
+from magnetar.geo.annotation import decode_annotation, encode_annotation
+from magnetar.geo.origins import OriginIndex
+from magnetar.wire import entry as wire_entry
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from magnetar.base.names import TopicName
+    from magnetar.broker.environment import Environment
+    from magnetar.broker.producer import Producer
+    from magnetar.geo.annotation import Annotation
+    from magnetar.geo.progress import SubscriptionProgress
+    from magnetar.ledger.managed_ledger import ManagedLedger
+
+log = structlog.get_logger(__name__)
+
+_ORIGINS_PROPERTY = "magnetar.origins"
+"""Managed-ledger property: the newest position of each origin when entries were last trimmed, as JSON."""
+
+
+@dataclass(slots=True)
+class TopicCounters:
+    """What went in since the topic was loaded."""
+
+    messages_in: int = 0
+    bytes_in: int = 0
+
+
+class Topic:
+    """One topic of this cluster, the only writer of its log. Everything happens on the event loop's thread."""
+
+    def __init__(self, environment: Environment, name: TopicName, ledger: ManagedLedger) -> None:
+        """Recover the topic from its log and its cursors."""
+        self.environment = environment
+        self.name = name
+        self.ledger = ledger
+        self.counters = TopicCounters()
+        self.rates_in = Rates()
+        self.access = ProducerAccess()
+        self.producers: dict[str, Producer] = {}
+        trimmed: dict[str, str] = json.loads(ledger.properties.get(_ORIGINS_PROPERTY, "{}"))
+        self.index = OriginIndex(
+            environment.cluster, {cluster: Position.parse(position) for cluster, position in trimmed.items()}
+        )
+        self.subscriptions: dict[str, Subscription] = {}
+        self.replicators: dict[str, Replicator] = {}
+        self.progress = TopicProgress(self)
+        self.cursors = CursorStore(environment.store, environment.metadata, str(name), ledger)
+        self._dispatch_scheduled = False
+        self._open = True
+        self._recover_index()
+        for cursor in self.cursors.open_all():
+            if not cursor.name.startswith(REPLICATOR_PREFIX):
+                self._add_subscription(Subscription(self, cursor))
+        self.apply_policies()
+
+    # -- publishing ---------------------------------------------------------------------------------------------
+
+    def append_own(self, entries: list[bytes], durable: Callable[[Position, StorageError | None], None]) -> None:
+        """Append entries that were produced in this cluster; ``durable`` gets the first one's position."""
+        first = self.ledger.append(entries, self._when_durable(entries, durable))
+        self.index.append(self.environment.cluster, first, len(entries), first)
+
+    def append_replicated(
+        self,
+        origin: Annotation,
+        entries: list[bytes],
+        durable: Callable[[Position, StorageError | None], None],
+    ) -> None:
+        """Append entries of another cluster; what is acknowledged already is never dispatched."""
+        annotation = encode_annotation(origin.cluster, origin.extents, link_start=origin.link_start)
+        first = self.ledger.append(entries, self._when_durable(entries, durable), annotation)
+        self._index_replicated(origin, first)
+        for subscription in self.subscriptions.values():
+            if subscription.progress is not None:
+                subscription.progress.arrived(origin)
+
+    def barrier(self, done: Callable[[StorageError | None], None]) -> None:
+        """Call ``done`` once everything appended until now is durable."""
+        self.environment.store.barrier(done)
+
+    def _when_durable(
+        self, entries: list[bytes], durable: Callable[[Position, StorageError | None], None]
+    ) -> Callable[[Position, StorageError | None], None]:
+        def confirmed(first: Position, error: StorageError | None) -> None:
+            durable(first, error)
+            if error is None:
+                self.counters.bytes_in += sum(map(len, entries))
+                self.notify()
+            else:
+                log.error("publish_failed", topic=str(self.name), error=str(error))
+                self.environment.loop.call_soon(self._fence)
+
+        return confirmed
+
+    def notify(self) -> None:
+        """There may be something to dispatch: look at the end of this turn."""
+        if not self._dispatch_scheduled:
+            self._dispatch_scheduled = True
+            self.environment.loop.call_soon(self._dispatch)
+
+    def _dispatch(self) -> None:
+        self._dispatch_scheduled = False
+        for subscription in tuple(self.subscriptions.values()):
+            subscription.dispatch()
+        for replicator in tuple(self.replicators.values()):
+            replicator.dispatch()
+
+    def _fence(self) -> None:
+        """A write failed: what is in memory is ahead of the log, so start over from the log."""
+        if self._open:
+            self.environment.unload(self.name)
+
+    # -- producers ----------------------------------------------------------------------------------------------
+
+    def admit_producer(self, producer: LocalProducer, topic_epoch: int | None) -> bool:
+        """Let a client's producer in; False: it waits for exclusive access. Raises RequestError."""
+        if producer.options.name in self.producers:
+            message = f"Producer with name '{producer.options.name}' is already connected to topic"
+            raise RequestError(ServerError.ProducerBusy, message)
+        others = [other for other in self.producers.values() if isinstance(other, LocalProducer)]
+        ready, fenced = self.access.admit(producer, others, topic_epoch)
+        for other in fenced:
+            other.session.close_producer(other)
+        if ready:
+            self.producers[producer.options.name] = producer
+        return ready
+
+    def replace_producer(self, producer: Producer) -> None:
+        """Let a link's producer in; an older one of the same name is told to go, a newer one stays."""
+        other = self.producers.get(producer.options.name)
+        if other is not None:
+            if other.options.epoch > producer.options.epoch:
+                message = f"{other.options.name} is connected with the newer epoch {other.options.epoch}"
+                raise RequestError(ServerError.ProducerBusy, message)
+            other.session.close_producer(other)
+        self.producers[producer.options.name] = producer
+
+    def remove_producer(self, producer: Producer) -> None:
+        """A producer left; one that waits for the topic may have it now."""
+        if self.producers.get(producer.options.name) is producer:
+            del self.producers[producer.options.name]
+        successor = self.access.leave(producer)
+        if successor is not None:
+            self.producers[successor.options.name] = successor
+
+    def when_ready(self, producer: Producer, ready: Callable[[], None]) -> None:
+        """Call ``ready`` when a waiting producer gets the topic."""
+        self.access.when_ready(producer, ready)
+
+    def epoch_for(self, producer: Producer) -> int | None:
+        """The topic's epoch, for a producer with exclusive access."""
+        return self.access.epoch_for(producer)
+
+    # -- subscriptions ------------------------------------------------------------------------------------------
+
+    def before_first(self) -> Position:
+        """The position before the oldest entry there is."""
+        return self.ledger.previous_position(self.ledger.first_position)
+
+    def create_subscription(
+        self, name: str, mark_delete: Position, *, durable: bool = True, properties: dict[str, str] | None = None
+    ) -> Subscription:
+        """Create a subscription that starts after ``mark_delete``."""
+        cursor = self.cursors.create(name, mark_delete, durable=durable, subscription_properties=properties or {})
+        subscription = Subscription(self, cursor)
+        self._add_subscription(subscription)
+        if durable:
+            subscription.flush()
+        return subscription
+
+    def ensure_subscription(self, name: str) -> None:
+        """Create a durable subscription at the earliest position unless it is there."""
+        if name not in self.subscriptions:
+            if not self.environment.config.allowAutoSubscriptionCreation:
+                message = f"Subscription {name} does not exist and may not be created automatically"
+                raise RequestError(ServerError.NotAllowedError, message)
+            self.create_subscription(name, self.before_first())
+
+    def delete_subscription(self, subscription: Subscription) -> None:
+        """Delete a subscription here and, when it is replicated, everywhere; durable on return."""
+        self.progress.bury(subscription)
+
+    def create_replicated(self, incoming: SubscriptionProgress) -> None:
+        """Create a subscription whose state arrived from another cluster: it starts where that says."""
+        cursor = self.cursors.create(incoming.name, self.before_first())
+        cursor.set_property(REPLICATED_PROPERTY, 1)
+        subscription = Subscription(self, cursor)
+        self.subscriptions[incoming.name] = subscription
+        SubscriptionProgressKeeper.adopt(self, subscription, incoming)
+        self.progress.changed()
+
+    def remove_subscription(self, subscription: Subscription) -> None:
+        """Remove a subscription and its cursor here."""
+        subscription.close()
+        self.subscriptions.pop(subscription.name, None)
+        self.cursors.delete(subscription.name)
+        self.progress.changed()
+
+    def forget_subscription(self, subscription: Subscription) -> None:
+        """A non-durable subscription ended with its consumer."""
+        if self.subscriptions.get(subscription.name) is subscription:
+            del self.subscriptions[subscription.name]
+            subscription.close()
+
+    def set_replicated(self, subscription: Subscription, *, replicated: bool) -> None:
+        """Carry the subscription's progress to the other clusters, or stop doing so."""
+        if replicated == subscription.is_replicated:
+            return
+        subscription.cursor.set_property(REPLICATED_PROPERTY, 1 if replicated else None)
+        if replicated:
+            subscription.progress = SubscriptionProgressKeeper.begin(self, subscription)
+        else:
+            subscription.progress = None
+            subscription.cursor.checkpoint_attachment = None
+        subscription.flush()
+        self.progress.changed()
+
+    def _add_subscription(self, subscription: Subscription) -> None:
+        self.subscriptions[subscription.name] = subscription
+        if subscription.is_replicated:
+            subscription.progress = SubscriptionProgressKeeper.recover(self, subscription)
+
+    # -- links --------------------------------------------------------------------------------------------------
+
+    def replicator(self, target: str) -> Replicator:
+        """The link to ``target``; raises RequestError if the namespace does not replicate there."""
+        replicator = self.replicators.get(target)
+        if replicator is None:
+            message = f"{self.name} is not replicated to {target}: its namespace's replication clusters do not have it"
+            raise RequestError(ServerError.SubscriptionNotFound, message)
+        return replicator
+
+    def apply_policies(self) -> None:
+        """Bring the links in line with the namespace's replication clusters."""
+        targets = self.environment.targets_of(self.name.namespace_name)
+        for target in [target for target in self.replicators if target not in targets]:
+            self.replicators.pop(target).close()
+        for name in [name for name in self.cursors.names() if name.startswith(REPLICATOR_PREFIX)]:
+            if name.removeprefix(REPLICATOR_PREFIX) not in targets:
+                self.cursors.delete(name)
+        for target in targets:
+            if target not in self.replicators:
+                name = f"{REPLICATOR_PREFIX}{target}"
+                cursor = self.cursors.open(name) or self.cursors.create(name, self._link_start())
+                cursor.flush(lambda _: None)
+                self.replicators[target] = Replicator(self, target, cursor)
+        self.progress.changed()
+
+    def _link_start(self) -> Position:
+        if self.environment.config.replicationStartAt == "latest":
+            return self.ledger.last_confirmed_entry
+        return self.before_first()
+
+    def inbound_sources(self) -> list[str]:
+        """The clusters whose entries a connected producer brings."""
+        return [producer.source for producer in self.producers.values() if isinstance(producer, ReplicatedProducer)]
+
+    def inbound(self, source: str) -> ReplicatedProducer | None:
+        """The producer that brings the entries of ``source``, while it is connected."""
+        for producer in self.producers.values():
+            if isinstance(producer, ReplicatedProducer) and producer.source == source:
+                return producer
+        return None
+
+    # -- looking ------------------------------------------------------------------------------------------------
+
+    async def read_entry(self, position: Position) -> bytes:
+        """One entry; raises RequestError if there is none at ``position``."""
+        if not self.ledger.contains(position) or position > self.ledger.last_confirmed_entry:
+            raise RequestError(ServerError.MetadataError, f"Message id {position} not found")
+        entries = self.ledger.read_cached(position, 1, 1) or await self.ledger.read(position, 1, 1)
+        return entries[0][1]
+
+    async def last_message(self) -> tuple[Position, int | None]:
+        """The newest durable entry and the size of its batch (None: no batch); ``-1:-1`` when the topic is empty."""
+        position = self.ledger.last_confirmed_entry
+        if not self.ledger.contains(position):
+            return EARLIEST, None
+        metadata = wire_entry.parse_metadata(await self.read_entry(position))
+        return position, metadata.num_messages_in_batch if metadata.HasField("num_messages_in_batch") else None
+
+    async def position_before_time(self, time_ms: int) -> Position:
+        """The position after which every entry was published at ``time_ms`` or later (by their producers' clocks)."""
+        first, last = self.ledger.first_position, self.ledger.last_confirmed_entry
+        before = self.before_first()
+        low, high = 0, self.ledger.count(before, last)
+        while low < high:
+            middle = (low + high) // 2
+            position = self.ledger.position_at(first, middle)
+            if wire_entry.publish_time_ms(await self.read_entry(position)) < time_ms:
+                low = middle + 1
+            else:
+                high = middle
+        return before if low == 0 else self.ledger.position_at(first, low - 1)
+
+    # -- housekeeping -------------------------------------------------------------------------------------------
+
+    def measure(self, now: float) -> None:
+        """Update the rates; ``now`` in monotonic seconds."""
+        self.rates_in.update(now, self.counters.messages_in, self.counters.bytes_in)
+        for subscription in self.subscriptions.values():
+            subscription.rates_out.update(now, *subscription.sent())
+        for replicator in self.replicators.values():
+            replicator.rates_out.update(now, replicator.entries_out, replicator.bytes_out)
+
+    def trim(self, retention: tuple[int, int]) -> None:
+        """Delete ledgers that everybody has acknowledged and that retention (minutes, MB) does not keep."""
+        cursors = [subscription.cursor for subscription in self.subscriptions.values() if subscription.is_durable]
+        cursors += [replicator.cursor for replicator in self.replicators.values()]
+        consumed = min(
+            (cursor.state.mark_delete_position for cursor in cursors), default=self.ledger.last_confirmed_entry
+        )
+        now_ms = int(self.environment.clock.now() * 1000)
+        first = self.ledger.trim(consumed, now_ms, retention, self._remember_origins)
+        if first is not None:
+            self.index.trim(first)
+
+    def _remember_origins(self, trimmed_through: Position) -> dict[str, str]:
+        """What is trimmed can no longer tell how far each origin has come."""
+        positions = self.index.positions_at(trimmed_through)
+        return {_ORIGINS_PROPERTY: json.dumps({cluster: str(position) for cluster, position in positions.items()})}
+
+    def close(self) -> None:
+        """Make every client look the topic up again, and write what is left."""
+        self._open = False
+        for producer in tuple(self.producers.values()):
+            producer.session.close_producer(producer)
+        self.progress.close()
+        for replicator in self.replicators.values():
+            replicator.close()
+        for subscription in tuple(self.subscriptions.values()):
+            subscription.close()
+        self.ledger.close()
+
+    def delete(self) -> None:
+        """Remove the topic, its log and its cursors for good."""
+        self.close()
+        for name in self.cursors.names():
+            self.cursors.delete(name)
+        self.ledger.delete()
+
+    def _recover_index(self) -> None:
+        for first, count, annotation in self.ledger.runs():
+            if annotation:
+                self._index_replicated(decode_annotation(annotation), first)
+            else:
+                self.index.append(self.environment.cluster, first, count, first)
+
+    def _index_replicated(self, origin: Annotation, first: Position) -> None:
+        for extent in origin.extents:
+            self.index.append(origin.cluster, extent.origin_first, extent.count, first, extent.floor)
+            first = first._replace(entry_id=first.entry_id + extent.count)

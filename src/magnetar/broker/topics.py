@@ -1,0 +1,189 @@
+"""Which topics there are: found, loaded, created, deleted."""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING
+
+import structlog
+
+from magnetar.base.errors import RequestError, ServerError
+from magnetar.base.names import NamespaceName, TopicName
+from magnetar.broker.topic import Topic
+from magnetar.ledger.managed_ledger import ManagedLedger
+from magnetar.metadata.policies import PartitionedTopicMetadata
+
+if TYPE_CHECKING:
+    from magnetar.broker.environment import Environment
+    from magnetar.metadata.policies import Policies
+
+log = structlog.get_logger(__name__)
+
+
+def parse_topic(text: str) -> TopicName:
+    """A topic's name from the wire; raises RequestError for a bad one, and for a kind that is not served."""
+    name = TopicName.parse(text)
+    if not name.is_persistent:
+        raise RequestError(ServerError.NotAllowedError, f"non-persistent topics are not enabled on this broker: {name}")
+    return name
+
+
+class TopicRegistry:
+    """The topics of this cluster; loaded when first asked for. Everything happens on the event loop's thread."""
+
+    def __init__(self, environment: Environment, service_url: str) -> None:
+        """Nothing is loaded yet."""
+        self.environment = environment
+        self.service_url = service_url
+        self.loaded: dict[TopicName, Topic] = {}
+        self._producer_numbers = itertools.count()
+        self._consumer_numbers = itertools.count()
+        # Names must be unique among live producers of all clusters and of all runs of this one.
+        self._run = f"{environment.cluster}-{int(environment.clock.now() * 1000):x}"
+        environment.resources.namespaces.watch(self._policies_changed)
+
+    # -- names --------------------------------------------------------------------------------------------------
+
+    def next_producer_name(self) -> str:
+        """A name for a producer that has none, as Pulsar makes them: ``<cluster>-<n>-<m>``."""
+        return f"{self._run}-{next(self._producer_numbers)}"
+
+    def next_consumer_name(self) -> str:
+        """A name for a consumer that has none."""
+        return f"{self._run}-c{next(self._consumer_numbers)}"
+
+    def names(self, namespace: NamespaceName) -> list[TopicName]:
+        """The topics of ``namespace``, partitions as topics of their own, sorted."""
+        return self.environment.resources.topics.of_namespace(namespace)
+
+    # -- serving ------------------------------------------------------------------------------------------------
+
+    def check_served(self, name: TopicName) -> Policies:
+        """The policies of the topic's namespace; raises RequestError if this cluster does not serve it."""
+        policies = self.environment.resources.namespaces.get(name.namespace_name)
+        if policies is None:
+            raise RequestError(ServerError.TopicNotFound, f"Namespace not found: {name.namespace_name}")
+        if self.environment.cluster not in policies.replication_clusters:
+            message = (
+                f"Namespace missing local cluster name in clusters list: local_cluster={self.environment.cluster} "
+                f"ns={name.namespace_name} clusters={policies.replication_clusters}"
+            )
+            raise RequestError(ServerError.MetadataError, message)
+        return policies
+
+    def exists(self, name: TopicName) -> bool:
+        """Whether there is such a topic (not: a partitioned one)."""
+        return name in self.loaded or self.environment.resources.topics.exists(name)
+
+    def partitions_of(self, name: TopicName) -> int | None:
+        """Number of partitions, 0 for a topic without; None when there is no such topic."""
+        partitioned = self.environment.resources.partitioned_topics.get(name)
+        if partitioned is not None:
+            return partitioned.partitions
+        return 0 if self.exists(name) else None
+
+    def partitions_for_client(self, name: TopicName, *, create: bool) -> int:
+        """The same for a client, which may create what is missing; raises RequestError with TopicNotFound."""
+        self.check_served(name)
+        if name.partition_index >= 0:
+            return 0
+        partitions = self.partitions_of(name)
+        if partitions is not None:
+            return partitions
+        config = self.environment.config
+        if not create or not config.allowAutoTopicCreation:
+            raise RequestError(ServerError.TopicNotFound, f"Topic {name} does not exist")
+        if config.allowAutoTopicCreationType == "non-partitioned":
+            return 0
+        self.create_partitioned(name, config.defaultNumPartitions)
+        return config.defaultNumPartitions
+
+    def get_or_create(self, name: TopicName) -> Topic:
+        """The topic, loaded or created; raises RequestError if it is missing and may not be created."""
+        topic = self.loaded.get(name)
+        if topic is not None:
+            return topic
+        self.check_served(name)
+        if not self.exists(name) and not self._may_create(name):
+            raise RequestError(ServerError.TopicNotFound, f"Topic {name} does not exist")
+        return self._load(name)
+
+    def get(self, name: TopicName) -> Topic:
+        """The topic if it exists; raises RequestError with TopicNotFound."""
+        topic = self.loaded.get(name)
+        if topic is not None:
+            return topic
+        self.check_served(name)
+        if not self.exists(name):
+            raise RequestError(ServerError.TopicNotFound, f"Topic {name} not found")
+        return self._load(name)
+
+    def load_linked(self) -> int:
+        """Load every topic that is replicated, so that links and progress run without a client; how many."""
+        resources = self.environment.resources
+        for tenant in resources.tenants.names():
+            for namespace in resources.namespaces.of_tenant(tenant):
+                if self.environment.targets_of(namespace):
+                    for name in self.names(namespace):
+                        self.get(name)
+        return len(self.loaded)
+
+    # -- creating and deleting ------------------------------------------------------------------------------------
+
+    def create(self, name: TopicName) -> Topic:
+        """Create a topic that must not exist."""
+        return self._load(name)
+
+    def create_partitioned(self, name: TopicName, partitions: int, properties: dict[str, str] | None = None) -> None:
+        """Create a partitioned topic and its partitions; the caller has checked that it does not exist."""
+        metadata = PartitionedTopicMetadata(partitions=partitions, properties=properties or None)
+        self.environment.resources.partitioned_topics.create(name, metadata)
+        for index in range(partitions):
+            self.get_or_create(name.partition(index))
+
+    def unload(self, name: TopicName) -> None:
+        """Close a topic; clients look it up again and it is loaded anew."""
+        topic = self.loaded.pop(name, None)
+        if topic is not None:
+            topic.close()
+            if self.environment.targets_of(name.namespace_name):
+                # Links and progress need it also when no client asks for it.
+                self.environment.loop.call_soon(self._reload, name)
+
+    def delete(self, name: TopicName) -> None:
+        """Delete a topic with everything in it."""
+        topic = self.get(name)
+        self.loaded.pop(name, None)
+        topic.delete()
+
+    def close(self) -> None:
+        """Close every topic."""
+        for name in tuple(self.loaded):
+            self.loaded.pop(name).close()
+
+    def _may_create(self, name: TopicName) -> bool:
+        if name.partition_index >= 0 and self.environment.resources.partitioned_topics.exists(name.partitioned_topic):
+            return True
+        return self.environment.config.allowAutoTopicCreation
+
+    def _load(self, name: TopicName) -> Topic:
+        environment = self.environment
+        ledger = ManagedLedger.open(
+            environment.store, environment.metadata, name, environment.ledger_config, environment.clock
+        )
+        ledger.create()
+        topic = Topic(environment, name, ledger)
+        self.loaded[name] = topic
+        return topic
+
+    def _reload(self, name: TopicName) -> None:
+        if self.exists(name) and self.environment.store.state.healthy:
+            self.get(name)
+
+    def _policies_changed(self, namespace: NamespaceName) -> None:
+        for name, topic in tuple(self.loaded.items()):
+            if name.namespace_name == namespace:
+                topic.apply_policies()
+        if self.environment.targets_of(namespace):
+            for name in self.names(namespace):
+                self.get(name)

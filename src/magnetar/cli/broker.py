@@ -1,0 +1,84 @@
+"""``magnetar broker``: serve one cluster."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import structlog
+import typer
+
+from magnetar.base.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+HELP = """Serve one cluster until SIGINT or SIGTERM.
+
+Settings come from --config (key=value lines, as in Pulsar's broker.conf), then the environment (MAGNETAR_<key>), then
+flags (--<key> VALUE); the last one wins. --list-settings shows every key with its default and meaning.
+"""
+
+
+def broker(
+    context: typer.Context,
+    config: Annotated[Path | None, typer.Option(help="File with key=value lines.")] = None,
+    *,
+    list_settings: Annotated[bool, typer.Option("--list-settings", help="Print all settings and exit.")] = False,
+) -> None:
+    """Run a broker in the foreground."""
+    import uvloop  # noqa: PLC0415 - heavy, and needed by this command only
+
+    from magnetar.broker.config import BrokerConfig, load  # noqa: PLC0415
+    from magnetar.broker.service import Broker  # noqa: PLC0415
+
+    if list_settings:
+        for key, field in BrokerConfig.model_fields.items():
+            print(f"{key}={field.default}  # {field.description}")  # noqa: T201 - this is the command's output
+        return
+    if not __debug__:
+        message = "the broker does not run under python -O: its assertions protect the data"
+        raise ConfigurationError(message)
+    settings = load(config, os.environ, _flags(context.args))
+    _log_to_stderr()
+    uvloop.run(Broker(settings).run())
+
+
+def _flags(arguments: Sequence[str]) -> dict[str, str]:
+    """``--key VALUE`` and ``--key=VALUE``; raises ConfigurationError for anything else."""
+    flags: dict[str, str] = {}
+    rest = iter(arguments)
+    for argument in rest:
+        key, separator, value = argument.removeprefix("--").partition("=")
+        if not argument.startswith("--"):
+            message = f"unexpected argument {argument!r}: settings are given as --key VALUE"
+            raise ConfigurationError(message)
+        if not separator:
+            found = next(rest, None)
+            if found is None:
+                message = f"setting --{key} has no value"
+                raise ConfigurationError(message)
+            value = found
+        flags[key] = value
+    return flags
+
+
+def _log_to_stderr() -> None:
+    """JSON lines, or readable ones on a terminal."""
+    renderer: structlog.typing.Processor = (
+        structlog.dev.ConsoleRenderer() if sys.stderr.isatty() else structlog.processors.JSONRenderer()
+    )
+    structlog.configure(
+        processors=[
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso"),
+            structlog.processors.format_exc_info,
+            renderer,
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        cache_logger_on_first_use=True,
+    )

@@ -1,0 +1,217 @@
+"""Progress links: durable news of subscriptions, straight from broker to broker. The only I/O of ``geo``."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+from magnetar.base.errors import MagnetarError
+from magnetar.client.connection import PulsarConnection
+from magnetar.geo.progress_codec import encode_markers
+from magnetar.wire import markers
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from magnetar.base.world import Clock
+    from magnetar.client.connection import Producer
+    from magnetar.geo.progress import SubscriptionProgress
+
+log = structlog.get_logger(__name__)
+
+PROGRESS_PREFIX: Final = "magnetar.progress."
+"""A progress link's producer is named so, followed by the sending cluster."""
+
+PEER_VERSION_PREFIX: Final = "Magnetar"
+"""How a broker that takes progress markers begins its ``server_version``."""
+
+RETRY_DELAY_MIN_S: Final = 0.1
+RETRY_DELAY_MAX_S: Final = 5.0
+"""Bounds of the pause before a lost link is opened again; it doubles, with jitter."""
+
+UNABLE_PEER_DELAY_S: Final = 60.0
+"""Pause before a peer that takes no progress markers is asked again."""
+
+REQUEST_TIMEOUT_S: Final = 10.0
+"""How long a peer may take to answer before the link counts as lost."""
+
+
+@dataclass(frozen=True, slots=True)
+class LinkOptions:
+    """How often links speak."""
+
+    interval_s: float
+    full_state_interval_s: float
+
+
+class ProgressLinks:
+    """What the progress links of all topics share: one connection to each peer."""
+
+    def __init__(
+        self, cluster: str, service_url_of: Callable[[str], str | None], clock: Clock, options: LinkOptions
+    ) -> None:
+        """Links out of ``cluster``; ``service_url_of`` gives a peer's ``pulsar://`` URL, None while it is unknown."""
+        self.cluster = cluster
+        self.clock = clock
+        self.options = options
+        self.jitter = random.Random(cluster)  # noqa: S311 - spreads retries, protects nothing
+        self._service_url_of = service_url_of
+        self._connections: dict[str, PulsarConnection] = {}
+        self._opening: dict[str, asyncio.Lock] = {}
+
+    async def connection(self, peer: str) -> PulsarConnection:
+        """The open connection to ``peer``; raises OSError or MagnetarError if there is none to be had."""
+        async with self._opening.setdefault(peer, asyncio.Lock()):
+            existing = self._connections.get(peer)
+            if existing is not None and existing.failure is None:
+                return existing
+            url = self._service_url_of(peer)
+            if url is None:
+                message = f"cluster {peer} has no brokerServiceUrl: set one with `magnetar clusters update {peer}`"
+                raise MagnetarError(message)
+            connection = await PulsarConnection.open(url)
+            self._connections[peer] = connection
+            return connection
+
+    def close(self) -> None:
+        """Close the connections; the links that use them are closed by their topics."""
+        for connection in self._connections.values():
+            connection.close()
+        self._connections.clear()
+
+
+class ProgressLink:
+    """One topic's link to one peer.
+
+    News is merged while it waits, so at most one message is under way and memory is bounded by the state itself. After
+    any failure the full state is sent: nothing is ever assumed to have arrived.
+    """
+
+    def __init__(
+        self,
+        links: ProgressLinks,
+        peer: str,
+        topic: str,
+        full_states: Callable[[], Awaitable[list[SubscriptionProgress]]],
+    ) -> None:
+        """Open the link in the background and keep it open."""
+        self._links = links
+        self._peer = peer
+        self._topic = topic
+        self._full_states = full_states
+        self._news: dict[str, SubscriptionProgress] = {}
+        self._waiting_since: dict[str, float] = {}
+        """When the oldest acknowledgement was made that has not been sent, for each subscription."""
+        self._sent_since: dict[str, float] = {}
+        """The same for what was sent and is not confirmed."""
+        self._oldest_at: float | None = None
+        """When the oldest of the acknowledgements in ``_news`` was made here."""
+        self._known_since: float | None = None
+        """When the peer first confirmed everything; None: never, so it may lack anything since ``_opened_at``."""
+        self._opened_at = links.clock.now()
+        self._wake = asyncio.Event()
+        self._task = asyncio.get_running_loop().create_task(self._run())
+
+    def add(self, news: SubscriptionProgress, oldest_at: float | None) -> None:
+        """Send ``news``, which is durable; ``oldest_at`` is when its oldest acknowledgement was made, if here."""
+        waiting = self._news.get(news.name)
+        if waiting is None or news.epoch > waiting.epoch:
+            self._news[news.name] = news.copy()
+        else:
+            waiting.merge(news)
+        self._waiting_since.setdefault(news.name, self._links.clock.now() if oldest_at is None else oldest_at)
+        if oldest_at is not None:
+            self._oldest_at = oldest_at if self._oldest_at is None else min(self._oldest_at, oldest_at)
+        self._wake.set()
+
+    def age(self, name: str, now: float) -> float:
+        """Seconds since the oldest acknowledgement of ``name`` that the peer has not confirmed; 0.0 for none."""
+        if self._known_since is None:
+            return max(0.0, now - self._opened_at)
+        pending = [since[name] for since in (self._waiting_since, self._sent_since) if name in since]
+        return max(0.0, now - min(pending)) if pending else 0.0
+
+    def close(self) -> None:
+        """Stop."""
+        self._task.cancel()
+
+    async def _run(self) -> None:
+        delay_s = RETRY_DELAY_MIN_S
+        while True:
+            try:
+                connection = await self._links.connection(self._peer)
+                if not connection.peer_version.startswith(PEER_VERSION_PREFIX):
+                    log.warning(
+                        "exact_progress_unavailable",
+                        topic=self._topic,
+                        peer=self._peer,
+                        peer_version=connection.peer_version,
+                        reason="the peer takes no progress markers, so acknowledgements do not travel to it",
+                    )
+                    await asyncio.sleep(UNABLE_PEER_DELAY_S)
+                    continue
+                producer = await connection.create_producer(self._topic, f"{PROGRESS_PREFIX}{self._links.cluster}")
+                delay_s = RETRY_DELAY_MIN_S
+                ended = asyncio.create_task(producer.wait_ended())
+                ended.add_done_callback(lambda _: self._wake.set())
+                try:
+                    await self._serve(producer)
+                finally:
+                    ended.cancel()
+            except (OSError, MagnetarError, TimeoutError) as error:
+                log.info("progress_link_lost", topic=self._topic, peer=self._peer, error=str(error) or repr(error))
+            for name, since in self._sent_since.items():
+                self._waiting_since[name] = min(since, self._waiting_since.get(name, since))
+            self._sent_since.clear()
+            await asyncio.sleep(delay_s * self._links.jitter.uniform(0.5, 1.0))
+            delay_s = min(delay_s * 2, RETRY_DELAY_MAX_S)
+
+    async def _serve(self, producer: Producer) -> None:
+        """Send the full state, then news as it comes, and the full state again from time to time."""
+        clock, options = self._links.clock, self._links.options
+        while True:
+            await self._send(producer, await self._take_full(), None, full=True)
+            self._known_since = self._known_since or clock.now()
+            full_due_at = clock.monotonic() + options.full_state_interval_s
+            while (left_s := full_due_at - clock.monotonic()) > 0:
+                try:
+                    await asyncio.wait_for(self._wake.wait(), left_s)
+                except TimeoutError:
+                    break
+                if producer.failure is not None:
+                    raise producer.failure
+                started = clock.monotonic()
+                oldest_at, self._oldest_at = self._oldest_at, None
+                await self._send(producer, self._take_news(), oldest_at, full=False)
+                await asyncio.sleep(max(0.0, options.interval_s - (clock.monotonic() - started)))
+
+    async def _take_full(self) -> list[SubscriptionProgress]:
+        self._take_news()
+        return await self._full_states()
+
+    def _take_news(self) -> list[SubscriptionProgress]:
+        news, self._news = list(self._news.values()), {}
+        self._sent_since, self._waiting_since = self._waiting_since, {}
+        self._wake.clear()
+        return news
+
+    async def _send(
+        self, producer: Producer, states: list[SubscriptionProgress], oldest_at: float | None, *, full: bool
+    ) -> None:
+        now_ms = int(self._links.clock.now() * 1000)
+        receipts = [
+            producer.send(markers.build_marker(markers.PROGRESS, payload, publish_time_ms=now_ms), marker=True)
+            for payload in encode_markers(
+                self._links.cluster,
+                states,
+                full=full,
+                oldest_acknowledged_at_ms=None if oldest_at is None else int(oldest_at * 1000),
+            )
+        ]
+        if receipts:
+            await asyncio.wait_for(asyncio.gather(*receipts), REQUEST_TIMEOUT_S)
+        self._sent_since.clear()
