@@ -78,6 +78,8 @@ class _Check:
             unborn = found.unborn
         sequences = segment_sequences(self._files.list(self._directory))
         for sequence in sequences:
+            if sequence - 1 not in sequences:
+                self._lengths.clear()  # what lay between was removed; the survey knows whether somebody needed it
             if sequence != unborn:
                 self._report.segments += 1
                 try:

@@ -1,0 +1,62 @@
+"""A store on a directory, opened and closed around a test, and ways to wait for it."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+from magnetar.base.real import SystemFiles
+from magnetar.ledger.check import check
+from magnetar.ledger.local import LocalLedgerStore, LocalStoreOptions
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Sequence
+    from pathlib import Path
+
+    from magnetar.base.errors import StorageError
+    from magnetar.base.world import Files
+    from magnetar.ledger.store import LedgerStore
+
+SMALL = LocalStoreOptions(segment_bytes=2000, tail_cache_bytes=500, cached_runs=10, ledger_id_block=8)
+"""Small enough for a few entries to fill segments and caches."""
+
+
+@asynccontextmanager
+async def opened(
+    directory: Path, options: LocalStoreOptions = SMALL, files: Files | None = None
+) -> AsyncIterator[LocalLedgerStore]:
+    """Open a store, close it, and check what it leaves behind."""
+    files = files or SystemFiles()
+    store = LocalLedgerStore(directory, files, asyncio.get_running_loop(), options)
+    store.open()
+    try:
+        yield store
+    finally:
+        await store.close()
+    assert check(directory, files).problems == ()
+
+
+async def barrier(store: LedgerStore) -> StorageError | None:
+    """Wait until all that was asked before has been reported."""
+    reported: asyncio.Future[StorageError | None] = asyncio.get_running_loop().create_future()
+    store.barrier(reported.set_result)
+    return await reported
+
+
+async def append(store: LedgerStore, ledger_id: int, entries: Sequence[bytes], annotation: bytes = b"") -> int:
+    """Append a run, wait until it is durable, and return its first entry id; raises what was reported instead."""
+    reported: asyncio.Future[StorageError | None] = asyncio.get_running_loop().create_future()
+    first = store.append(ledger_id, entries, reported.set_result, annotation)
+    error = await reported
+    if error is not None:
+        raise error
+    return first
+
+
+async def read_all(store: LedgerStore, ledger_id: int, first: int = 0, max_entries: int = 3) -> list[bytes]:
+    """Return all entries from ``first`` on, in small reads."""
+    entries: list[bytes] = []
+    while found := await store.read(ledger_id, first + len(entries), max_entries, 100):
+        entries += found
+    return entries

@@ -1,0 +1,278 @@
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import pytest
+
+from magnetar.base.errors import ConfigurationError, StorageError
+from magnetar.ledger.local import LocalLedgerStore, LocalStoreOptions
+from magnetar.ledger.store import Run
+from tests.unit.ledger.support import SMALL, append, barrier, opened, read_all
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def entry(number: int) -> bytes:
+    return b"entry %d" % number
+
+
+def test_entries_of_many_ledgers_read_back_in_order_also_after_reopening(tmp_path: Path) -> None:
+    async def story() -> None:
+        expected: dict[int, list[bytes]] = {}
+        async with opened(tmp_path) as store:
+            ledgers = [store.create() for _ in range(3)]
+            for number in range(120):
+                ledger_id = ledgers[number % 3]
+                entries = [entry(number)] * (number % 4 + 1)
+                known = expected.setdefault(ledger_id, [])
+                assert await append(store, ledger_id, entries) == len(known)
+                known += entries
+            for ledger_id, entries in expected.items():
+                assert await read_all(store, ledger_id) == entries
+            assert len(store.segments()) > 3
+        async with opened(tmp_path) as store:
+            for ledger_id, entries in expected.items():
+                assert await read_all(store, ledger_id) == entries
+                assert store.length(ledger_id) == len(entries)
+                assert store.size_bytes(ledger_id) == sum(map(len, entries))
+
+    asyncio.run(story())
+
+
+def test_reports_come_in_the_order_of_appends_and_barriers_over_all_ledgers(tmp_path: Path) -> None:
+    async def story() -> None:
+        reports: list[int] = []
+        async with opened(tmp_path) as store:
+            one, two = store.create(), store.create()
+            for number in range(0, 300, 3):
+                store.append(one, [entry(number)], lambda _, n=number: reports.append(n))  # type: ignore[misc]
+                store.barrier(lambda _, n=number + 1: reports.append(n))  # type: ignore[misc]
+                store.append(two, [entry(number)] * 2, lambda _, n=number + 2: reports.append(n))  # type: ignore[misc]
+            assert reports == [], "nothing is reported from inside the call"
+            await barrier(store)
+        assert reports == list(range(300))
+
+    asyncio.run(story())
+
+
+def test_what_is_reported_is_on_the_event_loops_thread_and_readable(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with opened(tmp_path) as store:
+            ledger_id = store.create()
+            seen: list[list[bytes] | None] = []
+
+            def report(_: StorageError | None) -> None:
+                assert asyncio.get_running_loop()
+                seen.append(store.read_cached(ledger_id, 0, 9, 99))
+
+            store.append(ledger_id, [b"a", b"b"], report)
+            assert store.read_cached(ledger_id, 0, 9, 99) is None, "not durable yet"
+            await barrier(store)
+            assert seen == [[b"a", b"b"]]
+
+    asyncio.run(story())
+
+
+def test_one_owners_exception_does_not_keep_the_others_waiting(tmp_path: Path) -> None:
+    async def story() -> None:
+        contexts: list[dict[str, object]] = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: contexts.append(context))
+
+        def broken(_: StorageError | None) -> None:
+            raise ValueError
+
+        async with opened(tmp_path) as store:
+            ledger_id = store.create()
+            store.append(ledger_id, [b"a"], broken)
+            assert await append(store, ledger_id, [b"b"]) == 1
+        assert [type(context["exception"]) for context in contexts] == [ValueError]
+
+    asyncio.run(story())
+
+
+def test_runs_keep_their_annotations(tmp_path: Path) -> None:
+    async def story() -> None:
+        runs = [Run(2 * number, 2, b"note %d" % number if number % 2 else b"") for number in range(30)]
+        async with opened(tmp_path) as store:
+            ledger_id, other = store.create(), store.create()
+            for run in runs:
+                await append(store, ledger_id, [b"x" * 30] * run.count, run.annotation)
+                await append(store, other, [b"y"])
+            assert list(store.runs(ledger_id)) == runs
+        async with opened(tmp_path) as store:
+            assert list(store.runs(ledger_id)) == runs
+            store.trim(ledger_id, 21)
+            await barrier(store)
+            assert list(store.runs(ledger_id)) == runs[10:], "a run stays while one of its entries does"
+
+    asyncio.run(story())
+
+
+def test_ids_grow_for_ever_even_if_the_newest_ledgers_are_gone(tmp_path: Path) -> None:
+    async def story() -> None:
+        newest = 0
+        for _ in range(4):
+            async with opened(tmp_path) as store:
+                for _ in range(3):
+                    ledger_id = store.create()
+                    assert ledger_id > newest
+                    newest = ledger_id
+                    await append(store, ledger_id, [b"a"])
+                    store.delete(ledger_id)
+
+    asyncio.run(story())
+
+
+def test_a_clean_restart_skips_no_id_and_a_crash_at_most_a_block(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with opened(tmp_path) as store:
+            first = store.create()
+        async with opened(tmp_path) as store:
+            assert store.create() == first + 1
+            await barrier(store)
+            abandoned = tmp_path / "as-if-killed"
+            abandoned.mkdir()
+            for path in tmp_path.glob("*.log"):
+                (abandoned / path.name).write_bytes(path.read_bytes())
+        async with opened(abandoned) as store:
+            assert first + 1 < store.create() <= first + 1 + 2 * SMALL.ledger_id_block
+
+    asyncio.run(story())
+
+
+def test_ids_are_given_only_as_far_as_they_are_durably_reserved(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with opened(tmp_path) as store:
+            with pytest.raises(StorageError, match="used up"):
+                for _ in range(SMALL.ledger_id_block + 1):
+                    store.create()
+            await barrier(store)
+            store.create()
+
+    asyncio.run(story())
+
+
+def test_trimmed_and_deleted_entries_give_their_segments_back(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with opened(tmp_path) as store:
+            kept, trimmed, deleted = (store.create() for _ in range(3))
+            await append(store, kept, [b"k"])
+            first = store.segments()[0]
+            for number in range(60):
+                await append(store, trimmed, [entry(number) * 5])
+                await append(store, deleted, [entry(number) * 5])
+            before = store.segments()
+            assert len(before) > 4
+            assert store.pinned_by(first) == [kept, trimmed, deleted]
+            store.trim(trimmed, 60)
+            store.delete(deleted)
+            await barrier(store)
+            await barrier(store)  # segments are removed after the group is reported
+            after = store.segments()
+            assert after[0] == first, "one entry is enough to keep a segment"
+            assert len(after) <= 3, "the others go, but for the newest sealed one and the open one"
+            assert store.pinned_by(first) == [kept]
+            assert store.oldest_segment_of(kept) == first
+            assert store.oldest_segment_of(trimmed) is None
+            assert len(list(tmp_path.glob("*.log"))) == len(after)
+            assert await append(store, trimmed, [b"next"]) == 60
+            with pytest.raises(StorageError, match="trimmed"):
+                await store.read(trimmed, 0, 1, 1)
+            with pytest.raises(StorageError, match="does not exist"):
+                await store.read(deleted, 0, 1, 1)
+        async with opened(tmp_path) as store:
+            assert store.list() == [kept, trimmed]
+            assert await read_all(store, kept) == [b"k"]
+            assert await read_all(store, trimmed, 60) == [b"next"]
+            assert store.length(trimmed) == 61
+
+    asyncio.run(story())
+
+
+def test_a_sealed_ledger_takes_no_more_also_after_reopening(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with opened(tmp_path) as store:
+            ledger_id = store.create()
+            await append(store, ledger_id, [b"a"])
+            store.seal(ledger_id)
+            store.seal(ledger_id)
+            with pytest.raises(StorageError, match="sealed"):
+                store.append(ledger_id, [b"b"], print)
+        async with opened(tmp_path) as store:
+            with pytest.raises(StorageError, match="sealed"):
+                store.append(ledger_id, [b"b"], print)
+            with pytest.raises(StorageError, match="does not exist"):
+                store.append(ledger_id + 100, [b"b"], print)
+
+    asyncio.run(story())
+
+
+def test_without_sync_everything_works_the_same(tmp_path: Path) -> None:
+    async def story() -> None:
+        options = LocalStoreOptions(sync=False, segment_bytes=1000)
+        async with opened(tmp_path, options) as store:
+            ledger_id = store.create()
+            for number in range(50):
+                await append(store, ledger_id, [entry(number)])
+        async with opened(tmp_path, options) as store:
+            assert await read_all(store, ledger_id) == [entry(number) for number in range(50)]
+
+    asyncio.run(story())
+
+
+def test_a_closed_store_says_so(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with opened(tmp_path) as store:
+            ledger_id = store.create()
+        assert not store.state.healthy
+        with pytest.raises(StorageError, match="closed"):
+            await append(store, ledger_id, [b"late"])
+
+    asyncio.run(story())
+
+
+def test_pending_appends_are_durable_when_close_returns(tmp_path: Path) -> None:
+    async def story() -> None:
+        reports: list[StorageError | None] = []
+        async with opened(tmp_path) as store:
+            ledger_id = store.create()
+            for number in range(100):
+                store.append(ledger_id, [entry(number)], reports.append)
+        assert reports == [None] * 100
+        async with opened(tmp_path) as store:
+            assert store.length(ledger_id) == 100
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("segment_bytes", [0, 2**31])
+def test_impossible_segment_sizes_are_refused(segment_bytes: int) -> None:
+    with pytest.raises(ConfigurationError, match="segment_bytes"):
+        LocalStoreOptions(segment_bytes=segment_bytes)
+
+
+def test_a_small_read_costs_no_more_than_its_limits(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with opened(tmp_path) as store:
+            ledger_id = store.create()
+            await append(store, ledger_id, [entry(number) for number in range(40)])
+            await append(store, ledger_id, [b"z" * 600])  # more than the cache holds
+            assert store.read_cached(ledger_id, 0, 1, 1) is None
+            assert await store.read(ledger_id, 7, 2, 1000) == [entry(7), entry(8)]
+            assert await store.read(ledger_id, 7, 100, 20) == [entry(7), entry(8)]
+            assert await store.read(ledger_id, 40, 5, 1) == [b"z" * 600]
+            assert await store.read(ledger_id, 41, 5, 1) == []
+
+    asyncio.run(story())
+
+
+def test_constructing_a_store_touches_nothing(tmp_path: Path) -> None:
+    async def story() -> None:
+        from magnetar.base.real import SystemFiles  # noqa: PLC0415 - only here
+
+        LocalLedgerStore(tmp_path / "absent", SystemFiles(), asyncio.get_running_loop(), SMALL)
+
+    asyncio.run(story())
+    assert not (tmp_path / "absent").exists()

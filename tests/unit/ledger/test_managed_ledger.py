@@ -1,0 +1,309 @@
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pytest
+
+from magnetar.base.errors import BadVersionError, DataLossError, StorageError
+from magnetar.base.names import TopicName
+from magnetar.base.position import EARLIEST, Position
+from magnetar.ledger.deletions import finish_deletions
+from magnetar.ledger.managed_ledger import ManagedLedger, ManagedLedgerConfig
+from magnetar.metadata.memory import MemoryMetadataStore
+from magnetar.metadata.resources import Topics
+from tests.unit.ledger.support import barrier, opened
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Sequence
+    from pathlib import Path
+
+    from magnetar.ledger.local import LocalLedgerStore
+
+TOPIC = TopicName.parse("persistent://nyc/flights/departures 2013")
+MINUTE_MS = 60_000
+CONFIG = ManagedLedgerConfig(
+    max_entries_per_ledger=4, max_size_per_ledger_bytes=100, min_rollover_ms=0, max_rollover_ms=10 * MINUTE_MS
+)
+NONE = (0, 0)
+FOR_EVER = (-1, -1)
+
+
+@dataclass
+class FakeClock:
+    seconds: float = 1000.0
+
+    def now(self) -> float:
+        return self.seconds
+
+    def monotonic(self) -> float:
+        return self.seconds
+
+
+class World:
+    """A store, metadata and a clock."""
+
+    def __init__(self, store: LocalLedgerStore, metadata: MemoryMetadataStore, clock: FakeClock) -> None:
+        self.store = store
+        self.metadata = metadata
+        self.clock = clock
+
+    @property
+    def now_ms(self) -> int:
+        return int(self.clock.seconds * 1000)
+
+    def open(self, config: ManagedLedgerConfig = CONFIG) -> ManagedLedger:
+        return ManagedLedger.open(self.store, self.metadata, TOPIC, config, self.clock)
+
+    async def reopen(self, ledger: ManagedLedger) -> ManagedLedger:
+        ledger.close()
+        await barrier(self.store)
+        return self.open()
+
+    async def append(self, ledger: ManagedLedger, entries: Sequence[bytes], annotation: bytes = b"") -> Position:
+        reports: list[tuple[Position, StorageError | None]] = []
+        first = ledger.append(entries, lambda *report: reports.append(report), annotation)
+        await barrier(self.store)
+        assert reports == [(first, None)]
+        return first
+
+
+@asynccontextmanager
+async def a_world(directory: Path, metadata: MemoryMetadataStore | None = None) -> AsyncIterator[World]:
+    clock = FakeClock()
+    async with opened(directory) as store:
+        yield World(store, metadata or MemoryMetadataStore(clock), clock)
+
+
+def test_an_empty_topic_exists_and_has_no_entry(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with a_world(tmp_path) as world:
+            ledger = world.open()
+            assert Topics(world.metadata).exists(TOPIC)
+            assert ledger.last_confirmed_entry == ledger.last_position == EARLIEST
+            assert ledger.previous_position(ledger.first_position) == EARLIEST
+            assert ledger.entries == ledger.size_bytes == 0
+            assert ledger.read_cached(EARLIEST, 1, 1) == []
+            assert await ledger.read(EARLIEST, 1, 1) == []
+            assert list(ledger.runs()) == []
+            first = await world.append(ledger, [b"a"])
+            assert first > EARLIEST
+            assert ledger.next_position(EARLIEST) == ledger.first_position == first
+
+    asyncio.run(story())
+
+
+def test_a_run_is_readable_once_it_is_reported(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with a_world(tmp_path) as world:
+            ledger = world.open()
+            first = ledger.append([b"a", b"b"], lambda _position, _error: None)
+            assert ledger.last_position == Position(first.ledger_id, 1)
+            assert ledger.last_confirmed_entry == EARLIEST
+            assert ledger.read_cached(first, 10, 100) == []
+            await barrier(world.store)
+            assert ledger.last_confirmed_entry == ledger.last_position
+            assert ledger.read_cached(EARLIEST, 10, 100) == [(first, b"a"), (ledger.last_position, b"b")]
+            assert ledger.read_cached(ledger.last_position, 10, 100) == [(ledger.last_position, b"b")]
+            assert ledger.read_cached(ledger.next_position(ledger.last_position), 10, 100) == []
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize(
+    ("config", "entry", "expected"),
+    [
+        (ManagedLedgerConfig(4, 10**6, 0, 10**6), b"x", [4, 4, 2]),
+        (ManagedLedgerConfig(10**6, 50, 0, 10**6), b"x" * 20, [3, 3, 3, 1]),
+        (ManagedLedgerConfig(10**6, 10**6, 0, 3000), b"x", [3, 3, 3, 1]),
+        (ManagedLedgerConfig(1, 1, 5000, 10**6), b"x", [5, 5]),
+    ],
+    ids=["entries", "bytes", "age", "not younger than the minimum"],
+)
+def test_a_ledger_rolls_over(tmp_path: Path, config: ManagedLedgerConfig, entry: bytes, expected: list[int]) -> None:
+    async def story() -> None:
+        async with a_world(tmp_path) as world:
+            ledger = world.open(config)
+            for _ in range(10):
+                ledger.append([entry], lambda _position, _error: None)
+                world.clock.seconds += 1
+            assert [each.entries for each in ledger.ledgers()] == expected
+            assert ledger.entries == 10
+            assert ledger.size_bytes == 10 * len(entry)
+            await barrier(world.store)
+
+    asyncio.run(story())
+
+
+def test_reading_goes_through_the_whole_chain_also_after_reopening(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with a_world(tmp_path) as world:
+            ledger = world.open()
+            written = []
+            for number in range(10):
+                first = await world.append(ledger, [b"%d" % number, b"-"], b"note %d" % number)
+                written += [(first, b"%d" % number), (ledger.last_position, b"-")]
+            for again in (ledger, await world.reopen(ledger)):
+                found: list[tuple[Position, bytes]] = []
+                position = again.first_position
+                while entries := await again.read(position, 3, 100):
+                    found += entries
+                    position = again.next_position(entries[-1][0])
+                assert found == written
+                assert [note for _, _, note in again.runs()] == [b"note %d" % number for number in range(10)]
+                assert again.last_confirmed_entry == written[-1][0]
+                assert again.count(EARLIEST, again.last_position) == 20
+                assert [again.position_at(again.first_position, n) for n in range(20)] == [at for at, _ in written]
+            assert await world.append(again, [b"new"]) > written[-1][0]
+            assert again.ledgers()[-1].entries == 1, "a reopened topic begins a new ledger"
+
+    asyncio.run(story())
+
+
+def test_trim_never_passes_a_cursor_nor_takes_the_current_ledger(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with a_world(tmp_path) as world:
+            ledger = world.open()
+            positions = [await world.append(ledger, [b"x"]) for _ in range(10)]
+            for consumed in positions:
+                ledger.trim(consumed, world.now_ms, NONE)
+                following = ledger.next_position(consumed)
+                assert all(ledger.contains(position) for position in positions if position >= following)
+                assert positions[-1].ledger_id == ledger.ledgers()[-1].ledger_id
+            assert [each.entries for each in ledger.ledgers()] == [2]
+            assert ledger.first_position == positions[8]
+            await barrier(world.store)
+            assert world.store.list() == [positions[8].ledger_id]
+
+    asyncio.run(story())
+
+
+def test_trim_tells_the_new_first_position(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with a_world(tmp_path) as world:
+            ledger = world.open()
+            positions = [await world.append(ledger, [b"x"]) for _ in range(6)]
+            assert ledger.trim(positions[2], world.now_ms, NONE) is None
+            assert ledger.trim(positions[3], world.now_ms, NONE) == positions[4]
+
+    asyncio.run(story())
+
+
+def test_retention_keeps_by_time_or_size(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with a_world(tmp_path) as world:
+            config = ManagedLedgerConfig(1, 10**9, 0, 10**9)
+            ledger = world.open(config)
+            mebibyte = b"x" * 1024 * 1024
+            for _ in range(5):
+                await world.append(ledger, [mebibyte])
+            consumed = ledger.last_position
+            assert ledger.trim(consumed, world.now_ms, FOR_EVER) is None
+            assert ledger.trim(consumed, world.now_ms + MINUTE_MS - 1, (1, -1)) is None
+            assert ledger.trim(consumed, world.now_ms, (-1, 5)) is None
+            assert ledger.trim(consumed, world.now_ms, (1, 3)) is not None
+            assert ledger.size_bytes == 3 * len(mebibyte), "at least the size stays"
+            assert ledger.trim(consumed, world.now_ms + MINUTE_MS, (1, -1)) is not None
+            assert len(ledger.ledgers()) == 1
+            await barrier(world.store)
+
+    asyncio.run(story())
+
+
+def test_an_idle_topic_is_trimmed_to_nothing_and_remembers_where_it_was(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with a_world(tmp_path) as world:
+            ledger = world.open()
+            last = await world.append(ledger, [b"x"])
+            assert ledger.trim(last, world.now_ms, NONE) is None
+            assert ledger.trim(last, world.now_ms + 10 * MINUTE_MS, NONE) == Position(last.ledger_id, 1)
+            await barrier(world.store)
+            assert world.store.list() == []
+            for again in (ledger, await world.reopen(ledger)):
+                assert again.last_confirmed_entry == again.last_position == last
+                assert not again.contains(last)
+                assert again.count(EARLIEST, last) == 0
+                assert again.previous_position(again.first_position) == last
+            assert await world.append(again, [b"y"]) > last
+
+    asyncio.run(story())
+
+
+def test_properties_are_kept(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with a_world(tmp_path) as world:
+            ledger = world.open()
+            ledger.set_property("origin", "lga")
+            assert (await world.reopen(ledger)).properties == {"origin": "lga"}
+
+    asyncio.run(story())
+
+
+def test_a_deleted_topic_is_gone_at_once_and_can_be_created_again(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with a_world(tmp_path) as world:
+            ledger = world.open()
+            before = [await world.append(ledger, [b"x"]) for _ in range(6)]
+            ledger.delete()
+            assert not Topics(world.metadata).exists(TOPIC)
+            again = world.open()
+            assert again.entries == 0
+            after = await world.append(again, [b"y"])
+            assert after > before[-1]
+            assert world.store.list() == [after.ledger_id]
+            assert world.metadata.children("/deleting-ledgers") == []
+
+    asyncio.run(story())
+
+
+def test_ledgers_whose_deletion_a_crash_interrupted_are_deleted_later(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with a_world(tmp_path) as world:
+            ledger = world.open()
+            await world.append(ledger, [b"x"])
+            await world.append(ledger, [b"x"] * 4)
+            delete, world.store.delete = world.store.delete, lambda _: None  # type: ignore[method-assign]
+            barrier_, world.store.barrier = world.store.barrier, lambda _: None  # type: ignore[method-assign]
+            ledger.delete()
+            world.store.delete, world.store.barrier = delete, barrier_  # type: ignore[method-assign]
+            assert world.store.list() != []
+            finish_deletions(world.store, world.metadata)
+            await barrier(world.store)
+            assert world.store.list() == []
+            assert world.metadata.children("/deleting-ledgers") == []
+
+    asyncio.run(story())
+
+
+def test_what_the_store_has_beyond_the_list_counts_and_what_it_lacks_is_named(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with a_world(tmp_path) as world:
+            ledger = world.open()
+            await world.append(ledger, [b"x"])
+            last = await world.append(ledger, [b"x"])
+            crashed = world.open()  # the list still says that nothing was durable
+            assert crashed.last_confirmed_entry == last
+            crashed.set_property("key", "value")  # writes a list that says how much was
+            world.store.delete(last.ledger_id)
+            with pytest.raises(DataLossError, match=f"ends at {last.ledger_id}:-1, entries up to {last} were durable"):
+                world.open()
+            with pytest.raises(BadVersionError):
+                ledger.set_property("key", "from an owner that lost the topic")
+
+    asyncio.run(story())
+
+
+def test_a_ledger_that_was_listed_but_never_written_is_left_out(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with a_world(tmp_path) as world:
+            ledger = world.open()
+            append, world.store.append = world.store.append, lambda *_: 0  # type: ignore[method-assign,assignment]
+            ledger.append([b"lost in a crash"], lambda _position, _error: None)
+            world.store.append = append  # type: ignore[method-assign]
+            again = world.open()
+            assert again.entries == 0
+            assert again.last_confirmed_entry == EARLIEST
+
+    asyncio.run(story())
