@@ -83,6 +83,14 @@ def path_text(request: Request, name: str) -> str:
     return unquote(request.path_params[name])
 
 
+def entity_name(request: Request, kind: str) -> str:
+    """The ``cluster`` or ``tenant`` that a path names; refuses with 412 what could not have been created."""
+    name = path_text(request, kind)
+    if not is_named_entity(name):
+        raise AdminError(HTTPStatus.PRECONDITION_FAILED, f"{kind.capitalize()} name is not valid")
+    return name
+
+
 def namespace_name(request: Request) -> NamespaceName:
     """The namespace that a path names; refuses with 412."""
     tenant, namespace = path_text(request, "tenant"), path_text(request, "namespace")
@@ -145,3 +153,8 @@ def route(methods: str, path: str, handler: Callable[[Request], Any]) -> Route:
                 return JSONResponse(result)
 
     return Route(path, endpoint, methods=methods.split())
+
+
+def words(text: str) -> list[str]:
+    """The words of ``text``: a table of many short names, kept readable."""
+    return text.split()

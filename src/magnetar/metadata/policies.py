@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -15,6 +15,8 @@ NAMESPACE_BUNDLES_MAX = 2**16
 """More bundles than this are refused: their boundaries would be longer than all else in the policies."""
 
 _HASH_SPACE = 2**32
+
+_Int = Annotated[int, Field(ge=-(2**31), lt=2**31)]
 
 
 class Document(BaseModel):
@@ -66,8 +68,8 @@ class TenantInfo(Document):
 class RetentionPolicies(Document):
     """What is kept after every subscription has acknowledged it; -1 is without limit, 0 in both is nothing."""
 
-    retentionTimeInMinutes: int = 0
-    retentionSizeInMB: int = 0
+    retentionTimeInMinutes: _Int = 0
+    retentionSizeInMB: _Int = 0
 
 
 class AuthPolicies(Document):

@@ -62,6 +62,8 @@ REFUSED: list[tuple[str, str, Any, int, str]] = [
     ("PUT", "clusters/C", {"serviceUrl": 7}, 400, "serviceUrl: Input should be a valid string"),
     ("PUT", "clusters/C", [], 400, "Input should be an object"),
     ("POST", "clusters/C", {}, 404, "Cluster does not exist"),
+    ("GET", "tenants/nyc%2Fflights", None, 412, "Tenant name is not valid"),
+    ("DELETE", "tenants/nyc%2Fflights", None, 412, "Tenant name is not valid"),
     ("DELETE", "clusters/B", None, 412, "Cluster not empty: nyc/flights replicates to it"),
     ("PUT", "tenants/t", {"allowedClusters": []}, 412, "Clusters can not be empty"),
     ("PUT", "tenants/a%2Fb", {"allowedClusters": ["A"]}, 412, "Tenant name is not valid"),
@@ -148,6 +150,13 @@ REFUSED: list[tuple[str, str, Any, int, str]] = [
     ("GET", f"{TOPIC}/x/subscriptions", None, 404, "Topic persistent://nyc/flights/x not found"),
     ("PUT", f"{TOPIC}/obs/subscription/s", "middle", 400, "literal['earliest','latest']: Input should be"),
     ("POST", f"{TOPIC}/obs/subscription/sub/resetcursor", None, 400, "Input should be an object"),
+    (
+        "POST",
+        f"{TOPIC}/obs/subscription/sub/resetcursor",
+        {"ledgerId": 2**63, "entryId": 0},
+        400,
+        "ledgerId: Input should be less than",
+    ),
     ("POST", f"{TOPIC}/obs/subscription/sub/skip/many", None, 404, "HTTP 404 Not Found: POST /admin/v2/persistent/"),
     ("GET", f"{TOPIC}/obs/subscription/sub/position/2", None, 404, "Message not found"),
     ("GET", "brokers/B", None, 404, "Cluster does not exist"),
@@ -221,7 +230,7 @@ def test_policies_that_cannot_be_set_read_as_unset(
 
 
 def test_policies_as_clients_send_them_are_accepted(http: httpx.Client) -> None:
-    policies = http.get(NAMESPACE).json() | {"deduplicationEnabled": None, "later_policy": None}
+    policies = http.get(NAMESPACE).json() | {"deduplicationEnabled": None, "later_policy": 7}
     assert http.put("namespaces/nyc/copy", json=policies).status_code == 204
     assert http.get("namespaces/nyc/copy/replication").json() == ["A", "B"]
 

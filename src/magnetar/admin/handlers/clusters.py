@@ -9,9 +9,8 @@ from urllib.parse import urlsplit
 from pydantic import TypeAdapter
 from starlette.responses import Response
 
-from magnetar.admin.exchange import Context, body, path_text, route
+from magnetar.admin.exchange import Context, body, entity_name, route
 from magnetar.base.errors import AdminError, NotFoundError
-from magnetar.base.names import is_named_entity
 from magnetar.metadata.policies import ClusterData
 
 if TYPE_CHECKING:
@@ -53,12 +52,10 @@ class _Clusters:
         return self._clusters.names()
 
     def get(self, request: Request) -> dict[str, Any]:
-        return self._get(path_text(request, "cluster")).to_json()
+        return self._get(entity_name(request, "cluster")).to_json()
 
     async def create(self, request: Request) -> Response:
-        name = path_text(request, "cluster")
-        if not is_named_entity(name):
-            raise AdminError(HTTPStatus.PRECONDITION_FAILED, "Cluster name is not valid")
+        name = entity_name(request, "cluster")
         data = _checked(await body(request, _DATA))
         if self._clusters.exists(name):
             raise AdminError(HTTPStatus.CONFLICT, "Cluster already exists")
@@ -68,13 +65,13 @@ class _Clusters:
     async def update(self, request: Request) -> Response:
         data = _checked(await body(request, _DATA))
         try:
-            self._clusters.update(path_text(request, "cluster"), lambda _: data)
+            self._clusters.update(entity_name(request, "cluster"), lambda _: data)
         except NotFoundError:
             raise _does_not_exist() from None
         return Response()
 
     def delete(self, request: Request) -> None:
-        name = path_text(request, "cluster")
+        name = entity_name(request, "cluster")
         self._get(name)
         for tenant in self._tenants.names():
             for namespace in self._namespaces.of_tenant(tenant):
@@ -84,10 +81,10 @@ class _Clusters:
         self._clusters.delete(name)
 
     def peers(self, request: Request) -> list[str]:
-        return self._get(path_text(request, "cluster")).peerClusterNames or []
+        return self._get(entity_name(request, "cluster")).peerClusterNames or []
 
     def nothing(self, request: Request) -> dict[str, Any]:
-        self._get(path_text(request, "cluster"))
+        self._get(entity_name(request, "cluster"))
         return {}
 
     def _get(self, name: str) -> ClusterData:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import TypeAdapter
 
-from magnetar.admin.exchange import Context, body, flag, namespace_name, path_text, route
+from magnetar.admin.exchange import Context, body, entity_name, flag, namespace_name, route, words
 from magnetar.base.errors import AdminError
 from magnetar.base.names import NamespaceName, is_named_entity
 from magnetar.metadata.policies import (
@@ -23,7 +23,17 @@ if TYPE_CHECKING:
     from starlette.routing import Route
 
 _ACTED_ON = frozenset({"replication_clusters", "retention_policies", "bundles"})
-_UNSET: tuple[object, ...] = (None, {}, [])
+_OTHER_POLICIES = frozenset(
+    words("""
+    allowed_topic_property_keys_for_metrics autoSubscriptionCreationOverride autoTopicCreationOverride
+    compaction_threshold deduplicationSnapshotIntervalSeconds delayed_delivery_policies
+    dispatcherPauseOnAckStatePersistentEnabled entryFilters inactive_topic_policies max_consumers_per_subscription
+    max_consumers_per_topic max_producers_per_topic max_subscriptions_per_topic max_topics_per_namespace
+    max_unacked_messages_per_consumer max_unacked_messages_per_subscription offload_deletion_lag_ms offload_policies
+    persistence resource_group_name schema_auto_update_compatibility_strategy subscription_expiration_time_minutes
+    """)
+)
+"""Pulsar's policies that are null by default and that nothing acts on."""
 _RETENTION_CONFLICT = (
     "Invalid retention policy: Setting a single time or size limit to 0 is invalid when one of the limits has a "
     "non-zero value. Use the value of -1 instead of 0 to ignore a specific limit. To disable retention both limits "
@@ -62,7 +72,7 @@ class _Namespaces:
         self._namespaces = context.resources.namespaces
 
     def of_tenant(self, request: Request) -> list[str]:
-        tenant = path_text(request, "tenant")
+        tenant = entity_name(request, "tenant")
         if not self._context.resources.tenants.exists(tenant):
             raise AdminError(HTTPStatus.NOT_FOUND, "Tenant not found")
         return list(map(str, self._namespaces.of_tenant(tenant)))
@@ -163,10 +173,14 @@ class _Namespaces:
 
 
 def _check_acted_on(policies: Policies) -> None:
-    """Refuse with 501 what nothing would act on: a policy that is stored and ignored is worse than none."""
+    """Refuse with 501 what nothing would act on: a policy that is stored and ignored is worse than none.
+
+    A field that is no policy of Pulsar's is tolerated, as Pulsar does.
+    """
     default = Policies()
     for field, value in policies:
-        if field not in _ACTED_ON and value not in (*_UNSET, getattr(default, field, None)):
+        known = field in Policies.model_fields or field in _OTHER_POLICIES
+        if known and field not in _ACTED_ON and value != getattr(default, field, None):
             raise AdminError(HTTPStatus.NOT_IMPLEMENTED, f"Magnetar does not support the namespace policy {field}")
 
 

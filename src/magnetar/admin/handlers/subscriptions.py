@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
-from pydantic import BaseModel, TypeAdapter
+from pydantic import BaseModel, Field, TypeAdapter
 
 from magnetar.admin.exchange import Context, body, flag, path_text, route
 from magnetar.admin.messages import entry_response
@@ -21,9 +21,12 @@ if TYPE_CHECKING:
     from magnetar.base.names import TopicName
 
 
+_Long = Annotated[int, Field(ge=-1, lt=2**63)]
+
+
 class _ResetCursorData(BaseModel):
-    ledgerId: int  # noqa: N815 - Pulsar's name
-    entryId: int  # noqa: N815 - Pulsar's name
+    ledgerId: _Long  # noqa: N815 - Pulsar's name
+    entryId: _Long  # noqa: N815 - Pulsar's name
     isExcluded: bool = False  # noqa: N815 - Pulsar's name
 
     @property

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import TypeAdapter
 
-from magnetar.admin.exchange import Context, body, flag, path_text, route
+from magnetar.admin.exchange import Context, body, entity_name, flag, route
 from magnetar.base.errors import AdminError
-from magnetar.base.names import is_named_entity
 from magnetar.metadata.policies import TenantInfo
 
 if TYPE_CHECKING:
@@ -41,19 +40,17 @@ class _Tenants:
         return self._tenants.names()
 
     def get(self, request: Request) -> dict[str, Any]:
-        return self._context.tenant(path_text(request, "tenant")).to_json()
+        return self._context.tenant(entity_name(request, "tenant")).to_json()
 
     async def create(self, request: Request) -> None:
-        name = path_text(request, "tenant")
+        name = entity_name(request, "tenant")
         info = await self._info(request)
-        if not is_named_entity(name):
-            raise AdminError(HTTPStatus.PRECONDITION_FAILED, "Tenant name is not valid")
         if self._tenants.exists(name):
             raise AdminError(HTTPStatus.CONFLICT, "Tenant already exist")
         self._tenants.create(name, info)
 
     async def update(self, request: Request) -> None:
-        name = path_text(request, "tenant")
+        name = entity_name(request, "tenant")
         info = await self._info(request)
         removed = set(self._context.tenant(name).allowedClusters) - set(info.allowedClusters)
         in_use = [
@@ -66,7 +63,7 @@ class _Tenants:
         self._tenants.update(name, lambda _: info)
 
     def delete(self, request: Request) -> None:
-        name = path_text(request, "tenant")
+        name = entity_name(request, "tenant")
         self._context.tenant(name)
         if flag(request, "force"):
             raise AdminError(HTTPStatus.METHOD_NOT_ALLOWED, "Broker doesn't allow forced deletion of tenants")

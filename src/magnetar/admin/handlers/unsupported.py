@@ -9,7 +9,7 @@ from __future__ import annotations
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
-from magnetar.admin.exchange import Context, namespace_name, route
+from magnetar.admin.exchange import Context, namespace_name, route, words
 from magnetar.base.errors import AdminError
 
 if TYPE_CHECKING:
@@ -20,13 +20,8 @@ if TYPE_CHECKING:
 
 _WRITES = "POST PUT DELETE"
 
-
-def _words(text: str) -> list[str]:
-    return text.split()
-
-
 _NAMESPACE_POLICIES: dict[str, Any] = dict.fromkeys(
-    _words("""
+    words("""
     autoSubscriptionCreation autoTopicCreation compactionThreshold deduplication deduplicationSnapshotInterval
     delayedDelivery dispatchRate dispatcherPauseOnAckStatePersistent entryFilters inactiveTopicPolicies
     maxConsumersPerSubscription maxConsumersPerTopic maxProducersPerTopic maxSubscriptionsPerTopic
@@ -46,9 +41,9 @@ _NAMESPACE_POLICIES: dict[str, Any] = dict.fromkeys(
 }
 """Each with what Pulsar answers while it is unset (None: 204)."""
 
-_NAMESPACE_WRITES = _words("backlogQuota clearBacklog permissions unload unsubscribe")
+_NAMESPACE_WRITES = words("backlogQuota clearBacklog permissions unload unsubscribe")
 
-_TOPIC_POLICIES = _words("""
+_TOPIC_POLICIES = words("""
     autoSubscriptionCreation backlogQuota compactionThreshold deduplicationEnabled deduplicationSnapshotInterval
     delayedDelivery dispatchRate dispatcherPauseOnAckStatePersistent entryFilters inactiveTopicPolicies maxConsumers
     maxConsumersPerSubscription maxMessageSize maxProducers maxSubscriptionsPerTopic maxUnackedMessagesOnConsumer
@@ -57,12 +52,12 @@ _TOPIC_POLICIES = _words("""
     subscriptionTypesEnabled
 """)
 
-_TOPIC_OPERATIONS = _words("""
+_TOPIC_OPERATIONS = words("""
     compaction createMissedPartitions examinemessage getMessageIdByIndex internal-info offload permissions properties
     terminate trim truncate
 """)
 
-_SUBSCRIPTION_OPERATIONS = _words("analyzeBacklog properties")
+_SUBSCRIPTION_OPERATIONS = words("analyzeBacklog properties")
 
 
 def routes(context: Context) -> list[Route]:
