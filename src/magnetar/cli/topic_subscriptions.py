@@ -31,11 +31,12 @@ def create_subscription(
     session: Session,
     topic: Topic,
     subscription: Subscription,
-    message_id: Annotated[Position, Place] = LATEST,
+    message_id: Annotated[Position | None, Place] = None,
     replicated: Annotated[bool, typer.Option("--replicated", "-r", help="Carry its progress to the clusters.")] = False,
 ) -> None:
     """Create a subscription, by default at the end."""
-    session.client.subscriptions.create(topic, subscription, message_id, replicated=replicated)
+    start = LATEST if message_id is None else message_id
+    session.client.subscriptions.create(topic, subscription, start, replicated=replicated)
     say(f"created subscription {subscription}")
 
 

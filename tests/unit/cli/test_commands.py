@@ -12,7 +12,7 @@ import pytest
 
 from magnetar.admin.client import AdminClient
 from magnetar.base.names import TopicName
-from magnetar.base.position import Position
+from magnetar.base.position import LATEST, Position
 from magnetar.cli import session
 from magnetar.cli.main import ExitCode, main
 from magnetar.wire.entry import build_entry
@@ -125,6 +125,9 @@ def test_subscriptions(run: Run, service: FakeAdminService) -> None:
     run(f"topics set-replicated-subscription-status {TOPIC} -s s2 --disable")
     assert run(f"topics get-replicated-subscription-status {TOPIC} -s s2") == {TOPIC: False}
     run(f"topics unsubscribe {TOPIC} -s s2")
+    run(f"topics create-subscription {TOPIC} -s a/b")
+    assert service.topics[OBS].subscriptions["a/b"].position == LATEST
+    run(f"topics unsubscribe {TOPIC} -s a/b")
     assert run(f"topics subscriptions {TOPIC}") == ["sub"]
 
 
