@@ -145,9 +145,9 @@ class LocalLedgerStore:
             message = f"ledger {ledger_id} {'does not exist' if ledger is None else 'is sealed'}"
             raise StorageError(message)
         first = ledger.length
-        ledger.length = first + len(entries)
         size = sum(map(len, entries))
-        self._submit(Operation(Kind.RUN, ledger_id, first, entries, size, annotation, on_durable))
+        if self._submit(Operation(Kind.RUN, ledger_id, first, entries, size, annotation, on_durable)):
+            ledger.length = first + len(entries)
         return first
 
     def barrier(self, on_durable: OnDurable) -> None:
@@ -232,16 +232,18 @@ class LocalLedgerStore:
 
         self._submit(without_entries(Kind.RESERVE, bound, on_durable=reserved))
 
-    def _submit(self, operation: Operation) -> None:
-        if not self._state.healthy:
+    def _submit(self, operation: Operation) -> bool:
+        """Hand an operation to the committer, or say that it fails and return False."""
+        if self._state.failure is not None:
             if operation.on_durable is not None:
                 self._loop.call_soon(operation.on_durable, StorageError(self._state.failure))
-            return
+            return False
         if self._deferred:
             deferred, self._deferred = self._deferred, []
             for each in deferred:
                 self._committer.submit(each)
         self._committer.submit(operation)
+        return True
 
     def _report_soon(self, operations: Sequence[Operation], error: StorageError | None) -> None:
         self._loop.call_soon_threadsafe(self._report, operations, error)

@@ -258,16 +258,18 @@ def test_a_deleted_topic_is_gone_at_once_and_can_be_created_again(tmp_path: Path
     asyncio.run(story())
 
 
-def test_ledgers_whose_deletion_a_crash_interrupted_are_deleted_later(tmp_path: Path) -> None:
+def test_ledgers_whose_deletion_a_crash_interrupted_are_deleted_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def story() -> None:
         async with a_world(tmp_path) as world:
             ledger = world.open()
             await world.append(ledger, [b"x"])
             await world.append(ledger, [b"x"] * 4)
-            delete, world.store.delete = world.store.delete, lambda _: None  # type: ignore[method-assign]
-            barrier_, world.store.barrier = world.store.barrier, lambda _: None  # type: ignore[method-assign]
-            ledger.delete()
-            world.store.delete, world.store.barrier = delete, barrier_  # type: ignore[method-assign]
+            with monkeypatch.context() as crash:
+                crash.setattr(world.store, "delete", lambda _: None)
+                crash.setattr(world.store, "barrier", lambda _: None)
+                ledger.delete()
             assert world.store.list() != []
             finish_deletions(world.store, world.metadata)
             await barrier(world.store)
@@ -295,13 +297,15 @@ def test_what_the_store_has_beyond_the_list_counts_and_what_it_lacks_is_named(tm
     asyncio.run(story())
 
 
-def test_a_ledger_that_was_listed_but_never_written_is_left_out(tmp_path: Path) -> None:
+def test_a_ledger_that_was_listed_but_never_written_is_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def story() -> None:
         async with a_world(tmp_path) as world:
             ledger = world.open()
-            append, world.store.append = world.store.append, lambda *_: 0  # type: ignore[method-assign,assignment]
-            ledger.append([b"lost in a crash"], lambda _position, _error: None)
-            world.store.append = append  # type: ignore[method-assign]
+            with monkeypatch.context() as crash:
+                crash.setattr(world.store, "append", lambda *_: 0)
+                ledger.append([b"lost"], lambda _position, _error: None)
             again = world.open()
             assert again.entries == 0
             assert again.last_confirmed_entry == EARLIEST

@@ -1,0 +1,1 @@
+"""The store on disks that tear, fill up, fail and lie."""

@@ -1,0 +1,136 @@
+"""A disk in memory that fills up, fails, and loses what was not synced, as a real one may."""
+
+from __future__ import annotations
+
+import errno
+import threading
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import random
+    from pathlib import Path
+
+SECTOR = 64
+"""Bytes that a crash keeps or loses together; small, so that short tests see torn records."""
+
+
+class Node:
+    """The content of a file: as the kernel has it, and as the disk surely has it."""
+
+    def __init__(self) -> None:
+        self.data = bytearray()
+        self.synced = b""
+
+
+class FaultyFile:
+    """See magnetar.base.world.File."""
+
+    def __init__(self, disk: FaultyDisk, node: Node) -> None:
+        self._disk = disk
+        self._node = node
+
+    def write(self, data: bytes) -> None:
+        with self._disk.lock:
+            room = self._disk.take_room(len(data))
+            self._node.data += data[:room]
+        if self._disk.fail_writes:
+            raise OSError(errno.EIO, "Input/output error")
+        if room < len(data):
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    def read_at(self, offset: int, length: int) -> bytes:
+        return bytes(self._node.data[offset : offset + length])
+
+    def size(self) -> int:
+        return len(self._node.data)
+
+    def sync(self) -> None:
+        if self._disk.fail_syncs:
+            raise OSError(errno.EIO, "Input/output error")
+        with self._disk.lock:
+            self._disk.syncs += 1
+            self._node.synced = bytes(self._node.data)
+
+    def truncate(self, length: int) -> None:
+        with self._disk.lock:
+            self._disk.give_room(len(self._node.data) - length)
+            del self._node.data[length:]
+
+    def close(self) -> None:
+        pass
+
+
+class FaultyDisk:
+    """See magnetar.base.world.Files; faults are switched on and off by its attributes."""
+
+    def __init__(self) -> None:
+        self.room: int | None = None
+        """Bytes that can still be written; None for any number."""
+        self.fail_writes = False
+        self.fail_syncs = False
+        self.syncs = 0
+        self.lock = threading.Lock()
+        """Makes every operation one step, so that a crash comes between two of them or tears the last write."""
+        self.nodes: dict[Path, Node] = {}
+        self._durable: dict[Path, Node] = {}
+
+    def take_room(self, wanted: int) -> int:
+        if self.room is None:
+            return wanted
+        taken = min(self.room, wanted)
+        self.room -= taken
+        return taken
+
+    def give_room(self, given: int) -> None:
+        if self.room is not None:
+            self.room += given
+
+    def open(self, path: Path) -> FaultyFile:
+        with self.lock:
+            return FaultyFile(self, self.nodes.setdefault(path, Node()))
+
+    def list(self, directory: Path) -> list[str]:
+        with self.lock:
+            return sorted(path.name for path in self.nodes if path.parent == directory)
+
+    def make_directory(self, directory: Path) -> None:
+        pass
+
+    def remove(self, path: Path) -> None:
+        with self.lock:
+            self.give_room(len(self.nodes.pop(path).data))
+
+    def sync_directory(self, directory: Path) -> None:
+        with self.lock:
+            self._durable = dict(self.nodes)
+
+    def crash(self, chance: random.Random) -> FaultyDisk:
+        """Return the disk as it may be after power was lost now: unsynced sectors survive or not, one by one."""
+        with self.lock:
+            return self._crash(chance)
+
+    def _crash(self, chance: random.Random) -> FaultyDisk:
+        after = FaultyDisk()
+        for path in sorted(self.nodes.keys() | self._durable.keys()):
+            names = [names for names in (self.nodes, self._durable) if path in names]
+            if len(names) == 2 or chance.random() < 0.5:
+                node = Node()
+                node.synced = _survivor(names[0][path], chance)
+                node.data = bytearray(node.synced)
+                after.nodes[path] = node
+        after._durable = dict(after.nodes)
+        return after
+
+
+def _survivor(node: Node, chance: random.Random) -> bytes:
+    synced, data = node.synced, bytes(node.data)
+    if data == synced:
+        return data
+    keep = chance.randint(min(len(synced), len(data)), len(data))
+    survivor = bytearray(data[:keep])
+    first = min(len(synced), keep) // SECTOR
+    for sector in range(first, (keep + SECTOR - 1) // SECTOR):
+        if chance.random() < 0.3:
+            start, end = max(sector * SECTOR, len(synced)), min((sector + 1) * SECTOR, keep)
+            survivor[start:end] = bytes(max(end - start, 0))
+    return bytes(survivor)

@@ -1,0 +1,132 @@
+"""Power lost at any moment: what was reported is there, in order, and nothing is made up."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from magnetar.ledger.local import LocalLedgerStore, LocalStoreOptions
+from tests.storage_faults.disk import FaultyDisk
+from tests.unit.ledger.support import barrier, read_all
+
+DIRECTORY = Path("/log")
+OPTIONS = LocalStoreOptions(
+    segment_bytes=1500, tail_cache_bytes=200, cached_runs=5, ledger_id_block=256, group_bytes=300
+)
+
+
+@dataclass
+class Asked:
+    """What was asked of a ledger, and how much of it was reported."""
+
+    entries: list[bytes] = field(default_factory=list)
+    durable: int = 0
+    trim_asked: int = 0
+    delete_asked: bool = False
+    delete_durable: bool = False
+
+
+class Story:
+    """A store under load that crashes, again and again, on the same data."""
+
+    def __init__(self, seed: int) -> None:
+        self.chance = random.Random(seed)
+        self.asked: dict[int, Asked] = {}
+        self.newest_id = 0
+
+    async def run(self, crashes: int) -> None:
+        disk = FaultyDisk()
+        for _ in range(crashes):
+            disk = await self.live_and_crash(disk)
+
+    async def live_and_crash(self, disk: FaultyDisk) -> FaultyDisk:
+        store = LocalLedgerStore(DIRECTORY, disk, asyncio.get_running_loop(), OPTIONS)
+        store.open()
+        await self.verify(store)
+        steps = self.chance.randint(0, 60)
+        for _ in range(steps):
+            self.step(store)
+            if self.chance.random() < 0.4:
+                await asyncio.sleep(0)
+            if self.chance.random() < 0.1:
+                await barrier(store)
+        crashed = disk.crash(self.chance)
+        await self.stop(store, disk)
+        return crashed
+
+    async def stop(self, store: LocalLedgerStore, disk: FaultyDisk) -> None:
+        """End the threads; nothing that is reported now counts, as it would come after the crash."""
+        reported = {ledger_id: (asked.durable, asked.delete_durable) for ledger_id, asked in self.asked.items()}
+        disk.fail_writes = True
+        await store.close()
+        for ledger_id, (durable, delete_durable) in reported.items():
+            self.asked[ledger_id].durable, self.asked[ledger_id].delete_durable = durable, delete_durable
+
+    def step(self, store: LocalLedgerStore) -> None:
+        existing = store.list()
+        choice = self.chance.random()
+        if not existing or choice < 0.1:
+            ledger_id = store.create()
+            assert ledger_id > self.newest_id
+            self.newest_id = ledger_id
+            self.asked[ledger_id] = Asked()
+            self.append(store, ledger_id)
+        elif choice < 0.85:
+            self.append(store, self.chance.choice(existing))
+        elif choice < 0.95:
+            ledger_id = self.chance.choice(existing)
+            asked = self.asked[ledger_id]
+            asked.trim_asked = max(asked.trim_asked, self.chance.randint(0, asked.durable))
+            store.trim(ledger_id, asked.trim_asked)
+        else:
+            self.delete(store, self.chance.choice(existing))
+
+    def append(self, store: LocalLedgerStore, ledger_id: int) -> None:
+        asked = self.asked[ledger_id]
+        start = len(asked.entries)
+        entries = [
+            b"%d:%d" % (ledger_id, start + n) * self.chance.randint(1, 9) for n in range(self.chance.randint(1, 4))
+        ]
+        asked.entries += entries
+        end = len(asked.entries)
+
+        def report(error: Exception | None) -> None:
+            if error is None:
+                assert asked.durable == start, "in order"
+                asked.durable = end
+
+        assert store.append(ledger_id, entries, report) == start
+
+    def delete(self, store: LocalLedgerStore, ledger_id: int) -> None:
+        asked = self.asked[ledger_id]
+        asked.delete_asked = True
+        store.delete(ledger_id)
+
+        def report(error: Exception | None) -> None:
+            asked.delete_durable = asked.delete_durable or error is None
+
+        store.barrier(report)
+
+    async def verify(self, store: LocalLedgerStore) -> None:
+        existing = set(store.list())
+        for ledger_id, asked in list(self.asked.items()):
+            if ledger_id not in existing:
+                assert asked.delete_asked or asked.durable == 0
+                del self.asked[ledger_id]
+                continue
+            assert not asked.delete_durable
+            length = store.length(ledger_id)
+            assert asked.durable <= length <= len(asked.entries)
+            first = min(asked.trim_asked, length)
+            assert await read_all(store, ledger_id, first) == asked.entries[first:length]
+            asked.entries, asked.durable, asked.delete_asked = asked.entries[:length], length, False
+        assert existing == set(self.asked)
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_reported_entries_survive_any_crash(seed: int) -> None:
+    asyncio.run(Story(seed).run(crashes=8))

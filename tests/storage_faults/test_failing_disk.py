@@ -1,0 +1,175 @@
+from __future__ import annotations
+
+import asyncio
+import random
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from magnetar.base.errors import DiskFullError, StorageError
+from magnetar.ledger.check import check
+from magnetar.ledger.local import LocalLedgerStore, LocalStoreOptions
+from tests.storage_faults.disk import FaultyDisk
+from tests.unit.ledger.support import append, barrier, opened, read_all
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+DIRECTORY = Path("/log")
+OPTIONS = LocalStoreOptions(segment_bytes=2000)
+
+
+def entry(number: int) -> bytes:
+    return b"entry %d " % number * 10
+
+
+def test_one_sync_serves_a_whole_group() -> None:
+    async def story() -> None:
+        disk = FaultyDisk()
+        async with opened(DIRECTORY, LocalStoreOptions(), disk) as store:
+            ledger_id = store.create()
+            before = disk.syncs
+            for number in range(1000):
+                store.append(ledger_id, [entry(number)], lambda _: None)
+            await barrier(store)
+            assert disk.syncs - before < 100
+
+    asyncio.run(story())
+
+
+def test_nothing_is_reported_before_it_is_synced() -> None:
+    async def story() -> None:
+        disk = FaultyDisk()
+        async with opened(DIRECTORY, LocalStoreOptions(), disk) as store:
+            ledger_id = store.create()
+            (node,) = disk.nodes.values()
+            for number in range(50):
+                await append(store, ledger_id, [entry(number)])
+                assert entry(number) in node.synced
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("kind", ["fail_syncs", "fail_writes"])
+def test_after_a_failed_sync_or_write_everything_fails_for_ever(kind: str) -> None:
+    async def story() -> None:
+        disk = FaultyDisk()
+        store = LocalLedgerStore(DIRECTORY, disk, asyncio.get_running_loop(), OPTIONS)
+        store.open()
+        ledger_id = store.create()
+        await append(store, ledger_id, [entry(0)])
+        setattr(disk, kind, True)
+        order: list[tuple[int, type[StorageError] | None]] = []
+
+        def report(number: int) -> Callable[[StorageError | None], None]:
+            return lambda error: order.append((number, type(error) if error else None))
+
+        for number in range(1, 6):
+            store.append(ledger_id, [entry(number)], report(number))
+        assert isinstance(await barrier(store), StorageError)
+        assert order == [(number, StorageError) for number in range(1, 6)]
+        assert not store.state.healthy
+        assert "segment-0000000000000001.log" in (store.state.failure or "")
+        disk.fail_syncs = disk.fail_writes = False
+        with pytest.raises(StorageError):
+            await append(store, ledger_id, [entry(6)])
+        assert store.length(ledger_id) == 1
+        assert await read_all(store, ledger_id) == [entry(0)], "what was durable can still be read"
+        await store.close()
+        async with opened(DIRECTORY, OPTIONS, disk) as store:
+            found = await read_all(store, ledger_id)
+            assert found == [entry(number) for number in range(len(found))]
+            assert found
+
+    asyncio.run(story())
+
+
+def test_a_full_disk_fails_what_was_asked_and_nothing_that_comes_later() -> None:
+    async def story() -> None:
+        disk = FaultyDisk()
+        async with opened(DIRECTORY, OPTIONS, disk) as store:
+            one, two = store.create(), store.create()
+            await append(store, one, [entry(0)])
+            await append(store, two, [entry(0)])
+            for room in range(0, 300, 7):
+                disk.room = room
+                first = store.length(one)
+                reports: list[StorageError | None] = []
+                for number in range(4):
+                    assert store.append(one, [entry(number)], reports.append) == first + number
+                    store.append(two, [entry(number) * 5], reports.append)
+                await barrier(store)
+                kept = reports.count(None)
+                assert [type(error) for error in reports[kept:]] == [DiskFullError] * (8 - kept), "none after a failed"
+                assert store.state.healthy
+                assert store.length(one) == first + (kept + 1) // 2
+                assert check(DIRECTORY, disk).torn_bytes == 0, "cut back"
+                disk.room = None
+                await append(store, one, [entry(9)])
+            length_one, length_two = store.length(one), store.length(two)
+        async with opened(DIRECTORY, OPTIONS, disk) as store:
+            assert (store.length(one), store.length(two)) == (length_one, length_two)
+            assert len(await read_all(store, one)) == length_one
+
+    asyncio.run(story())
+
+
+def test_a_full_disk_delays_what_changes_ledgers_but_does_not_forget_it() -> None:
+    async def story() -> None:
+        disk = FaultyDisk()
+        async with opened(DIRECTORY, OPTIONS, disk) as store:
+            deleted, sealed, trimmed = (store.create() for _ in range(3))
+            for ledger_id in (deleted, sealed, trimmed):
+                await append(store, ledger_id, [entry(0), entry(1)])
+            disk.room = 0
+            store.delete(deleted)
+            store.seal(sealed)
+            store.trim(trimmed, 1)
+            assert isinstance(await barrier(store), DiskFullError)
+            disk.room = None
+            assert await barrier(store) is None
+            abandoned = disk.crash(random.Random(1))
+        async with opened(DIRECTORY, OPTIONS, abandoned) as store:
+            assert store.list() == [sealed, trimmed]
+            with pytest.raises(StorageError, match="sealed"):
+                store.append(sealed, [b"x"], print)
+            with pytest.raises(StorageError, match="trimmed"):
+                await store.read(trimmed, 0, 1, 1)
+
+    asyncio.run(story())
+
+
+def test_space_comes_back_when_ledgers_are_deleted_on_a_full_disk() -> None:
+    async def story() -> None:
+        disk = FaultyDisk()
+        async with opened(DIRECTORY, OPTIONS, disk) as store:
+            old = store.create()
+            for number in range(100):
+                await append(store, old, [entry(number)])
+            current = store.create()
+            await append(store, current, [entry(0)])
+            disk.room = 100  # less than the entry needs, more than the deletion does
+            with pytest.raises(DiskFullError):
+                await append(store, current, [entry(0) * 10])
+            store.delete(old)
+            assert await barrier(store) is None
+            await barrier(store)
+            assert disk.room > 5000
+            await append(store, current, [entry(0) * 10])
+
+    asyncio.run(story())
+
+
+def test_opening_on_a_full_disk_says_so() -> None:
+    async def story() -> None:
+        disk = FaultyDisk()
+        disk.room = 10
+        store = LocalLedgerStore(DIRECTORY, disk, asyncio.get_running_loop(), OPTIONS)
+        with pytest.raises(DiskFullError, match="No space left"):
+            store.open()
+        disk.room = None
+        async with opened(DIRECTORY, OPTIONS, disk):
+            pass
+
+    asyncio.run(story())
