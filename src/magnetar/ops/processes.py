@@ -39,6 +39,7 @@ class Command:
     log: Path
     environment: Mapping[str, str] = field(default_factory=dict)
     """Added to the parent's."""
+    outlives_parent: bool = False
 
 
 class Running(Protocol):
@@ -78,7 +79,7 @@ class Process:
                 cwd=command.directory,
                 env={**os.environ, **command.environment},
                 process_group=0,
-                preexec_fn=_death_pact(os.getpid()),  # noqa: PLW1509 - a prctl call only, safe with threads
+                preexec_fn=None if command.outlives_parent else _death_pact(os.getpid()),  # noqa: PLW1509 - a prctl call only, safe with threads
             )
 
     @property

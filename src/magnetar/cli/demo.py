@@ -1,0 +1,41 @@
+"""``magnetar demo``: the failover story on real data."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from magnetar.cli.output import Output, say, show_json, show_table
+
+
+def demo(
+    flights: Annotated[int, typer.Option(help="How many flights; all is 336776.")] = 336_776,
+    directory: Annotated[Path, typer.Option(help="Takes report.json and all data; emptied first.")] = Path(
+        "build/demo"
+    ),
+    base_port: Annotated[int, typer.Option(help="First port of the clusters.")] = 16650,
+    keep: Annotated[bool, typer.Option("--keep", help="Leave the clusters running.")] = False,
+    output: Annotated[Output, typer.Option(help="How to print the report.")] = Output.TEXT,
+) -> int:
+    """Move consumers between three clusters, on purpose and by kill -9, and count what was lost or repeated.
+
+    Exit status 1 if anything was lost, or repeated beyond its bound.
+    """
+    from magnetar.demo.run import Options, run  # noqa: PLC0415 - needs the official client, no other command does
+
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # unwinds, so that everything is stopped
+    report, kept = run(Options(directory, flights, base_port, keep))
+    if output is Output.JSON:
+        show_json(report.to_json())
+    else:
+        show_table(report.rows())
+    say(f"The report is in {directory / 'report.json'}.")
+    if kept is not None:
+        say(f"The clusters go on; stop them with: kill {kept}")
+    for failure in report.failures:
+        say(f"error: {failure}")
+    return 1 if report.failures else 0

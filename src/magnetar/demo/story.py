@@ -1,0 +1,232 @@
+"""The story: consumers move from ewr to jfk on purpose, and from jfk to lga because jfk's broker is killed."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from magnetar.demo.account import DemoError, Outage
+from magnetar.demo.consumer import Consumer
+from magnetar.demo.flights import AIRPORTS
+from magnetar.demo.messages import now_ms
+from magnetar.demo.plan import ACK_GROUPING_MS, CONSUMERS, KILL_AT, PLANNED_AT, publish_seconds
+from magnetar.demo.publisher import Publisher
+from magnetar.demo.readers import Census, Probe
+from magnetar.demo.report import Kill, Report, Switch
+from magnetar.demo.samples import Percentiles, Samples
+
+if TYPE_CHECKING:
+    from magnetar.demo.director import Director
+    from magnetar.demo.workers import Worker
+
+CENSUS_TIMEOUT_SECONDS = 240.0
+"""How long reading three whole logs may take."""
+
+EWR, JFK, LGA = AIRPORTS
+STAGES = AIRPORTS
+"""Which cluster is consumed in, in this order; a stage is a place in it."""
+
+
+@dataclass(frozen=True, slots=True)
+class _AtKill:
+    """What was the case when the broker died."""
+
+    acknowledged_since_progress: int
+    unacknowledged: int
+    last_progress_age_ms: float
+
+
+class Story:
+    """One run; `play` it once."""
+
+    def __init__(self, director: Director, flights: int) -> None:
+        """Play with the first ``flights`` flights."""
+        self._director = director
+        self._account = director.account
+        self._clusters = director.clusters
+        self._flights = flights
+        self._applied: list[dict[str, float]] = []
+        url, workers, seconds = self._clusters.service_url, director.workers, publish_seconds(flights)
+        self._publish_seconds = seconds
+        self._publishers = [
+            workers.add(f"publisher in {name}", Publisher(name, url(name), flights, seconds)) for name in AIRPORTS
+        ]
+        self._consumers: list[list[Worker]] = [
+            [
+                workers.add(f"consumer {number} in {name}", Consumer(url(name), stage, holds=name != STAGES[-1]))
+                for number in range(CONSUMERS)
+            ]
+            for stage, name in enumerate(STAGES)
+        ]
+        self._probe = workers.add(f"probe in {LGA}", Probe(url(LGA)))
+
+    def play(self) -> Report:
+        """Tell it from the beginning to the end; raises DemoError when a step does not come to its end."""
+        self._clusters.create_namespace()
+        self._probe.go()
+        self._open_consumers(0)
+        for publisher in self._publishers:
+            publisher.go()
+        published_from = time.monotonic()
+        self._wait_until(published_from + PLANNED_AT * self._publish_seconds)
+        planned_pause_ms = self._switch_on_purpose()
+        self._wait_until(published_from + KILL_AT * self._publish_seconds)
+        at_kill, kill_pause_ms = self._kill()
+        self._come_back()
+        self._finish()
+        self._count()
+        return self._report([planned_pause_ms, kill_pause_ms], at_kill)
+
+    # -- the steps ------------------------------------------------------------------------------------------------
+
+    def _switch_on_purpose(self) -> float:
+        """Move the consumers once jfk knows all that was acknowledged; the pause in milliseconds."""
+        self._director.enter(f"planned switch from {EWR} to {JFK}")
+        self._note_applied(EWR, JFK, LGA)
+        began = time.monotonic()
+        self._close_consumers(0)
+        self._director.until(f"{JFK} has all of {EWR}'s progress", lambda: self._unconfirmed_ms(EWR, JFK) == 0.0)
+        self._open_consumers(1)
+        return (time.monotonic() - began) * 1000
+
+    def _kill(self) -> tuple[_AtKill, float]:
+        """Kill jfk's broker and move the consumers; what was the case, and the pause in milliseconds."""
+        self._note_applied(JFK, EWR, LGA)
+        asked_at_ms = now_ms()
+        age_ms = self._unconfirmed_ms(JFK, LGA)
+        if age_ms is None:
+            message = f"{JFK} does not say how far {LGA} has its progress"
+            raise DemoError(message)
+        self._clusters.kill_broker(JFK)
+        began = time.monotonic()
+        self._account.outage = Outage(JFK, now_ms())
+        self._director.enter(f"{JFK}'s broker is killed, consumers move to {LGA}")
+        self._close_consumers(1, broker_lost=True)
+        # What the client had not sent yet, the broker could not know: it counts as not confirmed.
+        confirmed_ms = asked_at_ms - age_ms - ACK_GROUPING_MS
+        tally = self._account.tally
+        at_kill = _AtKill(tally.acknowledged_since(1, confirmed_ms), tally.unacknowledged(1), age_ms)
+        self._open_consumers(2)
+        return at_kill, (time.monotonic() - began) * 1000
+
+    def _come_back(self) -> None:
+        """Wait for the broker that ``magnetar up`` starts in place of the killed one."""
+        outage = self._account.outage
+        assert outage is not None, "only what was killed comes back"
+        self._director.until(f"{JFK} serves again", lambda: self._clusters.is_healthy(JFK))
+        outage.ended_ms = now_ms()
+        self._director.enter(f"{JFK} is back, consuming in {LGA}")
+
+    def _finish(self) -> None:
+        """Wait for the last message, the last acknowledgement, and for every cluster to have everything."""
+        account, director = self._account, self._director
+        director.while_moving(lambda: not any(publisher.running for publisher in self._publishers))
+        director.enter("delivering what is left")
+        director.while_moving(
+            lambda: account.tally.delivered >= account.published.total() and not account.tally.outstanding
+        )
+        self._note_applied(LGA, EWR)  # not jfk: there, what waited for its return says nothing of the link
+        self._close_consumers(2)
+        director.enter("converging")
+        director.while_moving(self._converged)
+        self._probe.stop()
+        director.until_ended([self._probe])
+
+    def _count(self) -> None:
+        """Read every cluster's whole log."""
+        self._director.enter("counting what each cluster holds")
+        for name in AIRPORTS:
+            self._director.workers.add(f"census of {name}", Census(name, self._clusters.service_url(name))).go()
+        counted = self._account.holdings
+        self._director.until("all logs are read", lambda: len(counted) == len(AIRPORTS), CENSUS_TIMEOUT_SECONDS)
+
+    # -- what the steps are made of -------------------------------------------------------------------------------
+
+    def _wait_until(self, moment: float) -> None:
+        while time.monotonic() < moment:
+            self._director.turn()
+
+    def _open_consumers(self, stage: int) -> None:
+        """Return when all of the stage's consumers are connected."""
+        name = STAGES[stage]
+        for worker in self._consumers[stage]:
+            worker.go()
+
+        def connected() -> bool:
+            standing = self._director.watch.look(name)
+            return standing is not None and standing.consumers >= CONSUMERS
+
+        self._director.until(f"the consumers are connected to {name}", connected)
+        self._director.consumed_in = name
+        self._director.enter(f"consuming in {name}")
+
+    def _close_consumers(self, stage: int, *, broker_lost: bool = False) -> None:
+        self._director.consumed_in = None
+        for worker in self._consumers[stage]:
+            worker.stop(broker_lost=broker_lost)
+        self._director.until_ended(self._consumers[stage])
+
+    def _unconfirmed_ms(self, source: str, target: str) -> float | None:
+        """Age of the oldest acknowledgement of ``source`` that ``target`` has not confirmed; None if not known."""
+        standing = self._director.watch.look(source)
+        age = standing.progress_age_seconds.get(target) if standing is not None else None
+        return age * 1000 if age is not None else None
+
+    def _note_applied(self, source: str, *targets: str) -> None:
+        """Keep how long acknowledgements of ``source`` took to each of ``targets``, as those measured it."""
+        for target in targets:
+            standing = self._director.watch.look(target)
+            if standing is not None and source in standing.progress_applied:
+                self._applied.append(standing.progress_applied[source])
+
+    def _converged(self) -> bool:
+        """Whether no cluster has anything left to pass on or to acknowledge."""
+        standings = [self._director.watch.look(name) for name in AIRPORTS]
+        return all(each is not None and each.backlog == each.replication_backlog == 0 for each in standings)
+
+    def _report(self, pauses_ms: list[float], at_kill: _AtKill) -> Report:
+        account, outage = self._account, self._account.outage
+        assert outage is not None, "the report is made after the kill"
+        assert outage.ended_ms is not None, "the report is made after the return"
+        planned, killed = account.tally.repeats(1), account.tally.repeats(2)
+        published = account.published.total()
+        ages = Samples()
+        ages.add(self._director.watch.ages_ms)
+        return Report(
+            flights=self._flights,
+            published=published,
+            delivered=account.tally.delivered,
+            lost=max(0, published - account.tally.delivered),
+            switches=(
+                Switch(
+                    kind="planned",
+                    source=EWR,
+                    target=JFK,
+                    duplicates=planned.duplicates,
+                    bound=0,
+                    redelivered=planned.redelivered,
+                    pause_ms=pauses_ms[0],
+                ),
+                Kill(
+                    kind="kill",
+                    source=JFK,
+                    target=LGA,
+                    duplicates=killed.duplicates,
+                    bound=at_kill.acknowledged_since_progress + at_kill.unacknowledged,
+                    redelivered=killed.redelivered,
+                    pause_ms=pauses_ms[1],
+                    acknowledged_since_progress=at_kill.acknowledged_since_progress,
+                    unacknowledged=at_kill.unacknowledged,
+                    last_progress_age_ms=at_kill.last_progress_age_ms,
+                    down_seconds=(outage.ended_ms - outage.began_ms) / 1000,
+                    late=account.late,
+                ),
+            ),
+            replication_ms=account.latency(),
+            progress_ms=Percentiles.worst(self._applied),
+            progress_age_ms=ages.percentiles(),
+            handovers=self._director.watch.handovers,
+            holdings=tuple(account.holdings[name] for name in AIRPORTS),
+            seconds=self._director.seconds,
+        )

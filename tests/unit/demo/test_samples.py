@@ -1,0 +1,25 @@
+from __future__ import annotations
+
+from magnetar.demo.samples import Percentiles, Samples
+
+
+def test_nearest_ranks() -> None:
+    samples = Samples()
+    samples.add(range(100, 0, -1))
+    assert samples.percentiles() == Percentiles(50.0, 99.0, 100)
+
+
+def test_one_sample_is_every_percentile() -> None:
+    samples = Samples()
+    samples.add([7.5])
+    assert samples.percentiles() == Percentiles(7.5, 7.5, 1)
+
+
+def test_nothing_measured() -> None:
+    assert Samples().percentiles() == Percentiles(0.0, 0.0, 0)
+
+
+def test_the_worst_of_several() -> None:
+    measured = [{"count": 3, "p50": 1.0, "p99": 9.0, "max": 9.0}, {"count": 4, "p50": 2.0, "p99": 5.0, "max": 6.0}]
+    assert Percentiles.worst(measured) == Percentiles(2.0, 9.0, 7)
+    assert Percentiles.worst([]) == Percentiles(0.0, 0.0, 0)
