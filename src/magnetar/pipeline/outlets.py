@@ -124,7 +124,7 @@ class Outlet:
 
     def refused(self, reason: str) -> Refused | None:
         """Hear that the producer is gone or was not granted; returns the report, None when nothing was lost by it."""
-        had_work = self.state is State.OPENING or self._outstanding or self._held
+        had_work = self.state is State.OPENING or self.outstanding > 0
         self._refuse()
         self._gap = ""
         self.state = State.IDLE
