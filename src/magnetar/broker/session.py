@@ -160,6 +160,15 @@ class Session:
             self._reading = True
             self._protocol.resume_reading()
 
+    def attempt(self, request_id: int, work: Callable[[], None]) -> None:
+        """Do ``work`` now; what it refuses is the request's answer."""
+        try:
+            work()
+        except RequestError as error:
+            self.answer_error(request_id, error)
+        except StorageError as error:
+            self.answer_error(request_id, RequestError(ServerError.PersistenceError, str(error)))
+
     # -- work that takes longer than a turn ---------------------------------------------------------------------
 
     def start(self, request_id: int, work: Awaitable[None]) -> None:

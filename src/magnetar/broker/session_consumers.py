@@ -38,36 +38,52 @@ def subscribe(session: Session, command: pb.CommandSubscribe) -> None:
         error = RequestError(ServerError.ServiceNotReady, "Consumer is already being created on this connection")
         session.answer_error(command.request_id, error)
         return
-    session.starting.add(command.consumer_id)
-    session.start(command.request_id, _subscribe(session, command))
+    session.attempt(command.request_id, lambda: _subscribe(session, command))
 
 
-async def _subscribe(session: Session, command: pb.CommandSubscribe) -> None:
+def _subscribe(session: Session, command: pb.CommandSubscribe) -> None:
+    name = parse_topic(command.topic)
+    topic = session.topics.get_or_create(name) if command.force_topic_creation else session.topics.get(name)
+    subscription = _find(topic, command)
+    if isinstance(subscription, Subscription) and _has_owner(subscription, command.subType):
+        session.starting.add(command.consumer_id)
+        session.start(command.request_id, _subscribe_after_owner(session, command, subscription))
+    else:
+        _admit(session, command, subscription)
+
+
+def _has_owner(subscription: Subscription, consumer_type: int) -> bool:
+    return consumer_type == pb.CommandSubscribe.Exclusive == subscription.type and bool(subscription.consumers)
+
+
+async def _subscribe_after_owner(session: Session, command: pb.CommandSubscribe, subscription: Subscription) -> None:
+    """An Exclusive subscription whose owner is dead is free (protocol, 1.5)."""
     try:
-        name = parse_topic(command.topic)
-        topic = session.topics.get_or_create(name) if command.force_topic_creation else session.topics.get(name)
-        subscription = _find(topic, command)
-        options = ConsumerOptions(
-            consumer_id=command.consumer_id,
-            name=command.consumer_name or session.topics.next_consumer_name(),
-            priority_level=command.priority_level,
-            metadata={item.key: item.value for item in command.metadata},
-        )
-        if isinstance(subscription, Subscription):
-            await _wait_for_dead_owner(subscription, command.subType)
-        if command.consumer_id not in session.starting or not session.is_open:
-            return  # CLOSE_CONSUMER came first, and was answered
-        subscription.check_can_add(command.subType)
-        consumer = Consumer(subscription, session, options, now=session.environment.clock.now())
-        if command.HasField("consumer_epoch"):
-            consumer.epoch = command.consumer_epoch
-        if isinstance(subscription, Replicator):
-            subscription.check_takeover(consumer)
-        session.consumers[command.consumer_id] = consumer
-        session.write(commands.success(request_id=command.request_id))
-        subscription.add_consumer(consumer, command.subType)
+        for consumer in tuple(subscription.consumers):
+            await consumer.session.is_alive()
+        # If CLOSE_CONSUMER came first, it was answered, and there is nothing to do.
+        if command.consumer_id in session.starting and session.is_open:
+            _admit(session, command, subscription)
     finally:
         session.starting.discard(command.consumer_id)
+
+
+def _admit(session: Session, command: pb.CommandSubscribe, subscription: Subscription | Replicator) -> None:
+    options = ConsumerOptions(
+        consumer_id=command.consumer_id,
+        name=command.consumer_name or session.topics.next_consumer_name(),
+        priority_level=command.priority_level,
+        metadata={item.key: item.value for item in command.metadata},
+    )
+    subscription.check_can_add(command.subType)
+    consumer = Consumer(subscription, session, options, now=session.environment.clock.now())
+    if command.HasField("consumer_epoch"):
+        consumer.epoch = command.consumer_epoch
+    if isinstance(subscription, Replicator):
+        subscription.check_takeover(consumer)
+    session.consumers[command.consumer_id] = consumer
+    session.write(commands.success(request_id=command.request_id))
+    subscription.add_consumer(consumer, command.subType)
 
 
 def _find(topic: Topic, command: pb.CommandSubscribe) -> Subscription | Replicator:
@@ -122,13 +138,6 @@ def _start(topic: Topic, command: pb.CommandSubscribe) -> Position:
     if command.initialPosition == pb.CommandSubscribe.Earliest:
         return topic.before_first()
     return topic.ledger.last_confirmed_entry
-
-
-async def _wait_for_dead_owner(subscription: Subscription, consumer_type: int) -> None:
-    """An Exclusive subscription whose owner is dead is free (protocol, 1.5)."""
-    if consumer_type == pb.CommandSubscribe.Exclusive and subscription.type == consumer_type:
-        for consumer in tuple(subscription.consumers):
-            await consumer.session.is_alive()
 
 
 # -- commands of an existing consumer -----------------------------------------------------------------------------

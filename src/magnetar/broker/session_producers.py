@@ -27,10 +27,10 @@ def create(session: Session, command: pb.CommandProducer) -> None:
     if existing is not None:
         _succeed(session, command.request_id, existing)
         return
-    session.start(command.request_id, _create(session, command))
+    session.attempt(command.request_id, lambda: _create(session, command))
 
 
-async def _create(session: Session, command: pb.CommandProducer) -> None:
+def _create(session: Session, command: pb.CommandProducer) -> None:
     topic = session.topics.get_or_create(parse_topic(command.topic))
     name = command.producer_name
     options = ProducerOptions(
@@ -44,21 +44,54 @@ async def _create(session: Session, command: pb.CommandProducer) -> None:
     if command.initial_subscription_name:
         topic.ensure_subscription(command.initial_subscription_name)
     producer = _make(topic, session, options)
-    if isinstance(producer, LocalProducer):
-        await _displace_dead(topic, producer)
-        ready = topic.admit_producer(producer, command.topic_epoch if command.HasField("topic_epoch") else None)
-    else:
+    if not isinstance(producer, LocalProducer):
         topic.replace_producer(producer)
-        ready = True
-    if not session.is_open:
-        topic.remove_producer(producer)
+        _enter(session, producer)
+        _succeed(session, command.request_id, producer)
         return
-    session.producers[options.producer_id] = producer
-    session.closed_producers.pop(options.producer_id, None)
+    owner = topic.producers.get(options.name)
+    if owner is None or _is_predecessor(owner, producer):
+        if owner is not None:
+            topic.remove_producer(owner)
+        _admit(session, command, producer)
+    elif owner.session is session:
+        raise _busy(options.name)
+    else:
+        session.start(command.request_id, _create_after_owner(session, command, producer, owner))
+
+
+def _is_predecessor(owner: Producer, producer: Producer) -> bool:
+    same = owner.session is producer.session and owner.options.producer_id == producer.options.producer_id
+    return same and owner.options.epoch < producer.options.epoch
+
+
+async def _create_after_owner(
+    session: Session, command: pb.CommandProducer, producer: LocalProducer, owner: Producer
+) -> None:
+    """A name whose owner is dead is free (protocol, 1.5)."""
+    if await owner.session.is_alive():
+        raise _busy(producer.options.name)
+    if session.is_open:
+        _admit(session, command, producer)
+
+
+def _admit(session: Session, command: pb.CommandProducer, producer: LocalProducer) -> None:
+    epoch = command.topic_epoch if command.HasField("topic_epoch") else None
+    ready = producer.topic.admit_producer(producer, epoch)
+    _enter(session, producer)
     if ready:
         _succeed(session, command.request_id, producer)
     else:
         _wait_for_access(session, command.request_id, producer)
+
+
+def _enter(session: Session, producer: Producer) -> None:
+    session.producers[producer.options.producer_id] = producer
+    session.closed_producers.pop(producer.options.producer_id, None)
+
+
+def _busy(name: str) -> RequestError:
+    return RequestError(ServerError.ProducerBusy, f"Producer with name '{name}' is already connected to topic")
 
 
 def _make(topic: Topic, session: Session, options: ProducerOptions) -> Producer:
@@ -71,19 +104,6 @@ def _make(topic: Topic, session: Session, options: ProducerOptions) -> Producer:
     if options.name.startswith(PROGRESS_PREFIX):
         return ProgressProducer(topic, session, options, options.name.removeprefix(PROGRESS_PREFIX))
     return LocalProducer(topic, session, options, now=now)
-
-
-async def _displace_dead(topic: Topic, producer: LocalProducer) -> None:
-    """A name that is taken is free again if its owner is this producer's predecessor, or dead (protocol, 1.5)."""
-    other = topic.producers.get(producer.options.name)
-    if other is None:
-        return
-    same = other.session is producer.session and other.options.producer_id == producer.options.producer_id
-    if same and other.options.epoch < producer.options.epoch:
-        topic.remove_producer(other)
-    elif other.session is producer.session or await other.session.is_alive():
-        message = f"Producer with name '{producer.options.name}' is already connected to topic"
-        raise RequestError(ServerError.ProducerBusy, message)
 
 
 def _wait_for_access(session: Session, request_id: int, producer: Producer) -> None:
