@@ -174,7 +174,7 @@ class Inlet:
         return self.window.in_flight > 0 and now - self._progress_at >= limits.STALL_SECONDS
 
     def gap(self, reason: str, last: Position, rng: Random) -> list[Effect]:
-        """Hear that the target holds only up to ``last``: go back there at once, or later if that did not help before."""
+        """Hear that the target holds only up to ``last``: go back there, later if that did not help before."""
         again = self._seek_to == last
         self._seek_to = last
         return self.refused(reason, rng) if again else [*self._leave(), Retry(0.0)]

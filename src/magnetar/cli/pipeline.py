@@ -1,0 +1,152 @@
+"""``magnetar pipeline``: what moves entries between clusters, on Apache Spark."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import sys
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Group
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from magnetar.admin.client import AdminClient
+from magnetar.base.errors import ConfigurationError
+from magnetar.cli.output import Output, say
+from magnetar.ops.java import HINT, require_java
+from magnetar.pipeline import limits
+from magnetar.pipeline.options import ClusterAddress
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rich.console import RenderableType
+
+    from magnetar.pipeline.replicate import Event, Progress
+
+app = typer.Typer(help="Move entries between clusters, on Apache Spark.", no_args_is_help=True)
+
+
+@app.callback()
+def pipeline() -> None:
+    """Move entries between clusters, on Apache Spark."""
+
+
+@app.command()
+def replicate(
+    clusters: Annotated[str, typer.Option(help="The clusters, as name=admin URL, with commas between.")],
+    lease_seconds: Annotated[
+        float, typer.Option(help="How long one task holds its links before the next takes over.")
+    ] = limits.LEASE_SECONDS,
+    master: Annotated[str | None, typer.Option(help="Spark master; without one, Spark runs in this process.")] = None,
+    work_dir: Annotated[
+        Path | None, typer.Option(help="Where Spark keeps its files while it runs; nothing in it must last.")
+    ] = None,
+    metrics_port: Annotated[int | None, typer.Option(help="Port for Prometheus to scrape.")] = None,
+    output: Annotated[
+        Output, typer.Option(help="How to print progress; text is a table, for terminals.")
+    ] = Output.TEXT,
+) -> None:
+    """Replicate between the clusters, every topic whose namespace says so, until Ctrl-C."""
+    try:
+        require_java(os.environ)
+    except ConfigurationError as error:
+        message = f"{error}\nhint: {HINT}"
+        raise ConfigurationError(message) from None
+    from magnetar.pipeline.metrics import ReplicationMetrics  # noqa: PLC0415 - Spark is heavy, and needs Java
+    from magnetar.pipeline.replicate import Replication, Settings  # noqa: PLC0415
+
+    settings = Settings(addresses(clusters), lease_seconds, master, work_dir)
+    stop = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
+    metrics = ReplicationMetrics()
+    if metrics_port is not None:
+        metrics.serve(metrics_port)
+    show = _json_lines() if output is Output.JSON or not sys.stdout.isatty() else _table()
+
+    def tell(event: Event) -> None:
+        metrics.note(event)
+        show(event)
+
+    Replication(settings, tell, random.Random()).run(stop)  # noqa: S311 - jitter, not secrets
+
+
+def addresses(clusters: str) -> tuple[ClusterAddress, ...]:
+    """Read ``name=admin URL,…`` and ask each cluster for its broker URL.
+
+    Raises ConfigurationError for another form, ClusterUnreachableError when a cluster does not answer.
+    """
+    found = []
+    for part in clusters.split(","):
+        name, separator, admin_url = part.strip().partition("=")
+        if not (name and separator and admin_url):
+            message = f"--clusters: {part!r} is not of the form name=http://host:port"
+            raise ConfigurationError(message)
+        with AdminClient(admin_url, timeout_s=limits.ADMIN_TIMEOUT_SECONDS) as client:
+            broker_url = client.clusters.get(name).get("brokerServiceUrl")
+        if not broker_url:
+            message = (
+                f"--clusters: {name} does not know its own brokerServiceUrl\nhint: magnetar clusters update {name}"
+            )
+            raise ConfigurationError(message)
+        found.append(ClusterAddress(name, broker_url, admin_url))
+    return tuple(found)
+
+
+def _json_lines() -> Callable[[Event], None]:
+    from magnetar.pipeline.replicate import event_json  # noqa: PLC0415
+
+    lock = threading.Lock()
+
+    def show(event: Event) -> None:
+        with lock:
+            sys.stdout.write(json.dumps(event_json(event)) + "\n")
+            sys.stdout.flush()
+
+    return show
+
+
+def _table() -> Callable[[Event], None]:
+    from magnetar.pipeline.replicate import Progress, QueryEnded, Ready  # noqa: PLC0415
+
+    live = Live(Text("Starting Spark …"), auto_refresh=False)
+    live.start(refresh=True)
+
+    def show(event: Event) -> None:
+        match event:
+            case Ready():
+                live.update(Text("All links are carried. Ctrl-C stops."), refresh=True)
+            case QueryEnded(turn, reason, seconds):
+                say(f"query {turn} ended and starts again in {seconds:.1f} s: {reason}")
+            case Progress():
+                live.update(_progress(event), refresh=True)
+
+    return show
+
+
+def _progress(progress: Progress) -> RenderableType:
+    table = Table("link", "topics", "messages", "per second", "behind", "behind by")
+    for link in progress.links:
+        table.add_row(
+            f"{link.source} → {link.target}",
+            f"{link.topics:,}",
+            f"{link.messages:,}",
+            f"{link.rate:,.1f}",
+            f"{link.backlog:,}",
+            f"{link.delay_seconds:,.1f} s",
+        )
+    notes = [
+        Text(f"{kind} {name}: {reason}")
+        for task in progress.tasks
+        for kind, reasons in (("down:", task.down), (f"waiting, to {task.target}:", task.parked))
+        for name, reason in sorted(reasons.items())
+    ]
+    return Group(table, *notes)
