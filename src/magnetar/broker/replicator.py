@@ -31,8 +31,7 @@ log = structlog.get_logger(__name__)
 LEASE_METADATA = "magnetar.lease"
 """Consumer metadata of SUBSCRIBE by which a pipeline task names its lease, a growing number."""
 
-LOCAL_ONLY = "__local__"
-"""The value of ``replicate_to`` that keeps a message in its cluster."""
+_NO_LEASE = -1
 
 CURSOR_FLUSH_INTERVAL_S = 0.1
 """Seconds between two writes of a replication cursor. A crash sends that much again, and the receiver drops it."""
@@ -57,7 +56,7 @@ class Replicator:
         """How often the link changed hands."""
         self.entries_out = 0
         self.bytes_out = 0
-        self._lease = -1
+        self._lease = _NO_LEASE
         self._in_flight: deque[Position] = deque()
         self._read_position = topic.ledger.next_position(cursor.state.mark_delete_position)
         self._previous = EARLIEST
@@ -138,9 +137,9 @@ class Replicator:
         del consumer_type
         if self.consumer is not None:
             self.consumer.close()
-        if _lease_of(consumer) != self._lease:
-            self.handovers += 1
-        self._lease = _lease_of(consumer)
+        lease = _lease_of(consumer)
+        self.handovers += self._lease not in (_NO_LEASE, lease)
+        self._lease = lease
         self.consumer = consumer
         self._start_over()
 

@@ -76,12 +76,11 @@ class ServerProtocol(asyncio.Protocol):
 
     def pause_writing(self) -> None:
         """The client does not read: it gets no more messages until it does."""
-        self.session.is_writable = False
+        self.session.writable(is_writable=False)
 
     def resume_writing(self) -> None:
         """The client reads again."""
-        self.session.is_writable = True
-        self.session.dispatch()
+        self.session.writable(is_writable=True)
 
     # -- what the session asks for ------------------------------------------------------------------------------
 

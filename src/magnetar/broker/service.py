@@ -18,6 +18,7 @@ from magnetar.broker.administration import Administration
 from magnetar.broker.environment import Environment
 from magnetar.broker.server import Server
 from magnetar.broker.topics import TopicRegistry
+from magnetar.cursor.store import release_segments
 from magnetar.geo.link import LinkOptions, ProgressLinks
 from magnetar.ledger.local import LocalLedgerStore, LocalStoreOptions
 from magnetar.ledger.managed_ledger import ManagedLedgerConfig
@@ -39,6 +40,9 @@ _MINUTE_MS = 60_000
 
 RATE_INTERVAL_S = 10.0
 """Seconds over which rates are measured (Pulsar: ``statsUpdateFrequencyInSecs``, 60)."""
+
+CURSOR_SEGMENTS_MAX = 4
+"""Newest segments of the log in which a cursor's last checkpoint may stay where it is."""
 
 _GC_THRESHOLD = 100_000
 """Allocations between two looks for cycles: what the hot path makes is freed by reference counts alone."""
@@ -167,6 +171,8 @@ class Broker:
     def _trim(self) -> None:
         for topic in tuple(self.topics.loaded.values()):
             topic.trim(self._retention(topic.name.namespace_name))
+        cursors = [cursor for topic in self.topics.loaded.values() for cursor in topic.all_cursors()]
+        release_segments(self._store, cursors, CURSOR_SEGMENTS_MAX)
 
     def _retention(self, namespace: NamespaceName) -> tuple[int, int]:
         policies = self.environment.resources.namespaces.get(namespace)

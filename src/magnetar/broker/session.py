@@ -52,6 +52,8 @@ class Session:
         self._protocol = protocol
         self._dirty: dict[int, Producer] = {}
         self._in_flight = 0
+        self._publishing = True
+        """Whether the publishes in flight leave room for more."""
         self._reading = True
         self._open = True
         self._tasks: set[asyncio.Task[None]] = set()
@@ -120,9 +122,14 @@ class Session:
         """Tell the client that its producer ended here; it looks the topic up again."""
         if self.producers.get(producer.options.producer_id) is producer:
             del self.producers[producer.options.producer_id]
-            self.closed_producers[producer.options.producer_id] = self.environment.clock.monotonic()
+            self._note_closed(producer.options.producer_id)
         producer.topic.remove_producer(producer)
         self.write(commands.close_producer(producer_id=producer.options.producer_id))
+
+    def _note_closed(self, producer_id: int) -> None:
+        now, keep_s = self.environment.clock.monotonic(), self.environment.config.keepAliveIntervalSeconds
+        self.closed_producers = {key: at for key, at in self.closed_producers.items() if now - at <= keep_s}
+        self.closed_producers[producer_id] = now
 
     def close_consumer(self, consumer: Consumer) -> None:
         """Tell the client that its consumer ended here; it subscribes again."""
@@ -135,11 +142,6 @@ class Session:
         """Tell a Failover consumer whether it is the one that receives."""
         self.write(commands.active_consumer_change(consumer_id=consumer.consumer_id, is_active=is_active))
 
-    def dispatch(self) -> None:
-        """The client reads again: send what waited for that."""
-        for consumer in tuple(self.consumers.values()):
-            consumer.subscription.dispatch()
-
     def disconnect(self) -> None:
         """Close the connection: the client broke a rule that has no answer."""
         self._protocol.close()
@@ -149,16 +151,33 @@ class Session:
     def publishes_started(self, count: int) -> None:
         """Count publishes in; past the limit the socket is not read until half of them are done."""
         self._in_flight += count
-        if self._reading and self._in_flight > self.environment.config.maxPendingPublishRequestsPerConnection:
-            self._reading = False
-            self._protocol.pause_reading()
+        if self._in_flight > self.environment.config.maxPendingPublishRequestsPerConnection:
+            self._publishing = False
+            self._read_or_pause()
 
     def publishes_finished(self, count: int) -> None:
         """Count publishes out."""
         self._in_flight -= count
-        if not self._reading and self._in_flight <= self.environment.config.maxPendingPublishRequestsPerConnection // 2:
-            self._reading = True
-            self._protocol.resume_reading()
+        if self._in_flight <= self.environment.config.maxPendingPublishRequestsPerConnection // 2:
+            self._publishing = True
+            self._read_or_pause()
+
+    def writable(self, *, is_writable: bool) -> None:
+        """The client stopped to read, or reads again: until it does it is sent no message and heard no more."""
+        self.is_writable = is_writable and self._open
+        self._read_or_pause()
+        if self.is_writable:
+            for consumer in tuple(self.consumers.values()):
+                consumer.subscription.dispatch()
+
+    def _read_or_pause(self) -> None:
+        reading = self._publishing and self.is_writable
+        if reading != self._reading:
+            self._reading = reading
+            if reading:
+                self._protocol.resume_reading()
+            else:
+                self._protocol.pause_reading()
 
     def attempt(self, request_id: int, work: Callable[[], None]) -> None:
         """Do ``work`` now; what it refuses is the request's answer."""

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from magnetar.base.names import TopicName
     from magnetar.broker.environment import Environment
     from magnetar.broker.producer import Producer
+    from magnetar.cursor.cursor import Cursor
     from magnetar.geo.annotation import Annotation
     from magnetar.geo.progress import SubscriptionProgress
     from magnetar.ledger.managed_ledger import ManagedLedger
@@ -316,6 +317,11 @@ class Topic:
 
     # -- housekeeping -------------------------------------------------------------------------------------------
 
+    def all_cursors(self) -> list[Cursor]:
+        """The durable cursors: of subscriptions and of links."""
+        cursors = [subscription.cursor for subscription in self.subscriptions.values() if subscription.is_durable]
+        return cursors + [replicator.cursor for replicator in self.replicators.values()]
+
     def measure(self, now: float) -> None:
         """Update the rates; ``now`` in monotonic seconds."""
         self.rates_in.update(now, self.counters.messages_in, self.counters.bytes_in)
@@ -326,10 +332,9 @@ class Topic:
 
     def trim(self, retention: tuple[int, int]) -> None:
         """Delete ledgers that everybody has acknowledged and that retention (minutes, MB) does not keep."""
-        cursors = [subscription.cursor for subscription in self.subscriptions.values() if subscription.is_durable]
-        cursors += [replicator.cursor for replicator in self.replicators.values()]
         consumed = min(
-            (cursor.state.mark_delete_position for cursor in cursors), default=self.ledger.last_confirmed_entry
+            (cursor.state.mark_delete_position for cursor in self.all_cursors()),
+            default=self.ledger.last_confirmed_entry,
         )
         now_ms = int(self.environment.clock.now() * 1000)
         first = self.ledger.trim(consumed, now_ms, retention, self._remember_origins)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from magnetar.base.errors import RequestError, ServerError
+from magnetar.base.errors import RequestError, ServerError, StorageError
 from magnetar.base.names import NamespaceName, TopicName
 from magnetar.broker.topic import Topic
 from magnetar.ledger.managed_ledger import ManagedLedger
@@ -145,7 +145,10 @@ class TopicRegistry:
         """Close a topic; clients look it up again and it is loaded anew."""
         topic = self.loaded.pop(name, None)
         if topic is not None:
-            topic.close()
+            try:
+                topic.close()
+            except StorageError as error:
+                log.warning("unload_incomplete", topic=str(name), error=str(error))
             if self.environment.targets_of(name.namespace_name):
                 # Links and progress need it also when no client asks for it.
                 self.environment.loop.call_soon(self._reload, name)
@@ -177,8 +180,13 @@ class TopicRegistry:
         return topic
 
     def _reload(self, name: TopicName) -> None:
-        if self.exists(name) and self.environment.store.state.healthy:
-            self.get(name)
+        if not self.environment.store.state.healthy:
+            return
+        try:
+            if self.exists(name):
+                self.get(name)
+        except (RequestError, StorageError) as error:
+            log.warning("reload_failed", topic=str(name), error=str(error))
 
     def _policies_changed(self, namespace: NamespaceName) -> None:
         for name, topic in tuple(self.loaded.items()):
