@@ -10,7 +10,18 @@ import typer
 
 from magnetar.admin.client import AdminError, ClusterUnreachableError
 from magnetar.base.errors import MagnetarError
-from magnetar.cli import broker, brokers, clusters, namespaces, subscriptions, tenants, topic_subscriptions, up
+from magnetar.cli import (
+    broker,
+    brokers,
+    clusters,
+    demo,
+    namespaces,
+    pipeline,
+    subscriptions,
+    tenants,
+    topic_subscriptions,
+    up,
+)
 from magnetar.cli.output import say
 
 if TYPE_CHECKING:
@@ -39,10 +50,12 @@ app.add_typer(namespaces.app, name="namespaces")
 app.add_typer(topic_subscriptions.app, name="topics")
 app.add_typer(subscriptions.app, name="subscriptions")
 app.add_typer(brokers.app, name="brokers")
+app.add_typer(pipeline.app, name="pipeline")
 app.command(help=broker.HELP, context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(
     broker.broker
 )
 app.command()(up.up)
+app.command()(demo.demo)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
