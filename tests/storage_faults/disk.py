@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import errno
+import random
 import threading
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    import random
     from pathlib import Path
 
 SECTOR = 64
@@ -33,6 +33,7 @@ class FaultyFile:
         with self._disk.lock:
             room = self._disk.take_room(len(data))
             self._node.data += data[:room]
+            self._disk.count_step()
         if self._disk.fail_writes:
             raise OSError(errno.EIO, "Input/output error")
         if room < len(data):
@@ -49,12 +50,14 @@ class FaultyFile:
             raise OSError(errno.EIO, "Input/output error")
         with self._disk.lock:
             self._disk.syncs += 1
+            self._disk.count_step()
             self._node.synced = bytes(self._node.data)
 
     def truncate(self, length: int) -> None:
         with self._disk.lock:
             self._disk.give_room(len(self._node.data) - length)
             del self._node.data[length:]
+            self._disk.count_step()
 
     def close(self) -> None:
         pass
@@ -71,6 +74,10 @@ class FaultyDisk:
         self.syncs = 0
         self.lock = threading.Lock()
         """Makes every operation one step, so that a crash comes between two of them or tears the last write."""
+        self.after_crash: FaultyDisk | None = None
+        """The disk as it is found when power is back."""
+        self._steps = 0
+        self._chance = random.Random(0)
         self.nodes: dict[Path, Node] = {}
         self._durable: dict[Path, Node] = {}
 
@@ -99,10 +106,22 @@ class FaultyDisk:
     def remove(self, path: Path) -> None:
         with self.lock:
             self.give_room(len(self.nodes.pop(path).data))
+            self.count_step()
 
     def sync_directory(self, directory: Path) -> None:
         with self.lock:
             self._durable = dict(self.nodes)
+
+    def crash_in(self, steps: int, chance: random.Random) -> None:
+        """Lose power in so many changes of the disk, each seen before it is synced; then every change fails."""
+        self._steps, self._chance = steps, chance
+
+    def count_step(self) -> None:
+        self._steps -= 1
+        if self._steps == 0:
+            self.after_crash = self._crash(self._chance)
+        if self._steps <= 0 and self.after_crash is not None:
+            raise OSError(errno.EIO, "power lost")
 
     def crash(self, chance: random.Random) -> FaultyDisk:
         """Return the disk as it may be after power was lost now: unsynced sectors survive or not, one by one."""

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from magnetar.base.errors import StorageError
 from magnetar.ledger.local import LocalLedgerStore, LocalStoreOptions
 from tests.storage_faults.disk import FaultyDisk
 from tests.unit.ledger.support import barrier, read_all
@@ -44,27 +45,24 @@ class Story:
             disk = await self.live_and_crash(disk)
 
     async def live_and_crash(self, disk: FaultyDisk) -> FaultyDisk:
+        """Open what a crash left, look at it, and go on until power is lost, which may be during recovery already."""
+        disk.crash_in(self.chance.randint(1, 60), self.chance)
         store = LocalLedgerStore(DIRECTORY, disk, asyncio.get_running_loop(), OPTIONS)
-        store.open()
+        try:
+            store.open()
+        except StorageError:
+            assert disk.after_crash is not None
+            return disk.after_crash
         await self.verify(store)
-        steps = self.chance.randint(0, 60)
-        for _ in range(steps):
+        while store.state.healthy:
             self.step(store)
             if self.chance.random() < 0.4:
                 await asyncio.sleep(0)
             if self.chance.random() < 0.1:
                 await barrier(store)
-        crashed = disk.crash(self.chance)
-        await self.stop(store, disk)
-        return crashed
-
-    async def stop(self, store: LocalLedgerStore, disk: FaultyDisk) -> None:
-        """End the threads; nothing that is reported now counts, as it would come after the crash."""
-        reported = {ledger_id: (asked.durable, asked.delete_durable) for ledger_id, asked in self.asked.items()}
-        disk.fail_writes = True
         await store.close()
-        for ledger_id, (durable, delete_durable) in reported.items():
-            self.asked[ledger_id].durable, self.asked[ledger_id].delete_durable = durable, delete_durable
+        assert disk.after_crash is not None
+        return disk.after_crash
 
     def step(self, store: LocalLedgerStore) -> None:
         existing = store.list()

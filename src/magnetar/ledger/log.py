@@ -122,14 +122,11 @@ class Log:
     def _seal(self, writer: SegmentWriter) -> None:
         extents = self.index.segments[writer.sequence]
         tables = [(Kind.INDEX, extent.table.encode(ledger_id)) for ledger_id, extent in extents.items() if extent.table]
-        places = []
-        offset = writer.size
-        for _, body in tables:
-            places.append((offset, HEADER_SIZE + len(body)))
-            offset += HEADER_SIZE + len(body)
-        writer.sync()  # without `sync` nothing has been yet; the footer vouches for all before it
+        offsets = writer.write(tables)
+        writer.sync()  # the footer vouches for everything before it, so it must not reach the disk alone
+        places = [(offset, HEADER_SIZE + len(body)) for offset, (_, body) in zip(offsets, tables, strict=True)]
         footer = self.index.footer(writer.sequence, places)
-        writer.write([*tables, (Kind.FOOTER, footer.encode(offset))])
+        writer.write([(Kind.FOOTER, footer.encode(writer.size))])
         writer.sync()
         writer.close()
         self._writer = None

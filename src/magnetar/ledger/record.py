@@ -24,7 +24,7 @@ Bodies, by kind::
     DELETE   ledger u64, 0 u64                      the ledger is gone
     TRIM     ledger u64, entry u64                  the ledger's entries below `entry` are gone
     RESERVE  ledger u64, 0 u64                      every id below `ledger` may have been given to a ledger
-    INDEX    see Table: the runs of one ledger in this segment; only directly before the footer
+    INDEX    see Table: the runs of one ledger in this segment; it counts if the FOOTER names it
     FOOTER   see Footer: the last record of a sealed segment
 """
 

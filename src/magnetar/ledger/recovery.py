@@ -38,7 +38,7 @@ class Tail:
     sequence: int
     size: int
     end: int
-    """Behind the last intact record that counts: an unfinished sealing does not."""
+    """Behind the last intact record."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,25 +164,21 @@ class _Surveyor:
                     ledger.extents.append(extents[ledger_id])
 
     def _replay(self, path: Path, data: bytes, header: SegmentHeader) -> None:
-        """Apply the records of the unsealed segment, up to a torn tail or to a sealing that was not finished."""
+        """Apply the records of the unsealed segment up to a torn tail; an INDEX says nothing without the FOOTER."""
         index, sequence = self._index, header.sequence
         index.segments[sequence] = {}
         end, self._previous = SEGMENT_HEADER_SIZE, header.crc
-        sealing = False
         for record in walk(data, header, path):
-            if record.kind in (Kind.INDEX, Kind.FOOTER):
-                sealing = True
-                continue
-            if sealing:
-                raise corruption(path, record.place.offset, "record behind the index of the segment")
-            try:
-                if record.kind is Kind.RUN:
+            if record.kind is Kind.RUN:
+                try:
                     head = decode_run_head(record.body)
                     index.apply_run(sequence, head, record.place.offset, HEADER_SIZE + len(record.body))
-                else:
-                    index.apply_control(record.kind, record.body)
-            except StorageError as error:
-                raise corruption(path, record.place.offset, str(error)) from error
+                except StorageError as error:
+                    raise corruption(path, record.place.offset, str(error)) from error
+            elif record.kind is Kind.FOOTER:
+                raise corruption(path, record.end, "bytes behind the footer")
+            elif record.kind is not Kind.INDEX:
+                index.apply_control(record.kind, record.body)
             end, self._previous = record.end, record.crc
         self._tail = Tail(sequence, len(data), end)
 

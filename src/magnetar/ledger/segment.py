@@ -10,8 +10,9 @@ A segment is named ``segment-<sequence, 16 digits>.log`` and starts with a heade
       16    8   sequence
       24    4   crc        CRC32C of the 24 bytes before
 
-Records follow without gaps. A segment is sealed by its INDEX records and its FOOTER, which are written together and
-synced; only then is the next segment created. So at most the newest segment is unsealed, and only its tail can be torn.
+Records follow without gaps. A segment is sealed by its INDEX records and, when they are synced, by its FOOTER; only
+after that is synced too the next segment is created. So at most the newest segment is unsealed, and only its tail can
+be torn.
 """
 
 from __future__ import annotations

@@ -54,9 +54,11 @@ async def append(store: LedgerStore, ledger_id: int, entries: Sequence[bytes], a
     return first
 
 
-async def read_all(store: LedgerStore, ledger_id: int, first: int = 0, max_entries: int = 3) -> list[bytes]:
+async def read_all(
+    store: LedgerStore, ledger_id: int, first: int = 0, *, max_entries: int = 3, max_bytes: int = 100
+) -> list[bytes]:
     """Return all entries from ``first`` on, in small reads."""
     entries: list[bytes] = []
-    while found := await store.read(ledger_id, first + len(entries), max_entries, 100):
+    while found := await store.read(ledger_id, first + len(entries), max_entries, max_bytes):
         entries += found
     return entries

@@ -113,7 +113,7 @@ class StoreMachine(RuleBasedStateMachine):
         ledger_id, model = self.any_ledger(data)
         first = model.trimmed_before
         self.loop.run_until_complete(barrier(self.store))
-        found = self.loop.run_until_complete(read_all(self.store, ledger_id, first, max_entries))
+        found = self.loop.run_until_complete(read_all(self.store, ledger_id, first, max_entries=max_entries))
         assert found == model.entries[first:]
 
     @precondition(lambda self: self.models)
