@@ -54,6 +54,7 @@ class Subscription:
         self._when_durable: list[Callable[[StorageError | None], None]] = []
         self._flush_timer: asyncio.TimerHandle | None = None
         self._flush_soon = False
+        self._flushed_at = 0.0
 
     @property
     def is_durable(self) -> bool:
@@ -215,10 +216,11 @@ class Subscription:
     # -- durability ---------------------------------------------------------------------------------------------
 
     def flush_soon(self) -> None:
-        """Write what changed within ``acknowledgmentFlushIntervalMs``, together with what comes until then."""
+        """Write what changed, at most once every ``acknowledgmentFlushIntervalMs``."""
         if self._flush_timer is None and not self._flush_soon:
-            delay_s = self.environment.config.acknowledgmentFlushIntervalMs / 1000
-            self._flush_timer = self.environment.loop.call_later(delay_s, self.flush)
+            interval_s = self.environment.config.acknowledgmentFlushIntervalMs / 1000
+            left_s = self._flushed_at + interval_s - self.environment.clock.monotonic()
+            self._flush_timer = self.environment.loop.call_later(max(0.0, left_s), self.flush)
 
     def flush_with(self, done: Callable[[StorageError | None], None]) -> None:
         """Write what changed at the end of this turn of the loop and call ``done`` when it is durable."""
@@ -232,6 +234,7 @@ class Subscription:
         if self._flush_timer is not None:
             self._flush_timer.cancel()
         self._flush_timer, self._flush_soon = None, False
+        self._flushed_at = self.environment.clock.monotonic()
         waiting, self._when_durable = self._when_durable, []
         speak = self.progress.prepare() if self.progress is not None else None
 
