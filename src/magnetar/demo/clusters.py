@@ -16,6 +16,7 @@ from magnetar.demo.account import DemoError
 from magnetar.demo.flights import AIRPORTS
 from magnetar.demo.messages import now_ms
 from magnetar.demo.plan import NAMESPACE, SUBSCRIPTION, TENANT, TOPIC
+from magnetar.demo.samples import Percentiles
 from magnetar.ops.layout import MAGNETAR
 from magnetar.ops.processes import Command, Process, describe_exit, tail
 
@@ -50,8 +51,8 @@ class Standing:
     """Messages that the subscription has not acknowledged there."""
     progress_age_seconds: dict[str, float]
     """Per remote cluster, the age of the oldest acknowledgement that it has not confirmed; 0.0: it has all."""
-    progress_applied: dict[str, dict[str, float]]
-    """Per source cluster, percentiles in milliseconds from acknowledgement there to application here."""
+    progress_applied: dict[str, Percentiles]
+    """Per source cluster, milliseconds from acknowledgement there to application here."""
     replication_backlog: int
     handovers: dict[str, int]
 
@@ -59,12 +60,15 @@ class Standing:
     def of(cls, stats: dict[str, Any], at_ms: float) -> Standing:
         """Read TopicStats."""
         subscription = stats["subscriptions"].get(SUBSCRIPTION, {})
+        applied = subscription.get("progressApplied") or {}
         return cls(
             at_ms=at_ms,
             consumers=len(subscription.get("consumers", ())),
             backlog=subscription.get("msgBacklog", 0),
             progress_age_seconds=subscription.get("progressAgeSeconds") or {},
-            progress_applied=subscription.get("progressApplied") or {},
+            progress_applied={
+                source: Percentiles(each["p50"], each["p99"], int(each["count"])) for source, each in applied.items()
+            },
             replication_backlog=sum(link["replicationBacklog"] for link in stats["replication"].values()),
             handovers={remote: link.get("handovers", 0) for remote, link in stats["replication"].items()},
         )
@@ -183,11 +187,11 @@ class Watch:
             self._handovers[cluster, remote] = count
         return standing
 
-    def sample_age(self, cluster: str) -> None:
-        """Note how old the oldest acknowledgement of ``cluster`` is that another has not confirmed."""
+    def sample_age(self, cluster: str, down: str | None) -> None:
+        """Note how old the oldest acknowledgement of ``cluster`` is that another, not ``down``, has not confirmed."""
         standing = self.look(cluster)
-        if standing is not None and standing.progress_age_seconds:
-            self.ages_ms.append(max(standing.progress_age_seconds.values()) * 1000)
+        ages = standing.progress_age_seconds if standing is not None else {}
+        self.ages_ms.extend([max(age for remote, age in ages.items() if remote != down) * 1000] if ages else [])
 
     @property
     def handovers(self) -> int:

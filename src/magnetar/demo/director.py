@@ -88,7 +88,8 @@ class Director:
         now = time.monotonic()
         if self.consumed_in is not None and now - self._sampled_at >= SAMPLE_SECONDS:
             self._sampled_at = now
-            self.watch.sample_age(self.consumed_in)
+            outage = self.account.outage
+            self.watch.sample_age(self.consumed_in, down=outage.cluster if outage is not None else None)
         if now - self._surveyed_at >= SURVEY_SECONDS:
             self._surveyed_at = now
             for cluster in AIRPORTS:

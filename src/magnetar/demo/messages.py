@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from typing import TYPE_CHECKING
 
@@ -21,7 +22,7 @@ def connect(service_url: str) -> pulsar.Client:
     return pulsar.Client(
         service_url,
         operation_timeout_seconds=OPERATION_TIMEOUT_SECONDS,
-        logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Fatal),
+        logger=pulsar.FileLogger(pulsar.LoggerLevel.Error, os.devnull),
     )
 
 

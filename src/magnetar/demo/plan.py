@@ -15,7 +15,7 @@ FLIGHT_PROPERTY = "flight"
 PUBLISH_SECONDS_MIN = 20.0
 """Publishing takes at least this long, so that a short run has room for both switches too."""
 
-PUBLISH_RATE = 2_400.0
+PUBLISH_RATE = 1_800.0
 """Flights published per second, all clusters together: what two cores carry with everything else that goes on."""
 
 PLANNED_AT = 0.35

@@ -58,6 +58,8 @@ class Report:
     replication_ms: Percentiles
     progress_ms: Percentiles
     """Acknowledgement in one cluster to application in another, the worst of the stages, as the brokers measured it."""
+    progress_links: dict[str, Percentiles]
+    """The same for each stage apart, by ``source>target``."""
     progress_age_ms: Percentiles
     """Age of the oldest acknowledgement that another cluster had not confirmed, sampled all along."""
     handovers: int

@@ -8,7 +8,7 @@ from math import ceil
 from typing import TYPE_CHECKING, Self
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,15 +20,12 @@ class Percentiles:
     count: int
 
     @classmethod
-    def worst(cls, measured: Sequence[Mapping[str, float]]) -> Self:
-        """The highest of percentiles that others computed, as JSON objects of the same fields, and all their samples.
-
-        Never lower than the percentile of all samples together would be.
-        """
+    def worst(cls, measured: Sequence[Percentiles]) -> Self:
+        """The highest of ``measured``: never lower than the percentiles of all their samples together."""
         return cls(
-            p50=max((each["p50"] for each in measured), default=0.0),
-            p99=max((each["p99"] for each in measured), default=0.0),
-            count=int(sum(each["count"] for each in measured)),
+            p50=max((each.p50 for each in measured), default=0.0),
+            p99=max((each.p99 for each in measured), default=0.0),
+            count=sum(each.count for each in measured),
         )
 
 

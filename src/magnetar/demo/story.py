@@ -46,7 +46,7 @@ class Story:
         self._account = director.account
         self._clusters = director.clusters
         self._flights = flights
-        self._applied: list[dict[str, float]] = []
+        self._applied: dict[str, Percentiles] = {}
         url, workers, seconds = self._clusters.service_url, director.workers, publish_seconds(flights)
         self._publish_seconds = seconds
         self._publishers = [
@@ -95,6 +95,7 @@ class Story:
         self._note_applied(JFK, EWR, LGA)
         asked_at_ms = now_ms()
         age_ms = self._unconfirmed_ms(JFK, LGA)
+        answer_ms = now_ms() - asked_at_ms
         if age_ms is None:
             message = f"{JFK} does not say how far {LGA} has its progress"
             raise DemoError(message)
@@ -103,8 +104,9 @@ class Story:
         self._account.outage = Outage(JFK, now_ms())
         self._director.enter(f"{JFK}'s broker is killed, consumers move to {LGA}")
         self._close_consumers(1, broker_lost=True)
-        # What the client had not sent yet, the broker could not know: it counts as not confirmed.
-        confirmed_ms = asked_at_ms - age_ms - ACK_GROUPING_MS
+        # The broker spoke of the acknowledgements that it knew. Those that the client still gathered, or that waited
+        # with our question for a busy broker, count as not confirmed.
+        confirmed_ms = asked_at_ms - age_ms - ACK_GROUPING_MS - answer_ms
         tally = self._account.tally
         at_kill = _AtKill(tally.acknowledged_since(1, confirmed_ms), tally.unacknowledged(1), age_ms)
         self._open_consumers(2)
@@ -178,7 +180,7 @@ class Story:
         for target in targets:
             standing = self._director.watch.look(target)
             if standing is not None and source in standing.progress_applied:
-                self._applied.append(standing.progress_applied[source])
+                self._applied[f"{source}>{target}"] = standing.progress_applied[source]
 
     def _converged(self) -> bool:
         """Whether no cluster has anything left to pass on or to acknowledge."""
@@ -224,7 +226,8 @@ class Story:
                 ),
             ),
             replication_ms=account.latency(),
-            progress_ms=Percentiles.worst(self._applied),
+            progress_ms=Percentiles.worst(list(self._applied.values())),
+            progress_links=self._applied,
             progress_age_ms=ages.percentiles(),
             handovers=self._director.watch.handovers,
             holdings=tuple(account.holdings[name] for name in AIRPORTS),

@@ -3,6 +3,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from magnetar.demo.clusters import Standing, Watch
+from magnetar.demo.samples import Percentiles
 
 STATS = {
     "subscriptions": {
@@ -27,7 +28,7 @@ def test_reads_a_topics_stats() -> None:
         consumers=2,
         backlog=12,
         progress_age_seconds={"jfk": 0.04, "lga": 0.0},
-        progress_applied={"lga": {"count": 1, "p50": 3.0, "p99": 3.0, "max": 3.0}},
+        progress_applied={"lga": Percentiles(3.0, 3.0, 1)},
         replication_backlog=12,
         handovers={"jfk": 2, "lga": 3},
     )
@@ -37,12 +38,18 @@ def test_a_topic_without_the_subscription_has_no_progress() -> None:
     assert (QUIET.consumers, QUIET.backlog, QUIET.progress_age_seconds) == (0, 0, {})
 
 
-def test_samples_the_older_of_the_unconfirmed() -> None:
+def test_samples_the_oldest_of_the_unconfirmed() -> None:
     standings = [Standing.of(STATS, 0.0), QUIET, None]
     watch = Watch(lambda _cluster: standings.pop(0))
     for _ in range(3):
-        watch.sample_age("ewr")
+        watch.sample_age("ewr", down=None)
     assert watch.ages_ms == [40.0]
+
+
+def test_a_cluster_that_is_down_says_nothing_of_the_links_between_the_others() -> None:
+    watch = Watch(lambda _cluster: Standing.of(STATS, 0.0))
+    watch.sample_age("ewr", down="jfk")
+    assert watch.ages_ms == [0.0]
 
 
 def test_hand_overs_go_on_counting_when_a_broker_starts_again() -> None:

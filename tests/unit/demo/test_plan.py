@@ -26,7 +26,7 @@ def test_a_short_run_has_room_for_the_switches() -> None:
 
 
 def test_all_flights_fit_into_the_time() -> None:
-    assert publish_seconds(336_776) < 180.0
+    assert publish_seconds(336_776) < 200.0
 
 
 def test_most_are_prompt_some_late_a_few_never() -> None:

@@ -30,6 +30,7 @@ GOOD = Report(
     switches=(PLANNED, KILL),
     replication_ms=Percentiles(4.0, 40.0, 600),
     progress_ms=Percentiles(50.0, 90.0, 70),
+    progress_links={},
     progress_age_ms=Percentiles(30.0, 60.0, 70),
     handovers=6,
     holdings=tuple(Holding(name, 1000, 1000, 0, 0) for name in ("ewr", "jfk", "lga")),

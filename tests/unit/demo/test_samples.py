@@ -20,6 +20,5 @@ def test_nothing_measured() -> None:
 
 
 def test_the_worst_of_several() -> None:
-    measured = [{"count": 3, "p50": 1.0, "p99": 9.0, "max": 9.0}, {"count": 4, "p50": 2.0, "p99": 5.0, "max": 6.0}]
-    assert Percentiles.worst(measured) == Percentiles(2.0, 9.0, 7)
+    assert Percentiles.worst([Percentiles(1.0, 9.0, 3), Percentiles(2.0, 5.0, 4)]) == Percentiles(2.0, 9.0, 7)
     assert Percentiles.worst([]) == Percentiles(0.0, 0.0, 0)
