@@ -23,8 +23,9 @@ import struct
 import sys
 import time
 from array import array
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))  # the kit that starts clusters is the tests'
@@ -33,14 +34,16 @@ import pulsar  # noqa: E402
 from rich.console import Console  # noqa: E402
 from rich.table import Table  # noqa: E402
 
+from magnetar.wire.proto import pulsar_api_pb2 as pb  # noqa: E402
 from tests.kit.clusters import NAMES, Up  # noqa: E402
 from tests.kit.measure import describe_machine, percentiles  # noqa: E402
 from tests.kit.messages import connect  # noqa: E402
 from tests.kit.processes import cpu_seconds  # noqa: E402
-from tests.kit.raw import RawConnection, pb  # noqa: E402
+from tests.kit.raw import RawConnection  # noqa: E402
 from tests.kit.wait import wait_until  # noqa: E402
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from multiprocessing.synchronize import Event
 
 SOURCE, TARGETS = NAMES[0], NAMES[1:]
@@ -64,6 +67,7 @@ GOALS_MS = {
 }
 """Bounds that the project has set itself, in milliseconds."""
 
+Message = TypeVar("Message")
 Samples = dict[str, Any]
 
 
@@ -145,7 +149,8 @@ def acknowledge_by_protocol(urls: dict[str, str], stop: Event, results: multipro
 
     def receive() -> pb.MessageIdData:
         source.flow(1)
-        return source.expect("MESSAGE").message_id
+        message_id: pb.MessageIdData = source.expect("MESSAGE").message_id
+        return message_id
 
     def acknowledge(message_id: pb.MessageIdData) -> None:
         source.send("ACK", consumer_id=1, ack_type=pb.CommandAck.Individual, message_id=[message_id], request_id=7)
@@ -170,7 +175,9 @@ def acknowledge_by_client(urls: dict[str, str], stop: Event, results: multiproce
     results.put({"role": "acknowledged by client", "ms": samples})
 
 
-def _time_acknowledgements(receive: Any, acknowledge: Any, target: MarkDelete, stop: Event) -> array[float]:
+def _time_acknowledgements(
+    receive: Callable[[], Message], acknowledge: Callable[[Message], None], target: MarkDelete, stop: Event
+) -> array[float]:
     chance = random.Random(1)
     samples = array("d")
     stop.wait(HEAD_START_S)
@@ -185,7 +192,7 @@ def _time_acknowledgements(receive: Any, acknowledge: Any, target: MarkDelete, s
     return samples
 
 
-def measure(up: Up, options: argparse.Namespace, say: Any) -> dict[str, Any]:
+def measure(up: Up, options: argparse.Namespace, say: Callable[[str], None]) -> dict[str, Any]:
     """Run the load and return all figures."""
     urls = {name: up.members[name].service_url for name in NAMES}
     context = multiprocessing.get_context("spawn")
@@ -193,7 +200,7 @@ def measure(up: Up, options: argparse.Namespace, say: Any) -> dict[str, Any]:
     stop = context.Event()
     total = int(options.rate * options.seconds)
 
-    def start(target: Any, *arguments: Any) -> multiprocessing.process.BaseProcess:
+    def start(target: Callable[..., None], *arguments: object) -> multiprocessing.process.BaseProcess:
         process = context.Process(target=target, args=(*arguments, results), daemon=True)
         process.start()
         return process
@@ -213,7 +220,8 @@ def measure(up: Up, options: argparse.Namespace, say: Any) -> dict[str, Any]:
     while (elapsed := time.monotonic() - started) < options.seconds:
         time.sleep(min(REPORT_EVERY_S, options.seconds - elapsed))
         busy = (cpu_seconds(pipeline_pid) - cpu_before) / (time.monotonic() - started)
-        say(f"{time.monotonic() - started:5.0f} of {options.seconds:g} s at {options.rate:g} msg/s; pipeline {busy:.0%} of a core")
+        elapsed = time.monotonic() - started
+        say(f"{elapsed:5.0f} of {options.seconds:g} s at {options.rate:g} msg/s; pipeline {busy:.0%} of a core")
     took = time.monotonic() - started
     cpu = {"pipeline": (cpu_seconds(pipeline_pid) - cpu_before) / took}
     cpu |= {f"broker {name}": (cpu_seconds(pid) - brokers_before[name]) / took for name, pid in broker_pids.items()}
@@ -242,13 +250,15 @@ def prepare(up: Up) -> None:
 
     def has_all(name: str) -> bool:
         response = up.rest(name).request("GET", path)
-        return response.is_success and response.json()["numberOfEntries"] >= warm_up
+        return bool(response.is_success and response.json()["numberOfEntries"] >= warm_up)
 
     for name in TARGETS:
-        wait_until(lambda name=name: has_all(name), 120, what=f"warm-up in {name}", interval_s=0.1)
+        wait_until(partial(has_all, name), 120, what=f"warm-up in {name}", interval_s=0.1)
 
 
-def report(options: argparse.Namespace, machine: dict[str, object], figures: dict[str, Any], idle: float) -> dict[str, Any]:
+def report(
+    options: argparse.Namespace, machine: dict[str, object], figures: dict[str, Any], idle: float
+) -> dict[str, Any]:
     """Put all figures into one JSON object."""
     collected = figures["collected"]
     received = array("d", [value for name in TARGETS for value in collected[name]["ms"]])
@@ -271,7 +281,9 @@ def report(options: argparse.Namespace, machine: dict[str, object], figures: dic
         "missing": {name: collected[name]["missing"] for name in TARGETS},
         "repeated": {name: collected[name]["repeated"] for name in TARGETS},
         "acknowledgements_measured": len(collected["acknowledged"]["ms"]),
-        "milliseconds": {name: {key: round(value, 2) for key, value in row.items()} for name, row in milliseconds.items()},
+        "milliseconds": {
+            name: {key: round(value, 2) for key, value in row.items()} for name, row in milliseconds.items()
+        },
         "cpu_busy_cores": {name: round(value, 3) for name, value in figures["cpu_busy"].items()},
         "pipeline_cpu_idle_cores": round(idle, 3),
         "goals_ms": GOALS_MS,
@@ -280,7 +292,8 @@ def report(options: argparse.Namespace, machine: dict[str, object], figures: dic
 
 def print_table(found: dict[str, Any]) -> None:
     """Print what a person wants to know."""
-    title = f"{found['rate_reached']:g} msg/s of {found['message_bytes']} B for {found['seconds']:g} s, {found['clusters']} clusters"
+    load = f"{found['rate_reached']:g} msg/s of {found['message_bytes']} B for {found['seconds']:g} s"
+    title = f"{load}, {found['clusters']} clusters"
     table = Table("milliseconds", "p50", "p90", "p99", "p99.9", "max", "goal", title=title)
     for name, row in found["milliseconds"].items():
         goal = ", ".join(f"{key} ≤ {value}" for key, value in GOALS_MS.get(name, {}).items())
@@ -301,7 +314,9 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=120.0, help="length of the load")
     parser.add_argument("--size", type=int, default=1024, help="bytes of a message")
     parser.add_argument("--idle-seconds", type=float, default=30.0, help="length of the idle measurement")
-    parser.add_argument("--data", type=Path, default=ROOT / "build" / "bench" / "geo_latency", help="directory of all data")
+    parser.add_argument(
+        "--data", type=Path, default=ROOT / "build" / "bench" / "geo_latency", help="directory of all data"
+    )
     options = parser.parse_args()
     shutil.rmtree(options.data, ignore_errors=True)
     options.data.mkdir(parents=True)

@@ -8,9 +8,11 @@ from __future__ import annotations
 import os
 import random
 import signal
+import sys
 import threading
 import time
 from collections import Counter
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pulsar
@@ -109,6 +111,16 @@ class Tail:
         return True
 
 
+def has_at_least(found: list[bytes], count: int) -> bool:
+    """Whether ``found``, which another thread fills, has grown to ``count``."""
+    return len(found) >= count
+
+
+def has_at_least_logged(up: Up, name: str, topic: str, count: int) -> bool:
+    """Whether the cluster's log of the topic holds ``count`` messages."""
+    return len(log_of(up, name, topic)) >= count
+
+
 Tails = dict[tuple[str, str], Tail]
 
 
@@ -117,21 +129,29 @@ def wait_for_recovery(tails: Tails, publishers: list[Publisher]) -> None:
     for publisher in publishers:
         for topic in TOPICS:
             receipted = publisher.receipted[topic]
-            before = len(receipted)
-            wait_until(lambda r=receipted, n=before: len(r) > n, RECOVERY_TIMEOUT_S, what=f"receipt in {publisher.origin}")
+            enough = len(receipted) + 1
+            wait_until(
+                partial(has_at_least, receipted, enough), RECOVERY_TIMEOUT_S, what=f"receipt in {publisher.origin}"
+            )
             newest = int(receipted[-1].partition(b"-")[2])
             for name in NAMES:
                 tail = tails[name, topic]
                 wait_until(
-                    lambda tail=tail, origin=publisher.origin, newest=newest: tail.reaches(origin, newest),
+                    partial(tail.reaches, publisher.origin, newest),
                     RECOVERY_TIMEOUT_S,
                     what=f"message {newest} of {publisher.origin} on {topic} in {name}, which has {tail.last}",
                 )
 
 
+def say(text: str) -> None:
+    """Tell whoever waits for this test what it does; pytest shows it with ``-s``, or when the test fails."""
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
+
+
 def test_no_kill_loses_or_duplicates_a_message(tmp_path: Path) -> None:
     chance = random.Random(SEED)
-    print(f"\nMAGNETAR_CHAOS_SEED={SEED} MAGNETAR_CHAOS_ROUNDS={ROUNDS}", flush=True)
+    say(f"\nMAGNETAR_CHAOS_SEED={SEED} MAGNETAR_CHAOS_ROUNDS={ROUNDS}")
     with Up(tmp_path) as up:
         up.make_namespace(NAMESPACE)
         publishers = [Publisher(up, name) for name in NAMES]
@@ -141,14 +161,14 @@ def test_no_kill_loses_or_duplicates_a_message(tmp_path: Path) -> None:
             for number in range(ROUNDS):
                 kind = ("driver", "worker", chance.choice(NAMES))[number % 3]
                 time.sleep(chance.uniform(0.0, 3.0))  # the random moment
-                pids = wait_until(lambda kind=kind: targets(up, kind), RECOVERY_TIMEOUT_S, what=f"a {kind} to kill")
+                pids = wait_until(partial(targets, up, kind), RECOVERY_TIMEOUT_S, what=f"a {kind} to kill")
                 pid = chance.choice(sorted(pids))
                 command = command_line(pid)[:100]
                 os.kill(pid, signal.SIGKILL)
                 started = time.monotonic()
                 wait_for_recovery(tails, publishers)
                 took = time.monotonic() - started
-                print(f"round {number + 1}: killed {kind} ({pid}: {command}); all logs went on {took:.1f} s later", flush=True)
+                say(f"round {number + 1}: killed {kind} ({pid}: {command}); recovered in {took:.1f} s")
         finally:
             for publisher in publishers:
                 publisher.stop()
@@ -165,7 +185,7 @@ def wait_for_equal_logs(up: Up, publishers: list[Publisher]) -> None:
         )
         for name in NAMES:
             wait_until(
-                lambda name=name, topic=topic, own=own: len(log_of(up, name, topic)) >= own,
+                partial(has_at_least_logged, up, name, topic, own),
                 RECOVERY_TIMEOUT_S,
                 what=f"{own} messages of {topic} in {name}",
                 interval_s=1.0,
@@ -173,9 +193,10 @@ def wait_for_equal_logs(up: Up, publishers: list[Publisher]) -> None:
 
 
 def check_logs(up: Up, publishers: list[Publisher]) -> None:
-    """Every log holds exactly what the origin's log holds of it, in its order; the origin's holds all that was receipted.
+    """Every log holds exactly what the origin's log holds of it, in its order; the origin's holds what was receipted.
 
-    A producer that resends after its broker died may repeat messages in the origin's own log; the clusters agree on them.
+    A producer that resends after its broker died may repeat messages in the origin's own log; the clusters agree on
+    them.
     """
     for publisher in publishers:
         origin = publisher.origin.encode()

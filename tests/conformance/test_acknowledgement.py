@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pulsar
 from pulsar import ConsumerType
 
+from magnetar.wire.proto import pulsar_api_pb2 as pb
 from tests.kit.messages import (
     nothing_comes,
     numbered,
@@ -15,7 +16,7 @@ from tests.kit.messages import (
     receive,
     receive_data,
 )
-from tests.kit.raw import RawConnection, pb
+from tests.kit.raw import RawConnection
 from tests.kit.wait import wait_until
 
 if TYPE_CHECKING:
@@ -148,9 +149,8 @@ def test_acknowledgement_of_messages_that_never_were_changes_nothing(
         connection.subscribe(topic, "s")
         connection.flow(2)
         real = connection.expect("MESSAGE").message_id
-        ack = {"consumer_id": 1, "ack_type": pb.CommandAck.Individual}
-        connection.send("ACK", **ack, message_id=[pb.MessageIdData(ledgerId=real.ledgerId, entryId=10_000)])
-        connection.send("ACK", **ack, message_id=[pb.MessageIdData(ledgerId=10**9, entryId=0)])
+        connection.acknowledge(pb.MessageIdData(ledgerId=real.ledgerId, entryId=10_000))
+        connection.acknowledge(pb.MessageIdData(ledgerId=10**9, entryId=0))
         assert connection.is_answering()
         assert broker.rest.backlog(topic, "s") == 2
     later = publish(client, topic, numbered(2, first=2))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pulsar
 import pytest
 
-from tests.kit.messages import connect, numbered, publish, receive_data
+from tests.kit.messages import connect, publish, receive_data
 from tests.kit.wait import wait_until
 
 if TYPE_CHECKING:
@@ -53,17 +53,6 @@ def test_topics_of_a_namespace_by_pattern(client: pulsar.Client, topic: str) -> 
         re.compile(f"{topic}-(red|green)"), "s", initial_position=pulsar.InitialPosition.Earliest
     )
     assert sorted(receive_data(consumer, 2)) == [b"green", b"red"]
-
-
-def test_pattern_finds_topics_made_later(client: pulsar.Client, topic: str) -> None:
-    consumer = client.subscribe(
-        re.compile(f"{topic}-.*"),
-        "s",
-        initial_position=pulsar.InitialPosition.Earliest,
-        pattern_auto_discovery_period=1,
-    )
-    publish(client, f"{topic}-new", numbered(3))
-    assert receive_data(consumer, 3) == numbered(3)
 
 
 def test_many_clients_at_once(broker: Broker, topic: str) -> None:

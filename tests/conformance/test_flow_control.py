@@ -16,11 +16,21 @@ if TYPE_CHECKING:
     from tests.kit.broker import Broker
 
 
-@pytest.mark.parametrize("size", [0, 1, 2, 7])
+@pytest.mark.parametrize("size", [1, 2, 7])
 def test_small_receiver_queues_receive_everything_in_order(client: pulsar.Client, topic: str, size: int) -> None:
     consumer = client.subscribe(topic, "s", receiver_queue_size=size)
     publish(client, topic, numbered(40))
     assert receive_data(consumer, 40, acknowledge=True) == numbered(40)
+
+
+def test_no_receiver_queue_at_all(client: pulsar.Client, topic: str) -> None:
+    """The client asks for one message at a time, and cannot wait with a time-out."""
+    consumer = client.subscribe(topic, "s", receiver_queue_size=0)
+    publish(client, topic, numbered(10))
+    for expected in numbered(10):
+        message = consumer.receive()
+        consumer.acknowledge(message)
+        assert message.data() == expected
 
 
 def test_small_receiver_queue_and_large_batches(client: pulsar.Client, topic: str) -> None:

@@ -11,7 +11,6 @@ from pulsar import ConsumerType
 
 from tests.kit.broker import Broker
 from tests.kit.messages import (
-    connect,
     entry_of,
     nothing_comes,
     numbered,

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 SMALL_LEDGERS = {
     "managedLedgerMaxEntriesPerLedger": 10,
-    "managedLedgerMinLedgerRolloverTimeMinutes": 0,
     "retentionCheckIntervalInSeconds": 1,
 }
 

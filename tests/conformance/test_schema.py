@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-
-
 import pulsar
 from pulsar.schema import Integer, JsonSchema, Record, String, StringSchema
 
 from tests.kit.messages import RECEIVE_TIMEOUT_MS
 
 
-
-class Flight(Record):
+class Flight(Record):  # type: ignore[misc]  # the client is published without types
     """A record of two fields."""
 
     tail_number = String()

@@ -106,30 +106,30 @@ def test_pattern_includes_partitioned_topics(client: pulsar.Client, partitioned:
     assert sorted(receive_data(consumer, 8)) == sorted(numbered(8))
 
 
-class TestWithoutAutoCreation:
-    """A broker with ``allowAutoTopicCreation=false``."""
+@pytest.fixture(scope="module")
+def strict(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """A broker that makes no topic by itself."""
+    with Broker(tmp_path_factory.mktemp("strict"), settings={"allowAutoTopicCreation": "false"}) as broker:
+        yield broker
 
-    @pytest.fixture(scope="class")
-    def strict(self, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-        with Broker(tmp_path_factory.mktemp("strict"), settings={"allowAutoTopicCreation": "false"}) as broker:
-            yield broker
 
-    def test_absent_topic_is_refused(self, strict: Broker, topic: str) -> None:
-        client = connect(strict.service_url, operation_timeout_seconds=5)
-        with pytest.raises(pulsar.TopicNotFound):
-            client.create_producer(topic)
-        with pytest.raises(pulsar.TopicNotFound):
-            client.subscribe(topic, "s")
-        assert topic not in strict.rest.get("persistent/public/default")
-        client.close()
+def test_without_auto_creation_an_absent_topic_is_refused(strict: Broker, topic: str) -> None:
+    client = connect(strict.service_url, operation_timeout_seconds=5)
+    with pytest.raises(pulsar.TopicNotFound):
+        client.create_producer(topic)
+    with pytest.raises(pulsar.TopicNotFound):
+        client.subscribe(topic, "s")
+    assert topic not in strict.rest.get("persistent/public/default")
+    client.close()
 
-    def test_topic_made_by_hand_is_used(self, strict: Broker, topic: str) -> None:
-        strict.rest.put(topic_path(topic), {})
-        client = connect(strict.service_url)
-        consumer = client.subscribe(topic, "s")
-        publish(client, topic, [b"x"])
-        assert receive_data(consumer, 1) == [b"x"]
-        client.close()
+
+def test_without_auto_creation_a_topic_made_by_hand_is_used(strict: Broker, topic: str) -> None:
+    strict.rest.put(topic_path(topic), {})
+    client = connect(strict.service_url)
+    consumer = client.subscribe(topic, "s")
+    publish(client, topic, [b"x"])
+    assert receive_data(consumer, 1) == [b"x"]
+    client.close()
 
 
 def test_auto_created_topics_may_be_partitioned(tmp_path: Path, topic: str) -> None:

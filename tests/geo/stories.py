@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pulsar
@@ -32,7 +33,7 @@ def wait_for_entries(group: Group, topic: str, count: int, names: Iterable[str])
     """Wait until the log of each of the clusters holds ``count`` entries."""
     for name in names:
         wait_until(
-            lambda name=name: entries(group, name, topic) >= count,
+            partial(_has_entries, group, name, topic, count),
             REPLICATION_TIMEOUT_S,
             what=f"{count} entries of {topic} in {name}",
             interval_s=0.1,
@@ -62,11 +63,19 @@ def wait_for_backlog(group: Group, topic: str, subscription: str, expected: int,
     """Wait until exactly ``expected`` entries are unacknowledged in each of the clusters."""
     for name in names:
         wait_until(
-            lambda name=name: backlog(group, name, topic, subscription) == expected,
+            partial(has_backlog, group, name, topic, subscription, expected),
             PROGRESS_TIMEOUT_S,
-            what=f"backlog {expected} of {subscription} in {name}: {backlog(group, name, topic, subscription)}",
-            interval_s=0.02,
+            what=f"backlog {expected} of {subscription} in {name}",
         )
+
+
+def has_backlog(group: Group, name: str, topic: str, subscription: str, expected: int | None) -> bool:
+    """Whether exactly ``expected`` entries are unacknowledged; None: the subscription is not there."""
+    return backlog(group, name, topic, subscription) == expected
+
+
+def _has_entries(group: Group, name: str, topic: str, count: int) -> bool:
+    return entries(group, name, topic) >= count
 
 
 def take_all(consumer: pulsar.Consumer, is_complete: Callable[[Counter[bytes]], bool], quiet_ms: int) -> Counter[bytes]:

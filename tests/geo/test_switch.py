@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import threading
 import time
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pulsar
@@ -16,6 +17,7 @@ from tests.geo.stories import (
     REPLICATION_TIMEOUT_S,
     backlog,
     consume_rest,
+    has_backlog,
     take_all,
     wait_for_backlog,
     wait_for_entries,
@@ -45,9 +47,7 @@ def test_subscription_appears_in_the_other_clusters(up: Up, topic: str) -> None:
     publish(up.client("ewr"), topic, numbered(3))
     receive(consumer, 3, acknowledge=True)
     for name in ("jfk", "lga"):
-        wait_until(
-            lambda name=name: backlog(up, name, topic, "s") == 0, REPLICATION_TIMEOUT_S, what=f"subscription in {name}"
-        )
+        wait_until(partial(has_backlog, up, name, topic, "s", 0), REPLICATION_TIMEOUT_S, what=f"subscription in {name}")
         assert up.rest(name).stats(topic)["subscriptions"]["s"]["isReplicated"]
 
 
@@ -184,7 +184,7 @@ class LateConsumer:
 def applied(up: Up, name: str, topic: str) -> int:
     """Return how many of the messages that the cluster holds are acknowledged there; none of them is in a batch."""
     stats = up.rest(name).stats(topic)
-    return stats["msgInCounter"] - stats["subscriptions"]["s"]["msgBacklog"]
+    return int(stats["msgInCounter"] - stats["subscriptions"]["s"]["msgBacklog"])
 
 
 def planned_switch(up: Up, topic: str, late_s: tuple[float, float], *, hold_every: int, seconds: float) -> None:
@@ -199,9 +199,7 @@ def planned_switch(up: Up, topic: str, late_s: tuple[float, float], *, hold_ever
 
     successor = subscribe(up, "jfk", topic)
     threading.Timer(1.0, load.stop).start()
-    taken = take_all(
-        successor, lambda taken: load.is_stopped() and len(taken) >= load.published - done, quiet_ms=1_000
-    )
+    taken = take_all(successor, lambda taken: load.is_stopped() and len(taken) >= load.published - done, quiet_ms=1_000)
     successor.close()
     assert set(taken) & worker.acknowledged == set()
     assert [payload for payload, count in taken.items() if count > 1] == []
@@ -268,7 +266,7 @@ def test_unsubscribing_travels_and_nothing_resurrects(up: Up, topic: str) -> Non
     wait_for_backlog(up, topic, "s", 5, NAMES)
     consumer.unsubscribe()
     for name in NAMES:
-        wait_until(lambda name=name: backlog(up, name, topic, "s") is None, PROGRESS_TIMEOUT_S, what=f"gone in {name}")
+        wait_until(partial(has_backlog, up, name, topic, "s", None), PROGRESS_TIMEOUT_S, what=f"gone in {name}")
     publish(up.client("jfk"), topic, numbered(5, first=10))
     wait_for_entries(up, topic, 15, NAMES)
     assert holds_for(lambda: all(backlog(up, name, topic, "s") is None for name in NAMES), 1.0, interval_s=0.1)

@@ -1,1 +1,1 @@
-"""What the end-to-end suites share: real processes on free ports, and ways to wait for them that do not sleep blindly."""
+"""What the end-to-end suites share: real processes on free ports, and waiting that is not blind sleeping."""

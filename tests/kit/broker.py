@@ -22,7 +22,9 @@ NO_SETTINGS: Mapping[str, object] = {}
 class Broker:
     """A ``magnetar broker`` on free ports; it keeps its ports and its data through ``kill`` and ``start``."""
 
-    def __init__(self, directory: Path, cluster: str = "standalone", settings: Mapping[str, object] = NO_SETTINGS) -> None:
+    def __init__(
+        self, directory: Path, cluster: str = "standalone", settings: Mapping[str, object] = NO_SETTINGS
+    ) -> None:
         """Choose ports and write the configuration; ``settings`` are further keys of it."""
         self.directory = directory
         self.cluster = cluster

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import socket
@@ -79,7 +80,5 @@ class ChildProcess:
             self.kill()
 
     def _signal_group(self, number: signal.Signals) -> None:
-        try:
+        with contextlib.suppress(ProcessLookupError):
             os.killpg(self.pid, number)
-        except ProcessLookupError:
-            pass

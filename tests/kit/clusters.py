@@ -143,7 +143,9 @@ class Up(Group):
 class LocalClusters(Group):
     """Brokers that nobody starts again, and a pipeline that is started by hand."""
 
-    def __init__(self, directory: Path, names: Sequence[str] = NAMES, settings: Mapping[str, object] | None = None) -> None:
+    def __init__(
+        self, directory: Path, names: Sequence[str] = NAMES, settings: Mapping[str, object] | None = None
+    ) -> None:
         """Choose ports; nothing runs yet."""
         super().__init__()
         self.directory = directory

@@ -9,6 +9,9 @@ import pulsar
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+Option = Any
+"""The value of an option of the client, whatever its type."""
+
 RECEIVE_TIMEOUT_MS = 20_000
 """Milliseconds to wait for a message that must come."""
 
@@ -18,7 +21,7 @@ QUIET_MS = 400
 OPERATION_TIMEOUT_S = 20
 
 
-def connect(service_url: str, **options: Any) -> pulsar.Client:
+def connect(service_url: str, **options: Option) -> pulsar.Client:
     """Return an official client that keeps its log to itself."""
     logger = pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)
     return pulsar.Client(service_url, **{"operation_timeout_seconds": OPERATION_TIMEOUT_S, "logger": logger, **options})
@@ -29,7 +32,7 @@ def numbered(count: int, first: int = 0) -> list[bytes]:
     return [b"%d" % number for number in range(first, first + count)]
 
 
-def publish(client: pulsar.Client, topic: str, payloads: Iterable[bytes], **options: Any) -> list[pulsar.MessageId]:
+def publish(client: pulsar.Client, topic: str, payloads: Iterable[bytes], **options: Option) -> list[pulsar.MessageId]:
     """Publish ``payloads`` one by one, each after the receipt of the one before; return their ids."""
     producer = client.create_producer(topic, **options)
     try:
@@ -48,12 +51,12 @@ def publish_in_batches(client: pulsar.Client, topic: str, payloads: Iterable[byt
         batching_max_publish_delay_ms=hour_ms,
         block_if_queue_full=True,
     )
-    failures: list[pulsar.Result] = []
+    results: list[pulsar.Result] = []
     for payload in payloads:
-        producer.send_async(payload, lambda result, _id: result == pulsar.Result.Ok or failures.append(result))
+        producer.send_async(payload, lambda result, _id: results.append(result))
     producer.flush()
     producer.close()
-    assert not failures, failures
+    assert set(results) <= {pulsar.Result.Ok}, results
 
 
 def receive(consumer: pulsar.Consumer, count: int, *, acknowledge: bool = False) -> list[pulsar.Message]:

@@ -14,13 +14,19 @@ from magnetar.wire.proto import pulsar_api_pb2 as pb
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+Part = Any
+"""The body of a command, such as CommandSuccess: which one is known only where its name is."""
+
+Value = Any
+"""The value of a field of a command."""
+
 ANSWER_TIMEOUT_S = 20.0
 FRAME_SIZE_MAX = 5 * 1024 * 1024 + 10 * 1024
 BROKER_REQUEST_ID = 2**64 - 1
 """The request id of what a broker sends unasked."""
 
 
-def command(name: str, **fields: Any) -> pb.BaseCommand:
+def command(name: str, **fields: Value) -> pb.BaseCommand:
     """Return the command with this type name; a command's field number is its type number (protocol, 2.1)."""
     number = pb.BaseCommand.Type.Value(name)
     field = pb.BaseCommand.DESCRIPTOR.fields_by_number[number]
@@ -37,7 +43,7 @@ def command(name: str, **fields: Any) -> pb.BaseCommand:
     return built
 
 
-def part_of(frame: Frame) -> Any:
+def part_of(frame: Frame) -> Part:
     """Return the body of the frame's command, such as its CommandSuccess."""
     return getattr(frame.command, pb.BaseCommand.DESCRIPTOR.fields_by_number[frame.command.type].name)
 
@@ -86,24 +92,24 @@ class RawConnection:
         connection.expect("CONNECTED")
         return connection
 
-    def send(self, name: str, body: bytes = b"", **fields: Any) -> None:
+    def send(self, name: str, body: bytes = b"", **fields: Value) -> None:
         """Send one command, with headers and payload if it is a SEND."""
         self.socket.sendall(encode_command(command(name, **fields), body))
 
-    def request(self, name: str, answer: str, **fields: Any) -> Any:
+    def request(self, name: str, answer: str, **fields: Value) -> Part:
         """Send a command under a request id of its own and return the body of its ``answer``."""
         self._request_id += 1
         self.send(name, request_id=self._request_id, **fields)
         return self.expect(answer, lambda part: part.request_id == self._request_id)
 
-    def expect(self, name: str, condition: Callable[[Any], bool] = lambda _part: True) -> Any:
+    def expect(self, name: str, condition: Callable[[Part], bool] = lambda _part: True) -> Part:
         """Return the body of the next ``name`` command that meets ``condition``; what came before it is kept.
 
         Raises TimeoutError, or ClosedByPeerError, naming what came instead.
         """
         return part_of(self.expect_frame(name, condition))
 
-    def expect_frame(self, name: str, condition: Callable[[Any], bool] = lambda _part: True) -> Frame:
+    def expect_frame(self, name: str, condition: Callable[[Part], bool] = lambda _part: True) -> Frame:
         """As ``expect``, with headers and payload."""
         deadline = time.monotonic() + ANSWER_TIMEOUT_S
         checked = 0
@@ -128,7 +134,7 @@ class RawConnection:
             return False
         return True
 
-    def received(self, name: str) -> list[Any]:
+    def received(self, name: str) -> list[Part]:
         """Return, and forget, the bodies of the ``name`` commands that came so far."""
         taken = [frame for frame in self._frames if name_of(frame) == name]
         self._frames = [frame for frame in self._frames if name_of(frame) != name]
@@ -143,16 +149,16 @@ class RawConnection:
             return False
         return True
 
-    def create_producer(self, topic: str, producer_id: int = 1, **fields: Any) -> Any:
+    def create_producer(self, topic: str, producer_id: int = 1, **fields: Value) -> Part:
         """Create a producer and return its PRODUCER_SUCCESS."""
         return self.request("PRODUCER", "PRODUCER_SUCCESS", topic=topic, producer_id=producer_id, **fields)
 
-    def publish(self, payload: bytes, producer_id: int = 1, sequence_id: int = 0) -> Any:
+    def publish(self, payload: bytes, producer_id: int = 1, sequence_id: int = 0) -> Part:
         """Send one entry and return its SEND_RECEIPT."""
         self.send("SEND", entry(payload, sequence_id), producer_id=producer_id, sequence_id=sequence_id)
         return self.expect("SEND_RECEIPT", lambda part: part.producer_id == producer_id)
 
-    def subscribe(self, topic: str, subscription: str, consumer_id: int = 1, **fields: Any) -> None:
+    def subscribe(self, topic: str, subscription: str, consumer_id: int = 1, **fields: Value) -> None:
         """Subscribe, shared and from the earliest message unless ``fields`` say otherwise."""
         defaults = {"subType": pb.CommandSubscribe.Shared, "initialPosition": pb.CommandSubscribe.Earliest}
         options = {**defaults, **fields}
@@ -162,7 +168,7 @@ class RawConnection:
         """Grant permits."""
         self.send("FLOW", consumer_id=consumer_id, messagePermits=permits)
 
-    def acknowledge(self, *ids: pb.MessageIdData, consumer_id: int = 1, cumulative: bool = False) -> Any:
+    def acknowledge(self, *ids: pb.MessageIdData, consumer_id: int = 1, cumulative: bool = False) -> Part:
         """Acknowledge with a receipt asked for, and return the ACK_RESPONSE."""
         ack_type = pb.CommandAck.Cumulative if cumulative else pb.CommandAck.Individual
         return self.request("ACK", "ACK_RESPONSE", consumer_id=consumer_id, ack_type=ack_type, message_id=list(ids))

@@ -8,6 +8,9 @@ from urllib.parse import quote
 
 import httpx
 
+Json = Any
+"""What an answer holds, decoded."""
+
 
 class Rest:
     """Admin requests to one cluster; an answer above 399 raises httpx.HTTPStatusError with Pulsar's reason in it."""
@@ -33,7 +36,7 @@ class Rest:
         """Send ``body`` as JSON to ``path`` below ``/admin/v2/`` and return the answer, whatever it is."""
         return self._http.request(method, path, json=body) if body is not None else self._http.request(method, path)
 
-    def call(self, method: str, path: str, body: object = None) -> Any:
+    def call(self, method: str, path: str, body: object = None) -> Json:
         """Return the decoded answer, None when it has no body."""
         response = self.request(method, path, body)
         if response.is_error:
@@ -41,7 +44,7 @@ class Rest:
             raise httpx.HTTPStatusError(message, request=response.request, response=response)
         return response.json() if response.content else None
 
-    def get(self, path: str) -> Any:
+    def get(self, path: str) -> Json:
         """GET ``path``."""
         return self.call("GET", path)
 
@@ -71,11 +74,11 @@ class Rest:
         except httpx.TransportError:
             return False
 
-    def stats(self, topic: str) -> dict[str, Any]:
+    def stats(self, topic: str) -> Json:
         """Return the topic's stats."""
         return self.get(f"{topic_path(topic)}/stats?getPreciseBacklog=true")
 
-    def internal_stats(self, topic: str) -> dict[str, Any]:
+    def internal_stats(self, topic: str) -> Json:
         """Return the topic's ledgers and cursors."""
         return self.get(f"{topic_path(topic)}/internalStats")
 
@@ -87,9 +90,10 @@ class Rest:
 
     def backlog(self, topic: str, subscription: str) -> int:
         """Return the entries that the subscription has not acknowledged."""
-        return self.stats(topic)["subscriptions"][subscription]["msgBacklog"]
+        backlog: int = self.stats(topic)["subscriptions"][subscription]["msgBacklog"]
+        return backlog
 
-    def cursor(self, topic: str, subscription: str) -> dict[str, Any]:
+    def cursor(self, topic: str, subscription: str) -> Json:
         """Return the cursor's internal stats."""
         return self.internal_stats(topic)["cursors"][subscription]
 

@@ -17,7 +17,7 @@ PATIENCE_S = 30.0
 def wait_until(
     predicate: Callable[[], T], timeout_s: float = PATIENCE_S, *, what: str = "", interval_s: float = 0.02
 ) -> T:
-    """Return the first true value of ``predicate``; raise TimeoutError, naming ``what`` and the last value, otherwise."""
+    """Return the first true value of ``predicate``; raise TimeoutError, naming ``what``, when none comes in time."""
     deadline = time.monotonic() + timeout_s
     while True:
         value = predicate()

@@ -46,7 +46,7 @@ class Bystander:
         self._connection.flow(1)
         message = self._connection.expect("MESSAGE")
         self._connection.acknowledge(message.message_id)
-        return message.message_id.entryId == receipt.message_id.entryId
+        return bool(message.message_id.entryId == receipt.message_id.entryId)
 
     def lost_nothing(self) -> bool:
         """Whether the broker is the same process and its log holds what was published, once and in order."""

@@ -6,15 +6,17 @@ import secrets
 import socket
 import struct
 import time
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pulsar
 import pytest
 
 from magnetar.wire.frame import encode_command
+from magnetar.wire.proto import pulsar_api_pb2 as pb
 from tests.kit.broker import Broker
 from tests.kit.messages import connect, publish, receive_data
-from tests.kit.raw import RawConnection, command, pb
+from tests.kit.raw import RawConnection, command
 from tests.kit.wait import wait_until
 
 if TYPE_CHECKING:
@@ -125,14 +127,21 @@ def test_crowd_that_vanishes(broker: Broker, bystander: Bystander) -> None:
     for number in range(300):
         connection = RawConnection(broker.service_url)
         connection.send("CONNECT", client_version="crowd", protocol_version=20)
-        connection.send("PRODUCER", topic=f"persistent://public/default/crowd-{number % 5}", producer_id=1, request_id=1)
+        connection.send(
+            "PRODUCER", topic=f"persistent://public/default/crowd-{number % 5}", producer_id=1, request_id=1
+        )
         connection.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, at_once_reset)
         connection.socket.close()
     assert bystander.goes_on()
     for number in range(5):
         name = f"persistent://public/default/crowd-{number}"
         publish_probe(broker, name)
-        wait_until(lambda name=name: broker.rest.stats(name)["publishers"] == [])
+        wait_until(partial(has_no_publishers, broker, name))
+
+
+def has_no_publishers(broker: Broker, topic: str) -> bool:
+    """Whether nobody is left to publish."""
+    return bool(broker.rest.stats(topic)["publishers"] == [])
 
 
 def publish_probe(broker: Broker, topic: str) -> None:
@@ -142,32 +151,32 @@ def publish_probe(broker: Broker, topic: str) -> None:
     client.close()
 
 
-class TestKeepAlive:
-    """A broker that asks every second whether its peers live."""
+@pytest.fixture(scope="module")
+def impatient(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    directory: Path = tmp_path_factory.mktemp("impatient")
+    with Broker(directory, settings={"keepAliveIntervalSeconds": 1}) as broker:
+        yield broker
 
-    @pytest.fixture(scope="class")
-    def impatient(self, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-        directory: Path = tmp_path_factory.mktemp("impatient")
-        with Broker(directory, settings={"keepAliveIntervalSeconds": 1}) as broker:
-            yield broker
 
-    def test_connection_without_a_handshake_is_closed(self, impatient: Broker) -> None:
-        opened = time.monotonic()
-        with RawConnection(impatient.service_url) as connection:
-            assert connection.is_closed_by_peer()
-        assert time.monotonic() - opened < 10
+def test_connection_without_a_handshake_is_closed(impatient: Broker) -> None:
+    opened = time.monotonic()
+    with RawConnection(impatient.service_url) as connection:
+        assert connection.is_closed_by_peer()
+    assert time.monotonic() - opened < 10
 
-    def test_peer_that_answers_pings_stays(self, impatient: Broker) -> None:
-        with RawConnection.connected(impatient.service_url) as connection:
-            assert not connection.is_closed_by_peer(within_s=4)
-            assert connection.is_answering()
 
-    def test_peer_that_answers_no_ping_is_closed_and_frees_what_it_held(self, impatient: Broker, topic: str) -> None:
-        with RawConnection.connected(impatient.service_url) as dead:
-            dead.subscribe(topic, "s", subType=pb.CommandSubscribe.Exclusive)
-            client = connect(impatient.service_url)
-            wait_until(lambda: subscribes(client, topic), timeout_s=15, interval_s=0.2)
-            client.close()
+def test_peer_that_answers_pings_stays(impatient: Broker) -> None:
+    with RawConnection.connected(impatient.service_url) as connection:
+        assert not connection.is_closed_by_peer(within_s=4)
+        assert connection.is_answering()
+
+
+def test_peer_that_answers_no_ping_is_closed_and_frees_what_it_held(impatient: Broker, topic: str) -> None:
+    with RawConnection.connected(impatient.service_url) as dead:
+        dead.subscribe(topic, "s", subType=pb.CommandSubscribe.Exclusive)
+        client = connect(impatient.service_url)
+        wait_until(lambda: subscribes(client, topic), timeout_s=15, interval_s=0.2)
+        client.close()
 
 
 def subscribes(client: pulsar.Client, topic: str) -> bool:
