@@ -1,0 +1,121 @@
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from magnetar.base.position import Position
+from tests.unit.geo.world import EVERY, World
+
+COMMANDS = (
+    "publish publish publish replicate replicate replicate acknowledge acknowledge acknowledge through batch batch "
+    "flush flush deliver deliver deliver lose repeat full crash roll trim subscribe"
+).split()
+
+Step = tuple[str, int, int, int]
+
+
+def steps(commands: list[str]) -> st.SearchStrategy[list[Step]]:
+    step = st.tuples(st.sampled_from(commands), st.integers(0, 3), st.integers(0, 3), st.integers(0, 40))
+    return st.lists(step, min_size=20, max_size=80)
+
+
+def run(names: str, subscribed: int, commands: list[Step]) -> World:
+    """``subscribed`` has a bit for each cluster where the subscription is created at the very beginning."""
+    world = World(names)
+    for number, cluster in enumerate(world.clusters.values()):
+        if subscribed >> number & 1:
+            cluster.subscribe(Position(1, -1))
+    for command, first, second, number in commands:
+        step(world, command, (first, second, number))
+        world.check()
+    return world
+
+
+def step(world: World, command: str, arguments: tuple[int, int, int]) -> None:
+    first, second, number = arguments
+    clusters = list(world.clusters.values())
+    cluster, other = clusters[first % len(clusters)], clusters[second % len(clusters)]
+    positions = sorted(cluster.entries)
+    chosen = positions[number % len(positions)] if positions else Position(1, -1)
+    match command:
+        case "publish":
+            others = {name for name in world.clusters if name != cluster.name}
+            for _ in range(1 + number % 4):
+                cluster.publish(others if number % 5 else {other.name})
+        case "replicate" if cluster is not other:
+            begin = 0 if number % 3 else second
+            fresh = other.index.last_position(cluster.name) is None
+            world.replicate(cluster, other, begin, number, link_start=fresh and number % 4 == 0)
+        case "subscribe":
+            cluster.subscribe(chosen if number % 2 else Position(1, -1))
+        case "roll":
+            cluster.log.roll()
+        case "crash":
+            cluster.crash()
+        case "trim":
+            cluster.trim()
+        case "deliver" if world.messages:
+            world.deliver(world.messages.pop(number % len(world.messages)))
+        case "repeat" if world.messages:
+            world.deliver(world.messages[number % len(world.messages)])
+        case "lose" if world.messages:
+            world.messages.pop(number % len(world.messages))
+        case _ if cluster.progress is None:
+            return
+        case "acknowledge" if positions:
+            cluster.acknowledge(positions[number % len(positions) :: 2])
+        case "through" if positions:
+            cluster.acknowledge_through(chosen)
+        case "batch" if positions:
+            cluster.acknowledge_batch(chosen, EVERY & ~(1 << second % 3))
+        case "flush":
+            cluster.flush()
+            cluster.store.settle()
+        case "full":
+            cluster.flush()
+            cluster.store.settle()
+            assert cluster.progress is not None
+            world.send(cluster, cluster.progress, cluster.twin)
+        case "seek":
+            cluster.seek(chosen if number % 2 else Position(1, -1))
+
+
+def heal(world: World) -> None:
+    """Everything replicates, and everybody hears everybody's whole state."""
+    clusters = list(world.clusters.values())
+    for _ in range(2):
+        for source in clusters:
+            for target in clusters:
+                if source is not target:
+                    world.replicate(source, target, 0, 1000, link_start=False)
+        for cluster in clusters:
+            if cluster.progress is not None:
+                cluster.flush()
+                cluster.store.settle()
+                world.messages.clear()
+                world.send(cluster, cluster.progress, cluster.twin, bytes_max=100_000)
+                for message in world.messages:
+                    world.deliver(message)
+                world.messages.clear()
+                world.check()
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.sampled_from(["ab", "abc", "abcd"]), st.integers(0, 15), steps(COMMANDS))
+def test_nothing_is_skipped_or_delivered_again_and_all_converge(
+    names: str, subscribed: int, commands: list[Step]
+) -> None:
+    world = run(names, subscribed, commands)
+    heal(world)
+    states = [cluster.progress for cluster in world.clusters.values() if cluster.progress is not None]
+    assert len(states) in (0, len(world.clusters))
+    assert all(state == states[0] for state in states)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.sampled_from(["ab", "abc"]), st.integers(0, 7), steps([*COMMANDS, "seek"]))
+def test_seeks_converge_too(names: str, subscribed: int, commands: list[Step]) -> None:
+    world = run(names, subscribed, commands)
+    heal(world)
+    states = [cluster.progress for cluster in world.clusters.values() if cluster.progress is not None]
+    assert all(state == states[0] for state in states)

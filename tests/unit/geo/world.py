@@ -1,0 +1,342 @@
+"""Clusters that publish, replicate, acknowledge and exchange progress, each beside a naive twin.
+
+The twin of a subscription is a set of entries, one by one. After every step it must say exactly what the real state
+says, in origin positions and in the cursor's: an entry too many there would be skipped, one too few delivered again.
+"""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from dataclasses import dataclass, field
+
+from magnetar.base.position import EARLIEST, Position
+from magnetar.base.real import SystemClock
+from magnetar.cursor.store import CursorStore
+from magnetar.geo.annotation import RunExtent, decode_annotation, encode_annotation
+from magnetar.geo.effects import LocalEffects, effects_of_all, effects_of_merge, effects_on_arrival
+from magnetar.geo.epochs import FIRST_EPOCH, Epoch
+from magnetar.geo.origins import OriginIndex, PartialClaim
+from magnetar.geo.progress import Kind, SubscriptionProgress
+from magnetar.geo.progress_codec import decode_marker, encode_markers, encode_state, restore_state
+from magnetar.geo.receiving import Verdict, floor_of, judge
+from magnetar.metadata.memory import MemoryMetadataStore
+from magnetar.wire.origin import Origin
+from tests.unit.cursor.fakes import Log, MemoryLedgerStore
+
+SUBSCRIPTION = "worker"
+BATCH = 3
+EVERY = (1 << BATCH) - 1
+
+Entry = tuple[str, Position]  # origin cluster and origin position
+
+
+@dataclass
+class Twin:
+    """One subscription, entry by entry."""
+
+    epoch: Epoch = FIRST_EPOCH
+    starts: dict[str, Position] = field(default_factory=dict)
+    acknowledged: set[Entry] = field(default_factory=set)
+    partial: dict[Entry, int] = field(default_factory=dict)
+
+    def outside(self, entry: Entry) -> bool:
+        return entry[1] <= self.starts.get(entry[0], EARLIEST)
+
+    def narrow(self, entry: Entry, remaining: int) -> None:
+        left = self.partial.get(entry, EVERY) & remaining
+        if entry in self.acknowledged or left == EVERY:
+            return
+        if left == 0:
+            self.partial.pop(entry, None)
+            self.acknowledged.add(entry)
+        else:
+            self.partial[entry] = left
+
+    def acknowledge(self, entry: Entry) -> None:
+        self.narrow(entry, 0)
+
+    def merge(self, other: Twin) -> None:
+        if other.epoch < self.epoch:
+            return
+        if other.epoch > self.epoch:
+            self.epoch, self.starts, self.acknowledged, self.partial = other.epoch, dict(other.starts), set(), {}
+        both = {cluster: min(start, other.starts.get(cluster, EARLIEST)) for cluster, start in self.starts.items()}
+        self.starts = {cluster: start for cluster, start in both.items() if start != EARLIEST}
+        for entry in other.acknowledged:
+            self.acknowledge(entry)
+        for entry, remaining in other.partial.items():
+            self.narrow(entry, remaining)
+
+
+@dataclass
+class Message:
+    """A marker on its way, with what its parts mean, entry by entry."""
+
+    target: str
+    payload: bytes
+    twins: list[Twin]
+
+
+class Cluster:
+    """One cluster's topic and its subscription."""
+
+    def __init__(self, name: str, world: World, number: int) -> None:
+        self.name, self.world = name, world
+        self.log = Log(first_ledger_id=3 + number, step=5 + number)
+        self.store, self.metadata = MemoryLedgerStore(), MemoryMetadataStore(SystemClock())
+        self.entries: dict[Position, Entry] = {}
+        self.runs: list[tuple[Position, bytes]] = []
+        self.before: dict[str, Position] = {}
+        self.index = OriginIndex(name)
+        self.cursors = CursorStore(self.store, self.metadata, "persistent://a/b/c", self.log)
+        self.progress: SubscriptionProgress | None = None
+        self.twin = Twin()
+        self.durable_twin = Twin()
+        self.targets: dict[Position, set[str]] = {}  # own entries and the clusters that they are meant for
+
+    # --- the log ---------------------------------------------------------------------------------------------------
+
+    def publish(self, targets: set[str]) -> None:
+        position = self.log.append()
+        self.runs.append((position, b""))
+        self.entries[position] = (self.name, position)
+        self.targets[position] = targets
+        self.index.append(self.name, position, 1, position)
+        self.world.published.append((self.name, position))
+
+    def offer(self, origin: Origin) -> Verdict:
+        last = self.index.last_position(origin.cluster)
+        verdict = judge(last, origin)
+        if verdict is not Verdict.APPEND:
+            return verdict
+        floor = floor_of(last, origin)
+        local = self.log.append()
+        self.runs.append(
+            (local, encode_annotation(origin.cluster, [RunExtent(origin.position, 1, floor)], link_start=False))
+        )
+        self.entries[local] = (origin.cluster, origin.position)
+        self.index.append(origin.cluster, origin.position, 1, local, floor)
+        if self.progress is not None:
+            self.take(effects_on_arrival(self.index, self.progress, origin.cluster, floor, origin.position))
+        return verdict
+
+    def trim(self) -> None:
+        if self.progress is None:
+            return
+        self.flush()
+        self.store.settle()
+        keep = self.cursor.state.mark_delete_position.ledger_id
+        gone = [position for position in self.log.positions if position.ledger_id < keep]
+        if gone:
+            self.before = self.index.positions_at(gone[-1])
+            self.log.trim(keep)
+            self.runs = [run for run in self.runs if run[0].ledger_id >= keep]
+            self.index.trim(self.log.next_position(gone[-1]))
+            self.entries = {position: entry for position, entry in self.entries.items() if position.ledger_id >= keep}
+
+    # --- the subscription ------------------------------------------------------------------------------------------
+
+    def subscribe(self, mark_delete: Position) -> None:
+        if self.progress is None:
+            self.cursor = self.cursors.create(SUBSCRIPTION, mark_delete)
+            starts = self.index.positions_at(mark_delete)
+            self.progress = SubscriptionProgress(SUBSCRIPTION, starts)
+            self.twin = Twin(starts=self.naive_starts(mark_delete))
+            self.cursor.checkpoint_attachment = self.state_bytes
+            self.flush()
+            self.store.settle()
+
+    def naive_starts(self, mark_delete: Position) -> dict[str, Position]:
+        starts = dict(self.before)
+        for local in sorted(self.entries):
+            if local <= mark_delete:
+                starts[self.entries[local][0]] = self.entries[local][1]
+        return starts
+
+    def state_bytes(self) -> bytes:
+        assert self.progress is not None
+        return encode_state(self.progress)
+
+    def acknowledge(self, positions: list[Position]) -> None:
+        for position in positions:
+            self.twin_acknowledge(position)
+        self.claim(self.cursor.acknowledge(positions))
+
+    def acknowledge_through(self, through: Position) -> None:
+        for position in self.entries:
+            if position <= through:
+                self.twin_acknowledge(position)
+        self.claim(self.cursor.acknowledge_cumulative(through))
+
+    def acknowledge_batch(self, position: Position, remaining: int) -> None:
+        entry = self.entries[position]
+        if not self.twin.outside(entry):
+            self.twin.narrow(entry, remaining)
+        newly = self.cursor.acknowledge_batch(position, remaining, BATCH)
+        left = self.cursor.state.remaining(position)
+        self.claim(newly, [] if left is None else [(position, left)])
+
+    def twin_acknowledge(self, position: Position) -> None:
+        if not self.twin.outside(self.entries[position]):
+            self.twin.acknowledge(self.entries[position])
+
+    def claim(self, ranges: list, partial: list[tuple[Position, int]] = []) -> None:  # type: ignore[type-arg]  # noqa: B006
+        assert self.progress is not None
+        partials: list[PartialClaim] = self.index.partial_claims(partial)
+        delta = self.progress.claim(self.index.claims(ranges), partials)
+        if delta is not None:
+            self.cursor.attach(encode_state(delta))
+            self.deltas.append(delta)
+
+    @property
+    def deltas(self) -> list[SubscriptionProgress]:
+        return self.world.deltas.setdefault(self.name, [])
+
+    def seek(self, mark_delete: Position) -> None:
+        assert self.progress is not None
+        self.cursor.reset(mark_delete)
+        self.progress.reseek(self.name, self.index.positions_at(mark_delete))
+        self.twin = Twin(self.progress.epoch, self.naive_starts(mark_delete))
+        self.deltas.append(self.progress.copy())
+
+    def take(self, effects: LocalEffects) -> None:
+        newly = self.cursor.acknowledge_ranges(effects.ranges)
+        for position, remaining in effects.partial:
+            newly += self.cursor.acknowledge_batch(position, remaining)
+        self.claim(newly)
+
+    # --- progress --------------------------------------------------------------------------------------------------
+
+    def receive(self, message: Message) -> None:
+        for incoming, twin in zip(decode_marker(message.payload).states, message.twins, strict=True):
+            if self.progress is None:
+                self.subscribe(Position(1, -1))
+                self.progress = incoming.copy()
+                self.twin = deepcopy(twin)
+                self.rebuild()
+                continue
+            outcome = self.progress.merge(incoming)
+            self.twin.merge(twin)
+            if outcome.changed:
+                self.cursor.attach(encode_state(incoming))
+            if outcome.rebuild:
+                self.rebuild()
+            elif outcome.kind is Kind.MERGED:
+                self.take(effects_of_merge(self.index, outcome))
+
+    def rebuild(self) -> None:
+        assert self.progress is not None
+        effects = effects_of_all(self.index, self.progress)
+        self.cursor.reset(Position(1, -1), effects.ranges, effects.partial)
+
+    def flush(self) -> None:
+        """Write, and once that is durable, speak."""
+        twin, deltas = deepcopy(self.twin), self.deltas
+        self.world.deltas[self.name] = []
+
+        def durable(error: object) -> None:
+            assert error is None
+            self.durable_twin = twin
+            for delta in deltas:
+                self.world.send(self, delta, twin)
+
+        self.cursor.flush(durable)
+
+    def crash(self) -> None:
+        if self.progress is None:
+            return
+        self.store.crash()
+        self.world.deltas[self.name] = []
+        self.index = OriginIndex(self.name, self.before)
+        for local, annotation in self.runs:
+            if annotation:
+                origin = decode_annotation(annotation)
+                for first, count, floor in origin.extents:
+                    self.index.append(origin.cluster, first, count, local, floor)
+            else:
+                self.index.append(self.name, local, 1, local)
+        self.cursors = CursorStore(self.store, self.metadata, "persistent://a/b/c", self.log)
+        (self.cursor,) = self.cursors.open_all()
+        self.progress = restore_state(self.cursor.attachments)
+        self.cursor.checkpoint_attachment = self.state_bytes
+        self.twin = deepcopy(self.durable_twin)
+        assert self.progress is not None
+        self.take(effects_of_all(self.index, self.progress))  # what arrived after the last record was written
+
+    # --- what must hold --------------------------------------------------------------------------------------------
+
+    def check(self) -> None:
+        for local, (cluster, position) in self.entries.items():
+            assert self.index.origin_of(local) == (cluster, position)
+            assert self.index.local_of(cluster, position) == local
+        if self.progress is None:
+            return
+        twin = self.twin
+        assert self.progress.epoch == twin.epoch
+        assert self.progress.starts() == twin.starts
+        for entry in self.world.published:
+            cluster, position = entry
+            origin = self.progress.origin(cluster)
+            if not twin.outside(entry):
+                assert (position in origin.acknowledged) == (entry in twin.acknowledged), (self.name, entry)
+                assert origin.partial.get(position) == twin.partial.get(entry), (self.name, entry)
+        for local, entry in self.entries.items():
+            done = twin.outside(entry) or entry in twin.acknowledged
+            assert self.cursor.state.is_deleted(local) == done, (self.name, local, entry)
+            if not done:
+                assert self.cursor.state.remaining(local) == twin.partial.get(entry), (self.name, local)
+
+
+class World:
+    """All clusters, and the markers between them."""
+
+    def __init__(self, names: str) -> None:
+        self.published: list[Entry] = []
+        self.deltas: dict[str, list[SubscriptionProgress]] = {}
+        self.messages: list[Message] = []
+        self.clusters = {name: Cluster(name, self, number) for number, name in enumerate(names)}
+
+    def send(self, source: Cluster, state: SubscriptionProgress, twin: Twin, bytes_max: int = 150) -> None:
+        """Put a state on its way to all others, in small parts; each part's twin is what of ``twin`` is in it."""
+        for payload in encode_markers(source.name, [state], bytes_max=bytes_max):
+            meant = [self.meaning(part, twin) for part in decode_marker(payload).states]
+            self.messages += [Message(name, payload, meant) for name in self.clusters if name != source.name]
+
+    def meaning(self, part: SubscriptionProgress, twin: Twin) -> Twin:
+        """A part entry by entry, which must be true: acknowledged in the sender's twin, unless that has moved on."""
+        meant = Twin(part.epoch, part.starts())
+        for entry in self.published:
+            origin = part.origin(entry[0])
+            if entry[1] in origin.acknowledged:
+                assert part.epoch != twin.epoch or entry in twin.acknowledged or twin.outside(entry), entry
+                meant.acknowledged.add(entry)
+            left = origin.partial.get(entry[1])
+            if left is not None:
+                meant.partial[entry] = left
+        return meant
+
+    def deliver(self, message: Message) -> None:
+        self.clusters[message.target].receive(message)
+
+    def replicate(self, source: Cluster, target: Cluster, begin: int, count: int, *, link_start: bool) -> None:
+        """Send own entries meant for ``target`` from the ``begin``-th on, as a link does after a restart."""
+        own = [position for cluster, position in self.published if cluster == source.name]
+        meant = [position for position in own if target.name in source.targets[position]]
+        for position in meant[begin : begin + count]:
+            before = [other for other in meant if other < position]
+            floors = [other for other in own if other < position]
+            origin = Origin(
+                source.name,
+                position,
+                previous=before[-1] if before else EARLIEST,
+                floor=floors[-1] if floors else EARLIEST,
+                link_start=link_start,
+            )
+            if link_start and before and floors[-1] == before[-1]:
+                origin = Origin(source.name, position, before[-1], before[-1], link_start=True)
+            if target.offer(origin) is Verdict.GAP:
+                return
+
+    def check(self) -> None:
+        for cluster in self.clusters.values():
+            cluster.check()
