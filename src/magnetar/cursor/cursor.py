@@ -125,16 +125,21 @@ class Cursor:
         assert self._owner is not None, f"cursor {self.name} has no owner to attach for"
         self._attached.append(data)
 
-    def set_owner(self, checkpoint_attachment: Callable[[], bytes | None] | None) -> None:
-        """Say who attaches; ``checkpoint_attachment`` gives all that was attached so far, as one.
+    @property
+    def checkpoint_attachment(self) -> Callable[[], bytes | None] | None:
+        """Gives, for a checkpoint, all that the owner attached so far, as one; None when nobody attaches.
 
-        An owner takes ``attachments`` over before it says so. Without an owner they are kept as they are; an owner
-        that leaves (None), or that begins where there were none, has the next flush write a checkpoint, so that
-        nothing of another time comes back.
+        An owner takes ``attachments`` over before it sets this; until then they are kept as they are. An owner that
+        leaves (None), or that begins where there were none, has the next flush write a checkpoint, so that nothing of
+        another time comes back.
         """
-        if checkpoint_attachment is None or not self.attachments:
+        return self._owner
+
+    @checkpoint_attachment.setter
+    def checkpoint_attachment(self, give: Callable[[], bytes | None] | None) -> None:
+        if give is None or not self.attachments:
             self._checkpoint_due = True
-        self._owner = checkpoint_attachment
+        self._owner = give
         self.attachments = []
 
     def _note(self, newly: list[Range]) -> list[Range]:
@@ -225,7 +230,7 @@ class Cursor:
         self._home.metadata.put(self._home.path, json.dumps(value).encode())
 
     def begin(self, subscription_properties: Mapping[str, str]) -> None:
-        """Make room for a new cursor; it exists on return, and what it holds is durable with the first flush."""
+        """Make room for what is to be written; the cursor exists on return, its state is durable with its first flush."""
         self.subscription_properties = dict(subscription_properties)
         if self.durable:
             self.ledger_id = self._home.store.create()
@@ -233,14 +238,26 @@ class Cursor:
 
     @classmethod
     def recover(cls, home: CursorHome, name: str, space: PositionSpace, began: Position, ledger_id: int) -> Cursor:
-        """A cursor as its last durable record left it; raises CorruptionError when a record cannot be read."""
+        """A cursor as its last durable record left it, without a ledger when there is no record.
+
+        Raises CorruptionError when a record cannot be read.
+        """
         recovered = Recovered(CursorState(space, began))
-        for run in home.store.runs(ledger_id):
-            recovered.apply(run.annotation)
+        if _exists(home.store, ledger_id):
+            for run in home.store.runs(ledger_id):
+                recovered.apply(run.annotation)
         cursor = cls(home, name, recovered.state)
         cursor._began = began
-        cursor.ledger_id = ledger_id
+        cursor.ledger_id = ledger_id if recovered.found else None
         cursor.properties, cursor.attachments = recovered.properties, recovered.attachments
         cursor._checkpoint_bytes, cursor._delta_bytes = recovered.checkpoint_bytes, recovered.delta_bytes
         cursor._checkpoint_due = not recovered.found
         return cursor
+
+
+def _exists(store: LedgerStore, ledger_id: int) -> bool:
+    try:
+        store.length(ledger_id)  # touches no disk, so the only error is that there is no such ledger
+    except StorageError:
+        return False
+    return True

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from base64 import b64decode, b64encode
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote_plus, unquote_plus
 
@@ -26,7 +25,7 @@ class CursorStore:
     """The durable cursors of one topic, each at ``<managed ledger's path>/cursors/<encoded name>``.
 
     A deleted cursor leaves its path behind until its ledger is gone for good, so a crash in between leaves no ledger
-    without an owner; a tombstone stays there until a cursor of that name is created again.
+    without an owner.
     """
 
     def __init__(self, store: LedgerStore, metadata: MetadataStore, topic_name: str, space: PositionSpace) -> None:
@@ -58,7 +57,8 @@ class CursorStore:
     def open(self, name: str) -> Cursor | None:
         """The cursor as its last durable record left it; None when there is none of that name.
 
-        Raises CorruptionError when what was written cannot be read.
+        Whoever had it open before has waited for its last flush. Raises CorruptionError when what was written cannot be
+        read.
         """
         value = self._value(name)
         if value is None or value.get("deleted"):
@@ -66,6 +66,9 @@ class CursorStore:
         home = CursorHome(self._store, self._metadata, self._path(name))
         began = Position.parse(value["markDeletePosition"])
         cursor = Cursor.recover(home, name, self._space, began, value["cursorsLedgerId"])
+        if cursor.ledger_id is None:  # never written to
+            self._store.delete(value["cursorsLedgerId"])
+            cursor.begin(value["cursorProperties"])
         cursor.subscription_properties = value["cursorProperties"]
         return cursor
 
@@ -77,35 +80,17 @@ class CursorStore:
         """The names of all cursors there are, sorted."""
         return [name for name, value in self._values() if not value.get("deleted")]
 
-    def delete(self, name: str, tombstone: bytes | None = None) -> None:
-        """Delete a cursor; it is gone on return. ``tombstone`` is what its owner wants to remember of it."""
+    def delete(self, name: str) -> None:
+        """Delete a cursor; it is gone on return. Deleting one that is not there changes nothing."""
         value = self._value(name)
-        if value is None:
-            return
-        marked: dict[str, Any] = {"deleted": True, "cursorsLedgerId": value["cursorsLedgerId"]}
-        if tombstone is not None:
-            marked["tombstone"] = b64encode(tombstone).decode()
-        self._metadata.put(self._path(name), json.dumps(marked).encode())
-        self._forget_ledger(name, marked)
-
-    def bury(self, name: str, tombstone: bytes) -> None:
-        """Remember, or replace, a tombstone of a cursor that is not there; durable on return."""
-        value = self._value(name) or {"cursorsLedgerId": None}
-        assert value.get("deleted", value["cursorsLedgerId"] is None), f"cursor {name} is still there"
-        marked = {
-            "deleted": True,
-            "cursorsLedgerId": value["cursorsLedgerId"],
-            "tombstone": b64encode(tombstone).decode(),
-        }
-        self._metadata.put(self._path(name), json.dumps(marked).encode())
-
-    def tombstones(self) -> dict[str, bytes]:
-        """What the owners of deleted cursors wanted to remember, by name."""
-        return {name: b64decode(value["tombstone"]) for name, value in self._values() if "tombstone" in value}
+        if value is not None and not value.get("deleted"):
+            marked = {"deleted": True, "cursorsLedgerId": value["cursorsLedgerId"]}
+            self._metadata.put(self._path(name), json.dumps(marked).encode())
+            self._forget_ledger(name, marked)
 
     def _finish_deletions(self) -> None:
         for name, value in self._values():
-            if value.get("deleted") and value["cursorsLedgerId"] is not None:
+            if value.get("deleted"):
                 self._forget_ledger(name, value)
 
     def _forget_ledger(self, name: str, marked: dict[str, Any]) -> None:
@@ -113,11 +98,7 @@ class CursorStore:
         self._store.delete(marked["cursorsLedgerId"])
 
         def gone(error: StorageError | None) -> None:
-            if error is not None or self._value(name) != marked:
-                return  # done again at the next opening; or created or buried again meanwhile
-            if "tombstone" in marked:
-                self._metadata.put(self._path(name), json.dumps({**marked, "cursorsLedgerId": None}).encode())
-            else:
+            if error is None and self._value(name) == marked:  # else it was created again meanwhile, or is done later
                 self._metadata.delete(self._path(name))
 
         self._store.barrier(gone)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from typing import TYPE_CHECKING
 
-from magnetar.base.errors import DiskFullError
+from magnetar.base.errors import DiskFullError, StorageError
 from magnetar.base.position import Position
 from magnetar.ledger.store import Run, StoreState
 
@@ -64,7 +64,7 @@ class MemoryLedgerStore:
         return self.next_id
 
     def append(self, ledger_id: int, entries: Sequence[bytes], on_durable: OnDurable, annotation: bytes = b"") -> int:
-        first = self.lengths[ledger_id]
+        first = self.length(ledger_id)
         self.lengths[ledger_id] += len(entries)
         self.pending.append((ledger_id, Run(first, len(entries), annotation), on_durable))
         return first
@@ -102,9 +102,12 @@ class MemoryLedgerStore:
         raise NotImplementedError
 
     def runs(self, ledger_id: int) -> Iterator[Run]:
+        self.length(ledger_id)
         return iter(self.runs_of.get(ledger_id, []))
 
     def length(self, ledger_id: int) -> int:
+        if ledger_id not in self.lengths:
+            raise StorageError(ledger_id)
         return self.lengths[ledger_id]
 
     def size_bytes(self, ledger_id: int) -> int:

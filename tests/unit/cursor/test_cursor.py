@@ -1,0 +1,270 @@
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import pytest
+
+from magnetar.base.errors import CorruptionError, StorageError
+from magnetar.base.position import Position
+from magnetar.base.real import SystemClock
+from magnetar.cursor.cursor import CHECKPOINT_AFTER_BYTES, Cursor
+from magnetar.cursor.store import CursorStore, release_segments
+from magnetar.metadata.memory import MemoryMetadataStore
+from tests.unit.cursor.fakes import Log, MemoryLedgerStore
+from tests.unit.ledger.support import barrier, opened
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+TOPIC = "persistent://public/default/orders"
+
+
+class Setup:
+    """A topic of 100 entries in one ledger, whose broker can crash."""
+
+    def __init__(self) -> None:
+        self.log = Log()
+        self.positions = [self.log.append() for _ in range(100)]
+        self.start = Position(self.log.ledger_id, -1)
+        self.store = MemoryLedgerStore()
+        self.metadata = MemoryMetadataStore(SystemClock())
+        self.cursors = CursorStore(self.store, self.metadata, TOPIC, self.log)
+
+    def flush(self, cursor: Cursor) -> None:
+        outcomes: list[StorageError | None] = []
+        cursor.flush(outcomes.append)
+        assert outcomes == []
+        self.store.settle()
+        assert outcomes == [None]
+
+    def crash(self) -> Cursor:
+        self.store.crash()
+        self.cursors = CursorStore(self.store, self.metadata, TOPIC, self.log)
+        (cursor,) = self.cursors.open_all()
+        return cursor
+
+    def records(self, cursor: Cursor) -> list[int]:
+        """The sizes of the records that recovery would read."""
+        assert cursor.ledger_id is not None
+        return [len(run.annotation) for run in self.store.runs(cursor.ledger_id)]
+
+
+@pytest.fixture
+def setup() -> Setup:
+    return Setup()
+
+
+def same(cursor: Cursor, other: Cursor) -> bool:
+    states = [
+        (
+            each.state.mark_delete_position,
+            each.state.deleted_ranges(),
+            list(each.state.partial_batches()),
+            each.properties,
+            each.subscription_properties,
+        )
+        for each in (cursor, other)
+    ]
+    return states[0] == states[1]
+
+
+def test_what_was_flushed_survives_and_the_rest_does_not(setup: Setup) -> None:
+    cursor = setup.cursors.create("worker", setup.start, subscription_properties={"team": "x"})
+    cursor.acknowledge(setup.positions[3:9:2])
+    cursor.acknowledge_batch(setup.positions[20], 0b011, 3)
+    cursor.set_property("pulsar.replicated.subscription", 1)
+    setup.flush(cursor)
+    cursor.acknowledge_cumulative(setup.positions[4])
+    cursor.acknowledge_batch(setup.positions[20], 0b101, 3)
+    cursor.acknowledge_batch(setup.positions[21], 0b110, 3)
+    setup.flush(cursor)
+    recovered = setup.crash()
+    assert same(recovered, cursor)
+    cursor.acknowledge(setup.positions[50:60])
+    assert same(setup.crash(), recovered)
+
+
+def test_a_cursor_that_was_never_flushed_is_where_it_began(setup: Setup) -> None:
+    setup.cursors.create("worker", setup.positions[7], subscription_properties={"a": "b"})
+    cursor = setup.crash()
+    assert cursor.state.mark_delete_position == setup.positions[7]
+    assert cursor.subscription_properties == {"a": "b"}
+
+
+def test_it_can_be_written_after_its_ledger_was_lost_with_the_crash(setup: Setup) -> None:
+    setup.cursors.create("worker", setup.start)
+    cursor = setup.crash()
+    cursor.acknowledge(setup.positions[:2])
+    setup.flush(cursor)
+    assert setup.crash().state.mark_delete_position == setup.positions[1]
+
+
+def test_the_cost_of_a_flush_is_in_proportion_to_what_changed(setup: Setup) -> None:
+    for _ in range(5000):
+        setup.positions.append(setup.log.append())
+    cursor = setup.cursors.create("worker", setup.start)
+    cursor.acknowledge(setup.positions[1:5000:3])
+    setup.flush(cursor)
+    cursor.acknowledge([setup.positions[0]])
+    setup.flush(cursor)
+    cursor.acknowledge([setup.positions[3000]])
+    setup.flush(cursor)
+    checkpoint, *deltas = setup.records(cursor)
+    assert checkpoint > 1000
+    assert max(deltas) < 50
+
+
+def test_deltas_that_outgrow_the_checkpoint_are_replaced_by_one(setup: Setup) -> None:
+    cursor = setup.cursors.create("worker", setup.start)
+    cursor.checkpoint_attachment = lambda: b"all"
+    setup.flush(cursor)
+    piece = b"x" * (CHECKPOINT_AFTER_BYTES // 4)
+    for count in range(6):
+        cursor.attach(piece)
+        setup.flush(cursor)
+        assert sum(setup.records(cursor)) < 2 * CHECKPOINT_AFTER_BYTES, count
+    assert setup.crash().attachments in ([b"all"], [b"all", piece])
+
+
+def test_a_reset_is_taken_whole(setup: Setup) -> None:
+    cursor = setup.cursors.create("worker", setup.start)
+    cursor.acknowledge_cumulative(setup.positions[50])
+    setup.flush(cursor)
+    cursor.reset(setup.positions[5], [], [(setup.positions[9], 0b1)])
+    setup.flush(cursor)
+    recovered = setup.crash()
+    assert same(recovered, cursor)
+    assert recovered.state.mark_delete_position == setup.positions[5]
+
+
+def test_attachments_come_back_in_order_and_stay_until_an_owner_takes_them(setup: Setup) -> None:
+    cursor = setup.cursors.create("worker", setup.start)
+    cursor.checkpoint_attachment = lambda: b"first"
+    setup.flush(cursor)
+    for data in (b"second", b"third"):
+        cursor.attach(data)
+        setup.flush(cursor)
+    recovered = setup.crash()
+    assert recovered.attachments == [b"first", b"second", b"third"]
+    recovered.checkpoint(lambda _: None)
+    setup.store.settle()
+    recovered = setup.crash()
+    assert recovered.attachments == [b"first", b"second", b"third"]
+    recovered.checkpoint_attachment = lambda: b"all"
+    assert not recovered.changed
+    recovered.checkpoint_attachment = None
+    setup.flush(recovered)
+    assert setup.crash().attachments == []
+
+
+def test_after_a_failed_write_the_next_one_holds_everything(setup: Setup) -> None:
+    cursor = setup.cursors.create("worker", setup.start)
+    cursor.checkpoint_attachment = lambda: b"all"
+    setup.flush(cursor)
+    outcomes: list[StorageError | None] = []
+    cursor.acknowledge(setup.positions[:5])
+    cursor.attach(b"lost")
+    cursor.flush(outcomes.append)
+    setup.store.fail()
+    assert isinstance(outcomes[0], StorageError)
+    setup.flush(cursor)
+    recovered = setup.crash()
+    assert same(recovered, cursor)
+    assert recovered.attachments == [b"all"]
+
+
+def test_a_flush_of_nothing_waits_for_those_before(setup: Setup) -> None:
+    cursor = setup.cursors.create("worker", setup.start)
+    outcomes: list[str] = []
+    cursor.flush(lambda _: outcomes.append("first"))
+    cursor.flush(lambda _: outcomes.append("second"))
+    assert outcomes == []
+    setup.store.settle()
+    assert outcomes == ["first", "second"]
+    assert len(setup.records(cursor)) == 1
+
+
+def test_a_deleted_cursor_is_gone_with_its_ledger(setup: Setup) -> None:
+    cursor = setup.cursors.create("a/b c", setup.start)
+    setup.flush(cursor)
+    assert setup.cursors.names() == ["a/b c"]
+    setup.cursors.delete("a/b c")
+    setup.cursors.delete("unknown")
+    assert setup.cursors.names() == []
+    assert setup.cursors.open("a/b c") is None
+    assert setup.store.list() == []
+    setup.store.crash()  # before the ledger's end is known to be durable
+    again = CursorStore(setup.store, setup.metadata, TOPIC, setup.log)
+    setup.store.settle()
+    assert again.names() == []
+    assert setup.metadata.children("/managed-ledgers/public/default/persistent/orders/cursors") == []
+
+
+def test_a_cursor_created_again_while_the_old_one_goes_stays(setup: Setup) -> None:
+    setup.flush(setup.cursors.create("worker", setup.positions[3]))
+    setup.cursors.delete("worker")
+    setup.cursors.create("worker", setup.positions[4])
+    setup.store.settle()
+    assert setup.crash().state.mark_delete_position == setup.positions[4]
+
+
+def test_a_cursor_that_is_not_durable_is_written_nowhere(setup: Setup) -> None:
+    cursor = setup.cursors.create("reader", setup.start, durable=False)
+    cursor.acknowledge(setup.positions[:3])
+    outcomes: list[StorageError | None] = []
+    cursor.flush(outcomes.append)
+    assert outcomes == [None]
+    assert not cursor.durable
+    assert (setup.cursors.names(), setup.store.list()) == ([], [])
+
+
+def test_a_record_that_cannot_be_read_is_refused(setup: Setup) -> None:
+    cursor = setup.cursors.create("worker", setup.start)
+    assert cursor.ledger_id is not None
+    setup.store.append(cursor.ledger_id, (b"",), lambda _: None, b"\xff\xff")
+    setup.store.settle()
+    with pytest.raises(CorruptionError, match="record of a cursor"):
+        setup.crash()
+
+
+def test_old_segments_that_only_cursors_keep_are_released(setup: Setup) -> None:
+    cursor = setup.cursors.create("worker", setup.start)
+    setup.flush(cursor)
+    assert release_segments(setup.store, [cursor], 2) == 0
+    assert release_segments(setup.store, [], 1) == 0
+    assert release_segments(setup.store, [cursor], 1) == 1
+    setup.store.settle()
+    assert cursor.ledger_id is not None
+    assert [run.first_entry_id for run in setup.store.runs(cursor.ledger_id)] == [1]
+
+
+def test_it_survives_in_the_real_store(tmp_path: Path) -> None:
+    setup = Setup()
+
+    async def write() -> Cursor:
+        async with opened(tmp_path) as store:
+            cursors = CursorStore(store, setup.metadata, TOPIC, setup.log)
+            cursor = cursors.create("worker", setup.start)
+            for position in setup.positions[::-2]:
+                cursor.acknowledge([position])
+                cursor.flush(lambda _: None)
+            cursor.checkpoint(lambda _: None)
+            cursor.acknowledge(setup.positions[:40])
+            cursor.flush(lambda _: None)
+            cursors.create("unwritten", setup.positions[7])
+            assert await barrier(store) is None
+            return cursor
+
+    async def read() -> tuple[Cursor, Cursor]:
+        async with opened(tmp_path) as store:
+            unwritten, worker = CursorStore(store, setup.metadata, TOPIC, setup.log).open_all()
+            unwritten.acknowledge(setup.positions[8:9])
+            unwritten.flush(lambda _: None)
+            assert await barrier(store) is None
+            return unwritten, worker
+
+    cursor = asyncio.run(write())
+    unwritten, worker = asyncio.run(read())
+    assert same(worker, cursor)
+    assert unwritten.state.mark_delete_position == setup.positions[8]
