@@ -8,8 +8,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from magnetar.base.errors import DiskFullError, StorageError
+from magnetar.base.names import TopicName
+from magnetar.base.real import SystemClock
 from magnetar.ledger.check import check
 from magnetar.ledger.local import LocalLedgerStore, LocalStoreOptions
+from magnetar.ledger.log import Operation
+from magnetar.ledger.managed_ledger import ManagedLedger, ManagedLedgerConfig
+from magnetar.metadata.memory import MemoryMetadataStore
 from tests.storage_faults.disk import FaultyDisk
 from tests.unit.ledger.support import append, barrier, opened, read_all
 
@@ -171,5 +176,56 @@ def test_opening_on_a_full_disk_says_so() -> None:
         disk.room = None
         async with opened(DIRECTORY, OPTIONS, disk):
             pass
+
+    asyncio.run(story())
+
+
+def test_a_topic_takes_back_what_a_full_disk_refused() -> None:
+    async def story() -> None:
+        disk = FaultyDisk()
+        async with opened(DIRECTORY, OPTIONS, disk) as store:
+            topic = TopicName.parse("persistent://nyc/flights/departures")
+            config = ManagedLedgerConfig(max_entries_per_ledger=3, min_rollover_ms=0)
+            metadata, clock = MemoryMetadataStore(SystemClock()), SystemClock()
+            ledger = ManagedLedger.open(store, metadata, topic, config, clock)
+            ledger.append([entry(0)], lambda _position, _error: None)
+            await barrier(store)
+            last = ledger.last_position
+            disk.room = 0
+            reports: list[StorageError | None] = []
+            for number in range(1, 6):  # into the next ledger as well
+                ledger.append([entry(number)], lambda _, error: reports.append(error))
+            assert ledger.entries == 6
+            await barrier(store)
+            assert [type(error) for error in reports] == [DiskFullError] * 5
+            assert ledger.entries == 1
+            assert ledger.size_bytes == len(entry(0))
+            assert ledger.last_position == ledger.last_confirmed_entry == last
+            disk.room = None
+            position = ledger.append([entry(1)], lambda _position, _error: None)
+            await barrier(store)
+            assert ledger.next_position(last) == position == ledger.last_confirmed_entry
+            assert await ledger.read(last, 5, 1000) == [(last, entry(0))]
+            assert await ledger.read(position, 5, 1000) == [(position, entry(1))]
+            ledger.close()
+            await barrier(store)
+            assert ManagedLedger.open(store, metadata, topic, config, clock).entries == 2
+
+    asyncio.run(story())
+
+
+def test_a_bug_under_the_log_fails_the_store_instead_of_keeping_everybody_waiting(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def story() -> None:
+        store = LocalLedgerStore(DIRECTORY, FaultyDisk(), asyncio.get_running_loop(), OPTIONS)
+        store.open()
+        ledger_id = store.create()
+        with monkeypatch.context() as patch:
+            patch.setattr(Operation, "encode", lambda _: 1 / 0)
+            with pytest.raises(StorageError, match="ZeroDivisionError"):
+                await append(store, ledger_id, [entry(0)])
+        assert not store.state.healthy
+        await store.close()
 
     asyncio.run(story())

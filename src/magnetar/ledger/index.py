@@ -78,7 +78,7 @@ class LogIndex:
 
     def apply_run(self, segment: int, head: RunHead, offset: int, size: int) -> None:
         """Note a durable RUN; raises StorageError if it does not continue its ledger."""
-        ledger = self.ledgers.setdefault(head.ledger_id, LedgerIndex(head.ledger_id))
+        ledger = self._ledger(head.ledger_id)
         if head.first_entry_id != ledger.length or ledger.sealed:
             what = "sealed" if ledger.sealed else "not at its end"
             message = f"run at entry {head.first_entry_id} of ledger {head.ledger_id}, {what}: length {ledger.length}"
@@ -103,7 +103,7 @@ class LogIndex:
             ledger = self.ledgers.pop(ledger_id, None)
             self._release(ledger_id, ledger.extents if ledger else ())
         elif kind is Kind.SEAL:
-            self.ledgers.setdefault(ledger_id, LedgerIndex(ledger_id)).sealed = True
+            self._ledger(ledger_id).sealed = True
         else:
             assert kind is Kind.TRIM, kind
             self._trim(ledger_id, argument)
@@ -134,6 +134,12 @@ class LogIndex:
         if self.newest_sealed is None:
             return []
         return [each for each, extents in self.segments.items() if not extents and each < self.newest_sealed]
+
+    def _ledger(self, ledger_id: int) -> LedgerIndex:
+        ledger = self.ledgers.get(ledger_id)
+        if ledger is None:
+            ledger = self.ledgers[ledger_id] = LedgerIndex(ledger_id)
+        return ledger
 
     def _trim(self, ledger_id: int, before_entry_id: int) -> None:
         ledger = self.ledgers.get(ledger_id)

@@ -80,7 +80,7 @@ class ManagedLedger:
     def open(
         cls, store: LedgerStore, metadata: MetadataStore, name: TopicName, config: ManagedLedgerConfig, clock: Clock
     ) -> Self:
-        """Load the topic's chain, or create it, empty, durably; the next append begins a new ledger.
+        """Load the topic's chain, empty if there is none; the next append begins a new ledger.
 
         What an earlier owner of the topic appended must have been reported: wait for a barrier after its ``close``.
 
@@ -88,9 +88,7 @@ class ManagedLedger:
         """
         opened = cls(store, metadata, name, config, clock)
         stored = metadata.get(opened._path)
-        if stored is None:
-            opened._persist()
-        else:
+        if stored is not None:
             opened._version = stored.version
             opened._load(json.loads(stored.value))
         return opened
@@ -248,6 +246,8 @@ class ManagedLedger:
 
     def delete(self) -> None:
         """Delete the topic's list of ledgers, durably on return, and all entries."""
+        if self._version == ABSENT:
+            return
         if self._current is not None:
             self._close_current(self._now_ms())
         if self._chain.ledgers:

@@ -55,8 +55,9 @@ class LogReader:
             file = self._open(ledger_id, extent)
             try:
                 for run in range(bisect_right(table.firsts, first) - 1, len(table.firsts)):
-                    found = self._entries(file, ledger_id, extent.segment, table, run)
-                    found = found[first - table.firsts[run] :][: max_entries - len(entries)]
+                    record = self._run_record(file, ledger_id, extent.segment, table, run)
+                    skip = first - table.firsts[run]
+                    found = decode_run_entries(record.body, skip)[: max_entries - len(entries)]
                     entries += found
                     size += sum(map(len, found))
                     first += len(found)
@@ -95,13 +96,13 @@ class LogReader:
                 raise StorageError(message)
             return self._files.open(segment_path(self._directory, extent.segment))
 
-    def _entries(self, file: File, ledger_id: int, segment: int, table: Table, run: int) -> list[bytes]:
+    def _run_record(self, file: File, ledger_id: int, segment: int, table: Table, run: int) -> Record:
         offset = table.offsets[run]
         record = self._record(file, segment, Kind.RUN, offset, table.sizes[run])
         head = decode_run_head(record.body)
         if (head.ledger_id, head.first_entry_id) != (ledger_id, table.firsts[run]):
             raise corruption(segment_path(self._directory, segment), offset, f"not the run of ledger {ledger_id}")
-        return decode_run_entries(record.body)
+        return record
 
     def _record(self, file: File, segment: int, kind: Kind, offset: int, size: int) -> Record:
         record = decode_record(file.read_at(offset, size), 0, segment, offset)

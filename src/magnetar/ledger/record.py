@@ -48,7 +48,8 @@ MAGIC = b"MgRc"
 HEADER_SIZE = 32
 
 _HEADER = Struct("<4sIIIIIB3xI")
-_CRC_AND_ON = 8
+_CHECKED = Struct("<IIIIB3xI")
+_UNCHECKED = Struct("<4sI")
 _RUN = Struct("<QQII")
 _CONTROL = Struct("<QQ")
 _TABLE = Struct("<QI")
@@ -98,10 +99,10 @@ class Record(NamedTuple):
 
 def encode_header(kind: Kind, body: bytes, place: Place) -> tuple[bytes, int]:
     """Make the header of ``body`` at ``place``; also the record's crc, which the next record repeats."""
-    fields = (place.previous, place.segment & 0xFFFFFFFF, place.offset, place.synced, kind, len(body))
-    unchecked = _HEADER.pack(MAGIC, 0, *fields)
-    crc = google_crc32c.extend(google_crc32c.value(unchecked[_CRC_AND_ON:]), body)
-    return _HEADER.pack(MAGIC, crc, *fields), crc
+    segment, offset, previous, synced = place
+    checked = _CHECKED.pack(previous, segment & 0xFFFFFFFF, offset, synced, kind, len(body))
+    crc = google_crc32c.extend(google_crc32c.value(checked), body)
+    return _UNCHECKED.pack(MAGIC, crc) + checked, crc
 
 
 def decode_record(data: bytes, at: int, segment: int, offset: int) -> Record | None:
@@ -112,7 +113,7 @@ def decode_record(data: bytes, at: int, segment: int, offset: int) -> Record | N
     end = at + HEADER_SIZE + length
     if magic != MAGIC or own_segment != segment & 0xFFFFFFFF or own_offset != offset or end > len(data):
         return None
-    if google_crc32c.value(data[at + _CRC_AND_ON : end]) != crc:
+    if google_crc32c.value(data[at + _UNCHECKED.size : end]) != crc:
         return None
     place = Place(segment, offset, previous, synced)
     return Record(Kind(kind), place, crc, data[at + HEADER_SIZE : end])

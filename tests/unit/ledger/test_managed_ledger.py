@@ -81,6 +81,9 @@ def test_an_empty_topic_exists_and_has_no_entry(tmp_path: Path) -> None:
     async def story() -> None:
         async with a_world(tmp_path) as world:
             ledger = world.open()
+            assert not Topics(world.metadata).exists(TOPIC)
+            ledger.create()
+            ledger.create()
             assert Topics(world.metadata).exists(TOPIC)
             assert ledger.last_confirmed_entry == ledger.last_position == EARLIEST
             assert ledger.previous_position(ledger.first_position) == EARLIEST
@@ -187,6 +190,22 @@ def test_trim_tells_the_new_first_position(tmp_path: Path) -> None:
             positions = [await world.append(ledger, [b"x"]) for _ in range(6)]
             assert ledger.trim(positions[2], world.now_ms, NONE) is None
             assert ledger.trim(positions[3], world.now_ms, NONE) == positions[4]
+
+    asyncio.run(story())
+
+
+def test_what_is_to_be_remembered_of_trimmed_entries_is_kept_with_the_shorter_list(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with a_world(tmp_path) as world:
+            ledger = world.open()
+            positions = [await world.append(ledger, [b"x"]) for _ in range(10)]
+            versions = []
+            world.metadata.watch("/managed-ledgers", versions.append)
+            ledger.trim(positions[8], world.now_ms, NONE, lambda last: {"through": str(last)})
+            assert len(versions) == 1, "in one change"
+            again = await world.reopen(ledger)
+            assert again.properties == {"through": str(positions[7])}
+            assert again.first_position == positions[8]
 
     asyncio.run(story())
 
