@@ -199,7 +199,7 @@ def test_what_is_to_be_remembered_of_trimmed_entries_is_kept_with_the_shorter_li
         async with a_world(tmp_path) as world:
             ledger = world.open()
             positions = [await world.append(ledger, [b"x"]) for _ in range(10)]
-            versions = []
+            versions: list[str] = []
             world.metadata.watch("/managed-ledgers", versions.append)
             ledger.trim(positions[8], world.now_ms, NONE, lambda last: {"through": str(last)})
             assert len(versions) == 1, "in one change"
