@@ -230,7 +230,7 @@ class Cursor:
         self._home.metadata.put(self._home.path, json.dumps(value).encode())
 
     def begin(self, subscription_properties: Mapping[str, str]) -> None:
-        """Make room for what is to be written; the cursor exists on return, its state is durable with its first flush."""
+        """Make room to write; the cursor exists on return, and its state is durable with its first flush."""
         self.subscription_properties = dict(subscription_properties)
         if self.durable:
             self.ledger_id = self._home.store.create()

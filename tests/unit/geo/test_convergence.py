@@ -4,12 +4,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from magnetar.base.position import Position
-from tests.unit.geo.world import EVERY, World
+from tests.unit.geo.world import EVERY, Cluster, World
 
-COMMANDS = (
-    "publish publish publish replicate replicate replicate acknowledge acknowledge acknowledge through batch batch "
-    "flush flush deliver deliver deliver lose repeat full crash roll trim subscribe"
-).split()
+COMMANDS = [
+    *["publish", "replicate", "acknowledge", "deliver"] * 3,
+    *["batch", "flush"] * 2,
+    *["through", "lose", "repeat", "full", "crash", "roll", "trim", "subscribe"],
+]
 
 Step = tuple[str, int, int, int]
 
@@ -31,7 +32,7 @@ def run(names: str, subscribed: int, commands: list[Step]) -> World:
     return world
 
 
-def step(world: World, command: str, arguments: tuple[int, int, int]) -> None:
+def step(world: World, command: str, arguments: tuple[int, int, int]) -> None:  # noqa: C901 - a table of commands
     first, second, number = arguments
     clusters = list(world.clusters.values())
     cluster, other = clusters[first % len(clusters)], clusters[second % len(clusters)]
@@ -43,25 +44,32 @@ def step(world: World, command: str, arguments: tuple[int, int, int]) -> None:
             for _ in range(1 + number % 4):
                 cluster.publish(others if number % 5 else {other.name})
         case "replicate" if cluster is not other:
-            begin = 0 if number % 3 else second
             fresh = other.index.last_position(cluster.name) is None
+            begin = 0 if number % 3 else second
             world.replicate(cluster, other, begin, number, link_start=fresh and number % 4 == 0)
-        case "subscribe":
-            cluster.subscribe(chosen if number % 2 else Position(1, -1))
+        case "deliver" | "repeat" | "lose" if world.messages:
+            at = number % len(world.messages)
+            message = world.messages[at] if command == "repeat" else world.messages.pop(at)
+            if command != "lose":
+                world.deliver(message)
         case "roll":
             cluster.log.roll()
         case "crash":
             cluster.crash()
         case "trim":
             cluster.trim()
-        case "deliver" if world.messages:
-            world.deliver(world.messages.pop(number % len(world.messages)))
-        case "repeat" if world.messages:
-            world.deliver(world.messages[number % len(world.messages)])
-        case "lose" if world.messages:
-            world.messages.pop(number % len(world.messages))
-        case _ if cluster.progress is None:
-            return
+        case "subscribe":
+            cluster.subscribe(chosen if number % 2 else Position(1, -1))
+        case _ if cluster.progress is not None:
+            subscription_step(world, cluster, command, chosen, arguments)
+
+
+def subscription_step(
+    world: World, cluster: Cluster, command: str, chosen: Position, arguments: tuple[int, int, int]
+) -> None:
+    _, second, number = arguments
+    positions = sorted(cluster.entries)
+    match command:
         case "acknowledge" if positions:
             cluster.acknowledge(positions[number % len(positions) :: 2])
         case "through" if positions:

@@ -1,0 +1,150 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from magnetar.base.errors import CorruptionError, RemoteProtocolError
+from magnetar.base.position import Position
+from magnetar.geo.epochs import FIRST_EPOCH, Epoch
+from magnetar.geo.intervals import Interval, IntervalSet
+from magnetar.geo.origins import Claim, PartialClaim
+from magnetar.geo.progress import Kind, SubscriptionProgress
+from magnetar.geo.progress_codec import decode_marker, decode_state, encode_markers, encode_state, restore_state
+
+
+def at(entry_id: int) -> Position:
+    return Position(1, entry_id)
+
+
+def claim(lower: int, upper: int, cluster: str = "a") -> Claim:
+    return Claim(cluster, at(lower), at(upper))
+
+
+pairs = st.lists(st.tuples(st.integers(0, 40), st.integers(1, 9)).map(lambda pair: (pair[0], pair[0] + pair[1])))
+
+
+@given(pairs, pairs)
+def test_intervals_are_the_set_of_their_positions(first: list[tuple[int, int]], second: list[tuple[int, int]]) -> None:
+    one = IntervalSet.from_pairs((at(lower), at(upper)) for lower, upper in first)
+    two = IntervalSet.from_pairs((at(lower), at(upper)) for lower, upper in second)
+    naive = [{entry for lower, upper in each for entry in range(lower + 1, upper + 1)} for each in (first, second)]
+    members = [{entry for entry in range(60) if at(entry) in each} for each in (one, two)]
+    assert members == naive
+    union = IntervalSet.from_pairs([*one, *two])
+    assert union == IntervalSet.from_pairs([*two, *one])
+    assert {entry for entry in range(60) if at(entry) in two.subtract(one)} == naive[1] - naive[0]
+    added = one.update(two)
+    assert {entry for part in added for entry in range(part.lower.entry_id + 1, part.upper.entry_id + 1)} == (
+        naive[1] - naive[0]
+    )
+    assert one == union
+    assert one.update(two) == []
+    assert all(one.covers(lower, upper) for lower, upper in two)
+    bounds = [bound for interval in one for bound in interval]
+    assert bounds == sorted(set(bounds)), "shortest form: nothing overlaps or touches"
+
+
+def test_a_higher_epoch_replaces_and_a_lower_one_is_ignored() -> None:
+    ours, theirs = SubscriptionProgress("worker"), SubscriptionProgress("worker")
+    ours.claim([claim(0, 9)])
+    theirs.reseek("b", {"a": at(4)})
+    theirs.claim([claim(4, 5)])
+    outcome = ours.merge(theirs)
+    assert (outcome.kind, outcome.rebuild) == (Kind.REPLACED, True)
+    assert ours == theirs
+    assert ours.merge(SubscriptionProgress("worker")).kind is Kind.IGNORED
+    assert ours.epoch == Epoch(1, "b") > Epoch(1, "") > FIRST_EPOCH
+
+
+def test_nothing_resurrects_a_deleted_subscription_but_creating_it_again() -> None:
+    old = SubscriptionProgress("worker")
+    old.claim([claim(0, 9)])
+    grave = old.tombstone("a")
+    state = old.copy()
+    assert state.merge(grave).kind is Kind.DELETED
+    assert state.merge(old).kind is Kind.IGNORED
+    assert state.deleted
+    again = SubscriptionProgress("worker", epoch=grave.epoch.created_after())
+    assert state.merge(again).kind is Kind.REPLACED
+    assert not state.deleted
+    assert state.merge(grave).kind is Kind.IGNORED
+
+
+def test_the_earlier_start_wins_and_opens_what_was_outside() -> None:
+    early, late = SubscriptionProgress("worker", {"a": at(3)}), SubscriptionProgress("worker", {"a": at(8), "b": at(2)})
+    assert not early.copy().merge(late).rebuild
+    outcome = late.merge(early)
+    assert outcome.reopened == [claim(3, 8), Claim("b", Position(-1, -1), at(2))]
+    assert late.starts() == {"a": at(3)}
+
+
+def test_what_lies_outside_is_covered_but_never_claimed() -> None:
+    state = SubscriptionProgress("worker", {"a": at(5)})
+    delta = state.claim([claim(0, 3), claim(3, 7)])
+    assert delta is not None
+    assert list(delta.origins["a"].acknowledged) == [Interval(at(5), at(7))]
+    assert delta.starts() == {"a": at(5)}
+    assert state.covered_in("a", at(2), at(9)) == [claim(2, 5), claim(5, 7)]
+    assert state.claim([claim(5, 7)]) is None
+
+
+def test_batches_acknowledged_in_part_by_two_clusters_become_whole() -> None:
+    one, two = SubscriptionProgress("worker"), SubscriptionProgress("worker")
+    one.claim([], [PartialClaim("a", at(4), 0b110)])
+    delta = two.claim([], [PartialClaim("a", at(4), 0b001)])
+    assert delta is not None
+    assert one.merge(delta).news == [claim(3, 4)]
+    assert list(one.partials()) == []
+    assert one.merge(delta).changed is False
+
+
+def large_state() -> SubscriptionProgress:
+    state = SubscriptionProgress("worker", {"a": at(3), "b": at(1)}, Epoch(7, "jfk"))
+    for cluster in ("a", "b"):
+        state.claim([claim(10 * number, 10 * number + 5, cluster) for number in range(1, 200)])
+        state.claim([], [PartialClaim(cluster, at(10 * number + 7), 2**80 + number) for number in range(1, 50)])
+    return state
+
+
+def test_parts_stand_alone_and_together_are_the_state() -> None:
+    state = large_state()
+    small = SubscriptionProgress("other")
+    markers = encode_markers("ewr", [state, small], full=True, oldest_acknowledged_at_ms=5, bytes_max=2000)
+    assert len(markers) > 5
+    assert max(map(len, markers)) <= 2000
+    reports = [decode_marker(payload) for payload in markers]
+    assert {(report.source_cluster, report.oldest_acknowledged_at_ms) for report in reports} == {("ewr", 5)}
+    parts = [part for report in reports for part in report.states]
+    *parts, last = parts
+    assert last == small
+    assert all((part.epoch, part.starts()) == (state.epoch, state.starts()) for part in parts)
+    received = SubscriptionProgress("worker")
+    for part in reversed(parts):
+        received.merge(part)
+    assert received == state
+
+
+def test_a_state_and_its_deltas_are_restored_in_order() -> None:
+    state = large_state()
+    saved = [encode_state(state)]
+    delta = state.claim([claim(10_000, 10_001)])
+    assert delta is not None
+    saved.append(encode_state(delta))
+    state.reseek("ewr", {"b": at(9)})
+    saved.append(encode_state(state))
+    assert restore_state(saved) == state
+    assert restore_state([]) is None
+    assert decode_state(encode_state(state.tombstone("ewr"))).deleted
+
+
+def test_what_cannot_be_read_is_refused() -> None:
+    with pytest.raises(RemoteProtocolError):
+        decode_marker(b"\xff")
+    with pytest.raises(CorruptionError):
+        decode_state(b"\xff")
+    state = SubscriptionProgress("worker")
+    state.claim([claim(0, 9)])
+    backwards = encode_state(state).replace(b"\x08\x02\x10\x12", b"\x08\x00\x10\x00")
+    with pytest.raises(CorruptionError, match="is not an interval"):
+        decode_state(backwards)
