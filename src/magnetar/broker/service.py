@@ -20,6 +20,7 @@ from magnetar.broker.server import Server
 from magnetar.broker.topics import TopicRegistry
 from magnetar.cursor.store import release_segments
 from magnetar.geo.link import LinkOptions, ProgressLinks
+from magnetar.ledger.deletions import finish_deletions
 from magnetar.ledger.local import LocalLedgerStore, LocalStoreOptions
 from magnetar.ledger.managed_ledger import ManagedLedgerConfig
 from magnetar.metadata.local import LocalMetadataStore
@@ -70,6 +71,7 @@ class Broker:
         )
         self._store = LocalLedgerStore(config.dataDirectory / "ledgers", files, loop, options)
         self._store.open()
+        finish_deletions(self._store, self._metadata)
         resources = Resources.over(self._metadata)
         self._links = ProgressLinks(
             config.clusterName, lambda peer: _service_url(resources, peer), self._clock, _link_options(config)

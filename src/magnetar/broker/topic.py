@@ -165,6 +165,16 @@ class Topic:
         if successor is not None:
             self.producers[successor.options.name] = successor
 
+    @property
+    def is_writing(self) -> bool:
+        """Whether something was appended that is not durable yet."""
+        return self.ledger.last_position != self.ledger.last_confirmed_entry
+
+    def disconnect_producers(self) -> None:
+        """Make every producer look the topic up again."""
+        for producer in tuple(self.producers.values()):
+            producer.session.close_producer(producer)
+
     def when_ready(self, producer: Producer, ready: Callable[[], None]) -> None:
         """Call ``ready`` when a waiting producer gets the topic."""
         self.access.when_ready(producer, ready)
@@ -349,8 +359,7 @@ class Topic:
     def close(self) -> None:
         """Make every client look the topic up again, and write what is left."""
         self._open = False
-        for producer in tuple(self.producers.values()):
-            producer.session.close_producer(producer)
+        self.disconnect_producers()
         self.progress.close()
         for replicator in self.replicators.values():
             replicator.close()

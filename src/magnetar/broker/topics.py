@@ -36,6 +36,7 @@ class TopicRegistry:
         self.environment = environment
         self.service_url = service_url
         self.loaded: dict[TopicName, Topic] = {}
+        self._unloading: set[TopicName] = set()
         self._producer_numbers = itertools.count()
         self._consumer_numbers = itertools.count()
         # Names must be unique among live producers of all clusters and of all runs of this one.
@@ -142,21 +143,33 @@ class TopicRegistry:
             self.get_or_create(name.partition(index))
 
     def unload(self, name: TopicName) -> None:
-        """Close a topic; clients look it up again and it is loaded anew."""
-        topic = self.loaded.pop(name, None)
-        if topic is not None:
-            try:
-                topic.close()
-            except StorageError as error:
-                log.warning("unload_incomplete", topic=str(name), error=str(error))
-            if self.environment.targets_of(name.namespace_name):
-                # Links and progress need it also when no client asks for it.
-                self.environment.loop.call_soon(self._reload, name)
+        """Close a topic once everything in it is durable; clients look it up again and it is loaded anew."""
+        topic = self.loaded.get(name)
+        if topic is not None and name not in self._unloading:
+            self._unloading.add(name)
+            topic.disconnect_producers()
+            topic.barrier(lambda _: self._finish_unload(topic))
+
+    def _finish_unload(self, topic: Topic) -> None:
+        if self.loaded.get(topic.name) is not topic:
+            return  # deleted, or closed with the broker, in the meantime
+        if topic.is_writing and self.environment.store.state.healthy:
+            topic.barrier(lambda _: self._finish_unload(topic))
+            return
+        self._unloading.discard(topic.name)
+        del self.loaded[topic.name]
+        try:
+            topic.close()
+            if self.environment.targets_of(topic.name.namespace_name):
+                self.get(topic.name)  # links and progress need it also when no client asks for it
+        except (RequestError, StorageError) as error:
+            log.warning("reload_failed", topic=str(topic.name), error=str(error))
 
     def delete(self, name: TopicName) -> None:
         """Delete a topic with everything in it."""
         topic = self.get(name)
         self.loaded.pop(name, None)
+        self._unloading.discard(name)
         topic.delete()
 
     def close(self) -> None:
@@ -178,15 +191,6 @@ class TopicRegistry:
         topic = Topic(environment, name, ledger)
         self.loaded[name] = topic
         return topic
-
-    def _reload(self, name: TopicName) -> None:
-        if not self.environment.store.state.healthy:
-            return
-        try:
-            if self.exists(name):
-                self.get(name)
-        except (RequestError, StorageError) as error:
-            log.warning("reload_failed", topic=str(name), error=str(error))
 
     def _policies_changed(self, namespace: NamespaceName) -> None:
         for name, topic in tuple(self.loaded.items()):
