@@ -190,9 +190,8 @@ class DeletedEntries:
             return
         bitmap = ledger.bitmap
         assert entry_id in bitmap and entry_id + 1 not in bitmap, position  # noqa: PT018 - one condition: a run ends here
-        before = len(bitmap)
+        self.entries -= bitmap.range_cardinality(0, entry_id + 1)
         bitmap.remove_range(0, entry_id + 1)
-        self.entries -= before - len(bitmap)
         ledger.runs -= 1
         if not bitmap:
             del self._ledgers[ledger_id]

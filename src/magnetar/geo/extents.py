@@ -49,8 +49,10 @@ class _Places:
     def at_or_below(self, position: Position) -> int:
         """The index of the last extent that begins at or below ``position``; -1 when there is none."""
         ledger_id, entry_id = position
-        low = bisect_left(self.ledgers, ledger_id)
-        high = bisect_right(self.ledgers, ledger_id, low)
+        ledgers = self.ledgers
+        low, high = bisect_left(ledgers, ledger_id), len(ledgers)
+        if low < high and ledgers[-1] != ledger_id:  # else it is the newest ledger, which is asked for most
+            high = bisect_right(ledgers, ledger_id, low)
         return bisect_right(self.entries, entry_id, low, high) - 1
 
 
