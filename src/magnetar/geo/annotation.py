@@ -8,7 +8,6 @@ checks its own bytes; runs of entries produced here have no annotation at all.
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from magnetar.base.errors import CorruptionError
@@ -23,12 +22,11 @@ _HEAD = struct.Struct("<BBB")
 _EXTENT = struct.Struct("<qqIqq")
 
 
-@dataclass(frozen=True, slots=True)
-class RunExtent:
+class RunExtent(NamedTuple):
     """``count`` entries of a run with consecutive origin positions."""
 
     origin_first: Position
-    count: int
+    count: int  # type: ignore[assignment]  # hides tuple.count, which has no use here
     floor: Position  # exclusive
 
 
@@ -44,7 +42,7 @@ def encode_annotation(cluster: str, extents: Sequence[RunExtent], *, link_start:
     """The bytes to append a run of entries replicated from ``cluster`` with; the name has at most 255 bytes."""
     name = cluster.encode()
     parts = [_HEAD.pack(_VERSION, _LINK_START if link_start else 0, len(name)), name]
-    parts += [_EXTENT.pack(*extent.origin_first, extent.count, *extent.floor) for extent in extents]
+    parts += [_EXTENT.pack(*first, count, *floor) for first, count, floor in extents]
     return b"".join(parts)
 
 

@@ -49,7 +49,8 @@ def floor_of(last: Position | None, origin: Origin) -> Position:
     """
     position = origin.position
     nothing_between = Position(position.ledger_id, position.entry_id - 1)
-    if origin.floor == EARLIEST or (origin.link_start and origin.floor == origin.previous):
+    is_missing = origin.link_start and (last is None or origin.previous > last)
+    if origin.floor == EARLIEST or (is_missing and origin.floor == origin.previous):
         return nothing_between
     floor = origin.floor if last is None else max(origin.floor, last)
     return floor if floor < position else nothing_between
