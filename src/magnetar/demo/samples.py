@@ -47,4 +47,4 @@ class Samples:
 
 
 def _rank(ordered: list[float], part: float) -> float:
-    return ordered[ceil(part * len(ordered)) - 1] if ordered else 0.0
+    return round(ordered[ceil(part * len(ordered)) - 1], 3) if ordered else 0.0

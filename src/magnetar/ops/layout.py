@@ -32,6 +32,9 @@ PORT_MAX = 65535
 CLUSTERS_MAX = 32
 """Clusters that one machine is asked to run at most."""
 
+_PORT_HINT = "hint: stop what uses it, or choose another --base-port"
+_DATA_HINT = "hint: stop that one, or choose another --data"
+
 MAGNETAR = (sys.executable, "-P", "-m", "magnetar.cli.main")
 """Our command line, run by this very Python; -P keeps the child's directory off its module path."""
 
@@ -129,9 +132,8 @@ def require_free_ports(clusters: Sequence[LocalCluster]) -> None:
                 try:
                     probe.bind((LOOPBACK, port))
                 except OSError as error:
-                    message = (
-                        f"port {port} ({purpose} of {cluster.name}) cannot be used: {os.strerror(error.errno or 0)}"
-                    )
+                    reason = os.strerror(error.errno or 0)
+                    message = f"port {port} ({purpose} of {cluster.name}) cannot be used: {reason}\n{_PORT_HINT}"
                     raise ConfigurationError(message) from error
 
 
@@ -144,7 +146,8 @@ def hold(data: Path) -> Iterator[None]:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             lock.seek(0)
-            message = f"{data} is in use by another magnetar up (process {lock.read().strip() or 'unknown'})"
+            holder = lock.read().strip() or "unknown"
+            message = f"{data} is in use by another magnetar up (process {holder})\n{_DATA_HINT}"
             raise ConfigurationError(message) from error
         lock.truncate(0)
         lock.write(f"{os.getpid()}\n")

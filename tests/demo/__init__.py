@@ -1,0 +1,1 @@
+"""The demo, from its command to its report."""
