@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from queue import Empty
 from typing import TYPE_CHECKING, Any, Protocol
 
+from magnetar.ops.processes import death_pact
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from multiprocessing.queues import Queue
@@ -21,9 +23,6 @@ if TYPE_CHECKING:
 
 REPORT_SECONDS = 0.05
 """How often a process reports what it did."""
-
-JOIN_SECONDS = 20.0
-"""How long a process that was told to stop may take until it is killed."""
 
 # Threads and forks do not mix, and the client has threads.
 _CONTEXT = multiprocessing.get_context("spawn")
@@ -170,6 +169,9 @@ class Workers:
 
 def _run(name: str, work: Work, controls: Controls, reports: Queue[Any]) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the story stops its processes itself
+    pact = death_pact(os.getppid())
+    if pact is not None:
+        pact()
     try:
         controls.go.wait()
         work(controls, reports.put)

@@ -79,7 +79,7 @@ class Process:
                 cwd=command.directory,
                 env={**os.environ, **command.environment},
                 process_group=0,
-                preexec_fn=None if command.outlives_parent else _death_pact(os.getpid()),  # noqa: PLW1509 - a prctl call only, safe with threads
+                preexec_fn=None if command.outlives_parent else death_pact(os.getpid()),  # noqa: PLW1509 - a prctl call only, safe with threads
             )
 
     @property
@@ -104,8 +104,8 @@ class Process:
         self._process.wait()
 
 
-def _death_pact(parent: int) -> Callable[[], None] | None:
-    """What a child runs before its program so that the kernel kills it when ``parent`` dies; None without prctl."""
+def death_pact(parent: int) -> Callable[[], None] | None:
+    """What a child process calls first so that the kernel kills it when its ``parent`` dies; None without prctl."""
     try:
         prctl = ctypes.CDLL(None, use_errno=True).prctl
     except (AttributeError, OSError):
