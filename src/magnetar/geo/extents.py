@@ -216,8 +216,6 @@ class Track:
             gone -= last >= before_local.entry_id
         if gone == 0:
             return
-        if gone < len(self):
-            self._floors[self._origin[gone]] = self._floor(gone)
         self._before = self._origin_last(gone - 1)
         self._counted_before = self._through[gone - 1]
         self._delete(0, gone)

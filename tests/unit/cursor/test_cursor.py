@@ -85,6 +85,16 @@ def test_what_was_flushed_survives_and_the_rest_does_not(setup: Setup) -> None:
     assert same(setup.crash(), recovered)
 
 
+def test_single_acknowledgements_survive_in_deltas(setup: Setup) -> None:
+    cursor = setup.cursors.create("worker", setup.start)
+    setup.flush(cursor)
+    for start in (60, 5, 61):
+        cursor.acknowledge(setup.positions[start : start + 20 : 2])
+        setup.flush(cursor)
+    assert len(setup.records(cursor)) == 4
+    assert same(setup.crash(), cursor)
+
+
 def test_a_cursor_that_was_never_flushed_is_where_it_began(setup: Setup) -> None:
     setup.cursors.create("worker", setup.positions[7], subscription_properties={"a": "b"})
     cursor = setup.crash()
