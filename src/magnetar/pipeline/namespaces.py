@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from magnetar.base.names import NamespaceName
 
 
+POLLS_PER_POLICY = 3
+"""Polls between two questions for the clusters of a namespace that is known already."""
+
+
 class NamespaceWatch:
     """Polls one cluster for the namespaces that are replicated to a target."""
 
@@ -32,6 +36,8 @@ class NamespaceWatch:
         self._admin_url = admin_url
         self._clusters = clusters
         self._on_change = on_change
+        self._known: dict[NamespaceName, frozenset[str]] = {}
+        self._polls = 0
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"namespaces of {admin_url}", daemon=True)
 
@@ -54,22 +60,28 @@ class NamespaceWatch:
                 self._stopped.wait(limits.NAMESPACES_POLL_SECONDS)
 
     def _ask(self, client: AdminClient) -> tuple[tuple[NamespaceName, ...] | None, str]:
+        """Ask which namespaces there are, and for the clusters of those that are new; of all of them now and then."""
+        self._known = self._known if self._polls % POLLS_PER_POLICY else {}
+        self._polls += 1
         try:
-            return replicated_namespaces(client, self._clusters), ""
+            names = namespaces(client)
+            known = self._known
+            self._known = {name: known.get(name) or replication_clusters(client, name) for name in names}
         except MagnetarError as error:
             return None, str(error)
+        return tuple(name for name in names if self._clusters <= self._known[name]), ""
 
 
-def replicated_namespaces(client: AdminClient, clusters: frozenset[str]) -> tuple[NamespaceName, ...]:
-    """Ask a cluster for the namespaces, sorted, that are replicated between all of ``clusters``."""
-    names = [name for tenant in client.tenants.names() for name in client.namespaces.of_tenant(tenant)]
-    return tuple(name for name in sorted(names) if clusters <= _replication_clusters(client, name))
+def namespaces(client: AdminClient) -> list[NamespaceName]:
+    """Ask a cluster for all its namespaces, sorted."""
+    return sorted(name for tenant in client.tenants.names() for name in client.namespaces.of_tenant(tenant))
 
 
-def _replication_clusters(client: AdminClient, namespace: NamespaceName) -> set[str]:
+def replication_clusters(client: AdminClient, namespace: NamespaceName) -> frozenset[str]:
+    """Ask between which clusters a namespace is replicated; none when it is gone."""
     try:
-        return set(client.namespaces.clusters(namespace))
+        return frozenset(client.namespaces.clusters(namespace))
     except AdminError as error:
-        if error.status == HTTPStatus.NOT_FOUND:  # deleted since it was listed
-            return set()
+        if error.status == HTTPStatus.NOT_FOUND:
+            return frozenset()
         raise

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from magnetar.admin.client import AdminClient
 from magnetar.base.errors import AdminError, MagnetarError
 from magnetar.pipeline import limits
-from magnetar.pipeline.namespaces import replicated_namespaces
+from magnetar.pipeline.namespaces import namespaces, replication_clusters
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -102,7 +102,9 @@ class ProgressWatch:
 
     def _links_of(self, source: str, client: AdminClient) -> list[LinkProgress]:
         links = {target: LinkProgress(source, target) for target in self._names if target != source}
-        for namespace in replicated_namespaces(client, frozenset({source})):
+        for namespace in namespaces(client):
+            if len(replication_clusters(client, namespace)) == 1:
+                continue  # it stays here
             for topic in client.topics.of_namespace(namespace)[: limits.PROGRESS_TOPICS_MAX]:
                 for target, replication in _replication(client, topic).items():
                     if target in links:

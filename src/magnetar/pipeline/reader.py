@@ -109,7 +109,8 @@ class LeaseReader:
         last_burst = 0.0
         while not self._over():
             # What arrives within the interval shares a row; what comes after a silence goes out at once.
-            time.sleep(max(0.0, last_burst + limits.BURST_INTERVAL_SECONDS - self.loop.now))
+            if (wait := last_burst + limits.BURST_INTERVAL_SECONDS - self.loop.now) > 0:
+                time.sleep(wait)
             self._step()
             if self._gathered:
                 gathered, self._gathered = self._gathered, []

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
+import threading
 import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -60,11 +62,15 @@ def build_session(master: str, work_dir: Path) -> SparkSession:
     builder = SparkSession.builder.master(master).appName("magnetar replicate")
     for key, value in SETTINGS.items():
         builder = builder.config(key, value)
+    on_interrupt = signal.getsignal(signal.SIGINT)
     session = (
         builder.config("spark.task.maxFailures", str(TASK_ATTEMPTS))
         .config("spark.sql.warehouse.dir", str(work_dir / "warehouse"))
         .getOrCreate()
     )
+    if threading.current_thread() is threading.main_thread():
+        # Spark takes the signal for itself; how the driver stops is for its command to say.
+        signal.signal(signal.SIGINT, on_interrupt)
     session.dataSource.register(MagnetarDataSource)
     return session
 

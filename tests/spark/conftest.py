@@ -1,0 +1,82 @@
+"""One replication between fake clusters, shared by all tests of this folder: starting Spark takes long."""
+
+from __future__ import annotations
+
+import random
+import secrets
+import sys
+import threading
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from magnetar.pipeline.options import ClusterAddress
+from magnetar.pipeline.replicate import Event, Progress, Ready, Replication, Settings
+from tests.kit.wait import wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from fake_cluster import FakeCluster
+
+NAMES = ("ewr", "jfk", "lga")
+LEASE_SECONDS = 8.0
+READY_TIMEOUT_S = 120.0
+
+
+@dataclass
+class Running:
+    """The replication, and what it said."""
+
+    work_dir: Path
+    events: list[Event] = field(default_factory=list)
+
+    def last_progress(self) -> Progress | None:
+        return next((event for event in reversed(self.events) if isinstance(event, Progress)), None)
+
+
+@pytest.fixture(scope="session")
+def clusters() -> Iterator[dict[str, FakeCluster]]:
+    running = {name: FakeCluster(name, tuple(peer for peer in NAMES if peer != name)) for name in NAMES}
+    for cluster in running.values():
+        cluster.__enter__()
+    yield running
+    for cluster in running.values():
+        cluster.__exit__()
+
+
+@pytest.fixture(scope="session")
+def replication(clusters: dict[str, FakeCluster], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    running = Running(tmp_path_factory.mktemp("replicate"))
+    addresses = tuple(ClusterAddress(name, each.broker_url, each.admin_url) for name, each in clusters.items())
+    settings = Settings(addresses, LEASE_SECONDS, work_dir=running.work_dir)
+    stop = threading.Event()
+    driver = Replication(settings, running.events.append, random.Random(1))
+    thread = threading.Thread(target=driver.run, args=(stop,))
+    thread.start()
+    wait_until(lambda: any(isinstance(event, Ready) for event in running.events), READY_TIMEOUT_S, what="ready")
+    yield running
+    stop.set()
+    thread.join()
+    assert list(running.work_dir.iterdir()) == [], "everything is removed at the end"
+
+
+@pytest.fixture
+def topic() -> str:
+    return f"persistent://public/default/t-{secrets.token_hex(4)}"
+
+
+@pytest.fixture
+def arrives(clusters: dict[str, FakeCluster], replication: Running) -> Callable[..., None]:
+    """Wait until a topic of a cluster holds just these payloads, in this order."""
+
+    def check(target: str, topic: str, payloads: list[bytes], timeout_s: float = 60.0) -> None:
+        cluster = clusters[target]
+        wait_until(lambda: len(cluster.payloads(topic)) >= len(payloads), timeout_s, what=f"{topic} in {target}")
+        assert cluster.payloads(topic) == payloads
+
+    return check
