@@ -52,7 +52,7 @@ format: setup ## let ruff format the tree
 
 proto: setup ## generate the protobuf modules again
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m grpc_tools.protoc --proto_path=src --python_out=src --mypy_out=quiet:src \
-	  $(wildcard $(PROTO)/*.proto)
+	  $(wildcard $(PROTO)/*.proto) src/magnetar/cursor/cursor.proto
 
 bench: java setup ## the headline figures, one file each (bench/)
 	@for figure in bench/*.py; do echo "== $$figure"; $(BIN)/python "$$figure" $(ARGS) || exit 1; done

@@ -58,6 +58,8 @@ class SubscriptionProgressKeeper:
         self._cursor.checkpoint_attachment = lambda: encode_state(self.state)
         self._unclaimed: list[Range] = []
         self._narrowed: dict[Position, None] = {}
+        self._news: SubscriptionProgress | None = None
+        """Claims that are attached to the cursor and not yet published."""
         self._oldest_at: float | None = None
         self._moved = False
         self._applied: dict[str, deque[float]] = {}
@@ -89,7 +91,12 @@ class SubscriptionProgressKeeper:
     def recover(cls, topic: Topic, subscription: Subscription) -> SubscriptionProgressKeeper:
         """Read the state back from the cursor's records."""
         state = restore_state(subscription.cursor.attachments)
-        return cls.begin(topic, subscription) if state is None else cls(topic, subscription, state)
+        if state is None:
+            return cls.begin(topic, subscription)
+        keeper = cls(topic, subscription, state)
+        # An entry may have become durable without the record that it arrived acknowledged.
+        keeper._take_effect(effects_of_all(topic.index, state))
+        return keeper
 
     # -- from here to the others ----------------------------------------------------------------------------------
 
@@ -107,6 +114,7 @@ class SubscriptionProgressKeeper:
         """The cursor was sought: begin a new epoch, in which the others follow."""
         self._unclaimed.clear()
         self._narrowed.clear()
+        self._news = None
         starts = self._topic.index.positions_at(self._cursor.state.mark_delete_position)
         self.state.reseek(self._topic.environment.cluster, starts)
         self.replaced()
@@ -119,24 +127,21 @@ class SubscriptionProgressKeeper:
 
     def prepare(self) -> Callable[[], None] | None:
         """Put what changed into the cursor's next record; what to do once that is durable."""
-        if not (self._unclaimed or self._narrowed or self._moved):
+        if not (self._unclaimed or self._narrowed or self._news or self._moved):
             return None
+        self._claim()
+        news = self.state.copy() if self._moved else self._news
         oldest = self._oldest_at
-        delta = self._claim()
-        if self._moved:
-            delta = self.state.copy()
-        self._moved, self._oldest_at = False, None
-        if delta is None:
-            return None
-        published = delta
-        return lambda: self._topic.progress.publish(published, oldest)
+        self._news, self._moved, self._oldest_at = None, False, None
+        return None if news is None else lambda: self._topic.progress.publish(news, oldest)
 
     def partial(self, position: Position, remaining: int) -> list[PartialClaim]:
         """The claim that a partly acknowledged batch makes."""
         origin = self._topic.index.origin_of(position)
         return [PartialClaim(origin[0], origin[1], remaining)] if origin else []
 
-    def _claim(self) -> SubscriptionProgress | None:
+    def _claim(self) -> None:
+        """Turn what was acknowledged here into claims, in the state and in the news for the others."""
         partials: list[PartialClaim] = []
         for position in self._narrowed:
             remaining = self._cursor.state.remaining(position)
@@ -147,7 +152,10 @@ class SubscriptionProgressKeeper:
         self._narrowed.clear()
         if delta is not None:
             self._cursor.attach(encode_state(delta))
-        return delta
+            if self._news is None:
+                self._news = delta
+            else:
+                self._news.merge(delta)
 
     def _note_time(self) -> None:
         if self._oldest_at is None:
@@ -157,12 +165,13 @@ class SubscriptionProgressKeeper:
 
     def apply(self, incoming: SubscriptionProgress) -> Kind:
         """Merge another cluster's state and acknowledge here what it says; the caller flushes."""
+        self._claim()
         outcome = self.state.merge(incoming)
+        if outcome.kind is Kind.REPLACED:
+            self._news = None
         if outcome.changed and outcome.kind is not Kind.DELETED:
             self._cursor.attach(encode_state(incoming))
             if outcome.rebuild:
-                self._unclaimed.clear()
-                self._narrowed.clear()
                 self.rebuild()
             else:
                 self._take_effect(effects_of_merge(self._topic.index, outcome))
@@ -243,7 +252,10 @@ class TopicProgress:
             link.add(delta, oldest_at)
 
     async def full_states(self) -> list[SubscriptionProgress]:
-        """Everything that is durable now: the states of all replicated subscriptions, and the tombstones."""
+        """Everything, once it is durable: the states of all replicated subscriptions, and the tombstones."""
+        for subscription in self._topic.subscriptions.values():
+            if subscription.progress is not None:
+                subscription.flush()
         states = [keeper.state.copy() for keeper in self._replicated()]
         states += self._tombstones().values()
         await self._environment.durable()
@@ -302,9 +314,11 @@ class TopicProgress:
         if subscription.progress is None:
             self._topic.set_replicated(subscription, replicated=True)
         keeper = subscription.progress
-        if keeper is not None and keeper.apply(incoming) is Kind.IGNORED and source in self._links:
-            # The sender does not know the newer epoch yet.
-            self._links[source].add(keeper.state.copy(), None)
+        if keeper is None or keeper.apply(incoming) is not Kind.IGNORED or source not in self._links:
+            return
+        # The sender does not know the newer epoch yet; it may, once that is durable here.
+        link, state = self._links[source], keeper.state.copy()
+        subscription.flush_with(lambda error: link.add(state, None) if error is None else None)
 
     def _create(self, incoming: SubscriptionProgress) -> None:
         tombstone = self._tombstones().get(incoming.name)

@@ -68,7 +68,7 @@ class Topic:
         self.progress = TopicProgress(self)
         self.cursors = CursorStore(environment.store, environment.metadata, str(name), ledger)
         self._dispatch_scheduled = False
-        self._open = True
+        self._failure: StorageError | None = None
         self._recover_index()
         for cursor in self.cursors.open_all():
             if not cursor.name.startswith(REPLICATOR_PREFIX):
@@ -79,6 +79,8 @@ class Topic:
 
     def append_own(self, entries: list[bytes], durable: Callable[[Position, StorageError | None], None]) -> None:
         """Append entries that were produced in this cluster; ``durable`` gets the first one's position."""
+        if self._refuses(durable):
+            return
         first = self.ledger.append(entries, self._when_durable(entries, durable))
         self.index.append(self.environment.cluster, first, len(entries), first)
 
@@ -89,6 +91,8 @@ class Topic:
         durable: Callable[[Position, StorageError | None], None],
     ) -> None:
         """Append entries of another cluster; what is acknowledged already is never dispatched."""
+        if self._refuses(durable):
+            return
         annotation = encode_annotation(origin.cluster, origin.extents, link_start=origin.link_start)
         first = self.ledger.append(entries, self._when_durable(entries, durable), annotation)
         self._index_replicated(origin, first)
@@ -108,11 +112,21 @@ class Topic:
             if error is None:
                 self.counters.bytes_in += sum(map(len, entries))
                 self.notify()
-            else:
+            elif self._failure is None:
                 log.error("publish_failed", topic=str(self.name), error=str(error))
-                self.environment.loop.call_soon(self._fence)
+                self._failure = error
+                self.environment.unload(self.name)
 
         return confirmed
+
+    def _refuses(self, durable: Callable[[Position, StorageError | None], None]) -> bool:
+        """After a failed write nothing is appended until the topic has started over from its log.
+
+        What is in memory is ahead of the log, and the positions that failed would be given to other entries.
+        """
+        if self._failure is not None:
+            self.environment.loop.call_soon(durable, EARLIEST, self._failure)
+        return self._failure is not None
 
     def notify(self) -> None:
         """There may be something to dispatch: look at the end of this turn."""
@@ -126,11 +140,6 @@ class Topic:
             subscription.dispatch()
         for replicator in tuple(self.replicators.values()):
             replicator.dispatch()
-
-    def _fence(self) -> None:
-        """A write failed: what is in memory is ahead of the log, so start over from the log."""
-        if self._open:
-            self.environment.unload(self.name)
 
     # -- producers ----------------------------------------------------------------------------------------------
 
@@ -341,11 +350,21 @@ class Topic:
             replicator.rates_out.update(now, replicator.entries_out, replicator.bytes_out)
 
     def trim(self, retention: tuple[int, int]) -> None:
-        """Delete ledgers that everybody has acknowledged and that retention (minutes, MB) does not keep."""
+        """Delete ledgers that everybody has acknowledged and that retention (minutes, MB) does not keep.
+
+        Happens once all claims on what may go are durable: afterwards the index no longer knows it.
+        """
         consumed = min(
             (cursor.state.mark_delete_position for cursor in self.all_cursors()),
             default=self.ledger.last_confirmed_entry,
         )
+        for subscription in self.subscriptions.values():
+            subscription.flush()
+        self.barrier(lambda error: self._trim(consumed, retention) if error is None else None)
+
+    def _trim(self, consumed: Position, retention: tuple[int, int]) -> None:
+        # A subscription may have been created, or moved back, in the meantime.
+        consumed = min([consumed, *(cursor.state.mark_delete_position for cursor in self.all_cursors())])
         now_ms = int(self.environment.clock.now() * 1000)
         first = self.ledger.trim(consumed, now_ms, retention, self._remember_origins)
         if first is not None:
@@ -358,7 +377,6 @@ class Topic:
 
     def close(self) -> None:
         """Make every client look the topic up again, and write what is left."""
-        self._open = False
         self.disconnect_producers()
         self.progress.close()
         for replicator in self.replicators.values():

@@ -4,8 +4,8 @@ A replicated entry carries, in its metadata, ``replicated_from`` and, behind its
 
 * ``__MSG_PROP_REPL_SOURCE_POSITION``, ``ledger:entry`` at the origin; Apache Pulsar writes this one too;
 * ``__MAGNETAR_PREVIOUS_POSITION``, the origin position of the entry sent before it on the same link;
-* ``__MAGNETAR_FLOOR_POSITION``, the origin position down to which there is nothing for this link before the entry,
-  where it is another than the previous position;
+* ``__MAGNETAR_FLOOR_POSITION``, the origin position down to which the origin produced nothing before the entry,
+  for this link or not, where it is another than the previous position;
 * ``__MAGNETAR_LINK_START``, ``true`` on the first entry of a link that starts behind entries it will never carry.
 
 The stamp is appended to the serialized metadata: concatenation merges in protobuf, so every byte that the producer
