@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import threading
 import time
 from functools import partial
@@ -182,9 +183,11 @@ class LateConsumer:
 
 
 def applied(up: Up, name: str, topic: str) -> int:
-    """Return how many of the messages that the cluster holds are acknowledged there; none of them is in a batch."""
-    stats = up.rest(name).stats(topic)
-    return int(stats["msgInCounter"] - stats["subscriptions"]["s"]["msgBacklog"])
+    """Return how many entries are acknowledged in the cluster, by its cursor; the topic has one ledger only."""
+    cursor = up.rest(name).cursor(topic, "s")
+    mark_delete = int(cursor["markDeletePosition"].partition(":")[2])
+    ranges = re.findall(r"\(\d+:(-?\d+)\.\.\d+:(\d+)\]", cursor["individuallyDeletedMessages"])
+    return mark_delete + 1 + sum(int(upper) - int(lower) for lower, upper in ranges)
 
 
 def planned_switch(up: Up, topic: str, late_s: tuple[float, float], *, hold_every: int, seconds: float) -> None:

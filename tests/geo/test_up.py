@@ -39,6 +39,7 @@ def test_killed_broker_comes_back_with_its_data(up: Up, topic: str) -> None:
 def test_sigterm_stops_all_of_it_and_data_outlives_it(tmp_path: Path) -> None:
     topic = "persistent://public/default/t"
     first = Up(tmp_path, ("one",), "--no-pipeline")
+    first.client("one").subscribe(topic, "keeps").close()
     publish(first.client("one"), topic, numbered(10))
     below = descendants(first.process.pid)
     assert below

@@ -34,11 +34,11 @@ class ChildProcess:
     """A command in a process group of its own; what it says goes to a file, standard output apart from the words."""
 
     def __init__(self, command: Sequence[str], directory: Path, name: str) -> None:
-        """Start ``command``; its output is in ``directory`` as ``name``.out and ``name``.log."""
+        """Start ``command``; its output is in ``directory`` as ``name``.out, and all it said as ``name``.log."""
         self.name = name
         self.output = directory / f"{name}.out"
         self.log = directory / f"{name}.log"
-        with self.output.open("ab") as output, self.log.open("ab") as log:
+        with self.output.open("wb") as output, self.log.open("ab") as log:
             self._process = subprocess.Popen(
                 list(command), stdin=subprocess.DEVNULL, stdout=output, stderr=log, start_new_session=True
             )

@@ -82,15 +82,23 @@ class RawConnection:
 
     def __exit__(self, *_exception: object) -> None:
         """Close the socket."""
-        self.socket.close()
+        self.close()
 
     @classmethod
     def connected(cls, service_url: str, protocol_version: int = 20) -> Self:
         """Open the socket and shake hands."""
         connection = cls(service_url)
-        connection.send("CONNECT", client_version="raw", protocol_version=protocol_version, auth_method_name="none")
-        connection.expect("CONNECTED")
+        try:
+            connection.send("CONNECT", client_version="raw", protocol_version=protocol_version, auth_method_name="none")
+            connection.expect("CONNECTED")
+        except BaseException:
+            connection.close()
+            raise
         return connection
+
+    def close(self) -> None:
+        """Close the socket."""
+        self.socket.close()
 
     def send(self, name: str, body: bytes = b"", **fields: Value) -> None:
         """Send one command, with headers and payload if it is a SEND."""

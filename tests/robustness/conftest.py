@@ -58,15 +58,17 @@ class Bystander:
 
     def close(self) -> None:
         """Leave."""
-        self._connection.socket.close()
+        self._connection.close()
 
 
 @pytest.fixture
 def bystander(broker: Broker) -> Iterator[Bystander]:
     """A bystander that is checked once more when the test is over."""
     present = Bystander(broker)
-    assert present.goes_on()
-    yield present
-    assert present.goes_on()
-    assert present.lost_nothing()
-    present.close()
+    try:
+        assert present.goes_on()
+        yield present
+        assert present.goes_on()
+        assert present.lost_nothing()
+    finally:
+        present.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import secrets
 import socket
 import struct
@@ -26,8 +27,8 @@ if TYPE_CHECKING:
     from tests.robustness.conftest import Bystander
 
 MEBIBYTE = 1 << 20
-GROWTH_MAX = 64 * MEBIBYTE
-"""Bytes that the broker may grow by while a peer does not read: socket buffers and queues, not its backlog."""
+GROWTH_MAX = 128 * MEBIBYTE
+"""Bytes that the broker may grow by while five peers do not read: what was read for them, not their 800 MiB."""
 
 
 @pytest.fixture(scope="module")
@@ -43,15 +44,14 @@ def backlog_topic(broker: Broker) -> str:
 def test_slow_reader_costs_no_memory(broker: Broker, bystander: Bystander, backlog_topic: str) -> None:
     """Consumers with endless permits do not read from their sockets."""
     before = broker.resident_bytes()
-    connections = [RawConnection.connected(broker.service_url) for _ in range(5)]
-    for number, connection in enumerate(connections):
-        connection.subscribe(backlog_topic, f"slow-{number}")
-        connection.flow(1_000_000)
-    for _ in range(200):
-        assert bystander.goes_on()
-    assert broker.resident_bytes() - before < GROWTH_MAX
-    for connection in connections:
-        connection.socket.close()
+    with contextlib.ExitStack() as open_ones:
+        for number in range(5):
+            connection = open_ones.enter_context(RawConnection.connected(broker.service_url))
+            connection.subscribe(backlog_topic, f"slow-{number}")
+            connection.flow(1_000_000)
+        for _ in range(200):
+            assert bystander.goes_on()
+        assert broker.resident_bytes() - before < GROWTH_MAX
 
 
 def test_slow_reader_does_not_hold_up_its_neighbour(broker: Broker, backlog_topic: str) -> None:
@@ -131,7 +131,7 @@ def test_crowd_that_vanishes(broker: Broker, bystander: Bystander) -> None:
             "PRODUCER", topic=f"persistent://public/default/crowd-{number % 5}", producer_id=1, request_id=1
         )
         connection.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, at_once_reset)
-        connection.socket.close()
+        connection.close()
     assert bystander.goes_on()
     for number in range(5):
         name = f"persistent://public/default/crowd-{number}"

@@ -96,9 +96,11 @@ def conversation(topic: str) -> list[bytes]:
 def bystander(broker: Broker) -> Iterator[Bystander]:
     """One bystander through all examples."""
     present = Bystander(broker)
-    yield present
-    assert present.lost_nothing()
-    present.close()
+    try:
+        yield present
+        assert present.lost_nothing()
+    finally:
+        present.close()
 
 
 @pytest.fixture(scope="module")
