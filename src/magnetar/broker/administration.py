@@ -139,6 +139,7 @@ class Administration:
         """Close the topic; it is opened again on the next use."""
         self._get(topic)
         self._topics.unload(topic)
+        await self._topics.unloaded(topic)
 
     async def topic_stats(self, topic: TopicName, options: StatsOptions) -> TopicStats:
         """Statistics of a topic."""
@@ -302,6 +303,8 @@ class Administration:
 def _as_admin_error(name: TopicName, error: RequestError) -> AdminError:
     if error.code is ServerError.TopicNotFound:
         return topic_not_found(name)
+    if error.code is ServerError.ServiceNotReady:
+        return AdminError(HTTPStatus.SERVICE_UNAVAILABLE, str(error))
     return AdminError(HTTPStatus.PRECONDITION_FAILED, str(error))
 
 

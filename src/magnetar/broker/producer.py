@@ -72,10 +72,10 @@ class LocalProducer:
 
     def flush(self) -> None:
         """Append the run; each SEND is receipted, in order, once the run is durable."""
-        if not self._entries:
-            return
         sends, entries = self._sends, self._entries
         self._sends, self._entries = [], []
+        if not sends or self.topic.is_closing:
+            return
         self.session.publishes_started(len(sends))
 
         def durable(first: Position, error: StorageError | None) -> None:

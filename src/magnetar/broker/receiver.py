@@ -60,9 +60,9 @@ class ReplicatedProducer:
     def flush(self) -> None:
         """Append what is new as one run; answer everything, in order, once the run is durable."""
         sends, entries = self._sends, self._entries
-        if not sends:
-            return
         self._sends, self._entries = [], []
+        if not sends or self.topic.is_closing:
+            return
         self.session.publishes_started(len(sends))
         verdicts: list[Verdict] = []
         accepted: list[bytes] = []

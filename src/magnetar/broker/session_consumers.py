@@ -16,7 +16,7 @@ from magnetar.wire.message_id import message_id, position_of
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
     from magnetar.base.position import Position
     from magnetar.broker.session import Session
@@ -43,11 +43,13 @@ def subscribe(session: Session, command: pb.CommandSubscribe) -> None:
 
 def _subscribe(session: Session, command: pb.CommandSubscribe) -> None:
     name = parse_topic(command.topic)
+    if session.topics.is_unloading(name):
+        _subscribe_after(session, command, session.topics.unloaded(name))
+        return
     topic = session.topics.get_or_create(name) if command.force_topic_creation else session.topics.get(name)
     subscription = _find(topic, command)
     if isinstance(subscription, Subscription) and _has_owner(subscription, command.subType):
-        session.starting.add(command.consumer_id)
-        session.start(command.request_id, _subscribe_after_owner(session, command, subscription))
+        _subscribe_after(session, command, _owners_checked(subscription))
     else:
         _admit(session, command, subscription)
 
@@ -56,16 +58,27 @@ def _has_owner(subscription: Subscription, consumer_type: int) -> bool:
     return consumer_type == pb.CommandSubscribe.Exclusive == subscription.type and bool(subscription.consumers)
 
 
-async def _subscribe_after_owner(session: Session, command: pb.CommandSubscribe, subscription: Subscription) -> None:
-    """An Exclusive subscription whose owner is dead is free (protocol, 1.5)."""
-    try:
-        for consumer in tuple(subscription.consumers):
-            await consumer.session.is_alive()
-        # If CLOSE_CONSUMER came first, it was answered, and there is nothing to do.
-        if command.consumer_id in session.starting and session.is_open:
-            _admit(session, command, subscription)
-    finally:
-        session.starting.discard(command.consumer_id)
+def _subscribe_after(session: Session, command: pb.CommandSubscribe, event: Awaitable[None]) -> None:
+    """Look again after ``event``. If CLOSE_CONSUMER came first, it was answered, and there is nothing to do."""
+
+    async def again() -> None:
+        try:
+            await event
+            wanted = command.consumer_id in session.starting and session.is_open
+        finally:
+            session.starting.discard(command.consumer_id)
+        if wanted:
+            _subscribe(session, command)
+
+    session.starting.add(command.consumer_id)
+    session.start(command.request_id, again())
+
+
+async def _owners_checked(subscription: Subscription) -> None:
+    """Return when the owner of an Exclusive subscription is gone; raise RequestError if it lives (protocol, 1.5)."""
+    for consumer in tuple(subscription.consumers):
+        if await consumer.session.is_alive() and consumer in subscription.consumers:
+            subscription.check_can_add(pb.CommandSubscribe.Exclusive)
 
 
 def _admit(session: Session, command: pb.CommandSubscribe, subscription: Subscription | Replicator) -> None:

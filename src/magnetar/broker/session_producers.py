@@ -14,6 +14,7 @@ from magnetar.wire import commands
 from magnetar.wire import entry as wire_entry
 
 if TYPE_CHECKING:
+    from magnetar.base.names import TopicName
     from magnetar.base.position import Position
     from magnetar.broker.producer import Producer
     from magnetar.broker.session import Session
@@ -31,7 +32,11 @@ def create(session: Session, command: pb.CommandProducer) -> None:
 
 
 def _create(session: Session, command: pb.CommandProducer) -> None:
-    topic = session.topics.get_or_create(parse_topic(command.topic))
+    topic_name = parse_topic(command.topic)
+    if session.topics.is_unloading(topic_name):
+        session.start(command.request_id, _create_after_unload(session, command, topic_name))
+        return
+    topic = session.topics.get_or_create(topic_name)
     name = command.producer_name
     options = ProducerOptions(
         producer_id=command.producer_id,
@@ -57,7 +62,7 @@ def _create(session: Session, command: pb.CommandProducer) -> None:
     elif owner.session is session:
         raise _busy(options.name)
     else:
-        session.start(command.request_id, _create_after_owner(session, command, producer, owner))
+        session.start(command.request_id, _create_after_owner(session, command, owner))
 
 
 def _is_predecessor(owner: Producer, producer: Producer) -> bool:
@@ -65,14 +70,17 @@ def _is_predecessor(owner: Producer, producer: Producer) -> bool:
     return same and owner.options.epoch < producer.options.epoch
 
 
-async def _create_after_owner(
-    session: Session, command: pb.CommandProducer, producer: LocalProducer, owner: Producer
-) -> None:
+async def _create_after_unload(session: Session, command: pb.CommandProducer, topic: TopicName) -> None:
+    await session.topics.unloaded(topic)
+    _create(session, command)
+
+
+async def _create_after_owner(session: Session, command: pb.CommandProducer, owner: Producer) -> None:
     """A name whose owner is dead is free (protocol, 1.5)."""
     if await owner.session.is_alive():
-        raise _busy(producer.options.name)
+        raise _busy(owner.options.name)
     if session.is_open:
-        _admit(session, command, producer)
+        _create(session, command)  # from the start: the topic may have been unloaded meanwhile
 
 
 def _admit(session: Session, command: pb.CommandProducer, producer: LocalProducer) -> None:

@@ -136,7 +136,9 @@ class Subscription:
             self.topic.forget_subscription(self)
 
     def disconnect_consumers(self) -> None:
-        """Make every consumer subscribe again."""
+        """Make every consumer subscribe again; what one of them held is not sent to the next to be told."""
+        for consumer in self.consumers:
+            consumer.permits = 0
         for consumer in tuple(self.consumers):
             consumer.close()
 

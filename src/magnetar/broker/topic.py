@@ -67,6 +67,8 @@ class Topic:
         self.replicators: dict[str, Replicator] = {}
         self.progress = TopicProgress(self)
         self.cursors = CursorStore(environment.store, environment.metadata, str(name), ledger)
+        self.is_closing = False
+        """Set when the topic is about to be closed: entries that come from then on are dropped, unanswered."""
         self._dispatch_scheduled = False
         self._failure: StorageError | None = None
         self._recover_index()
@@ -173,16 +175,6 @@ class Topic:
         successor = self.access.leave(producer)
         if successor is not None:
             self.producers[successor.options.name] = successor
-
-    @property
-    def is_writing(self) -> bool:
-        """Whether something was appended that is not durable yet."""
-        return self.ledger.last_position != self.ledger.last_confirmed_entry
-
-    def disconnect_producers(self) -> None:
-        """Make every producer look the topic up again."""
-        for producer in tuple(self.producers.values()):
-            producer.session.close_producer(producer)
 
     def when_ready(self, producer: Producer, ready: Callable[[], None]) -> None:
         """Call ``ready`` when a waiting producer gets the topic."""
@@ -377,7 +369,9 @@ class Topic:
 
     def close(self) -> None:
         """Make every client look the topic up again, and write what is left."""
-        self.disconnect_producers()
+        self.is_closing = True
+        for producer in tuple(self.producers.values()):
+            producer.session.close_producer(producer)
         self.progress.close()
         for replicator in self.replicators.values():
             replicator.close()

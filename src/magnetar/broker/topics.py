@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 from typing import TYPE_CHECKING
 
@@ -36,7 +37,8 @@ class TopicRegistry:
         self.environment = environment
         self.service_url = service_url
         self.loaded: dict[TopicName, Topic] = {}
-        self._unloading: set[TopicName] = set()
+        self._unloading: dict[TopicName, asyncio.Event] = {}
+        """Topics on their way out; set when they may be loaded again."""
         self._producer_numbers = itertools.count()
         self._consumer_numbers = itertools.count()
         # Names must be unique among live producers of all clusters and of all runs of this one.
@@ -143,37 +145,55 @@ class TopicRegistry:
             self.get_or_create(name.partition(index))
 
     def unload(self, name: TopicName) -> None:
-        """Close a topic once everything in it is durable; clients look it up again and it is loaded anew."""
+        """Close a topic once everything in it is durable; clients look it up again and it is loaded anew.
+
+        It takes no entries from here on. Producers are closed behind the receipts of what it took before, or they would
+        publish that again, and it is loaded when all that it wrote at the end is durable: from the log, the truth.
+        """
         topic = self.loaded.get(name)
         if topic is not None and name not in self._unloading:
-            self._unloading.add(name)
-            topic.disconnect_producers()
-            topic.barrier(lambda _: self._finish_unload(topic))
+            self._unloading[name] = asyncio.Event()
+            topic.is_closing = True
+            topic.barrier(lambda _: self._close(topic))
 
-    def _finish_unload(self, topic: Topic) -> None:
-        if self.loaded.get(topic.name) is not topic:
-            return  # deleted, or closed with the broker, in the meantime
-        if topic.is_writing and self.environment.store.state.healthy:
-            topic.barrier(lambda _: self._finish_unload(topic))
+    async def unloaded(self, name: TopicName) -> None:
+        """Return when a topic that is being unloaded may be loaded again; at once for any other."""
+        while (unloading := self._unloading.get(name)) is not None:
+            await unloading.wait()
+
+    def is_unloading(self, name: TopicName) -> bool:
+        """Whether nobody is let into the topic before ``unloaded`` returns."""
+        return name in self._unloading
+
+    def _close(self, topic: Topic) -> None:
+        if self.loaded.get(topic.name) is topic:  # else it was deleted, or closed with the broker, in the meantime
+            del self.loaded[topic.name]
+            try:
+                topic.close()
+            except StorageError as error:
+                log.warning("unload_incomplete", topic=str(topic.name), error=str(error))
+        topic.barrier(lambda _: self._closed(topic.name))
+
+    def _closed(self, name: TopicName) -> None:
+        unloading = self._unloading.pop(name, None)
+        if unloading is None:
             return
-        self._unloading.discard(topic.name)
-        del self.loaded[topic.name]
+        unloading.set()
         try:
-            topic.close()
-            if self.environment.targets_of(topic.name.namespace_name):
-                self.get(topic.name)  # links and progress need it also when no client asks for it
+            if self.environment.targets_of(name.namespace_name) and self.exists(name):
+                self.get(name)  # links and progress need it also when no client asks for it
         except (RequestError, StorageError) as error:
-            log.warning("reload_failed", topic=str(topic.name), error=str(error))
+            log.warning("reload_failed", topic=str(name), error=str(error))
 
     def delete(self, name: TopicName) -> None:
         """Delete a topic with everything in it."""
         topic = self.get(name)
         self.loaded.pop(name, None)
-        self._unloading.discard(name)
         topic.delete()
 
     def close(self) -> None:
         """Close every topic."""
+        self._unloading.clear()
         for name in tuple(self.loaded):
             self.loaded.pop(name).close()
 
@@ -183,6 +203,8 @@ class TopicRegistry:
         return self.environment.config.allowAutoTopicCreation
 
     def _load(self, name: TopicName) -> Topic:
+        if name in self._unloading:
+            raise RequestError(ServerError.ServiceNotReady, f"Topic {name} is being unloaded")
         environment = self.environment
         ledger = ManagedLedger.open(
             environment.store, environment.metadata, name, environment.ledger_config, environment.clock
@@ -198,4 +220,5 @@ class TopicRegistry:
                 topic.apply_policies()
         if self.environment.targets_of(namespace):
             for name in self.names(namespace):
-                self.get(name)
+                if name not in self._unloading:
+                    self.get(name)

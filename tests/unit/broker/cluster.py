@@ -1,0 +1,263 @@
+"""A cluster without sockets: a broker's parts on a hand loop, and clients that read what they are sent."""
+
+# ruff: noqa: ANN401 - commands have fields of every type
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from magnetar.base.errors import MagnetarError
+from magnetar.base.names import NamespaceName, TopicName
+from magnetar.broker.config import BrokerConfig
+from magnetar.broker.environment import Environment
+from magnetar.broker.session import Session
+from magnetar.broker.topics import TopicRegistry
+from magnetar.geo.link import LinkOptions, ProgressLinks
+from magnetar.ledger.managed_ledger import ManagedLedgerConfig
+from magnetar.metadata.memory import MemoryMetadataStore
+from magnetar.metadata.policies import Policies, TenantInfo
+from magnetar.metadata.resources import Resources
+from magnetar.wire import commands
+from magnetar.wire.connection import Connection, Role
+from magnetar.wire.entry import build_entry, payload_of
+from magnetar.wire.frame import Frame, FrameDecoder
+from magnetar.wire.message_id import message_id, position_of
+from magnetar.wire.proto import pulsar_api_pb2 as pb
+from tests.unit.broker.hand_loop import HandClock, HandLoop
+from tests.unit.broker.store import ManualStore
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from magnetar.base.position import Position
+    from magnetar.broker.subscription import Subscription
+    from magnetar.broker.topic import Topic
+
+NAMESPACE = NamespaceName("public", "default")
+TOPIC = TopicName.parse("persistent://public/default/orders")
+
+Exclusive = pb.CommandSubscribe.Exclusive
+Shared = pb.CommandSubscribe.Shared
+Failover = pb.CommandSubscribe.Failover
+
+
+def entry(text: str, **metadata: Any) -> bytes:
+    """An entry as a client publishes it."""
+    return build_entry(
+        pb.MessageMetadata(producer_name="client", sequence_id=0, publish_time=1_700_000_000_000, **metadata),
+        text.encode(),
+    )
+
+
+class NoLinks(ProgressLinks):
+    """Progress links that never find their peer."""
+
+    async def connection(self, peer: str) -> Any:
+        message = f"{peer} cannot be reached"
+        raise MagnetarError(message)
+
+
+@dataclass
+class Cluster:
+    """One broker's data, and the broker itself, which may crash and start again."""
+
+    name: str = "ewr"
+    targets: Sequence[str] = ()
+    settings: dict[str, Any] = field(default_factory=dict)
+    loop: HandLoop = field(default_factory=HandLoop)
+    ledger_config: ManagedLedgerConfig = field(default_factory=ManagedLedgerConfig)
+    links: Callable[[Cluster], ProgressLinks] | None = None
+    prompt: bool = True
+    """Whether everything becomes durable as soon as nothing else is due."""
+
+    def __post_init__(self) -> None:
+        self.clock = HandClock(self.loop)
+        self.store = ManualStore()
+        self.metadata = MemoryMetadataStore(self.clock)
+        self.resources = Resources.over(self.metadata)
+        self.resources.tenants.create("public", TenantInfo())
+        self.resources.namespaces.create(NAMESPACE, Policies(replication_clusters=[self.name, *self.targets]))
+        self.clients: list[Client] = []
+        self.start()
+
+    def start(self) -> None:
+        config = BrokerConfig(clusterName=self.name, **self.settings)
+        options = LinkOptions(interval_s=0.05, full_state_interval_s=30)
+        links = self.links(self) if self.links else NoLinks(self.name, lambda _: None, self.clock, options)
+        self.environment = Environment(
+            config=config,
+            clock=self.clock,
+            loop=self.loop,
+            store=self.store,
+            metadata=self.metadata,
+            resources=self.resources,
+            links=links,
+            ledger_config=self.ledger_config,
+            unload=lambda name: self.topics.unload(name),  # noqa: PLW0108 - made before the topics are
+        )
+        self.topics = TopicRegistry(self.environment, "pulsar://here:6650")
+
+    def crash(self) -> None:
+        """Lose everything that is not durable, and start again."""
+        for client in self.clients:
+            client.session.closed()
+        self.clients.clear()
+        for topic in self.topics.loaded.values():
+            topic.progress.close()
+        self.loop.call_soon(self.topics.loaded.clear)
+        self.store.crash()
+        self.topics.loaded.clear()
+        self.start()
+
+    def settle(self) -> None:
+        """Let everything happen that can happen now."""
+        self.loop.spin()
+        while self.prompt and self.store.pending:
+            self.commit()
+
+    def commit(self, count: int | None = None) -> None:
+        """Make requests durable and let follow what follows."""
+        self.loop.call_soon(self.store.commit, count)
+        self.loop.spin()
+
+    def fail(self) -> None:
+        """Let the disk be full for all that waits."""
+        self.loop.call_soon(self.store.fail)
+        self.loop.spin()
+
+    def do(self, work: Callable[[], Any]) -> Any:
+        """Do something in the loop, and all that follows."""
+        answers: list[Any] = []
+        self.loop.call_soon(lambda: answers.append(work()))
+        self.settle()
+        assert answers, self.loop.problems
+        return answers[0]
+
+    def topic(self, name: TopicName = TOPIC) -> Topic:
+        topic: Topic = self.do(lambda: self.topics.get_or_create(name))
+        return topic
+
+    def subscription(self, name: str = "worker") -> Subscription:
+        return self.topic().subscriptions[name]
+
+    def client(self) -> Client:
+        client = Client(self)
+        self.clients.append(client)
+        return client
+
+    def replicate_to(self, *targets: str) -> None:
+        """Change the namespace's replication clusters."""
+        changed = Policies(replication_clusters=[self.name, *targets])
+        self.do(lambda: self.resources.namespaces.update(NAMESPACE, lambda _: changed))
+
+
+class Client:
+    """A connection: says what it is told to, and keeps what it hears. It is also the session's protocol."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self.heard: list[Frame] = []
+        self.reading = True
+        self.disconnected = False
+        self.probes = 0
+        self._decoder = FrameDecoder()
+        connection = Connection(Role.BROKER, now=cluster.clock.monotonic())
+        self.session = Session(cluster.environment, cluster.topics, self, connection)  # type: ignore[arg-type]
+        self._connection = connection
+        self._requests = 0
+        self.say(commands.connect(client_version="test"))
+        assert self.names() == ["CONNECTED"]
+
+    # what the session asks of its protocol
+
+    def write(self, frame: bytes) -> None:
+        self.heard += self._decoder.feed(frame)
+
+    def pause_reading(self) -> None:
+        self.reading = False
+
+    def resume_reading(self) -> None:
+        self.reading = True
+
+    def close(self) -> None:
+        self.disconnected = True
+
+    abort = close
+
+    def probe(self) -> None:
+        self.probes += 1
+
+    # what a test does
+
+    def say(self, *frames: bytes) -> None:
+        """Send frames in one read of the socket."""
+        data = b"".join(frames)
+        self.cluster.do(
+            lambda: self.session.receive(self._connection.receive(data, self.cluster.clock.monotonic())) or True
+        )
+
+    def leave(self) -> None:
+        """Lose the connection."""
+        self.cluster.do(lambda: self.session.closed() or True)
+
+    def request_id(self) -> int:
+        self._requests += 1
+        return self._requests
+
+    def take(self, name: str) -> list[Any]:
+        """The bodies of the commands of this name that were heard; each is returned once."""
+        kind = pb.BaseCommand.Type.Value(name)
+        taken = [frame for frame in self.heard if frame.command.type == kind]
+        self.heard = [frame for frame in self.heard if frame.command.type != kind]
+        field_name = pb.BaseCommand.DESCRIPTOR.fields_by_number[kind].name
+        return [getattr(frame.command, field_name) for frame in taken]
+
+    def names(self) -> list[str]:
+        """The names of the commands heard since the last look, in order."""
+        names = [pb.BaseCommand.Type.Name(frame.command.type) for frame in self.heard]
+        self.heard.clear()
+        return names
+
+    def messages(self) -> list[str]:
+        """The payloads of the messages heard since the last look."""
+        taken = [frame for frame in self.heard if frame.command.type == pb.BaseCommand.MESSAGE]
+        self.heard = [frame for frame in self.heard if frame.command.type != pb.BaseCommand.MESSAGE]
+        return [_payload(frame.body) for frame in taken]
+
+    def produce(self, producer_id: int = 1, name: str = "", **fields: Any) -> None:
+        body = pb.CommandProducer(
+            topic=str(TOPIC), producer_id=producer_id, request_id=self.request_id(), producer_name=name, **fields
+        )
+        self.say(commands.encode(body))
+
+    def send(self, *texts: str, producer_id: int = 1, first: int = 0) -> None:
+        frames = [
+            commands.send(producer_id=producer_id, sequence_id=first + index, entry=entry(text))
+            for index, text in enumerate(texts)
+        ]
+        self.say(*frames)
+
+    def subscribe(self, consumer_id: int = 1, kind: int = Shared, permits: int = 1000, **fields: Any) -> None:
+        values = {
+            "subscription": "worker",
+            "initialPosition": pb.CommandSubscribe.Earliest,
+            "consumer_name": f"consumer-{consumer_id}",
+            **fields,
+        }
+        body = pb.CommandSubscribe(
+            topic=str(TOPIC), subType=kind, consumer_id=consumer_id, request_id=self.request_id(), **values
+        )
+        flow = [commands.flow(consumer_id=consumer_id, message_permits=permits)] if permits else []
+        self.say(commands.subscribe(body), *flow)
+
+    def ack(self, *positions: Position, consumer_id: int = 1, **options: Any) -> None:
+        ids = [message_id(position) for position in positions]
+        self.say(commands.ack(consumer_id=consumer_id, message_ids=ids, **options))
+
+    def receipts(self) -> list[tuple[int, Position]]:
+        return [(receipt.sequence_id, position_of(receipt.message_id)) for receipt in self.take("SEND_RECEIPT")]
+
+
+def _payload(body: bytes) -> str:
+    return bytes(payload_of(body)).decode()

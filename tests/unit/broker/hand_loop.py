@@ -1,0 +1,78 @@
+"""An event loop whose time stands still until the test moves it."""
+
+# ruff: noqa: ANN401 - callbacks take anything
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, ClassVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+_WALL_CLOCK_S = 1_700_000_000.0
+"""What the clock says when a test begins."""
+
+
+class HandLoop(asyncio.SelectorEventLoop):
+    """Runs what is due, and returns to the test when nothing more is."""
+
+    opened: ClassVar[list[HandLoop]] = []
+
+    @classmethod
+    def close_all(cls) -> None:
+        """End every loop and what still waits in it."""
+        for loop in cls.opened:
+            for task in asyncio.all_tasks(loop):
+                task.cancel()
+            loop.spin()
+            loop.close()
+        cls.opened.clear()
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.opened.append(self)
+        self.elapsed_s = 0.0
+        self.problems: list[dict[str, Any]] = []
+        """What callbacks raised."""
+        self._scheduled_calls = 0
+        self.set_exception_handler(lambda _, context: self.problems.append(context))
+
+    def time(self) -> float:
+        return self.elapsed_s
+
+    def call_soon(self, callback: Callable[..., object], *args: Any, context: Any = None) -> asyncio.Handle:
+        self._scheduled_calls += 1
+        return super().call_soon(callback, *args, context=context)
+
+    def spin(self) -> None:
+        """Run everything that is due now, and what that makes due."""
+        before = -1
+        while before != self._scheduled_calls:
+            before = self._scheduled_calls
+            super().call_soon(self.stop)
+            self.run_forever()
+
+    def advance(self, seconds: float) -> None:
+        """Let time pass."""
+        self.elapsed_s += seconds
+        self.spin()
+
+    def start(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+        """Begin something that may have to wait."""
+        task = self.create_task(work)
+        self.spin()
+        return task
+
+
+class HandClock:
+    """The clock of a hand loop."""
+
+    def __init__(self, loop: HandLoop) -> None:
+        self._loop = loop
+
+    def now(self) -> float:
+        return _WALL_CLOCK_S + self._loop.elapsed_s
+
+    def monotonic(self) -> float:
+        return self._loop.elapsed_s

@@ -1,0 +1,132 @@
+"""A ledger store in memory that is durable when the test says so."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from magnetar.base.errors import DiskFullError, StorageError
+from magnetar.ledger.store import Run, StoreState
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from magnetar.ledger.store import OnDurable
+
+
+@dataclass
+class _Ledger:
+    length: int = 0
+    """Entries asked for, durable or not yet."""
+    sealed: bool = False
+    runs: list[Run] = field(default_factory=list)
+    """The durable ones."""
+    entries: list[bytes] = field(default_factory=list)
+    trimmed: int = 0
+
+
+class ManualStore:
+    """See LedgerStore. What is asked waits in ``pending`` until ``commit`` or ``fail``."""
+
+    def __init__(self) -> None:
+        self.state = StoreState()
+        self.ledgers: dict[int, _Ledger] = {}
+        self.pending: deque[tuple[Callable[[], None], OnDurable]] = deque()
+        self.cached = True
+        """Whether durable entries are found in memory."""
+        self._next_id = 0
+
+    def commit(self, count: int | None = None) -> None:
+        """Make the oldest ``count`` requests durable, by default all that wait now."""
+        for _ in range(len(self.pending) if count is None else count):
+            apply, on_durable = self.pending.popleft()
+            apply()
+            on_durable(None)
+
+    def fail(self) -> None:
+        """Find the disk full: everything that waits is taken back, then reported."""
+        failed, self.pending = self.pending, deque()
+        for ledger in self.ledgers.values():
+            ledger.length = len(ledger.entries)
+        for _, on_durable in failed:
+            on_durable(DiskFullError("no space left on device"))
+
+    def crash(self) -> None:
+        """Forget what is not durable."""
+        self.pending.clear()
+        for ledger_id, ledger in list(self.ledgers.items()):
+            ledger.length = len(ledger.entries)
+            if not ledger.entries:
+                del self.ledgers[ledger_id]
+
+    def create(self) -> int:
+        self._next_id += 1
+        self.ledgers[self._next_id] = _Ledger()
+        return self._next_id
+
+    def append(self, ledger_id: int, entries: Sequence[bytes], on_durable: OnDurable, annotation: bytes = b"") -> int:
+        ledger = self._require(ledger_id)
+        if ledger.sealed:
+            message = f"ledger {ledger_id} is sealed"
+            raise StorageError(message)
+        first = ledger.length
+        ledger.length += len(entries)
+
+        def apply() -> None:
+            assert len(ledger.entries) == first, "runs become durable in order"
+            ledger.runs.append(Run(first, len(entries), annotation))
+            ledger.entries += entries
+
+        self.pending.append((apply, on_durable))
+        return first
+
+    def barrier(self, on_durable: OnDurable) -> None:
+        self.pending.append((lambda: None, on_durable))
+
+    def read_cached(self, ledger_id: int, first: int, max_entries: int, max_bytes: int) -> list[bytes] | None:
+        return self._require(ledger_id).entries[first : first + max_entries] if self.cached else None
+
+    async def read(self, ledger_id: int, first: int, max_entries: int, max_bytes: int) -> list[bytes]:
+        ledger = self._require(ledger_id)
+        if first < ledger.trimmed:
+            message = f"entry {first} of ledger {ledger_id} was trimmed"
+            raise StorageError(message)
+        return ledger.entries[first : first + max_entries]
+
+    def runs(self, ledger_id: int) -> Iterator[Run]:
+        ledger = self._require(ledger_id)
+        return iter([run for run in ledger.runs if run.first_entry_id + run.count > ledger.trimmed])
+
+    def length(self, ledger_id: int) -> int:
+        return self._require(ledger_id).length
+
+    def size_bytes(self, ledger_id: int) -> int:
+        return sum(map(len, self._require(ledger_id).entries))
+
+    def trim(self, ledger_id: int, before_entry_id: int) -> None:
+        self._require(ledger_id).trimmed = before_entry_id
+
+    def seal(self, ledger_id: int) -> None:
+        self._require(ledger_id).sealed = True
+
+    def delete(self, ledger_id: int) -> None:
+        self.ledgers.pop(ledger_id, None)
+
+    def oldest_segment_of(self, ledger_id: int) -> int | None:
+        return 0 if ledger_id in self.ledgers else None
+
+    def segments(self) -> list[int]:
+        return [0]
+
+    def pinned_by(self, segment: int) -> list[int]:
+        return sorted(self.ledgers)
+
+    def list(self) -> list[int]:
+        return sorted(self.ledgers)
+
+    def _require(self, ledger_id: int) -> _Ledger:
+        if ledger_id not in self.ledgers:
+            message = f"ledger {ledger_id} does not exist"
+            raise StorageError(message)
+        return self.ledgers[ledger_id]
