@@ -81,8 +81,11 @@ class ProgressWatch:
         self._thread.start()
 
     def stop(self) -> None:
-        """Ask no more; a request under way is left to its timeout."""
+        """Ask no more; waits for a request under way, at most its timeout."""
         self._stopped.set()
+        self._thread.join()
+        for client in self._clients.values():
+            client.close()
 
     def poll(self) -> list[LinkProgress]:
         """Ask now. A cluster that does not answer is left out."""
