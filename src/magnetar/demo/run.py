@@ -14,6 +14,7 @@ from magnetar.demo.display import Display
 from magnetar.demo.flights import FLIGHTS, data_file
 from magnetar.demo.story import Story
 from magnetar.demo.workers import Workers
+from magnetar.ops.layout import hold
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -43,7 +44,9 @@ def run(options: Options) -> tuple[Report, int | None]:
         raise ConfigurationError(message)
     data_file()  # without data nothing needs to start
     data = options.directory.resolve() / "data"
-    shutil.rmtree(data, ignore_errors=True)
+    with hold(data):  # not while the clusters of an earlier run go on in it
+        pass
+    shutil.rmtree(data)
     (data / "logs").mkdir(parents=True)
     workers = Workers()
     kept = False

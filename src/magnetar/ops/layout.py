@@ -33,7 +33,7 @@ CLUSTERS_MAX = 32
 """Clusters that one machine is asked to run at most."""
 
 _PORT_HINT = "hint: stop what uses it, or choose another --base-port"
-_DATA_HINT = "hint: stop that one, or choose another --data"
+_DATA_HINT = "hint: stop that one, or choose another directory"
 
 MAGNETAR = (sys.executable, "-P", "-m", "magnetar.cli.main")
 """Our command line, run by this very Python; -P keeps the child's directory off its module path."""
