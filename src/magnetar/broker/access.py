@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from typing import TYPE_CHECKING
 
 from magnetar.base.errors import RequestError, ServerError
@@ -21,13 +20,13 @@ class ProducerAccess:
         """Everybody may publish."""
         self.topic_epoch: int | None = None
         self._exclusive: Producer | None = None
-        self._waiting: deque[LocalProducer] = deque()
-        self._ready: dict[int, Callable[[], None]] = {}
+        self._waiting: dict[LocalProducer, Callable[[RequestError | None], None]] = {}
+        """Those that wait for exclusive access, in order, with how to tell them."""
 
     @property
-    def waiting_count(self) -> int:
-        """Producers that wait for exclusive access."""
-        return len(self._waiting)
+    def waiting(self) -> list[LocalProducer]:
+        """Producers that wait for exclusive access, in the order in which they will get it."""
+        return list(self._waiting)
 
     def admit(
         self, producer: LocalProducer, others: Sequence[LocalProducer], topic_epoch: int | None
@@ -44,8 +43,9 @@ class ProducerAccess:
         if topic_epoch is not None and self.topic_epoch is not None and topic_epoch < self.topic_epoch:
             raise RequestError(ServerError.ProducerFenced, "Topic epoch has already moved on")
         if mode == pb.ExclusiveWithFencing:
-            self._waiting.clear()
-            self._ready.clear()
+            waiting, self._waiting = self._waiting, {}
+            for tell in waiting.values():
+                tell(RequestError(ServerError.ProducerFenced, "Fenced out by a producer with exclusive access"))
             self._take(producer, topic_epoch)
             return True, others
         if not others and not self._waiting:
@@ -53,27 +53,29 @@ class ProducerAccess:
             return True, ()
         if mode == pb.Exclusive:
             raise RequestError(ServerError.ProducerFenced, "Topic has an existing producer")
-        self._waiting.append(producer)
+        self._waiting[producer] = lambda _: None
         return False, ()
 
     def leave(self, producer: Producer) -> LocalProducer | None:
         """A producer left; the waiting one that has the topic now, if any."""
-        self._waiting = deque(waiting for waiting in self._waiting if waiting is not producer)
+        for waiting in self._waiting:
+            if waiting is producer:
+                del self._waiting[waiting]
+                return None
         if producer is not self._exclusive:
             return None
         self._exclusive = None
         if not self._waiting:
             return None
-        successor = self._waiting.popleft()
+        successor = next(iter(self._waiting))
+        tell = self._waiting.pop(successor)
         self._take(successor, None)
-        ready = self._ready.pop(id(successor), None)
-        if ready is not None:
-            ready()
+        tell(None)
         return successor
 
-    def when_ready(self, producer: Producer, ready: Callable[[], None]) -> None:
-        """Call ``ready`` when this waiting producer has the topic."""
-        self._ready[id(producer)] = ready
+    def when_decided(self, producer: LocalProducer, tell: Callable[[RequestError | None], None]) -> None:
+        """Call ``tell`` once: when this waiting producer has the topic, or with why it never will."""
+        self._waiting[producer] = tell
 
     def epoch_for(self, producer: Producer) -> int | None:
         """The topic's epoch, for the exclusive producer only."""

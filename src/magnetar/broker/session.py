@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from magnetar.broker.consumer import Consumer
     from magnetar.broker.environment import Environment
-    from magnetar.broker.producer import Producer
+    from magnetar.broker.producer import LocalProducer, Producer
     from magnetar.broker.server import ServerProtocol
     from magnetar.broker.topics import TopicRegistry
     from magnetar.wire.connection import Connection
@@ -44,6 +44,8 @@ class Session:
         self.is_writable = True
         """Whether the client reads what it is sent; otherwise it gets no more messages."""
         self.producers: dict[int, Producer] = {}
+        self.waiting: dict[int, LocalProducer] = {}
+        """Producers that wait for exclusive access; they may not publish."""
         self.consumers: dict[int, Consumer] = {}
         self.starting: set[int] = set()
         """Consumer ids whose SUBSCRIBE is under way."""
@@ -100,8 +102,9 @@ class Session:
         self.is_writable = False
         for task in self._tasks:
             task.cancel()
-        for producer in tuple(self.producers.values()):
+        for producer in (*self.waiting.values(), *self.producers.values()):
             producer.topic.remove_producer(producer)
+        self.waiting.clear()
         self.producers.clear()
         consumers, self.consumers = tuple(self.consumers.values()), {}
         for consumer in consumers:
@@ -123,6 +126,8 @@ class Session:
         if self.producers.get(producer.options.producer_id) is producer:
             del self.producers[producer.options.producer_id]
             self._note_closed(producer.options.producer_id)
+        elif self.waiting.get(producer.options.producer_id) is producer:
+            del self.waiting[producer.options.producer_id]
         producer.topic.remove_producer(producer)
         self.write(commands.close_producer(producer_id=producer.options.producer_id))
 

@@ -28,6 +28,10 @@ def create(session: Session, command: pb.CommandProducer) -> None:
     if existing is not None:
         _succeed(session, command.request_id, existing)
         return
+    waiting = session.waiting.get(command.producer_id)
+    if waiting is not None:
+        _wait_for_access(session, command.request_id, waiting)
+        return
     session.attempt(command.request_id, lambda: _create(session, command))
 
 
@@ -72,7 +76,7 @@ def _is_predecessor(owner: Producer, producer: Producer) -> bool:
 
 async def _create_after_unload(session: Session, command: pb.CommandProducer, topic: TopicName) -> None:
     await session.topics.unloaded(topic)
-    _create(session, command)
+    create(session, command)
 
 
 async def _create_after_owner(session: Session, command: pb.CommandProducer, owner: Producer) -> None:
@@ -85,9 +89,8 @@ async def _create_after_owner(session: Session, command: pb.CommandProducer, own
 
 def _admit(session: Session, command: pb.CommandProducer, producer: LocalProducer) -> None:
     epoch = command.topic_epoch if command.HasField("topic_epoch") else None
-    ready = producer.topic.admit_producer(producer, epoch)
-    _enter(session, producer)
-    if ready:
+    if producer.topic.admit_producer(producer, epoch):
+        _enter(session, producer)
         _succeed(session, command.request_id, producer)
     else:
         _wait_for_access(session, command.request_id, producer)
@@ -114,8 +117,9 @@ def _make(topic: Topic, session: Session, options: ProducerOptions) -> Producer:
     return LocalProducer(topic, session, options, now=now)
 
 
-def _wait_for_access(session: Session, request_id: int, producer: Producer) -> None:
-    """WaitForExclusive: answer now that it is queued, and again once it has the topic."""
+def _wait_for_access(session: Session, request_id: int, producer: LocalProducer) -> None:
+    """WaitForExclusive: answer now that it is queued, and again once it has the topic or never will."""
+    session.waiting[producer.options.producer_id] = producer
     session.write(
         commands.producer_success(
             request_id=request_id,
@@ -123,7 +127,16 @@ def _wait_for_access(session: Session, request_id: int, producer: Producer) -> N
             producer_ready=False,
         )
     )
-    producer.topic.when_ready(producer, lambda: _succeed(session, request_id, producer))
+
+    def tell(refusal: RequestError | None) -> None:
+        del session.waiting[producer.options.producer_id]
+        if refusal is None:
+            _enter(session, producer)
+            _succeed(session, request_id, producer)
+        else:
+            session.answer_error(request_id, refusal)
+
+    producer.topic.access.when_decided(producer, tell)
 
 
 def _succeed(session: Session, request_id: int, producer: Producer) -> None:
@@ -178,7 +191,7 @@ def _refuse(session: Session, command: pb.CommandSend, error: ServerError, messa
 
 def close(session: Session, command: pb.CommandCloseProducer) -> None:
     """CLOSE_PRODUCER: answered once what it sent before is durable."""
-    producer = session.producers.pop(command.producer_id, None)
+    producer = session.producers.pop(command.producer_id, None) or session.waiting.pop(command.producer_id, None)
     if producer is None:
         session.write(commands.success(request_id=command.request_id))
         return

@@ -49,7 +49,7 @@ def topic_stats(topic: Topic, options: StatsOptions) -> TopicStats:
         storage_size=topic.ledger.size_bytes,
         backlog_size=max((stats.backlog_size for stats in subscriptions.values()), default=0),
         publishers=[] if options.exclude_publishers else [_publisher_stats(producer) for producer in locals_],
-        waiting_publishers=topic.access.waiting_count,
+        waiting_publishers=len(topic.access.waiting),
         subscriptions=subscriptions,
         replication={
             remote: _replicator_stats(topic, remote)

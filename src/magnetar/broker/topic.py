@@ -176,10 +176,6 @@ class Topic:
         if successor is not None:
             self.producers[successor.options.name] = successor
 
-    def when_ready(self, producer: Producer, ready: Callable[[], None]) -> None:
-        """Call ``ready`` when a waiting producer gets the topic."""
-        self.access.when_ready(producer, ready)
-
     def epoch_for(self, producer: Producer) -> int | None:
         """The topic's epoch, for a producer with exclusive access."""
         return self.access.epoch_for(producer)
@@ -370,7 +366,7 @@ class Topic:
     def close(self) -> None:
         """Make every client look the topic up again, and write what is left."""
         self.is_closing = True
-        for producer in tuple(self.producers.values()):
+        for producer in (*self.access.waiting, *self.producers.values()):
             producer.session.close_producer(producer)
         self.progress.close()
         for replicator in self.replicators.values():

@@ -193,13 +193,15 @@ class Client:
     def say(self, *frames: bytes) -> None:
         """Send frames in one read of the socket."""
         data = b"".join(frames)
-        self.cluster.do(
-            lambda: self.session.receive(self._connection.receive(data, self.cluster.clock.monotonic())) or True
-        )
+
+        def receive() -> None:
+            self.session.receive(self._connection.receive(data, self.cluster.clock.monotonic()))
+
+        self.cluster.do(receive)
 
     def leave(self) -> None:
         """Lose the connection."""
-        self.cluster.do(lambda: self.session.closed() or True)
+        self.cluster.do(self.session.closed)
 
     def request_id(self) -> int:
         self._requests += 1
@@ -238,7 +240,13 @@ class Client:
         ]
         self.say(*frames)
 
-    def subscribe(self, consumer_id: int = 1, kind: int = Shared, permits: int = 1000, **fields: Any) -> None:
+    def subscribe(
+        self,
+        consumer_id: int = 1,
+        kind: pb.CommandSubscribe.SubType.ValueType = Shared,
+        permits: int = 1000,
+        **fields: Any,
+    ) -> None:
         values = {
             "subscription": "worker",
             "initialPosition": pb.CommandSubscribe.Earliest,

@@ -41,7 +41,7 @@ class HandLoop(asyncio.SelectorEventLoop):
     def time(self) -> float:
         return self.elapsed_s
 
-    def call_soon(self, callback: Callable[..., object], *args: Any, context: Any = None) -> asyncio.Handle:
+    def call_soon(self, callback: Callable[..., object], *args: Any, context: Any = None) -> asyncio.Handle:  # type: ignore[override]
         self._scheduled_calls += 1
         return super().call_soon(callback, *args, context=context)
 

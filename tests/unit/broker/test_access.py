@@ -1,0 +1,136 @@
+"""Who may publish: access modes, names, and producers that wait for their turn (protocol, 2.8)."""
+
+from __future__ import annotations
+
+import pytest
+
+from magnetar.base.errors import RemoteProtocolError, ServerError
+from magnetar.wire import commands
+from magnetar.wire.proto import pulsar_api_pb2 as pb
+from tests.unit.broker.cluster import TOPIC, Client, Cluster
+
+ONLY, WAITING, FENCING = pb.Exclusive, pb.WaitForExclusive, pb.ExclusiveWithFencing
+
+
+def connected(cluster: Cluster, name: str, mode: int = pb.Shared, **fields: int) -> Client:
+    client = cluster.client()
+    client.produce(name=name, producer_access_mode=mode, **fields)
+    return client
+
+
+def readiness(client: Client) -> list[bool]:
+    return [success.producer_ready for success in client.take("PRODUCER_SUCCESS")]
+
+
+def refusals(client: Client) -> list[int]:
+    return [error.error for error in client.take("ERROR")]
+
+
+def test_shared_producers_share() -> None:
+    cluster = Cluster()
+    first, second = connected(cluster, "a"), connected(cluster, "b")
+    assert readiness(first) == readiness(second) == [True]
+
+
+def test_a_name_is_held_by_one_live_producer() -> None:
+    cluster = Cluster()
+    first, second = connected(cluster, "a"), connected(cluster, "a")
+    assert first.probes == 1
+    first.say(commands.pong())
+    assert refusals(second) == [ServerError.ProducerBusy]
+
+
+def test_the_name_of_a_dead_producer_is_free() -> None:
+    cluster = Cluster()
+    connected(cluster, "a")
+    second = connected(cluster, "a")
+    cluster.loop.advance(6)
+    assert readiness(second) == [True]
+
+
+@pytest.mark.parametrize("mode", [pb.Shared, ONLY])
+def test_nobody_joins_an_exclusive_producer(mode: int) -> None:
+    cluster = Cluster()
+    assert connected(cluster, "a", ONLY).take("PRODUCER_SUCCESS")[0].topic_epoch == 0
+    expected = ServerError.ProducerBusy if mode == pb.Shared else ServerError.ProducerFenced
+    assert refusals(connected(cluster, "b", mode)) == [expected]
+
+
+def test_an_epoch_that_was_left_behind_is_fenced() -> None:
+    cluster = Cluster()
+    connected(cluster, "a", ONLY).leave()
+    connected(cluster, "b", ONLY).leave()
+    assert refusals(connected(cluster, "c", ONLY, topic_epoch=0)) == [ServerError.ProducerFenced]
+    assert readiness(connected(cluster, "d", ONLY, topic_epoch=1)) == [True]
+
+
+def test_who_waits_gets_the_topic_in_turn() -> None:
+    cluster = Cluster()
+    first = connected(cluster, "a", ONLY)
+    second, third = connected(cluster, "b", WAITING), connected(cluster, "c", WAITING)
+    assert readiness(second) == readiness(third) == [False]
+    first.leave()
+    assert readiness(second) == [True]
+    assert readiness(third) == []
+    second.say(commands.close_producer(producer_id=1, request_id=50))
+    assert readiness(third) == [True]
+
+
+def test_who_stops_waiting_does_not_get_the_topic() -> None:
+    cluster = Cluster()
+    first = connected(cluster, "a", ONLY)
+    second, third = connected(cluster, "b", WAITING), connected(cluster, "c", WAITING)
+    second.leave()
+    first.leave()
+    assert readiness(third) == [False, True]
+    assert list(cluster.topic().producers) == ["c"]
+
+
+def test_asking_again_while_waiting_is_not_an_answer() -> None:
+    cluster = Cluster()
+    connected(cluster, "a", ONLY)
+    second = connected(cluster, "b", WAITING)
+    second.produce(name="b", producer_access_mode=WAITING)
+    assert readiness(second) == [False, False]
+
+
+def test_who_waits_may_not_publish() -> None:
+    cluster = Cluster()
+    connected(cluster, "a", ONLY)
+    second = connected(cluster, "b", WAITING)
+    with pytest.raises(AssertionError):
+        second.send("too early")
+    assert isinstance(cluster.loop.problems[0]["exception"], RemoteProtocolError)
+    assert cluster.topic().ledger.entries == 0
+
+
+def test_fencing_drives_out_everybody_and_tells_who_waits() -> None:
+    cluster = Cluster()
+    first, second = connected(cluster, "a", ONLY), connected(cluster, "b", WAITING)
+    second.names()
+    third = connected(cluster, "c", FENCING)
+    assert third.take("PRODUCER_SUCCESS")[0].topic_epoch == 1
+    assert len(first.take("CLOSE_PRODUCER")) == 1
+    assert refusals(second) == [ServerError.ProducerFenced]
+    third.leave()
+    assert readiness(second) == []
+    assert cluster.topic().producers == {}
+
+
+def test_who_waits_is_told_when_the_topic_is_unloaded() -> None:
+    cluster = Cluster()
+    first, second = connected(cluster, "a", ONLY), connected(cluster, "b", WAITING)
+    cluster.do(lambda: cluster.topics.unload(TOPIC))
+    assert len(first.take("CLOSE_PRODUCER")) == len(second.take("CLOSE_PRODUCER")) == 1
+    second.produce(name="b", producer_access_mode=WAITING)
+    assert readiness(second) == [False, True]
+
+
+def test_closing_a_producer_that_waits_is_answered_and_nothing_more() -> None:
+    cluster = Cluster()
+    first, second = connected(cluster, "a", ONLY), connected(cluster, "b", WAITING)
+    second.names()
+    second.say(commands.close_producer(producer_id=1, request_id=9))
+    assert second.names() == ["SUCCESS"]
+    first.leave()
+    assert second.names() == []
