@@ -191,6 +191,7 @@ class ProgressLink:
 
     async def _take_full(self) -> list[SubscriptionProgress]:
         self._take_news()
+        self._oldest_at = None
         return await self._full_states()
 
     def _take_news(self) -> list[SubscriptionProgress]:
