@@ -251,9 +251,8 @@ async def _seek_to_id(session: Session, request_id: int, subscription: Subscript
         mark_delete = topic.ledger.last_confirmed_entry
     else:
         mark_delete = max(topic.before_first(), topic.ledger.previous_position(position))
-    await subscription.reset(mark_delete)
-    if target.ack_set and topic.ledger.contains(position):
-        await subscription.seek_batch(position, ack_set.words_to_int(target.ack_set))
+    in_batch = target.ack_set and topic.ledger.contains(position)
+    await subscription.reset(mark_delete, [(position, ack_set.words_to_int(target.ack_set))] if in_batch else ())
     session.write(commands.success(request_id=request_id))
 
 

@@ -55,6 +55,8 @@ class Subscription:
         self._flush_timer: asyncio.TimerHandle | None = None
         self._flush_soon = False
         self._flushed_at = 0.0
+        self._resetting = False
+        self._closed = False
 
     @property
     def is_durable(self) -> bool:
@@ -132,7 +134,7 @@ class Subscription:
         self.messages_out += consumer.messages_sent
         self.bytes_out += consumer.bytes_sent
         self.dispatcher.remove(consumer)
-        if not self.is_durable and not self.dispatcher.consumers:
+        if not self.is_durable and not self.dispatcher.consumers and not self._resetting:
             self.topic.forget_subscription(self)
 
     def disconnect_consumers(self) -> None:
@@ -175,6 +177,7 @@ class Subscription:
 
     def acknowledge_through(self, position: Position) -> None:
         """Acknowledge everything up to and including ``position``, for whoever holds it (skip, expiry, clear)."""
+        self._check_open()
         self.entries_deleted(self.cursor.acknowledge_cumulative(position))
 
     def skip(self, entries: int) -> None:
@@ -256,26 +259,34 @@ class Subscription:
 
     # -- moving -------------------------------------------------------------------------------------------------
 
-    async def reset(self, mark_delete: Position) -> None:
+    async def reset(self, mark_delete: Position, partial: Sequence[tuple[Position, int]] = ()) -> None:
         """Go to just after ``mark_delete``: consumers subscribe again and get everything from there.
 
-        Durable on return. A replicated subscription takes the others with it (a new epoch, design 3.3).
+        Of the batches in ``partial`` only the remaining members are still wanted. Durable on return. A replicated
+        subscription takes the others with it (a new epoch, design 3.3). Raises RequestError when this subscription
+        is no longer the one in use, because its topic was unloaded or it was deleted.
         """
+        self._check_open()
+        self._resetting = True  # a subscription that is not durable outlives its consumer here, as in Pulsar
         self.disconnect_consumers()
-        self.cursor.reset(mark_delete)
+        self._resetting = False
+        self.cursor.reset(mark_delete, (), partial)
         if self.progress is not None:
             self.progress.moved()
+            for position, _ in partial:
+                self.progress.narrowed(position)
         if self.dispatcher is not None:
             self.dispatcher.rewind()
         await self.flushed()
 
-    async def seek_batch(self, position: Position, remaining: int) -> None:
-        """After a reset to before ``position``: of that batch only ``remaining`` is still wanted."""
-        self.cursor.acknowledge_batch(position, remaining)
-        await self.flushed()
+    def _check_open(self) -> None:
+        if self._closed:
+            message = f"Subscription {self.name} was deleted, or its topic unloaded"
+            raise RequestError(ServerError.ServiceNotReady, message)
 
     def close(self) -> None:
         """Stop dispatching and write what is left; consumers are told to come again."""
+        self._closed = True
         self.disconnect_consumers()
         if self.dispatcher is not None:
             self.dispatcher.close()

@@ -44,10 +44,8 @@ Failover = pb.CommandSubscribe.Failover
 
 def entry(text: str, **metadata: Any) -> bytes:
     """An entry as a client publishes it."""
-    return build_entry(
-        pb.MessageMetadata(producer_name="client", sequence_id=0, publish_time=1_700_000_000_000, **metadata),
-        text.encode(),
-    )
+    values = {"producer_name": "client", "sequence_id": 0, "publish_time": 1_700_000_000_000, **metadata}
+    return build_entry(pb.MessageMetadata(**values), text.encode())
 
 
 class NoLinks(ProgressLinks):
