@@ -15,11 +15,17 @@ LATEST_OFFSET_POLL_SECONDS = 1.0
 CHUNK_BYTES = 1024 * 1024
 """Bytes of entries in one row; a single larger entry travels in a row of its own."""
 
-PADDING_BYTES = 600
-"""Bytes of a flush row: more than the 512 of every buffer between reader and writer."""
+ROW_BYTES_MIN = 640
+"""Least bytes of a row's body: more than the 512 of every buffer between reader and writer."""
+
+ROW_ALIGNMENT = 64
+"""Bytes of which a row's body is a multiple, so that Arrow writes nothing after it."""
+
+SPARSE_SECONDS = 0.01
+"""Seconds between two bursts above which the later one is followed by a padding row at once."""
 
 BURST_INTERVAL_SECONDS = 0.002
-"""Shortest time in seconds between two bursts of rows; what arrives between them shares a row."""
+"""Seconds from one burst of rows to the next, or to its padding row; what arrives in between shares a row."""
 
 WINDOW_ENTRIES_INITIAL = 64
 """Entries of one topic that may be unconfirmed when its link starts."""

@@ -60,7 +60,7 @@ class LeaseReader:
         self._paused = False
         self._admin_down: dict[str, str] = {}
         self._channel = ReportReceiver(self.loop, self._report)
-        self._padding = row(target, lease, Kind.PADDING, bytes(limits.PADDING_BYTES))
+        self._padding = row(target, lease, Kind.PADDING, bytes(limits.ROW_BYTES_MIN))
         addresses = {cluster.name: cluster for cluster in options.clusters}
         self._target_url = addresses.pop(target).broker_url
         self._tails = {name: Tail(self, name, address.broker_url) for name, address in addresses.items()}
@@ -106,19 +106,27 @@ class LeaseReader:
         yield row(self.target, self.lease, Kind.OPENING, encode_opening(opening))
         yield self._padding
         self._warm_up()
-        last_burst = 0.0
+        last_burst, pushed = 0.0, True
         while not self._over():
-            # What arrives within the interval shares a row; what comes after a silence goes out at once.
             if (wait := last_burst + limits.BURST_INTERVAL_SECONDS - self.loop.now) > 0:
                 time.sleep(wait)
-            self._step()
+            self._step(limits.IDLE_SECONDS if pushed else 0.0)
             if self._gathered:
-                gathered, self._gathered = self._gathered, []
-                self._entries += len(gathered)
-                for chunk in encode_chunks(gathered):
-                    yield row(self.target, self.lease, Kind.ENTRIES, chunk)
+                yield from self._burst()
+                # In a dense stream the next burst pushes this one along; after a silence nothing may come for long.
+                before, last_burst = last_burst, self.loop.now
+                pushed = last_burst - before >= limits.SPARSE_SECONDS
+                if pushed:
+                    yield self._padding
+            elif not pushed:
                 yield self._padding
-                last_burst = self.loop.now
+                pushed = True
+
+    def _burst(self) -> Iterator[pa.RecordBatch]:
+        gathered, self._gathered = self._gathered, []
+        self._entries += len(gathered)
+        for chunk in encode_chunks(gathered):
+            yield row(self.target, self.lease, Kind.ENTRIES, chunk)
 
     def _warm_up(self) -> None:
         """Connect everywhere, then wait for the slot and for the writer."""

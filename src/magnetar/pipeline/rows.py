@@ -5,9 +5,14 @@ A row is ``(target, lease, kind, body)``. The body of an ENTRIES row, all intege
     u16 attachments, each: u32 number, u16 length, source cluster, u16 length, topic
     u32 entries, each: u16 index of its attachment, i64 x 6 position, previous and floor (ledger, entry),
                        u8 link_start, u32 length, the entry
+    zeros up to ROW_BYTES_MIN and to a multiple of ROW_ALIGNMENT
 
 Every row names the attachments that it uses, so it can be understood alone. An OPENING row is the first of a task
-and carries JSON; a PADDING row only pushes the rows before it out of the buffers between two processes.
+and carries JSON.
+
+Spark hands a row on only when the next one is there: its batch iterator looks ahead. So the last row of a burst is
+followed by a PADDING row, which the writer ignores. And a row must not stay behind in the buffers of 512 bytes on the
+way, so what is written of it last, the body, is larger than that and aligned such that Arrow appends nothing.
 """
 
 from __future__ import annotations
@@ -141,19 +146,23 @@ def _encode_chunk(chunk: list[Carried]) -> bytes:
         for text in (attachment.source.encode(), attachment.topic.encode()):
             parts += (_TEXT.pack(len(text)), text)
     parts.append(_NUMBER.pack(len(chunk)))
-    for carried in chunk:
-        parts.append(
-            _ENTRY.pack(
-                indexes[carried.attachment],
-                *carried.position,
-                *carried.link.previous,
-                *carried.link.floor,
-                carried.link.link_start,
-                len(carried.entry),
-            ),
-        )
-        parts.append(carried.entry)
+    parts += _entries(chunk, indexes)
+    size = sum(map(len, parts))
+    parts.append(bytes(max(limits.ROW_BYTES_MIN - size, -size % limits.ROW_ALIGNMENT)))
     return b"".join(parts)
+
+
+def _entries(chunk: list[Carried], indexes: dict[Attachment, int]) -> Iterator[bytes]:
+    for carried in chunk:
+        yield _ENTRY.pack(
+            indexes[carried.attachment],
+            *carried.position,
+            *carried.link.previous,
+            *carried.link.floor,
+            carried.link.link_start,
+            len(carried.entry),
+        )
+        yield carried.entry
 
 
 def _text(body: bytes, offset: int) -> tuple[str, int]:
