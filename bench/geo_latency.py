@@ -298,7 +298,7 @@ def print_table(found: dict[str, Any]) -> None:
     for name, row in found["milliseconds"].items():
         goal = ", ".join(f"{key} ≤ {value}" for key, value in GOALS_MS.get(name, {}).items())
         table.add_row(name, *(f"{value:.1f}" for value in row.values()), goal)
-    console = Console()
+    console = Console(width=110)
     console.print(table)
     console.print("machine: " + ", ".join(f"{key} {value}" for key, value in found["machine"].items()), highlight=False)
     console.print(f"settings: {found['settings']}", highlight=False)

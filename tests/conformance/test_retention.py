@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 SMALL_LEDGERS = {
     "managedLedgerMaxEntriesPerLedger": 10,
+    "managedLedgerMinLedgerRolloverTimeMinutes": 0,
     "retentionCheckIntervalInSeconds": 1,
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
 import pulsar
@@ -22,8 +23,8 @@ OPERATION_TIMEOUT_S = 20
 
 
 def connect(service_url: str, **options: Option) -> pulsar.Client:
-    """Return an official client that keeps its log to itself."""
-    logger = pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)
+    """Return an official client that keeps its log to itself: reconnecting is what the tests are about."""
+    logger = pulsar.FileLogger(pulsar.LoggerLevel.Error, os.devnull)
     return pulsar.Client(service_url, **{"operation_timeout_seconds": OPERATION_TIMEOUT_S, "logger": logger, **options})
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from tests.kit.broker import Broker
 
-EXAMPLES = 150
+EXAMPLES = 400
 CLIENT_COMMANDS = [
     "SUBSCRIBE",
     "PRODUCER",
@@ -45,8 +45,6 @@ CLIENT_COMMANDS = [
     "GET_OR_CREATE_SCHEMA",
     "AUTH_RESPONSE",
     "WATCH_TOPIC_LIST",
-    "NEW_TXN",
-    "END_TXN",
 ]
 Field = Any
 """A FieldDescriptor, of whichever implementation of protobuf."""
