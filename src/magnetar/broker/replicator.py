@@ -151,18 +151,21 @@ class Replicator:
             self._flush_soon()
 
     def send_again_after(self, position: Position) -> None:
-        """The target has everything up to ``position`` and no more: go on right after it.
+        """The target has everything up to ``position`` and no more: go on right after it, with the next dispatch.
 
+        That must not come before the holder was answered: it takes what comes before for what was sent earlier.
         Entries that were already trimmed cannot be sent again; the next one then declares a start in the middle.
         """
         first = self.topic.before_first()
         if position < self.cursor.state.mark_delete_position:
             log.warning("link_goes_back", topic=str(self.topic.name), target=self.target, to=str(position))
             self.cursor.reset(max(first, position))
+        elif position <= self.topic.ledger.last_confirmed_entry:
+            self.cursor.acknowledge_cumulative(position)
+        self._flush_soon()
         self._start_over(max(first, position))
         if position >= first:
             self._previous = self._floor = position
-        self.dispatch()
 
     # -- confirmations ------------------------------------------------------------------------------------------
 

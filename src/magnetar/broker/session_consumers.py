@@ -230,6 +230,7 @@ def seek(session: Session, command: pb.CommandSeek) -> None:
     elif isinstance(consumer.subscription, Replicator):
         consumer.subscription.send_again_after(position_of(command.message_id))
         session.write(commands.success(request_id=command.request_id))
+        consumer.subscription.dispatch()
     elif command.HasField("message_id"):
         session.start(
             command.request_id, _seek_to_id(session, command.request_id, consumer.subscription, command.message_id)

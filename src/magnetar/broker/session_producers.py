@@ -14,6 +14,7 @@ from magnetar.wire import commands
 from magnetar.wire import entry as wire_entry
 
 if TYPE_CHECKING:
+    from magnetar.base.errors import StorageError
     from magnetar.base.names import TopicName
     from magnetar.base.position import Position
     from magnetar.broker.producer import Producer
@@ -26,7 +27,8 @@ def create(session: Session, command: pb.CommandProducer) -> None:
     """PRODUCER: admit a producer, or say why not (protocol, 2.8)."""
     existing = session.producers.get(command.producer_id)
     if existing is not None:
-        _succeed(session, command.request_id, existing)
+        succeed = _succeed if isinstance(existing, LocalProducer) else _succeed_behind_disk
+        succeed(session, command.request_id, existing)
         return
     waiting = session.waiting.get(command.producer_id)
     if waiting is not None:
@@ -56,7 +58,7 @@ def _create(session: Session, command: pb.CommandProducer) -> None:
     if not isinstance(producer, LocalProducer):
         topic.replace_producer(producer)
         _enter(session, producer)
-        _succeed(session, command.request_id, producer)
+        _succeed_behind_disk(session, command.request_id, producer)
         return
     owner = topic.producers.get(options.name)
     if owner is None or _is_predecessor(owner, producer):
@@ -137,6 +139,22 @@ def _wait_for_access(session: Session, request_id: int, producer: LocalProducer)
             session.answer_error(request_id, refusal)
 
     producer.topic.access.when_decided(producer, tell)
+
+
+def _succeed_behind_disk(session: Session, request_id: int, producer: Producer) -> None:
+    """Admit a link's producer once all that the topic holds is durable: the sender goes on behind that."""
+
+    def durable(error: StorageError | None) -> None:
+        if session.producers.get(producer.options.producer_id) is not producer:
+            return  # it was told meanwhile that it is closed
+        if error is None:
+            _succeed(session, request_id, producer)
+        else:
+            del session.producers[producer.options.producer_id]
+            producer.topic.remove_producer(producer)
+            session.answer_error(request_id, RequestError(ServerError.PersistenceError, str(error)))
+
+    producer.topic.barrier(durable)
 
 
 def _succeed(session: Session, request_id: int, producer: Producer) -> None:

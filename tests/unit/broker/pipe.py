@@ -1,0 +1,132 @@
+"""A link carried by hand: from a source cluster's replicator to a target cluster's receiver, step by step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from magnetar.base.errors import ServerError
+from magnetar.base.position import EARLIEST, Position
+from magnetar.broker.replicator import LEASE_METADATA
+from magnetar.wire import commands
+from magnetar.wire.message_id import link_of, message_id, position_of
+from magnetar.wire.origin import Origin, stamp
+from magnetar.wire.proto import pulsar_api_pb2 as pb
+from tests.unit.broker.cluster import TOPIC, Client, Cluster
+
+
+@dataclass
+class Pipe:
+    """What a pipeline task does, one move at a time. Everything it knows is lost with ``attach``."""
+
+    source: Cluster
+    target: Cluster
+    lease: int = 0
+    carried: list[tuple[Position, bytes]] = field(default_factory=list)
+    """Stamped entries that were read and are not sent."""
+    unconfirmed: dict[int, Position] = field(default_factory=dict)
+    last_origin: Position | None = None
+    gaps: int = 0
+    refusals: list[Any] = field(default_factory=list)
+    """Errors that answered the last ``attach``."""
+    _sequence_id: int = 0
+
+    def attach(self, *, seek: bool = True, permits: int = 5) -> None:
+        """Take the link over with a new lease; ``seek``: begin behind what the target holds."""
+        self.lease += 1
+        self.carried.clear()
+        self.unconfirmed.clear()
+        self.reader, self.writer = self.source.client(), self.target.client()
+        self.open_producer()
+        body = pb.CommandSubscribe(
+            topic=str(TOPIC),
+            subscription=f"pulsar.repl.{self.target.name}",
+            subType=pb.CommandSubscribe.Exclusive,
+            consumer_id=1,
+            request_id=self.reader.request_id(),
+            metadata=commands.key_values({LEASE_METADATA: str(self.lease)}),
+        )
+        self.reader.say(commands.subscribe(body))
+        self.refusals = self.reader.take("ERROR")
+        self.reader.heard.clear()
+        if seek and not self.refusals and self.last_origin is not None:
+            self.seek(self.last_origin)
+        self.flow(permits)
+
+    def open_producer(self) -> None:
+        name = f"pulsar.repl.{self.source.name}-->{self.target.name}"
+        self.writer.session.producers.pop(1, None)
+        self.writer.produce(name=name, epoch=self.lease)
+        for success in self.writer.take("PRODUCER_SUCCESS"):
+            known = success.HasField("last_origin_message_id")
+            self.last_origin = position_of(success.last_origin_message_id) if known else None
+
+    def seek(self, position: Position) -> None:
+        """Go elsewhere; what comes before the answer was sent earlier and is dropped."""
+        self.carried.clear()
+        self.reader.say(commands.seek(consumer_id=1, request_id=self.reader.request_id(), position=position))
+        kinds = [frame.command.type for frame in self.reader.heard]
+        del self.reader.heard[: kinds.index(pb.BaseCommand.SUCCESS) + 1]
+        self.read()
+
+    def flow(self, permits: int) -> None:
+        self.reader.say(commands.flow(consumer_id=1, message_permits=permits))
+        self.read()
+
+    def read(self) -> None:
+        """Take what the source has sent."""
+        for frame in self.reader.heard:
+            message = frame.command.message
+            if frame.command.type == pb.BaseCommand.MESSAGE:
+                position, link = position_of(message.message_id), link_of(message)
+                origin = Origin(self.source.name, position, link.previous, link.floor, link.link_start)
+                self.carried.append((position, stamp(frame.body, origin)))
+        self.reader.heard.clear()
+
+    def send(self, count: int, *, twice: bool = False) -> None:
+        """Send the oldest entries on, in one read of the target's socket."""
+        frames = []
+        for position, entry in self.carried[:count]:
+            for _ in range(1 + twice):
+                self._sequence_id += 1
+                self.unconfirmed[self._sequence_id] = position
+                frames.append(commands.send(producer_id=1, sequence_id=self._sequence_id, entry=entry))
+        del self.carried[:count]
+        if frames:
+            self.writer.say(*frames)
+
+    def confirm(self) -> None:
+        """Take receipts to the source; after a gap begin again behind what the target holds."""
+        for receipt in self.writer.take("SEND_RECEIPT"):
+            position = self.unconfirmed.pop(receipt.sequence_id)
+            ids = [message_id(position)]
+            self.reader.say(commands.ack(consumer_id=1, message_ids=ids, cumulative=True))
+            self.reader.say(commands.flow(consumer_id=1, message_permits=1))
+        errors = self.writer.take("SEND_ERROR")
+        if errors:
+            assert {error.error for error in errors} == {ServerError.PersistenceError}
+            self.gaps += 1
+            self.unconfirmed.clear()
+            self.open_producer()
+            self.seek(self.last_origin or EARLIEST)
+            self.flow(len(errors) + 1)
+        self.read()
+
+    def run(self) -> None:
+        """Carry everything there is."""
+        for _ in range(50):
+            self.send(100)
+            self.confirm()
+            if not self.carried and not self.unconfirmed:
+                return
+        message = "the link makes no progress"
+        raise AssertionError(message)
+
+
+def read_all(cluster: Cluster) -> list[str]:
+    """What the topic holds, read as a consumer reads it."""
+    reader: Client = cluster.client()
+    reader.subscribe(subscription="all", permits=10_000)
+    texts = reader.messages()
+    reader.say(commands.unsubscribe(consumer_id=1, request_id=reader.request_id()))
+    return texts
