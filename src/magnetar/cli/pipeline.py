@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import random
@@ -107,7 +108,8 @@ def _json_lines() -> Callable[[Event], None]:
     lock = threading.Lock()
 
     def show(event: Event) -> None:
-        with lock:
+        # Replication goes on where nobody listens any more.
+        with lock, contextlib.suppress(BrokenPipeError):
             sys.stdout.write(json.dumps(event_json(event)) + "\n")
             sys.stdout.flush()
 
