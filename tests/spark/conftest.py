@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import random
 import secrets
-import sys
 import threading
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,13 +13,11 @@ import pytest
 from magnetar.pipeline.options import ClusterAddress
 from magnetar.pipeline.replicate import Event, Progress, Ready, Replication, Settings
 from tests.kit.wait import wait_until
+from tests.spark.fake_cluster import FakeCluster
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-
-sys.path.insert(0, str(Path(__file__).parent))
-
-from fake_cluster import FakeCluster
+    from pathlib import Path
 
 NAMES = ("ewr", "jfk", "lga")
 LEASE_SECONDS = 8.0

@@ -15,8 +15,8 @@ from tests.kit.wait import holds_for, wait_until
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from conftest import Running
-    from fake_cluster import FakeCluster
+    from tests.spark.conftest import Running
+    from tests.spark.fake_cluster import FakeCluster
 
     Clusters = dict[str, FakeCluster]
     Arrives = Callable[..., None]

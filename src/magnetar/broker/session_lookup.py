@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import google_crc32c
+import re2  # a stranger's pattern must not hold the loop: its time is linear in the name
 
 from magnetar.base.errors import RequestError, ServerError
 from magnetar.base.names import NamespaceName
@@ -13,10 +14,15 @@ from magnetar.wire import commands
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 if TYPE_CHECKING:
+    from magnetar.base.names import TopicName
     from magnetar.broker.session import Session
 
 TOPICS_PATTERN_LENGTH_MAX = 50
 """Characters of a pattern that the broker applies itself (``subscriptionPatternMaxLength``)."""
+
+
+_PATTERN_OPTIONS = re2.Options()
+_PATTERN_OPTIONS.log_errors = False
 
 
 def partitioned_metadata(session: Session, command: pb.CommandPartitionedTopicMetadata) -> None:
@@ -55,17 +61,36 @@ def topics_of_namespace(session: Session, command: pb.CommandGetTopicsOfNamespac
     except RequestError as error:
         session.answer_error(command.request_id, error)
         return
+    pattern = _compiled(command.topics_pattern)
+    if pattern is not None:
+        topics = [topic for topic in topics if pattern.fullmatch(_pattern_subject(topic))]
     names = sorted(map(str, topics))
-    topics_hash = f"{google_crc32c.value(','.join(names).encode()):x}"
+    topics_hash = google_crc32c.value(",".join(names).encode()).to_bytes(4, "little").hex()
     changed = command.topics_hash != topics_hash
     session.write(
         commands.get_topics_of_namespace_response(
             request_id=command.request_id,
             topics=names if changed else [],
+            filtered=pattern is not None,
             topics_hash=topics_hash,
             changed=changed,
         )
     )
+
+
+def _compiled(pattern: str) -> re2.Pattern | None:
+    """The pattern to apply here; None leaves it to the client: none was sent, or RE2 cannot have it in bounds."""
+    if not 0 < len(pattern) <= TOPICS_PATTERN_LENGTH_MAX:
+        return None
+    try:
+        return re2.compile(pattern, _PATTERN_OPTIONS)
+    except re2.error:
+        return None
+
+
+def _pattern_subject(topic: TopicName) -> str:
+    """What a pattern is matched against: ``tenant/namespace/topic``, a partition by its topic's name."""
+    return str(topic.partitioned_topic).partition("://")[2]
 
 
 def get_schema(session: Session, command: pb.CommandGetSchema) -> None:

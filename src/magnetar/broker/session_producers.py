@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from magnetar.base.errors import RemoteProtocolError, RequestError, ServerError
+from magnetar.base.limits import ENTRY_METADATA_PADDING
 from magnetar.broker.producer import REPLICATOR_PREFIX, LocalProducer, ProducerOptions
 from magnetar.broker.progress import ProgressProducer
 from magnetar.broker.receiver import ReplicatedProducer
@@ -175,17 +176,29 @@ def send(session: Session, command: pb.CommandSend, entry: bytes) -> None:
     if producer is None:
         _check_recently_closed(session, command.producer_id)
         return
-    if len(entry) > session.environment.config.maxMessageSize:
-        _refuse(session, command, ServerError.NotAllowedError, "Exceed maximum message size")
-    elif command.HasField("message_id"):
-        _refuse(session, command, ServerError.NotAllowedError, "message_id is for shadow topics only")
-    elif command.highest_sequence_id and command.highest_sequence_id < command.sequence_id:
-        _refuse(session, command, ServerError.MetadataError, "Invalid lowest or highest sequence id")
-    elif not wire_entry.checksum_matches(entry):
-        _refuse(session, command, ServerError.ChecksumError, "Checksum failed on the broker")
+    objection = _objection(session, command, entry)
+    if objection is not None:
+        _refuse(session, command, objection)
     else:
         producer.add(command, entry)
         session.producer_dirty(producer)
+
+
+def _objection(session: Session, command: pb.CommandSend, entry: bytes) -> RequestError | None:
+    """Why the entry cannot be taken, if so. One that nobody could read is not stored: all readers count on that."""
+    if len(entry) > session.environment.config.maxMessageSize + ENTRY_METADATA_PADDING:
+        return RequestError(ServerError.NotAllowedError, "Exceed maximum message size")
+    if command.HasField("message_id"):
+        return RequestError(ServerError.NotAllowedError, "message_id is for shadow topics only")
+    if command.highest_sequence_id and command.highest_sequence_id < command.sequence_id:
+        return RequestError(ServerError.MetadataError, "Invalid lowest or highest sequence id")
+    if not wire_entry.checksum_matches(entry):
+        return RequestError(ServerError.ChecksumError, "Checksum failed on the broker")
+    try:
+        wire_entry.parse_metadata(entry)
+    except RemoteProtocolError as error:
+        return RequestError(ServerError.MetadataError, str(error))
+    return None
 
 
 def _check_recently_closed(session: Session, producer_id: int) -> None:
@@ -196,13 +209,13 @@ def _check_recently_closed(session: Session, producer_id: int) -> None:
         raise RemoteProtocolError(message)
 
 
-def _refuse(session: Session, command: pb.CommandSend, error: ServerError, message: str) -> None:
+def _refuse(session: Session, command: pb.CommandSend, objection: RequestError) -> None:
     session.write(
         commands.send_error(
             producer_id=command.producer_id,
             sequence_id=max(command.sequence_id, command.highest_sequence_id),
-            code=error,
-            message=message,
+            code=objection.code,
+            message=str(objection),
         )
     )
 

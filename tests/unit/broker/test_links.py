@@ -188,8 +188,10 @@ def test_a_stranger_on_the_link_is_refused() -> None:
 
 
 MOVES = st.sampled_from(
-    ["publish", "publish", "local", "read", "send", "send", "twice", "confirm", "attach", "reattach", "permits"]
-    + ["source crash", "target crash", "target disk full", "target unload", "source unload", "trim", "flush"]
+    [
+        *("publish", "publish", "local", "read", "send", "send", "twice", "confirm", "attach", "reattach", "permits"),
+        *("source crash", "target crash", "target disk full", "target unload", "source unload", "trim", "flush"),
+    ]
 )
 
 
@@ -231,6 +233,12 @@ def carry(move: str, number: int, source: Cluster, target: Cluster, pipe: Pipe) 
             pipe.attach(seek=move == "attach")
         case "permits":
             pipe.flow(number)
+        case _:
+            disturb(move, number, source, target, pipe)
+
+
+def disturb(move: str, number: int, source: Cluster, target: Cluster, pipe: Pipe) -> None:
+    match move:
         case "flush":
             source.loop.advance(1)
             source.settle()

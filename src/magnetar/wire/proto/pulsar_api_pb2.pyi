@@ -2174,9 +2174,30 @@ class CommandGetOrCreateSchemaResponse(_message.Message):
 Global___CommandGetOrCreateSchemaResponse: _TypeAlias = CommandGetOrCreateSchemaResponse  # noqa: Y015
 
 @_typing.final
+class CommandTransactionRequest(_message.Message):
+    """Any request about transactions. They are not spoken: what is known of them is how to refuse them by their id."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
+    request_id: _builtins.int
+    def __init__(
+        self,
+        *,
+        request_id: _builtins.int | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["request_id", b"request_id"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["request_id", b"request_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CommandTransactionRequest: _TypeAlias = CommandTransactionRequest  # noqa: Y015
+
+@_typing.final
 class BaseCommand(_message.Message):
-    """The body of a command is in the field whose number is the command's type. Transactions (50 to 63) and the scalable
-    topics of Pulsar 5 (from 70) are not spoken: their types are unknown here and close the connection.
+    """The body of a command is in the field whose number is the command's type. The scalable topics of Pulsar 5 (from 70)
+    are not spoken: their types are unknown here and close the connection.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -2226,6 +2247,13 @@ class BaseCommand(_message.Message):
         ACK_RESPONSE: BaseCommand._Type.ValueType  # 38
         GET_OR_CREATE_SCHEMA: BaseCommand._Type.ValueType  # 39
         GET_OR_CREATE_SCHEMA_RESPONSE: BaseCommand._Type.ValueType  # 40
+        NEW_TXN: BaseCommand._Type.ValueType  # 50
+        ADD_PARTITION_TO_TXN: BaseCommand._Type.ValueType  # 52
+        ADD_SUBSCRIPTION_TO_TXN: BaseCommand._Type.ValueType  # 54
+        END_TXN: BaseCommand._Type.ValueType  # 56
+        END_TXN_ON_PARTITION: BaseCommand._Type.ValueType  # 58
+        END_TXN_ON_SUBSCRIPTION: BaseCommand._Type.ValueType  # 60
+        TC_CLIENT_CONNECT_REQUEST: BaseCommand._Type.ValueType  # 62
         WATCH_TOPIC_LIST: BaseCommand._Type.ValueType  # 64
         WATCH_TOPIC_LIST_SUCCESS: BaseCommand._Type.ValueType  # 65
         WATCH_TOPIC_UPDATE: BaseCommand._Type.ValueType  # 66
@@ -2272,6 +2300,13 @@ class BaseCommand(_message.Message):
     ACK_RESPONSE: BaseCommand.Type.ValueType  # 38
     GET_OR_CREATE_SCHEMA: BaseCommand.Type.ValueType  # 39
     GET_OR_CREATE_SCHEMA_RESPONSE: BaseCommand.Type.ValueType  # 40
+    NEW_TXN: BaseCommand.Type.ValueType  # 50
+    ADD_PARTITION_TO_TXN: BaseCommand.Type.ValueType  # 52
+    ADD_SUBSCRIPTION_TO_TXN: BaseCommand.Type.ValueType  # 54
+    END_TXN: BaseCommand.Type.ValueType  # 56
+    END_TXN_ON_PARTITION: BaseCommand.Type.ValueType  # 58
+    END_TXN_ON_SUBSCRIPTION: BaseCommand.Type.ValueType  # 60
+    TC_CLIENT_CONNECT_REQUEST: BaseCommand.Type.ValueType  # 62
     WATCH_TOPIC_LIST: BaseCommand.Type.ValueType  # 64
     WATCH_TOPIC_LIST_SUCCESS: BaseCommand.Type.ValueType  # 65
     WATCH_TOPIC_UPDATE: BaseCommand.Type.ValueType  # 66
@@ -2318,6 +2353,13 @@ class BaseCommand(_message.Message):
     ACKRESPONSE_FIELD_NUMBER: _builtins.int
     GETORCREATESCHEMA_FIELD_NUMBER: _builtins.int
     GETORCREATESCHEMARESPONSE_FIELD_NUMBER: _builtins.int
+    NEWTXN_FIELD_NUMBER: _builtins.int
+    ADDPARTITIONTOTXN_FIELD_NUMBER: _builtins.int
+    ADDSUBSCRIPTIONTOTXN_FIELD_NUMBER: _builtins.int
+    ENDTXN_FIELD_NUMBER: _builtins.int
+    ENDTXNONPARTITION_FIELD_NUMBER: _builtins.int
+    ENDTXNONSUBSCRIPTION_FIELD_NUMBER: _builtins.int
+    TCCLIENTCONNECTREQUEST_FIELD_NUMBER: _builtins.int
     WATCHTOPICLIST_FIELD_NUMBER: _builtins.int
     WATCHTOPICLISTSUCCESS_FIELD_NUMBER: _builtins.int
     WATCHTOPICUPDATE_FIELD_NUMBER: _builtins.int
@@ -2403,6 +2445,20 @@ class BaseCommand(_message.Message):
     @_builtins.property
     def getOrCreateSchemaResponse(self) -> Global___CommandGetOrCreateSchemaResponse: ...
     @_builtins.property
+    def newTxn(self) -> Global___CommandTransactionRequest: ...
+    @_builtins.property
+    def addPartitionToTxn(self) -> Global___CommandTransactionRequest: ...
+    @_builtins.property
+    def addSubscriptionToTxn(self) -> Global___CommandTransactionRequest: ...
+    @_builtins.property
+    def endTxn(self) -> Global___CommandTransactionRequest: ...
+    @_builtins.property
+    def endTxnOnPartition(self) -> Global___CommandTransactionRequest: ...
+    @_builtins.property
+    def endTxnOnSubscription(self) -> Global___CommandTransactionRequest: ...
+    @_builtins.property
+    def tcClientConnectRequest(self) -> Global___CommandTransactionRequest: ...
+    @_builtins.property
     def watchTopicList(self) -> Global___CommandWatchTopicList: ...
     @_builtins.property
     def watchTopicListSuccess(self) -> Global___CommandWatchTopicListSuccess: ...
@@ -2455,15 +2511,22 @@ class BaseCommand(_message.Message):
         ackResponse: Global___CommandAckResponse | None = ...,
         getOrCreateSchema: Global___CommandGetOrCreateSchema | None = ...,
         getOrCreateSchemaResponse: Global___CommandGetOrCreateSchemaResponse | None = ...,
+        newTxn: Global___CommandTransactionRequest | None = ...,
+        addPartitionToTxn: Global___CommandTransactionRequest | None = ...,
+        addSubscriptionToTxn: Global___CommandTransactionRequest | None = ...,
+        endTxn: Global___CommandTransactionRequest | None = ...,
+        endTxnOnPartition: Global___CommandTransactionRequest | None = ...,
+        endTxnOnSubscription: Global___CommandTransactionRequest | None = ...,
+        tcClientConnectRequest: Global___CommandTransactionRequest | None = ...,
         watchTopicList: Global___CommandWatchTopicList | None = ...,
         watchTopicListSuccess: Global___CommandWatchTopicListSuccess | None = ...,
         watchTopicUpdate: Global___CommandWatchTopicUpdate | None = ...,
         watchTopicListClose: Global___CommandWatchTopicListClose | None = ...,
         topicMigrated: Global___CommandTopicMigrated | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "ackResponse", b"ackResponse", "active_consumer_change", b"active_consumer_change", "authChallenge", b"authChallenge", "authResponse", b"authResponse", "close_consumer", b"close_consumer", "close_producer", b"close_producer", "connect", b"connect", "connected", b"connected", "consumerStats", b"consumerStats", "consumerStatsResponse", b"consumerStatsResponse", "error", b"error", "flow", b"flow", "getLastMessageId", b"getLastMessageId", "getLastMessageIdResponse", b"getLastMessageIdResponse", "getOrCreateSchema", b"getOrCreateSchema", "getOrCreateSchemaResponse", b"getOrCreateSchemaResponse", "getSchema", b"getSchema", "getSchemaResponse", b"getSchemaResponse", "getTopicsOfNamespace", b"getTopicsOfNamespace", "getTopicsOfNamespaceResponse", b"getTopicsOfNamespaceResponse", "lookupTopic", b"lookupTopic", "lookupTopicResponse", b"lookupTopicResponse", "message", b"message", "partitionMetadata", b"partitionMetadata", "partitionMetadataResponse", b"partitionMetadataResponse", "ping", b"ping", "pong", b"pong", "producer", b"producer", "producer_success", b"producer_success", "reachedEndOfTopic", b"reachedEndOfTopic", "redeliverUnacknowledgedMessages", b"redeliverUnacknowledgedMessages", "seek", b"seek", "send", b"send", "send_error", b"send_error", "send_receipt", b"send_receipt", "subscribe", b"subscribe", "success", b"success", "topicMigrated", b"topicMigrated", "type", b"type", "unsubscribe", b"unsubscribe", "watchTopicList", b"watchTopicList", "watchTopicListClose", b"watchTopicListClose", "watchTopicListSuccess", b"watchTopicListSuccess", "watchTopicUpdate", b"watchTopicUpdate"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "ackResponse", b"ackResponse", "active_consumer_change", b"active_consumer_change", "addPartitionToTxn", b"addPartitionToTxn", "addSubscriptionToTxn", b"addSubscriptionToTxn", "authChallenge", b"authChallenge", "authResponse", b"authResponse", "close_consumer", b"close_consumer", "close_producer", b"close_producer", "connect", b"connect", "connected", b"connected", "consumerStats", b"consumerStats", "consumerStatsResponse", b"consumerStatsResponse", "endTxn", b"endTxn", "endTxnOnPartition", b"endTxnOnPartition", "endTxnOnSubscription", b"endTxnOnSubscription", "error", b"error", "flow", b"flow", "getLastMessageId", b"getLastMessageId", "getLastMessageIdResponse", b"getLastMessageIdResponse", "getOrCreateSchema", b"getOrCreateSchema", "getOrCreateSchemaResponse", b"getOrCreateSchemaResponse", "getSchema", b"getSchema", "getSchemaResponse", b"getSchemaResponse", "getTopicsOfNamespace", b"getTopicsOfNamespace", "getTopicsOfNamespaceResponse", b"getTopicsOfNamespaceResponse", "lookupTopic", b"lookupTopic", "lookupTopicResponse", b"lookupTopicResponse", "message", b"message", "newTxn", b"newTxn", "partitionMetadata", b"partitionMetadata", "partitionMetadataResponse", b"partitionMetadataResponse", "ping", b"ping", "pong", b"pong", "producer", b"producer", "producer_success", b"producer_success", "reachedEndOfTopic", b"reachedEndOfTopic", "redeliverUnacknowledgedMessages", b"redeliverUnacknowledgedMessages", "seek", b"seek", "send", b"send", "send_error", b"send_error", "send_receipt", b"send_receipt", "subscribe", b"subscribe", "success", b"success", "tcClientConnectRequest", b"tcClientConnectRequest", "topicMigrated", b"topicMigrated", "type", b"type", "unsubscribe", b"unsubscribe", "watchTopicList", b"watchTopicList", "watchTopicListClose", b"watchTopicListClose", "watchTopicListSuccess", b"watchTopicListSuccess", "watchTopicUpdate", b"watchTopicUpdate"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "ackResponse", b"ackResponse", "active_consumer_change", b"active_consumer_change", "authChallenge", b"authChallenge", "authResponse", b"authResponse", "close_consumer", b"close_consumer", "close_producer", b"close_producer", "connect", b"connect", "connected", b"connected", "consumerStats", b"consumerStats", "consumerStatsResponse", b"consumerStatsResponse", "error", b"error", "flow", b"flow", "getLastMessageId", b"getLastMessageId", "getLastMessageIdResponse", b"getLastMessageIdResponse", "getOrCreateSchema", b"getOrCreateSchema", "getOrCreateSchemaResponse", b"getOrCreateSchemaResponse", "getSchema", b"getSchema", "getSchemaResponse", b"getSchemaResponse", "getTopicsOfNamespace", b"getTopicsOfNamespace", "getTopicsOfNamespaceResponse", b"getTopicsOfNamespaceResponse", "lookupTopic", b"lookupTopic", "lookupTopicResponse", b"lookupTopicResponse", "message", b"message", "partitionMetadata", b"partitionMetadata", "partitionMetadataResponse", b"partitionMetadataResponse", "ping", b"ping", "pong", b"pong", "producer", b"producer", "producer_success", b"producer_success", "reachedEndOfTopic", b"reachedEndOfTopic", "redeliverUnacknowledgedMessages", b"redeliverUnacknowledgedMessages", "seek", b"seek", "send", b"send", "send_error", b"send_error", "send_receipt", b"send_receipt", "subscribe", b"subscribe", "success", b"success", "topicMigrated", b"topicMigrated", "type", b"type", "unsubscribe", b"unsubscribe", "watchTopicList", b"watchTopicList", "watchTopicListClose", b"watchTopicListClose", "watchTopicListSuccess", b"watchTopicListSuccess", "watchTopicUpdate", b"watchTopicUpdate"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "ackResponse", b"ackResponse", "active_consumer_change", b"active_consumer_change", "addPartitionToTxn", b"addPartitionToTxn", "addSubscriptionToTxn", b"addSubscriptionToTxn", "authChallenge", b"authChallenge", "authResponse", b"authResponse", "close_consumer", b"close_consumer", "close_producer", b"close_producer", "connect", b"connect", "connected", b"connected", "consumerStats", b"consumerStats", "consumerStatsResponse", b"consumerStatsResponse", "endTxn", b"endTxn", "endTxnOnPartition", b"endTxnOnPartition", "endTxnOnSubscription", b"endTxnOnSubscription", "error", b"error", "flow", b"flow", "getLastMessageId", b"getLastMessageId", "getLastMessageIdResponse", b"getLastMessageIdResponse", "getOrCreateSchema", b"getOrCreateSchema", "getOrCreateSchemaResponse", b"getOrCreateSchemaResponse", "getSchema", b"getSchema", "getSchemaResponse", b"getSchemaResponse", "getTopicsOfNamespace", b"getTopicsOfNamespace", "getTopicsOfNamespaceResponse", b"getTopicsOfNamespaceResponse", "lookupTopic", b"lookupTopic", "lookupTopicResponse", b"lookupTopicResponse", "message", b"message", "newTxn", b"newTxn", "partitionMetadata", b"partitionMetadata", "partitionMetadataResponse", b"partitionMetadataResponse", "ping", b"ping", "pong", b"pong", "producer", b"producer", "producer_success", b"producer_success", "reachedEndOfTopic", b"reachedEndOfTopic", "redeliverUnacknowledgedMessages", b"redeliverUnacknowledgedMessages", "seek", b"seek", "send", b"send", "send_error", b"send_error", "send_receipt", b"send_receipt", "subscribe", b"subscribe", "success", b"success", "tcClientConnectRequest", b"tcClientConnectRequest", "topicMigrated", b"topicMigrated", "type", b"type", "unsubscribe", b"unsubscribe", "watchTopicList", b"watchTopicList", "watchTopicListClose", b"watchTopicListClose", "watchTopicListSuccess", b"watchTopicListSuccess", "watchTopicUpdate", b"watchTopicUpdate"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
