@@ -101,6 +101,22 @@ def test_topics_of_a_namespace_and_their_hash(raw: RawConnection, client: pulsar
     assert (filtered.filtered, list(filtered.topics)) == (True, [topic])
 
 
+@pytest.mark.parametrize("pattern", ["public/(?=default/).*", "(", "public/default/" + "." * 36])
+def test_a_pattern_that_the_broker_does_not_apply_is_left_to_the_client(
+    raw: RawConnection, client: pulsar.Client, topic: str, pattern: str
+) -> None:
+    """Look-ahead, which takes unbounded time; no pattern at all; one of more than 50 characters."""
+    publish(client, topic, [b"x"])
+    answer = raw.request(
+        "GET_TOPICS_OF_NAMESPACE",
+        "GET_TOPICS_OF_NAMESPACE_RESPONSE",
+        namespace="public/default",
+        topics_pattern=pattern,
+    )
+    assert not answer.filtered
+    assert topic in answer.topics
+
+
 def test_producer_success_names_the_producer(raw: RawConnection, topic: str) -> None:
     first = raw.create_producer(topic, producer_id=1)
     second = raw.create_producer(topic, producer_id=2, producer_name="mine")

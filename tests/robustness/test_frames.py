@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from magnetar.base.limits import ENTRY_METADATA_PADDING, MAX_MESSAGE_SIZE
 from magnetar.wire.frame import encode_command
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 from tests.kit.messages import connect, publish, read_log
@@ -111,6 +112,29 @@ def test_entry_that_cannot_be_parsed_is_never_stored(
 
     wait_until(lambda: raw.is_closed_by_peer(within_s=0.1) or raw.received("SEND_ERROR") or stored())
     assert stored() == 0
+
+
+@pytest.mark.parametrize("metadata_size", [100, 8_000])
+def test_message_of_the_largest_size_passes_whatever_its_metadata(
+    raw: RawConnection, topic: str, metadata_size: int
+) -> None:
+    """Clients cut payloads by ``maxMessageSize`` and do not count the metadata; the frame leaves room for it."""
+    raw.subscribe(topic, "s")
+    raw.flow(1)
+    raw.create_producer(topic)
+    largest = entry(bytes(MAX_MESSAGE_SIZE), producer_name="p" * metadata_size)
+    raw.send("SEND", largest, producer_id=1, sequence_id=0)
+    assert raw.expect("SEND_RECEIPT").message_id.entryId == 0
+    assert raw.expect_frame("MESSAGE").body == largest
+
+
+def test_entry_that_leaves_no_room_for_its_way_is_refused_and_the_producer_goes_on(
+    raw: RawConnection, topic: str
+) -> None:
+    raw.create_producer(topic)
+    raw.send("SEND", entry(bytes(MAX_MESSAGE_SIZE + ENTRY_METADATA_PADDING)), producer_id=1, sequence_id=0)
+    assert raw.expect("SEND_ERROR").error == pb.NotAllowedError
+    assert raw.publish(b"smaller", sequence_id=1).message_id.entryId == 0
 
 
 def test_message_above_the_limit_closes_the_connection(raw: RawConnection, topic: str) -> None:
