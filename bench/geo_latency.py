@@ -313,7 +313,7 @@ def main() -> int:
     parser.add_argument("--rate", type=float, default=1000.0, help="messages a second")
     parser.add_argument("--seconds", type=float, default=120.0, help="length of the load")
     parser.add_argument("--size", type=int, default=1024, help="bytes of a message")
-    parser.add_argument("--idle-seconds", type=float, default=30.0, help="length of the idle measurement")
+    parser.add_argument("--idle-seconds", type=float, default=60.0, help="length of the idle measurement: a lease")
     parser.add_argument(
         "--data", type=Path, default=ROOT / "build" / "bench" / "geo_latency", help="directory of all data"
     )
@@ -329,9 +329,9 @@ def main() -> int:
     say("starting three clusters and the pipeline")
     with Up(options.data) as up:
         prepare(up)
+        figures = measure(up, options, say)
         say(f"idle for {options.idle_seconds:g} s")
         idle = idle_cpu(up, options.idle_seconds)
-        figures = measure(up, options, say)
     found = report(options, machine, figures, idle)
     print_table(found)
     print(json.dumps(found))

@@ -1,6 +1,6 @@
 """Limits of the pipeline: each has a name, a unit and a default."""
 
-LEASE_SECONDS = 30.0
+LEASE_SECONDS = 60.0
 """Seconds that one task holds its links before the other query takes over (``--lease-seconds``)."""
 
 LEASE_SECONDS_MIN = 4.0

@@ -34,6 +34,8 @@ SETTINGS = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": "1",
     "spark.buffer.size": "512",
     "spark.sql.execution.pandas.udf.buffer.size": "512",
+    # Over TCP a row of several writes waits for delayed acknowledgements, some 40 ms.
+    "spark.python.unix.domain.socket.enabled": "true",
     # The checkpoint decides nothing, so it need only be cheap.
     "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
     "spark.sql.streaming.checkpointFileManagerClass": _CHECKPOINTING,
