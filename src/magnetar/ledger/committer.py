@@ -1,14 +1,15 @@
 """Group commit: one thread that takes all that is pending, writes and syncs it once, reports once, and goes on.
 
-It clocks itself: while one group is on its way to the disk, the next one gathers. The event loop's thread only appends
-to a deque. After a full disk the thread waits until the loop has taken back what was appended behind the failed group,
+It clocks itself: while one group is on its way to the disk, the next one gathers. The event loop's thread only puts
+into a queue. After a full disk the thread waits until the loop has taken back what was appended behind the failed group,
 so that no ledger gets a hole.
 """
 
 from __future__ import annotations
 
+import contextlib
 import threading
-from collections import deque
+from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING
 
 from magnetar.base.errors import DiskFullError, StorageError
@@ -33,9 +34,8 @@ class Committer:
         self._group_bytes = group_bytes
         self._report = report
         self._after_group = after_group
-        self._pending: deque[Operation] = deque()
-        self._idle = False
-        self._work = threading.Semaphore(0)
+        self._pending: SimpleQueue[Operation | None] = SimpleQueue()
+        """What is to be committed; None only wakes the thread."""
         self._resumed = threading.Semaphore(0)
         self._stopping = False
         self._thread = threading.Thread(target=self._run, name="magnetar-ledger", daemon=True)
@@ -46,16 +46,15 @@ class Committer:
 
     def submit(self, operation: Operation) -> None:
         """Queue an operation."""
-        self._pending.append(operation)
-        if self._idle:
-            self._idle = False
-            self._work.release()
+        self._pending.put(operation)
 
     def take_back(self) -> list[Operation]:
         """Return what is queued and forget it; only while a failed group waits for ``resume``, or after the end."""
-        taken = list(self._pending)
-        self._pending.clear()
-        return taken
+        taken = []
+        with contextlib.suppress(Empty):
+            while True:
+                taken.append(self._pending.get_nowait())
+        return [operation for operation in taken if operation is not None]
 
     def resume(self) -> None:
         """Go on after a group that failed with DiskFullError."""
@@ -64,7 +63,7 @@ class Committer:
     def stop(self) -> None:
         """Let the thread end once nothing is pending."""
         self._stopping = True
-        self._work.release()
+        self._pending.put(None)
 
     def join(self) -> None:
         """Wait for the end of the thread; called on any thread but the loop's, which the last reports need."""
@@ -92,17 +91,12 @@ class Committer:
 
     def _take(self) -> list[Operation] | None:
         """Wait for work and return a group of it; None when there is none left and no more will come."""
-        while not self._pending:
-            if self._stopping:
-                return None
-            self._idle = True
-            if not self._pending:  # else it came before `submit` could see that this thread is idle
-                self._work.acquire()
-            self._idle = False
-        group = []
+        group: list[Operation] = []
         size = 0
-        while self._pending and size <= self._group_bytes:
-            operation = self._pending.popleft()
-            group.append(operation)
-            size += operation.size
-        return group
+        with contextlib.suppress(Empty):
+            while size <= self._group_bytes:
+                operation = self._pending.get(block=not (group or self._stopping))
+                if operation is not None:
+                    group.append(operation)
+                    size += operation.size
+        return group or None
