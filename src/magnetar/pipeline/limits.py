@@ -21,11 +21,8 @@ ROW_BYTES_MIN = 640
 ROW_ALIGNMENT = 64
 """Bytes of which a row's body is a multiple, so that Arrow writes nothing after it."""
 
-SPARSE_SECONDS = 0.01
-"""Seconds between two bursts above which the later one is followed by a padding row at once."""
-
-BURST_INTERVAL_SECONDS = 0.002
-"""Seconds from one burst of rows to the next, or to its padding row; what arrives in between shares a row."""
+BURST_INTERVAL_SECONDS = 0.005
+"""Seconds from one burst of rows to the next; what arrives in between shares a row."""
 
 WINDOW_ENTRIES_INITIAL = 64
 """Entries of one topic that may be unconfirmed when its link starts."""

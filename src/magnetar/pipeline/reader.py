@@ -106,21 +106,15 @@ class LeaseReader:
         yield row(self.target, self.lease, Kind.OPENING, encode_opening(opening))
         yield self._padding
         self._warm_up()
-        last_burst, pushed = 0.0, True
+        last_burst = 0.0
         while not self._over():
             if (wait := last_burst + limits.BURST_INTERVAL_SECONDS - self.loop.now) > 0:
                 time.sleep(wait)
-            self._step(limits.IDLE_SECONDS if pushed else 0.0)
+            self._step()
             if self._gathered:
                 yield from self._burst()
-                # In a dense stream the next burst pushes this one along; after a silence nothing may come for long.
-                before, last_burst = last_burst, self.loop.now
-                pushed = last_burst - before >= limits.SPARSE_SECONDS
-                if pushed:
-                    yield self._padding
-            elif not pushed:
+                last_burst = self.loop.now
                 yield self._padding
-                pushed = True
 
     def _burst(self) -> Iterator[pa.RecordBatch]:
         gathered, self._gathered = self._gathered, []
