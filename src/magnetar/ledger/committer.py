@@ -1,8 +1,8 @@
 """Group commit: one thread that takes all that is pending, writes and syncs it once, reports once, and goes on.
 
 It clocks itself: while one group is on its way to the disk, the next one gathers. The event loop's thread only puts
-into a queue. After a full disk the thread waits until the loop has taken back what was appended behind the failed group,
-so that no ledger gets a hole.
+into a queue. After a full disk the thread waits until the loop has taken back what was appended behind the failed
+group, so that no ledger gets a hole.
 """
 
 from __future__ import annotations
