@@ -10,7 +10,7 @@ SUITABLE_PYTHON = for p in python3 python3.13 python3.12 python3.11; do \
 PYTHON ?= $(shell $(SUITABLE_PYTHON))
 PROTO := src/magnetar/wire/proto
 
-.PHONY: help setup demo test check format proto test-chaos bench python java
+.PHONY: help setup demo test check format proto test-long test-chaos bench python java
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1|\2/' | column -t -s '|'
@@ -35,6 +35,9 @@ demo: java setup ## the whole story: three clusters, real flights, a planned swi
 
 test: java setup ## all tests but the long ones; under 10 minutes
 	@$(BIN)/python -m pytest tests $(ARGS)
+
+test-long: java setup ## the full-sized forms of tests that make test runs smaller; some minutes
+	@$(BIN)/python -m pytest tests -m long $(ARGS)
 
 test-chaos: java setup ## kill brokers, drivers and workers at random, 20 times over
 	@$(BIN)/python -m pytest tests -m chaos $(ARGS)
