@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-pytestmark = pytest.mark.chaos
-
 SEED = int(os.environ.get("MAGNETAR_CHAOS_SEED", random.SystemRandom().randrange(10**6)))
 ROUNDS = int(os.environ.get("MAGNETAR_CHAOS_ROUNDS", "20"))
 NAMESPACE = "chaos/kills"
@@ -39,6 +37,8 @@ RATE = 100
 
 RECOVERY_TIMEOUT_S = 120.0
 """Seconds after a kill until what is published then must be everywhere; Spark itself takes most of it."""
+
+pytestmark = [pytest.mark.chaos, pytest.mark.timeout((ROUNDS + 2) * RECOVERY_TIMEOUT_S)]
 
 
 class Publisher:
