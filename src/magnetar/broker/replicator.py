@@ -196,25 +196,27 @@ class Replicator:
     # -- sending ------------------------------------------------------------------------------------------------
 
     def dispatch(self) -> None:
-        """Send own entries to the holder while it has permits."""
-        while (consumer := self.consumer) is not None and consumer.is_ready:
-            last_confirmed = self.topic.ledger.last_confirmed_entry
-            if self._read_position > last_confirmed:
-                return
-            after = self.topic.ledger.previous_position(self._read_position)
-            extent = next(
-                iter(self.topic.index.own_extents(after, last_confirmed, self.environment.cluster)),
-                None,
-            )
-            if extent is None:
-                self._skip_to(self.topic.ledger.next_position(last_confirmed))
-                return
-            last = extent.local_first._replace(entry_id=extent.local_first.entry_id + extent.count - 1)
-            entries = self._reader.read(extent.local_first, last, consumer.permits)
-            if entries is None:
-                return
-            for position, entry in entries:
-                self._send(consumer, position, entry)
+        """Send the holder one read's worth of own entries, if it has permits; more follow in the next turn.
+
+        So others get their turn in between, and the socket can say that it is full.
+        """
+        consumer, ledger = self.consumer, self.topic.ledger
+        if consumer is None or not consumer.is_ready or self._read_position > ledger.last_confirmed_entry:
+            return
+        after = ledger.previous_position(self._read_position)
+        extents = self.topic.index.own_extents(after, ledger.last_confirmed_entry, self.environment.cluster)
+        extent = next(iter(extents), None)
+        if extent is None:
+            self._skip_to(ledger.next_position(ledger.last_confirmed_entry))
+            return
+        last = extent.local_first._replace(entry_id=extent.local_first.entry_id + extent.count - 1)
+        entries = self._reader.read(extent.local_first, last, consumer.permits)
+        if entries is None:
+            return
+        for position, entry in entries:
+            self._send(consumer, position, entry)
+        if self._read_position <= ledger.last_confirmed_entry:
+            self.topic.notify()
 
     def close(self) -> None:
         """Stop reading; the holder is told to come again."""

@@ -102,7 +102,7 @@ class Subscription:
         return self.cursor.state.undeleted(read_position, self.topic.ledger.last_confirmed_entry, limit)
 
     def dispatch(self) -> None:
-        """Send what can be sent now."""
+        """Send what can be sent in one turn."""
         if self.dispatcher is not None:
             self.dispatcher.dispatch()
 

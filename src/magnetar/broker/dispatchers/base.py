@@ -42,7 +42,10 @@ class Dispatcher(Protocol):
         ...
 
     def dispatch(self) -> None:
-        """Send what can be sent now."""
+        """Send at most one read's worth of what can be sent now; if there is more, notify the topic.
+
+        So other subscriptions and connections get their turn in between, and a socket can say that it is full.
+        """
         ...
 
     def close(self) -> None:

@@ -115,15 +115,17 @@ class SharedDispatcher:
         self.dispatch()
 
     def dispatch(self) -> None:
-        """Send while some consumer is ready and there is something to send."""
-        while not self._blocked:
-            permits = sum(consumer.permits for consumer in self.consumers if consumer.is_ready)
-            if permits <= 0:
-                return
-            entries = self._next_entries(min(permits, self._config.dispatcherMaxReadBatchSize))
-            if not entries:
-                return
-            self._deliver(entries)
+        """Send one read's worth, while some consumer is ready."""
+        permits = sum(consumer.permits for consumer in self.consumers if consumer.is_ready)
+        if self._blocked or permits <= 0:
+            return
+        entries = self._next_entries(min(permits, self._config.dispatcherMaxReadBatchSize))
+        if not entries:
+            return
+        self._deliver(entries)
+        topic = self._subscription.topic
+        if self._replay or self._read_position <= topic.ledger.last_confirmed_entry:
+            topic.notify()
 
     def close(self) -> None:
         """Stop reading and waiting."""

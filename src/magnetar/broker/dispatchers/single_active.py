@@ -79,20 +79,23 @@ class SingleActiveDispatcher:
         self.dispatch()
 
     def dispatch(self) -> None:
-        """Send to the active consumer while it has permits."""
-        while (consumer := self.active) is not None and consumer.is_ready and self._switching is None:
-            limit = min(self._read_limit, consumer.permits)
-            ranges = self._subscription.undeleted(self._read_position, limit)
-            if not ranges:
-                return
-            entries = self._reader.read(ranges[0].first, ranges[0].last, limit)
-            if entries is None:
-                return
-            for position, entry in entries:
-                if not consumer.is_ready:
-                    break
-                self._read_position = self._subscription.topic.ledger.next_position(position)
-                self._send(consumer, position, entry)
+        """Send the active consumer one read's worth, if it has permits."""
+        consumer = self.active
+        if consumer is None or not consumer.is_ready or self._switching is not None:
+            return
+        limit = min(self._read_limit, consumer.permits)
+        ranges = self._subscription.undeleted(self._read_position, limit)
+        entries = self._reader.read(ranges[0].first, ranges[0].last, limit) if ranges else None
+        if entries is None:
+            return
+        ledger = self._subscription.topic.ledger
+        for position, entry in entries:
+            if not consumer.is_ready:
+                break
+            self._read_position = ledger.next_position(position)
+            self._send(consumer, position, entry)
+        if self._read_position <= ledger.last_confirmed_entry:
+            self._subscription.topic.notify()
 
     def close(self) -> None:
         """Stop reading."""
