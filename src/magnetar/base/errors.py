@@ -52,6 +52,10 @@ class RemoteProtocolError(MagnetarError):
     """The peer broke the protocol; the connection cannot go on."""
 
 
+class ChecksumMismatchError(RemoteProtocolError):
+    """An entry is not what its checksum says."""
+
+
 class PeerSilentError(RemoteProtocolError):
     """The peer left a PING unanswered, or never finished its handshake."""
 

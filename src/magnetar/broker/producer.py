@@ -10,11 +10,15 @@ from magnetar.base.position import EARLIEST
 from magnetar.wire import commands
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from magnetar.base.errors import MagnetarError, StorageError
     from magnetar.base.position import Position
     from magnetar.broker.session import Session
     from magnetar.broker.topic import Topic
-    from magnetar.wire.proto import pulsar_api_pb2 as pb
+
+SendHead = tuple[int, int, int]
+"""Of a SEND: its ``sequence_id``, ``highest_sequence_id`` (0 when there is none) and ``num_messages``."""
 
 REPLICATOR_PREFIX = "pulsar.repl."
 """Names of replication cursors and of the producers that replicators use (protocol, 5.2)."""
@@ -39,12 +43,8 @@ class Producer(Protocol):
     topic: Topic
     session: Session
 
-    def add(self, send: pb.CommandSend, entry: bytes) -> None:
-        """Take one entry of the current read of the socket."""
-        ...
-
-    def flush(self) -> None:
-        """Publish what was taken since the last flush, as one run."""
+    def publish(self, heads: Sequence[SendHead], entries: list[bytes]) -> None:
+        """Publish the intact entries of one read of the socket, at least one, as one run; each SEND is answered."""
         ...
 
 
@@ -59,46 +59,32 @@ class LocalProducer:
         self.connected_at = now
         self.messages_in = 0
         self.bytes_in = 0
-        self._sends: list[tuple[int, int]] = []
-        self._entries: list[bytes] = []
 
-    def add(self, send: pb.CommandSend, entry: bytes) -> None:
-        """Take one entry of the current read of the socket."""
-        self._sends.append((send.sequence_id, send.highest_sequence_id))
-        self._entries.append(entry)
-        self.messages_in += send.num_messages
-        self.bytes_in += len(entry)
-        self.topic.counters.messages_in += send.num_messages
-
-    def flush(self) -> None:
+    def publish(self, heads: Sequence[SendHead], entries: list[bytes]) -> None:
         """Append the run; each SEND is receipted, in order, once the run is durable."""
-        sends, entries = self._sends, self._entries
-        self._sends, self._entries = [], []
-        if not sends or self.topic.is_closing:
+        if self.topic.is_closing:
             return
-        self.session.publishes_started(len(sends))
+        messages = sum(num_messages for _, _, num_messages in heads)
+        self.messages_in += messages
+        self.bytes_in += sum(map(len, entries))
+        self.topic.counters.messages_in += messages
+        self.session.publishes_started(len(heads))
 
         def durable(first: Position, error: StorageError | None) -> None:
-            self.session.publishes_finished(len(sends))
-            if error is not None:
-                answer_failed(self, sends, error)
-                return
-            for index, (sequence_id, highest) in enumerate(sends):
+            self.session.publishes_finished(len(heads))
+            if error is None:
                 self.session.write(
-                    commands.send_receipt(
-                        producer_id=self.options.producer_id,
-                        sequence_id=sequence_id,
-                        highest_sequence_id=highest,
-                        position=first._replace(entry_id=first.entry_id + index),
-                    )
+                    commands.send_receipts(producer_id=self.options.producer_id, heads=heads, first=first)
                 )
+            else:
+                answer_failed(self, heads, error)
 
         self.topic.append_own(entries, durable)
 
 
-def answer_failed(producer: Producer, sends: list[tuple[int, int]], error: MagnetarError) -> None:
+def answer_failed(producer: Producer, heads: Sequence[SendHead], error: MagnetarError) -> None:
     """Answer every SEND of a run that could not be made durable."""
-    for sequence_id, highest in sends:
+    for sequence_id, highest, _ in heads:
         producer.session.write(
             commands.send_error(
                 producer_id=producer.options.producer_id,

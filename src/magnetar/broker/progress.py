@@ -21,17 +21,16 @@ from magnetar.wire import entry as wire_entry
 from magnetar.wire import markers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from magnetar.base.errors import StorageError
-    from magnetar.broker.producer import ProducerOptions
+    from magnetar.broker.producer import ProducerOptions, SendHead
     from magnetar.broker.session import Session
     from magnetar.broker.subscription import Subscription
     from magnetar.broker.topic import Topic
     from magnetar.cursor.ranges import Range
     from magnetar.geo.annotation import Annotation
     from magnetar.geo.effects import LocalEffects
-    from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 log = structlog.get_logger(__name__)
 
@@ -360,15 +359,19 @@ class ProgressProducer:
         self.options = options
         self._source = source
 
-    def add(self, send: pb.CommandSend, entry: bytes) -> None:
-        """Apply one marker; receipted once its effect is durable."""
-        sequence_id, highest = send.sequence_id, send.highest_sequence_id
+    def publish(self, heads: Sequence[SendHead], entries: list[bytes]) -> None:
+        """Apply markers; each is receipted once its effect is durable."""
+        for head, entry in zip(heads, entries, strict=True):
+            self._apply(head, entry)
+
+    def _apply(self, head: SendHead, entry: bytes) -> None:
+        sequence_id, highest, _ = head
 
         def done(error: StorageError | None) -> None:
             if error is None:
                 answer_duplicate(self, sequence_id, highest)
             else:
-                answer_failed(self, [(sequence_id, highest)], error)
+                answer_failed(self, [head], error)
 
         try:
             kind = markers.marker_type(wire_entry.parse_metadata(entry))
@@ -378,7 +381,4 @@ class ProgressProducer:
             self.topic.progress.receive(self._source, bytes(wire_entry.payload_of(entry)), done)
         except MagnetarError as error:
             log.warning("progress_refused", topic=str(self.topic.name), source=self._source, error=str(error))
-            answer_failed(self, [(sequence_id, highest)], error)
-
-    def flush(self) -> None:
-        """Nothing waits: every marker is applied as it comes."""
+            answer_failed(self, [head], error)

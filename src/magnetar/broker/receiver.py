@@ -14,13 +14,14 @@ from magnetar.wire import commands
 from magnetar.wire.origin import read_origin
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from magnetar.base.errors import StorageError
     from magnetar.base.position import Position
-    from magnetar.broker.producer import ProducerOptions
+    from magnetar.broker.producer import ProducerOptions, SendHead
     from magnetar.broker.session import Session
     from magnetar.broker.topic import Topic
     from magnetar.wire.origin import Origin
-    from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 log = structlog.get_logger(__name__)
 
@@ -42,28 +43,19 @@ class ReplicatedProducer:
         self.messages_in = 0
         self.bytes_in = 0
         self._refusal: MagnetarError | None = None
-        self._sends: list[tuple[int, int]] = []
-        self._entries: list[bytes] = []
 
     @property
     def last_origin_position(self) -> Position | None:
         """The newest position of the source that this topic holds."""
         return self.topic.index.last_position(self.source)
 
-    def add(self, send: pb.CommandSend, entry: bytes) -> None:
-        """Take one entry of the current read of the socket."""
-        self._sends.append((send.sequence_id, send.highest_sequence_id))
-        self._entries.append(entry)
-        self.messages_in += send.num_messages
-        self.bytes_in += len(entry)
-
-    def flush(self) -> None:
+    def publish(self, heads: Sequence[SendHead], entries: list[bytes]) -> None:
         """Append what is new as one run; answer everything, in order, once the run is durable."""
-        sends, entries = self._sends, self._entries
-        self._sends, self._entries = [], []
-        if not sends or self.topic.is_closing:
+        if self.topic.is_closing:
             return
-        self.session.publishes_started(len(sends))
+        self.messages_in += sum(num_messages for _, _, num_messages in heads)
+        self.bytes_in += sum(map(len, entries))
+        self.session.publishes_started(len(heads))
         verdicts: list[Verdict] = []
         accepted: list[bytes] = []
         extents: list[RunExtent] = []
@@ -80,12 +72,12 @@ class ReplicatedProducer:
         refusal = self._refusal
 
         def durable(first: Position | None, error: StorageError | None) -> None:
-            self.session.publishes_finished(len(sends))
+            self.session.publishes_finished(len(heads))
             if error is not None:
                 self._refusal = error
-                answer_failed(self, sends, error)
+                answer_failed(self, heads, error)
             else:
-                self._answer(sends, verdicts, first, refusal)
+                self._answer(heads, verdicts, first, refusal)
 
         if accepted:
             self.topic.append_replicated(Annotation(self.source, tuple(extents), link_start), accepted, durable)
@@ -120,13 +112,13 @@ class ReplicatedProducer:
 
     def _answer(
         self,
-        sends: list[tuple[int, int]],
+        heads: Sequence[SendHead],
         verdicts: list[Verdict],
         first: Position | None,
         refusal: MagnetarError | None,
     ) -> None:
         appended = 0
-        for (sequence_id, highest), verdict in zip(sends, verdicts, strict=True):
+        for (sequence_id, highest, _), verdict in zip(heads, verdicts, strict=True):
             if verdict is Verdict.APPEND and first is not None:
                 self.session.write(
                     commands.send_receipt(

@@ -53,7 +53,7 @@ class ServerProtocol(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Handle every whole frame; a peer that breaks the protocol is disconnected, nobody else notices."""
         try:
-            frames = self._connection.receive(data, self._environment.clock.monotonic())
+            frames = self._connection.receive_gathering(data, self._environment.clock.monotonic())
             self.session.receive(frames)
         except RemoteProtocolError as error:
             self._drop("protocol_error", error)

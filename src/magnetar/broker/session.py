@@ -11,6 +11,7 @@ import magnetar
 from magnetar.base.errors import RemoteProtocolError, RequestError, ServerError, StorageError
 from magnetar.broker import session_consumers, session_lookup, session_producers
 from magnetar.wire import commands
+from magnetar.wire.frame import Sends
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from magnetar.broker.server import ServerProtocol
     from magnetar.broker.topics import TopicRegistry
     from magnetar.wire.connection import Connection
-    from magnetar.wire.frame import Frame
+    from magnetar.wire.frame import Received
 
 log = structlog.get_logger(__name__)
 
@@ -52,7 +53,6 @@ class Session:
         self.closed_producers: dict[int, float] = {}
         """Producers that the broker closed, with when: SENDs on the wire for them are ignored for a while."""
         self._protocol = protocol
-        self._dirty: dict[int, Producer] = {}
         self._in_flight = 0
         self._publishing = True
         """Whether the publishes in flight leave room for more."""
@@ -73,28 +73,23 @@ class Session:
 
     # -- input --------------------------------------------------------------------------------------------------
 
-    def receive(self, frames: list[Frame]) -> None:
-        """Handle the frames of one read of the socket; SENDs that follow each other are published as one run."""
+    def receive(self, frames: list[Received]) -> None:
+        """Handle the frames of one read of the socket."""
         if self._liveness is not None:
             self._liveness.set()
         for frame in frames:
+            if isinstance(frame, Sends):
+                session_producers.publish(self, frame)
+                continue
             kind = frame.command.type
             if kind == pb.BaseCommand.SEND:
                 session_producers.send(self, frame.command.send, frame.body)
                 continue
-            if self._dirty:
-                self._flush_producers()
             handler = _HANDLERS.get(kind)
             if handler is None:
                 self._refuse_unsupported(frame.command)
             else:
                 handler(self, frame.command)
-        if self._dirty:
-            self._flush_producers()
-
-    def producer_dirty(self, producer: Producer) -> None:
-        """A producer took an entry and waits for its flush."""
-        self._dirty[producer.options.producer_id] = producer
 
     def closed(self) -> None:
         """The connection is gone, and with it every producer and consumer."""
@@ -232,11 +227,6 @@ class Session:
             self.answer_error(
                 request_id, RequestError(ServerError.UnknownError, "internal error, see the broker's log")
             )
-
-    def _flush_producers(self) -> None:
-        dirty, self._dirty = self._dirty, {}
-        for producer in dirty.values():
-            producer.flush()
 
     def _refuse_unsupported(self, command: pb.BaseCommand) -> None:
         """Answer a command that is Pulsar's but not ours with Pulsar's error for it."""

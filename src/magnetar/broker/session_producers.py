@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from magnetar.base.errors import RemoteProtocolError, RequestError, ServerError
+from magnetar.base.errors import ChecksumMismatchError, RemoteProtocolError, RequestError, ServerError
 from magnetar.base.limits import ENTRY_METADATA_PADDING
 from magnetar.broker.producer import REPLICATOR_PREFIX, LocalProducer, ProducerOptions
 from magnetar.broker.progress import ProgressProducer
@@ -13,12 +13,13 @@ from magnetar.broker.topics import parse_topic
 from magnetar.geo.link import PROGRESS_PREFIX
 from magnetar.wire import commands
 from magnetar.wire import entry as wire_entry
+from magnetar.wire.frame import Sends
 
 if TYPE_CHECKING:
     from magnetar.base.errors import StorageError
     from magnetar.base.names import TopicName
     from magnetar.base.position import Position
-    from magnetar.broker.producer import Producer
+    from magnetar.broker.producer import Producer, SendHead
     from magnetar.broker.session import Session
     from magnetar.broker.topic import Topic
     from magnetar.wire.proto import pulsar_api_pb2 as pb
@@ -170,35 +171,61 @@ def _succeed(session: Session, request_id: int, producer: Producer) -> None:
     )
 
 
+_FOR_SHADOW_TOPICS = RequestError(ServerError.NotAllowedError, "message_id is for shadow topics only")
+
+
 def send(session: Session, command: pb.CommandSend, entry: bytes) -> None:
-    """SEND: hand an intact entry to its producer."""
-    producer = session.producers.get(command.producer_id)
-    if producer is None:
-        _check_recently_closed(session, command.producer_id)
-        return
-    objection = _objection(session, command, entry)
-    if objection is not None:
-        _refuse(session, command, objection)
-    else:
-        producer.add(command, entry)
-        session.producer_dirty(producer)
-
-
-def _objection(session: Session, command: pb.CommandSend, entry: bytes) -> RequestError | None:
-    """Why the entry cannot be taken, if so. One that nobody could read is not stored: all readers count on that."""
-    if len(entry) > session.environment.config.maxMessageSize + ENTRY_METADATA_PADDING:
-        return RequestError(ServerError.NotAllowedError, "Exceed maximum message size")
+    """A SEND of an unusual form, on its own."""
+    head = command.sequence_id, command.highest_sequence_id, command.num_messages
     if command.HasField("message_id"):
-        return RequestError(ServerError.NotAllowedError, "message_id is for shadow topics only")
-    if command.highest_sequence_id and command.highest_sequence_id < command.sequence_id:
-        return RequestError(ServerError.MetadataError, "Invalid lowest or highest sequence id")
-    if not wire_entry.checksum_matches(entry):
-        return RequestError(ServerError.ChecksumError, "Checksum failed on the broker")
+        _refuse(session, command.producer_id, head, _FOR_SHADOW_TOPICS)
+    else:
+        publish(session, Sends(command.producer_id, [head], [entry]))
+
+
+def publish(session: Session, sends: Sends) -> None:
+    """SENDs of one producer: hand it the intact entries."""
+    producer_id, heads, entries = sends
+    producer = session.producers.get(producer_id)
+    if producer is None:
+        _check_recently_closed(session, producer_id)
+        return
+    size_max = session.environment.config.maxMessageSize + ENTRY_METADATA_PADDING
     try:
-        wire_entry.parse_metadata(entry)
-    except RemoteProtocolError as error:
-        return RequestError(ServerError.MetadataError, str(error))
-    return None
+        for head, entry in zip(heads, entries, strict=True):
+            _check(head, entry, size_max)
+    except (RequestError, RemoteProtocolError):
+        heads, entries = _refuse_what_is_wrong(session, sends, size_max)
+    if entries:
+        producer.publish(heads, entries)
+
+
+def _check(head: SendHead, entry: bytes, size_max: int) -> None:
+    """Raise what is wrong with a SEND. An entry that nobody could read is not stored: all readers count on that."""
+    if len(entry) > size_max:
+        raise RequestError(ServerError.NotAllowedError, "Exceed maximum message size")
+    if head[1] and head[1] < head[0]:
+        raise RequestError(ServerError.MetadataError, "Invalid lowest or highest sequence id")
+    wire_entry.check(entry)
+
+
+def _refuse_what_is_wrong(session: Session, sends: Sends, size_max: int) -> tuple[list[SendHead], list[bytes]]:
+    """Answer the SENDs that cannot be taken; return the others."""
+    heads, entries = [], []
+    for head, entry in zip(sends.heads, sends.entries, strict=True):
+        try:
+            _check(head, entry, size_max)
+        except RequestError as error:
+            _refuse(session, sends.producer_id, head, error)
+        except ChecksumMismatchError:
+            failed = RequestError(ServerError.ChecksumError, "Checksum failed on the broker")
+            _refuse(session, sends.producer_id, head, failed)
+        except RemoteProtocolError as error:
+            _refuse(session, sends.producer_id, head, RequestError(ServerError.MetadataError, str(error)))
+        else:
+            heads.append(head)
+            entries.append(entry)
+    return heads, entries
 
 
 def _check_recently_closed(session: Session, producer_id: int) -> None:
@@ -209,11 +236,11 @@ def _check_recently_closed(session: Session, producer_id: int) -> None:
         raise RemoteProtocolError(message)
 
 
-def _refuse(session: Session, command: pb.CommandSend, objection: RequestError) -> None:
+def _refuse(session: Session, producer_id: int, head: SendHead, objection: RequestError) -> None:
     session.write(
         commands.send_error(
-            producer_id=command.producer_id,
-            sequence_id=max(command.sequence_id, command.highest_sequence_id),
+            producer_id=producer_id,
+            sequence_id=max(head[:2]),
             code=objection.code,
             message=str(objection),
         )

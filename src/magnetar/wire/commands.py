@@ -67,6 +67,14 @@ class _Prepared(threading.local):
 
 _prepared = _Prepared()
 
+# SEND_RECEIPT in the bytes of protobuf: written for a whole run, as most of what a publisher is sent.
+_ONE_BYTE = [bytes([number]) for number in range(0x80)]
+_TWO_BYTES_MAX = 1 << 14
+_TWO_BYTES = _ONE_BYTE + [bytes([number & 0x7F | 0x80, number >> 7]) for number in range(0x80, _TWO_BYTES_MAX)]
+_CONTINUED = [bytes([number & 0x7F | 0x80, number >> 7 | 0x80]) for number in range(_TWO_BYTES_MAX)]
+_RECEIPT_TYPE = b"\x08\x07\x3a"
+_RECEIPT_OPENINGS = [frame_of(_RECEIPT_TYPE + length + bytes(number))[:12] for number, length in enumerate(_ONE_BYTE)]
+
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
@@ -151,6 +159,28 @@ def send_receipt(*, producer_id: int, sequence_id: int, position: Position, high
     body.highest_sequence_id = highest_sequence_id
     _set(place, position)
     return frame_of(serialize())
+
+
+def send_receipts(*, producer_id: int, heads: Iterable[tuple[int, int, int]], first: Position) -> bytes:
+    """Acknowledge SENDs whose entries lie next to each other, the first at ``first``; see ``Sends.heads``."""
+    ledger_id, entry_id = first
+    opening = b"\x08" + _varint(producer_id) + b"\x10"
+    place = b"\x08" + _varint(ledger_id) + b"\x10"
+    parts: list[bytes] = []
+    for sequence_id, highest, _ in heads:
+        entry = _varint(entry_id)
+        length = _ONE_BYTE[len(place) + len(entry)]
+        body = b"".join((opening, _varint(sequence_id), b"\x1a", length, place, entry, b"\x20", _varint(highest)))
+        parts += _RECEIPT_OPENINGS[len(body)], body
+        entry_id += 1
+    return b"".join(parts)
+
+
+def _varint(value: int) -> bytes:
+    """Write an unsigned number as protobuf does."""
+    if value < _TWO_BYTES_MAX:
+        return _TWO_BYTES[value]
+    return _CONTINUED[value & (_TWO_BYTES_MAX - 1)] + _varint(value >> 14)
 
 
 def ack_response(*, consumer_id: int, request_id: int) -> bytes:

@@ -18,12 +18,18 @@ PING goes out. Whatever the peer sends counts as an answer.
 from __future__ import annotations
 
 from enum import Enum, auto
+from typing import TYPE_CHECKING, cast
 
 from magnetar.base.errors import LocalProtocolError, PeerSilentError, RemoteProtocolError
 from magnetar.base.limits import FRAME_SIZE_PADDING, KEEP_ALIVE_INTERVAL_SECONDS, MAX_MESSAGE_SIZE
 from magnetar.wire import commands
-from magnetar.wire.frame import FRAME_SIZE_MAX, Frame, FrameDecoder
+from magnetar.wire.frame import FRAME_SIZE_MAX, FrameDecoder, Sends
 from magnetar.wire.proto import pulsar_api_pb2 as pb
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from magnetar.wire.frame import Frame, Received
 
 _PING_SINCE_VERSION = 1
 """The protocol version from which a peer knows PING."""
@@ -116,20 +122,34 @@ class Connection:
 
         Raises RemoteProtocolError, and is CLOSED, when the peer breaks the protocol: no frame of ``data`` is handed on.
         """
+        return cast("list[Frame]", self._receive(self._decoder.feed, data, now))
+
+    def receive_gathering(self, data: bytes, now: float) -> list[Received]:
+        """As ``receive``, with SENDs gathered by producer (`FrameDecoder.feed_gathering`)."""
+        return self._receive(self._decoder.feed_gathering, data, now)
+
+    def _receive(
+        self, feed: Callable[[bytes], list[Frame] | list[Received]], data: bytes, now: float
+    ) -> list[Received]:
         if self.state is State.CLOSED:
             message = "bytes received on a closed connection"
             raise LocalProtocolError(message)
         self.last_received_at = now
         self._ping_unanswered = False
         try:
-            frames = self._decoder.feed(data)
+            frames = cast("list[Received]", feed(data))
             keep_alive = False
             for frame in frames:
-                keep_alive |= self._accept(frame.command)
+                if isinstance(frame, Sends):
+                    self._check_legal(_T.SEND)
+                else:
+                    keep_alive |= self._accept(frame.command)
         except RemoteProtocolError:
             self.closed()
             raise
-        return [frame for frame in frames if frame.command.type not in _KEEP_ALIVE] if keep_alive else frames
+        if not keep_alive:
+            return frames
+        return [frame for frame in frames if isinstance(frame, Sends) or frame.command.type not in _KEEP_ALIVE]
 
     def connected(self) -> None:
         """Note that the broker has answered CONNECT with CONNECTED: the client may make requests from here on."""
@@ -177,10 +197,7 @@ class Connection:
     def _accept(self, command: pb.BaseCommand) -> bool:
         """Apply a command to the state; True when it is a keep-alive command, done with here."""
         kind = command.type
-        if kind not in self._legal:
-            name = pb.BaseCommand.Type.Name(kind)
-            message = f"{name} is not legal for a {self._role.name} to receive in state {self.state.name}"
-            raise RemoteProtocolError(message)
+        self._check_legal(kind)
         if kind == _T.PING:
             self._output.append(commands.pong())
         elif kind == _T.CONNECT:
@@ -188,6 +205,12 @@ class Connection:
         elif kind == _T.CONNECTED:
             self._note_broker(command.connected)
         return kind in _KEEP_ALIVE
+
+    def _check_legal(self, kind: _T.Type.ValueType) -> None:
+        if kind not in self._legal:
+            name = pb.BaseCommand.Type.Name(kind)
+            message = f"{name} is not legal for a {self._role.name} to receive in state {self.state.name}"
+            raise RemoteProtocolError(message)
 
     def _note_client(self, connect: pb.CommandConnect) -> None:
         """The client introduced itself."""

@@ -11,7 +11,7 @@ import struct
 import google_crc32c
 from google.protobuf.message import DecodeError
 
-from magnetar.base.errors import RemoteProtocolError
+from magnetar.base.errors import ChecksumMismatchError, RemoteProtocolError
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 _MAGIC = b"\x0e\x01"
@@ -21,6 +21,7 @@ _CHECKSUMMED_START = 6
 _SIZE_LENGTH = 4
 _pack_size = struct.Struct(">I").pack
 _read_size = struct.Struct(">I").unpack_from
+_read_metadata = pb.MessageMetadata.FromString
 
 
 def checksum_matches(entry: bytes) -> bool:
@@ -33,14 +34,34 @@ def checksum_matches(entry: bytes) -> bool:
     return bool(google_crc32c.value(entry[_CHECKSUMMED_START:]) == expected)
 
 
+def check(entry: bytes) -> None:
+    """Raise ChecksumMismatchError or RemoteProtocolError where ``checksum_matches`` or ``parse_metadata`` would object.
+
+    Once per published message, so in one go.
+    """
+    start = _SIZE_LENGTH
+    if entry.startswith(_MAGIC):
+        start += _CHECKSUMMED_START
+        if not checksum_matches(entry):
+            message = "checksum of the entry does not match"
+            raise ChecksumMismatchError(message)
+    if start > len(entry):
+        raise _no_metadata(entry)
+    end = start + _read_size(entry, start - _SIZE_LENGTH)[0]
+    try:
+        if end > len(entry) or not _is_whole(_read_metadata(entry[start:end])):
+            parse_metadata(entry)  # raises, and says why
+    except DecodeError as error:
+        raise _unreadable(error) from error
+
+
 def parse_metadata(entry: bytes) -> pb.MessageMetadata:
     """Read the entry's metadata; raises RemoteProtocolError when its publisher wrote none that can be read."""
     try:
-        metadata = pb.MessageMetadata.FromString(metadata_bytes(entry))
+        metadata = _read_metadata(metadata_bytes(entry))
     except DecodeError as error:
-        message = f"message metadata cannot be parsed: {error}"
-        raise RemoteProtocolError(message) from error
-    if not metadata.IsInitialized() or not isinstance(metadata.producer_name, str):
+        raise _unreadable(error) from error
+    if not _is_whole(metadata):
         message = "message metadata lacks required fields, or its producer name is not UTF-8"
         raise RemoteProtocolError(message)
     return metadata
@@ -78,14 +99,25 @@ def assemble(metadata: bytes, payload: bytes | memoryview) -> bytes:
     return b"".join((_MAGIC, _pack_size(google_crc32c.value(checksummed)), checksummed))
 
 
+def _is_whole(metadata: pb.MessageMetadata) -> bool:
+    return metadata.IsInitialized() and isinstance(metadata.producer_name, str)
+
+
 def _metadata_span(entry: bytes) -> tuple[int, int]:
     """Where the serialized metadata begins and ends."""
     start = (_CHECKSUMMED_START if entry.startswith(_MAGIC) else 0) + _SIZE_LENGTH
     if start > len(entry):
-        message = f"entry of {len(entry)} bytes has no metadata size"
-        raise RemoteProtocolError(message)
+        raise _no_metadata(entry)
     end = start + _read_size(entry, start - _SIZE_LENGTH)[0]
     if end > len(entry):
         message = f"message metadata of {end - start} bytes exceeds its entry of {len(entry)}"
         raise RemoteProtocolError(message)
     return start, end
+
+
+def _no_metadata(entry: bytes) -> RemoteProtocolError:
+    return RemoteProtocolError(f"entry of {len(entry)} bytes has no metadata size")
+
+
+def _unreadable(error: DecodeError) -> RemoteProtocolError:
+    return RemoteProtocolError(f"message metadata cannot be parsed: {error}")

@@ -193,7 +193,7 @@ class Client:
         data = b"".join(frames)
 
         def receive() -> None:
-            self.session.receive(self._connection.receive(data, self.cluster.clock.monotonic()))
+            self.session.receive(self._connection.receive_gathering(data, self.cluster.clock.monotonic()))
 
         self.cluster.do(receive)
 

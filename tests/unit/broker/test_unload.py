@@ -203,7 +203,7 @@ def test_nothing_is_appended_between_a_failure_and_starting_over() -> None:
 
     def failure_and_send_in_one_turn() -> None:
         cluster.store.fail()
-        client.session.receive(client._decoder.feed(commands.send(producer_id=1, sequence_id=1, entry=b"x")))
+        client.session.receive(client._decoder.feed_gathering(commands.send(producer_id=1, sequence_id=1, entry=b"x")))
 
     cluster.loop.call_soon(failure_and_send_in_one_turn)
     cluster.prompt = True

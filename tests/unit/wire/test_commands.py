@@ -109,6 +109,23 @@ def test_threads_do_not_share_prepared_commands() -> None:
     assert seen != [id(commands._prepared.send[1])]
 
 
+@given(ids, st.lists(st.tuples(ids, ids | st.just(0), st.just(1)), max_size=5), ids, st.integers(0, 2**62))
+def test_send_receipts_are_those_of_each_send(
+    producer_id: int, heads: list[tuple[int, int, int]], ledger_id: int, first: int
+) -> None:
+    one_by_one = [
+        commands.send_receipt(
+            producer_id=producer_id,
+            sequence_id=sequence_id,
+            highest_sequence_id=highest,
+            position=Position(ledger_id, first + index),
+        )
+        for index, (sequence_id, highest, _) in enumerate(heads)
+    ]
+    joined = commands.send_receipts(producer_id=producer_id, heads=heads, first=Position(ledger_id, first))
+    assert joined == b"".join(one_by_one)
+
+
 @given(positions)
 def test_positions_survive_as_message_ids(position: Position) -> None:
     assert position_of(message_id(position)) == position

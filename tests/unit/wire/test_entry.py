@@ -9,11 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from magnetar.base.errors import RemoteProtocolError
+from magnetar.base.errors import ChecksumMismatchError, RemoteProtocolError
 from magnetar.wire import entry as wire_entry
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 METADATA = pb.MessageMetadata(producer_name="p", sequence_id=1, publish_time=1_700_000_000_000)
+BUILT = wire_entry.build_entry(METADATA, b"payload")
 CHECKSUM_START, CHECKSUM_END = 2, 6
 
 
@@ -62,6 +63,20 @@ def test_any_bytes_are_an_entry_or_a_protocol_error(data: bytes) -> None:
     for read in (wire_entry.parse_metadata, wire_entry.payload_of):
         with contextlib.suppress(RemoteProtocolError):
             read(data)
+
+
+@given(st.binary(max_size=60) | st.binary(max_size=40).map(lambda tail: BUILT[: len(BUILT) - len(tail)] + tail))
+def test_one_check_finds_what_each_reader_would(data: bytes) -> None:
+    try:
+        wire_entry.check(data)
+    except ChecksumMismatchError:
+        assert not wire_entry.checksum_matches(data)
+    except RemoteProtocolError:
+        with pytest.raises(RemoteProtocolError):
+            wire_entry.parse_metadata(data)
+    else:
+        assert wire_entry.checksum_matches(data)
+        wire_entry.parse_metadata(data)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from magnetar.base.errors import RemoteProtocolError
 from magnetar.base.position import Position
 from magnetar.wire import commands
-from magnetar.wire.frame import FRAME_SIZE_MAX, Frame, FrameDecoder, encode_command
+from magnetar.wire.frame import FRAME_SIZE_MAX, Frame, FrameDecoder, Received, Sends, encode_command
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 FRAMES = [
@@ -68,6 +68,63 @@ def test_any_bytes_give_frames_or_a_protocol_error(data: st.DataObject) -> None:
     for frame in frames:
         assert frame.command.IsInitialized()
         assert isinstance(frame.body, bytes)
+
+
+Segment = Frame | dict[int, list[tuple[int, int, int, bytes]]]
+
+
+def segments(received: list[Received]) -> list[Segment]:
+    """What a stream means: per producer its SENDs in order, and all other commands where they stand between them."""
+    found: list[Segment] = []
+    for each in received:
+        if isinstance(each, Frame) and each.command.type != pb.BaseCommand.SEND:
+            found.append(each)
+            continue
+        if not found or isinstance(found[-1], Frame):
+            found.append({})
+        runs = found[-1]
+        assert isinstance(runs, dict)
+        if isinstance(each, Sends):
+            bodies = [(*head, body) for head, body in zip(each.heads, each.entries, strict=True)]
+            runs.setdefault(each.producer_id, []).extend(bodies)
+        else:
+            send = each.command.send
+            one = (send.sequence_id, send.highest_sequence_id, send.num_messages, each.body)
+            runs.setdefault(send.producer_id, []).append(one)
+    return found
+
+
+sends = st.builds(
+    commands.send,
+    producer_id=st.integers(0, 3) | st.sampled_from([127, 128, 2**64 - 1]),
+    sequence_id=st.integers(0, 2**64 - 1) | st.integers(0, 300),
+    entry=st.binary(max_size=8),
+    num_messages=st.integers(1, 300),
+    is_chunk=st.booleans(),
+)
+
+
+@given(st.data())
+def test_gathering_changes_the_shape_and_nothing_else(data: st.DataObject) -> None:
+    stream = data.draw(st.one_of(st.lists(sends | st.sampled_from(FRAMES)).map(b"".join), mutated()))
+    pieces = data.draw(split(stream))
+    decoder = FrameDecoder(1000)
+    try:
+        gathered = [received for piece in pieces for received in decoder.feed_gathering(piece)]
+    except RemoteProtocolError:
+        with pytest.raises(RemoteProtocolError):
+            decode(pieces, 1000)
+    else:
+        assert segments(gathered) == segments(list(decode(pieces, 1000)))
+
+
+def test_sends_of_the_usual_form_are_gathered_by_producer() -> None:
+    stream = b"".join(commands.send(producer_id=n % 2, sequence_id=n, entry=b"%d" % n) for n in range(5))
+    (even, odd, ping, last) = FrameDecoder().feed_gathering(stream + commands.ping() + stream[: len(stream) // 5])
+    assert even == Sends(0, [(0, 0, 1), (2, 0, 1), (4, 0, 1)], [b"0", b"2", b"4"])
+    assert odd == Sends(1, [(1, 0, 1), (3, 0, 1)], [b"1", b"3"])
+    assert isinstance(ping, Frame)
+    assert last == Sends(0, [(0, 0, 1)], [b"0"])
 
 
 def test_the_largest_frame_passes_and_one_byte_more_does_not() -> None:
