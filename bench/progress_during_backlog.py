@@ -1,0 +1,69 @@
+"""Progress age while a backlog is replicated: three clusters of ``magnetar up`` with default settings.
+
+A backlog of unbatched messages of 1 kB waits in ewr when its namespace is replicated to jfk and lga. Until jfk holds
+all of it, one message after the other of another topic is acknowledged in ewr by the official client, and jfk is asked
+for its backlog every 5 ms until it shows that. The time in between is the age, up to 100 ms of it spent in the client,
+which groups acknowledgements. The table goes to standard output, then one line of JSON.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import sys
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))  # the kit that starts clusters is the tests'
+
+from rich.console import Console  # noqa: E402
+from rich.table import Table  # noqa: E402
+
+from tests.geo.backlog import MESSAGE_BYTES, ages_during_backlog  # noqa: E402
+from tests.kit.clusters import Up  # noqa: E402
+from tests.kit.measure import describe_machine, percentiles  # noqa: E402
+
+GOAL_MAX_S = 1.0
+"""Bound that the project has set itself, in seconds."""
+
+
+def main() -> int:
+    """Run the benchmark; exit status 1 when the goal is missed."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--messages", type=int, default=200_000, help="messages in the backlog")
+    parser.add_argument(
+        "--data", type=Path, default=ROOT / "build" / "bench" / "progress_during_backlog", help="directory of all data"
+    )
+    options = parser.parse_args()
+    shutil.rmtree(options.data, ignore_errors=True)
+    options.data.mkdir(parents=True)
+    machine = describe_machine(options.data)
+    with Up(options.data) as up:
+        up.make_namespace("bench/progress")
+        started = time.monotonic()
+        ages = ages_during_backlog(up, "bench/progress", options.messages)
+        took = time.monotonic() - started
+    found = {
+        "figure": "progress_during_backlog",
+        "machine": machine,
+        "settings": "defaults: receipt after fdatasync (journalSyncData=true), progress interval 50 ms",
+        "messages": options.messages,
+        "message_bytes": MESSAGE_BYTES,
+        "acknowledgements_measured": len(ages),
+        "seconds_with_publishing": round(took, 1),
+        "milliseconds": {key: round(value * 1000, 1) for key, value in percentiles(ages).items()},
+        "goal_max_ms": GOAL_MAX_S * 1000,
+    }
+    table = Table("milliseconds", *found["milliseconds"], "goal", title=f"backlog of {options.messages:,} messages")
+    table.add_row("progress age", *map(str, found["milliseconds"].values()), f"max < {GOAL_MAX_S * 1000:g}")
+    console = Console(width=110)
+    console.print(table)
+    console.print("machine: " + ", ".join(f"{key} {value}" for key, value in machine.items()), highlight=False)
+    print(json.dumps(found))
+    return int(max(ages) >= GOAL_MAX_S)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
