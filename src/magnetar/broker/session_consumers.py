@@ -169,6 +169,19 @@ def flow(session: Session, command: pb.CommandFlow) -> None:
     consumer.subscription.dispatch()
 
 
+def join(first: pb.CommandAck, second: pb.CommandAck) -> bool:
+    """Add the second acknowledgement to the first, if together they mean the same; whether that was done."""
+    joinable = (
+        first.consumer_id == second.consumer_id
+        and first.ack_type == second.ack_type == pb.CommandAck.Individual
+        and not first.HasField("request_id")
+        and not second.HasField("request_id")
+    )
+    if joinable:
+        first.message_id.MergeFrom(second.message_id)
+    return joinable
+
+
 def ack(session: Session, command: pb.CommandAck) -> None:
     """ACK: acknowledge; answered when asked for, once it is durable. An unknown consumer is ignored."""
     consumer = session.consumers.get(command.consumer_id)

@@ -218,7 +218,8 @@ def _parse(data: bytes) -> pb.BaseCommand:
     if not command.HasField(_BODY_FIELDS[kind]):  # type: ignore[arg-type]  # a field by name
         message = f"{pb.BaseCommand.Type.Name(kind)} without its body"
         raise RemoteProtocolError(message)
-    if kind not in _TEXTLESS and not _is_text(command):
+    textless = kind in _TEXTLESS or (kind == pb.BaseCommand.ACK and not command.ack.properties)
+    if not textless and not _is_text(command):
         message = f"{pb.BaseCommand.Type.Name(kind)} with a string that is not UTF-8"
         raise RemoteProtocolError(message)
     return command
