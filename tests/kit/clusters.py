@@ -167,10 +167,12 @@ class LocalClusters(Group):
 
     def __exit__(self, *_exception: object) -> None:
         """Stop the pipeline and the brokers."""
-        self.stop_pipeline()
-        self.disconnect()
-        for server in self.servers():
-            server.stop()
+        try:
+            self.disconnect()
+        finally:  # a client may fail to close, and what runs must end all the same
+            self.stop_pipeline()
+            for server in self.servers():
+                server.stop()
 
     def servers(self) -> Sequence[Server]:
         """Return all brokers there are to start and to stop."""

@@ -47,6 +47,7 @@ SETTINGS: Mapping[str, object] = {
     "transactionCoordinatorEnabled": "false",
     "journalSyncData": "true",  # a receipt means as much as one of Magnetar's
     "allowLoopback": "true",
+    "nettyMaxFrameSizeBytes": 5_253_120,  # as in Pulsar's bookkeeper.conf: an entry of the largest size, and its frame
 }
 """What differs from Pulsar's defaults: one bookie on this machine, and nothing that a test would wait for."""
 
