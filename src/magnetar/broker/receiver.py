@@ -1,4 +1,4 @@
-"""The receiving end of a link: each origin position once, in order, with no gap (design 3.2)."""
+"""The receiving end of a link, whoever sends: each origin position once, in order, with no gap (design 3.2)."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from magnetar.base.errors import DataLossError, MagnetarError, ServerError
+from magnetar.base.errors import DataLossError, MagnetarError, RequestError, ServerError
 from magnetar.broker.producer import answer_duplicate, answer_failed
 from magnetar.geo.annotation import Annotation, RunExtent
 from magnetar.geo.receiving import Verdict, floor_of, gap_error, judge
 from magnetar.wire import commands
-from magnetar.wire.origin import read_origin
+from magnetar.wire.entry import parse_metadata
+from magnetar.wire.markers import marker_type
+from magnetar.wire.origin import is_stamped, origin_of
 
 if TYPE_CHECKING:
     from magnetar.base.errors import StorageError
@@ -26,7 +28,7 @@ log = structlog.get_logger(__name__)
 
 
 class ReplicatedProducer:
-    """A replicator's producer: ``pulsar.repl.<source>--><this cluster>``.
+    """A replicator's producer: ``pulsar.repl.<source>--><this cluster>``, the pipeline's or Apache Pulsar's own.
 
     SENDs are answered strictly in order. After one refusal every later SEND is refused too: the sender has to come
     again and start from what is here.
@@ -43,7 +45,8 @@ class ReplicatedProducer:
         self.bytes_in = 0
         self._refusal: MagnetarError | None = None
         self._sends: list[tuple[int, int]] = []
-        self._entries: list[bytes] = []
+        self._entries: list[bytes | RequestError] = []
+        """What came since the last flush; for an entry that cannot be taken, the reason."""
 
     @property
     def last_origin_position(self) -> Position | None:
@@ -56,6 +59,11 @@ class ReplicatedProducer:
         self._entries.append(entry)
         self.messages_in += send.num_messages
         self.bytes_in += len(entry)
+
+    def object(self, send: pb.CommandSend, objection: RequestError) -> None:
+        """Take note of an entry that cannot be taken; it is refused in its turn, and what follows with it."""
+        self._sends.append((send.sequence_id, send.highest_sequence_id))
+        self._entries.append(objection)
 
     def flush(self) -> None:
         """Append what is new as one run; answer everything, in order, once the run is durable."""
@@ -72,7 +80,7 @@ class ReplicatedProducer:
         for entry in entries:
             verdict, origin = self._judge(last, entry)
             verdicts.append(verdict)
-            if verdict is Verdict.APPEND and origin is not None:
+            if verdict is Verdict.APPEND and origin is not None and isinstance(entry, bytes):
                 accepted.append(entry)
                 _extend(extents, origin.position, floor_of(last, origin))
                 link_start |= origin.link_start
@@ -93,15 +101,19 @@ class ReplicatedProducer:
             # A duplicate may be of an entry that is not durable yet: answer behind it.
             self.topic.barrier(lambda error: durable(None, error))
 
-    def _judge(self, last: Position | None, entry: bytes) -> tuple[Verdict, Origin | None]:
+    def _judge(self, last: Position | None, entry: bytes | RequestError) -> tuple[Verdict, Origin | None]:
         if self._refusal is not None:
             return Verdict.GAP, None
         try:
-            origin = read_origin(entry)
+            if isinstance(entry, RequestError):
+                raise entry
+            metadata = parse_metadata(entry)
+            origin = origin_of(metadata)
             if origin is None or origin.cluster != self.source:
                 message = f"an entry from {self.source} must name {self.source} and its position there"
                 raise DataLossError(message)
-            verdict = judge(last, origin)
+            is_marker = marker_type(metadata) is not None
+            verdict = judge(last, origin, foreign_marker=is_marker and not is_stamped(metadata))
             if verdict is Verdict.GAP:
                 raise gap_error(last, origin)
         except (MagnetarError, ValueError) as error:
@@ -137,7 +149,7 @@ class ReplicatedProducer:
                     )
                 )
                 appended += 1
-            elif verdict is Verdict.DUPLICATE:
+            elif verdict in (Verdict.DUPLICATE, Verdict.SKIP):
                 answer_duplicate(self, sequence_id, highest)
             else:
                 self.session.write(

@@ -177,11 +177,14 @@ def send(session: Session, command: pb.CommandSend, entry: bytes) -> None:
         _check_recently_closed(session, command.producer_id)
         return
     objection = _objection(session, command, entry)
-    if objection is not None:
-        _refuse(session, command, objection)
-    else:
+    if objection is None:
         producer.add(command, entry)
         session.producer_dirty(producer)
+    elif isinstance(producer, ReplicatedProducer):
+        producer.object(command, objection)
+        session.producer_dirty(producer)
+    else:
+        _refuse(session, command, objection)
 
 
 def _objection(session: Session, command: pb.CommandSend, entry: bytes) -> RequestError | None:
