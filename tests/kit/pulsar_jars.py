@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from magnetar.ops.java import java_command
+from magnetar.ops.java import HINT, java_command
 from tests.kit.child import ChildProcess
 from tests.kit.wait import wait_until
 
@@ -58,9 +58,7 @@ def java(environment: Mapping[str, str] = os.environ) -> str:
     """Return the java to run Pulsar with; raises PulsarUnavailableError when there is none."""
     command = java_command(environment)
     if command is None:
-        message = (
-            "Apache Pulsar needs Java 17 or newer: install one (apt install openjdk-17-jre-headless) or set JAVA_HOME"
-        )
+        message = f"Apache Pulsar runs on Java: {HINT}"
         raise PulsarUnavailableError(message)
     return command
 
