@@ -10,7 +10,7 @@ SUITABLE_PYTHON = for p in python3 python3.13 python3.12 python3.11; do \
 PYTHON ?= $(shell $(SUITABLE_PYTHON))
 PROTO := src/magnetar/wire/proto
 
-.PHONY: help setup demo test check format proto test-long test-chaos bench python java
+.PHONY: help setup demo test check format proto test-long test-chaos interop bench python java
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1|\2/' | column -t -s '|'
@@ -41,6 +41,9 @@ test-long: java setup ## the full-sized forms of tests that make test runs small
 
 test-chaos: java setup ## kill brokers, drivers and workers at random, 20 times over
 	@$(BIN)/python -m pytest tests -m chaos $(ARGS)
+
+interop: java setup ## against Apache Pulsar itself, fetched with Maven the first time; some minutes
+	@$(BIN)/python -m pytest tests/interop -m interop $(ARGS)
 
 check: setup ## style, types, layers and unit tests
 	@$(BIN)/ruff check

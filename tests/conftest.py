@@ -18,8 +18,9 @@ if TYPE_CHECKING:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Register the markers; both are left out of ``make test``."""
+    """Register the markers; all are left out of ``make test``."""
     config.addinivalue_line("markers", "chaos: kills processes many times over (make test-chaos)")
+    config.addinivalue_line("markers", "interop: runs Apache Pulsar itself (make interop)")
     config.addinivalue_line("markers", "long: the full-sized form of a test that make test runs smaller")
 
 
@@ -27,7 +28,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Leave out what takes minutes, unless ``-m`` asks for a choice of its own."""
     if config.option.markexpr:
         return
-    slow = [item for item in items if item.get_closest_marker("chaos") or item.get_closest_marker("long")]
+    slow = [item for item in items if any(map(item.get_closest_marker, ("chaos", "interop", "long")))]
     config.hook.pytest_deselected(items=slow)
     items[:] = [item for item in items if item not in slow]
 

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
     import pulsar
 
+    from tests.kit.server import Server
+
 NAMES = ("ewr", "jfk", "lga")
 MAGNETAR = (sys.executable, "-m", "magnetar.cli.main")
 UP_TIMEOUT_S = 180.0
@@ -154,17 +156,27 @@ class LocalClusters(Group):
         self._pipeline: ChildProcess | None = None
 
     def __enter__(self) -> Self:
-        """Start the brokers."""
-        for broker in self.brokers.values():
-            broker.start()
+        """Start the brokers; when one does not, none is left running."""
+        try:
+            for server in self.servers():
+                server.start()
+        except BaseException:
+            self.__exit__()
+            raise
         return self
 
     def __exit__(self, *_exception: object) -> None:
         """Stop the pipeline and the brokers."""
-        self.stop_pipeline()
-        self.disconnect()
-        for broker in self.brokers.values():
-            broker.stop()
+        try:
+            self.disconnect()
+        finally:  # a client may fail to close, and what runs must end all the same
+            self.stop_pipeline()
+            for server in self.servers():
+                server.stop()
+
+    def servers(self) -> Sequence[Server]:
+        """Return all brokers there are to start and to stop."""
+        return list(self.brokers.values())
 
     def start_pipeline(self) -> None:
         """Start the pipeline for all clusters; it replicates some seconds later."""

@@ -12,7 +12,7 @@ from magnetar.wire import commands
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from magnetar.base.errors import MagnetarError, StorageError
+    from magnetar.base.errors import MagnetarError, RequestError, StorageError
     from magnetar.base.position import Position
     from magnetar.broker.session import Session
     from magnetar.broker.topic import Topic
@@ -45,6 +45,10 @@ class Producer(Protocol):
 
     def publish(self, heads: Sequence[SendHead], entries: list[bytes]) -> None:
         """Publish the intact entries of one read of the socket, at least one, as one run; each SEND is answered."""
+        ...
+
+    def publish_around(self, heads: Sequence[SendHead], entries: Sequence[bytes | RequestError]) -> None:
+        """As ``publish``, where some entries cannot be taken: in the place of each is what its SEND is answered."""
         ...
 
 
@@ -81,18 +85,41 @@ class LocalProducer:
 
         self.topic.append_own(entries, durable)
 
+    def publish_around(self, heads: Sequence[SendHead], entries: Sequence[bytes | RequestError]) -> None:
+        """Refuse what cannot be taken and append the rest."""
+        publish_rest(self, heads, entries)
+
+
+def publish_rest(producer: Producer, heads: Sequence[SendHead], entries: Sequence[bytes | RequestError]) -> None:
+    """Refuse what cannot be taken and publish the rest as if it had come alone."""
+    rest: list[bytes] = []
+    heads_of_rest: list[SendHead] = []
+    for head, entry in zip(heads, entries, strict=True):
+        if isinstance(entry, bytes):
+            heads_of_rest.append(head)
+            rest.append(entry)
+        else:
+            answer_error(producer, head, entry.code, str(entry))
+    if rest:
+        producer.publish(heads_of_rest, rest)
+
 
 def answer_failed(producer: Producer, heads: Sequence[SendHead], error: MagnetarError) -> None:
     """Answer every SEND of a run that could not be made durable."""
-    for sequence_id, highest, _ in heads:
-        producer.session.write(
-            commands.send_error(
-                producer_id=producer.options.producer_id,
-                sequence_id=max(sequence_id, highest),
-                code=ServerError.PersistenceError,
-                message=str(error),
-            )
+    for head in heads:
+        answer_error(producer, head, ServerError.PersistenceError, str(error))
+
+
+def answer_error(producer: Producer, head: SendHead, code: ServerError, message: str) -> None:
+    """Answer one SEND with SEND_ERROR."""
+    producer.session.write(
+        commands.send_error(
+            producer_id=producer.options.producer_id,
+            sequence_id=max(head[:2]),
+            code=code,
+            message=message,
         )
+    )
 
 
 def answer_duplicate(producer: Producer, sequence_id: int, highest: int) -> None:

@@ -10,7 +10,7 @@ import structlog
 
 from magnetar.base.errors import MagnetarError, RequestError, ServerError
 from magnetar.base.position import Position
-from magnetar.broker.producer import answer_duplicate, answer_failed
+from magnetar.broker.producer import answer_duplicate, answer_failed, publish_rest
 from magnetar.geo.effects import effects_of_all, effects_of_merge, effects_on_arrival
 from magnetar.geo.epochs import FIRST_EPOCH, Epoch
 from magnetar.geo.link import ProgressLink
@@ -363,6 +363,10 @@ class ProgressProducer:
         """Apply markers; each is receipted once its effect is durable."""
         for head, entry in zip(heads, entries, strict=True):
             self._apply(head, entry)
+
+    def publish_around(self, heads: Sequence[SendHead], entries: Sequence[bytes | RequestError]) -> None:
+        """Refuse what cannot be taken and apply the rest."""
+        publish_rest(self, heads, entries)
 
     def _apply(self, head: SendHead, entry: bytes) -> None:
         sequence_id, highest, _ = head

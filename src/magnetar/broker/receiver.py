@@ -1,4 +1,4 @@
-"""The receiving end of a link: each origin position once, in order, with no gap (design 3.2)."""
+"""The receiving end of a link, whoever sends: each origin position once, in order, with no gap (design 3.2)."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from magnetar.base.errors import DataLossError, MagnetarError, ServerError
+from magnetar.base.errors import DataLossError, MagnetarError, RequestError, ServerError
 from magnetar.broker.producer import answer_duplicate, answer_failed
 from magnetar.geo.annotation import Annotation, RunExtent
 from magnetar.geo.receiving import Verdict, floor_of, gap_error, judge
 from magnetar.wire import commands
-from magnetar.wire.origin import read_origin
+from magnetar.wire.entry import parse_metadata
+from magnetar.wire.markers import marker_type
+from magnetar.wire.origin import is_stamped, origin_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,7 +29,7 @@ log = structlog.get_logger(__name__)
 
 
 class ReplicatedProducer:
-    """A replicator's producer: ``pulsar.repl.<source>--><this cluster>``.
+    """A replicator's producer: ``pulsar.repl.<source>--><this cluster>``, the pipeline's or Apache Pulsar's own.
 
     SENDs are answered strictly in order. After one refusal every later SEND is refused too: the sender has to come
     again and start from what is here.
@@ -51,10 +53,14 @@ class ReplicatedProducer:
 
     def publish(self, heads: Sequence[SendHead], entries: list[bytes]) -> None:
         """Append what is new as one run; answer everything, in order, once the run is durable."""
+        self.publish_around(heads, entries)
+
+    def publish_around(self, heads: Sequence[SendHead], entries: Sequence[bytes | RequestError]) -> None:
+        """As ``publish``; an entry that cannot be taken is refused in its turn, and what follows with it."""
         if self.topic.is_closing:
             return
         self.messages_in += sum(num_messages for _, _, num_messages in heads)
-        self.bytes_in += sum(map(len, entries))
+        self.bytes_in += sum(len(entry) for entry in entries if isinstance(entry, bytes))
         self.session.publishes_started(len(heads))
         verdicts: list[Verdict] = []
         accepted: list[bytes] = []
@@ -64,7 +70,7 @@ class ReplicatedProducer:
         for entry in entries:
             verdict, origin = self._judge(last, entry)
             verdicts.append(verdict)
-            if verdict is Verdict.APPEND and origin is not None:
+            if verdict is Verdict.APPEND and origin is not None and isinstance(entry, bytes):
                 accepted.append(entry)
                 _extend(extents, origin.position, floor_of(last, origin))
                 link_start |= origin.link_start
@@ -85,15 +91,19 @@ class ReplicatedProducer:
             # A duplicate may be of an entry that is not durable yet: answer behind it.
             self.topic.barrier(lambda error: durable(None, error))
 
-    def _judge(self, last: Position | None, entry: bytes) -> tuple[Verdict, Origin | None]:
+    def _judge(self, last: Position | None, entry: bytes | RequestError) -> tuple[Verdict, Origin | None]:
         if self._refusal is not None:
             return Verdict.GAP, None
         try:
-            origin = read_origin(entry)
+            if isinstance(entry, RequestError):
+                raise entry
+            metadata = parse_metadata(entry)
+            origin = origin_of(metadata)
             if origin is None or origin.cluster != self.source:
                 message = f"an entry from {self.source} must name {self.source} and its position there"
                 raise DataLossError(message)
-            verdict = judge(last, origin)
+            is_marker = marker_type(metadata) is not None
+            verdict = judge(last, origin, foreign_marker=is_marker and not is_stamped(metadata))
             if verdict is Verdict.GAP:
                 raise gap_error(last, origin)
         except (MagnetarError, ValueError) as error:
@@ -129,7 +139,7 @@ class ReplicatedProducer:
                     )
                 )
                 appended += 1
-            elif verdict is Verdict.DUPLICATE:
+            elif verdict in (Verdict.DUPLICATE, Verdict.SKIP):
                 answer_duplicate(self, sequence_id, highest)
             else:
                 self.session.write(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import repeat
 from typing import TYPE_CHECKING
 
 from magnetar.base.errors import ChecksumMismatchError, RemoteProtocolError, RequestError, ServerError
@@ -177,14 +178,15 @@ _FOR_SHADOW_TOPICS = RequestError(ServerError.NotAllowedError, "message_id is fo
 def send(session: Session, command: pb.CommandSend, entry: bytes) -> None:
     """A SEND of an unusual form, on its own."""
     head = command.sequence_id, command.highest_sequence_id, command.num_messages
-    if command.HasField("message_id"):
-        _refuse(session, command.producer_id, head, _FOR_SHADOW_TOPICS)
+    producer = session.producers.get(command.producer_id)
+    if producer is not None and command.HasField("message_id"):
+        producer.publish_around([head], [_FOR_SHADOW_TOPICS])
     else:
         publish(session, Sends(command.producer_id, [head], [entry]))
 
 
 def publish(session: Session, sends: Sends) -> None:
-    """SENDs of one producer: hand it the intact entries."""
+    """SENDs of one producer: hand it the intact entries, and of the others what is wrong with them."""
     producer_id, heads, entries = sends
     producer = session.producers.get(producer_id)
     if producer is None:
@@ -195,8 +197,8 @@ def publish(session: Session, sends: Sends) -> None:
         for head, entry in zip(heads, entries, strict=True):
             _check(head, entry, size_max)
     except (RequestError, RemoteProtocolError):
-        heads, entries = _refuse_what_is_wrong(session, sends, size_max)
-    if entries:
+        producer.publish_around(heads, list(map(_checked, heads, entries, repeat(size_max))))
+    else:
         producer.publish(heads, entries)
 
 
@@ -209,23 +211,17 @@ def _check(head: SendHead, entry: bytes, size_max: int) -> None:
     wire_entry.check(entry)
 
 
-def _refuse_what_is_wrong(session: Session, sends: Sends, size_max: int) -> tuple[list[SendHead], list[bytes]]:
-    """Answer the SENDs that cannot be taken; return the others."""
-    heads, entries = [], []
-    for head, entry in zip(sends.heads, sends.entries, strict=True):
-        try:
-            _check(head, entry, size_max)
-        except RequestError as error:
-            _refuse(session, sends.producer_id, head, error)
-        except ChecksumMismatchError:
-            failed = RequestError(ServerError.ChecksumError, "Checksum failed on the broker")
-            _refuse(session, sends.producer_id, head, failed)
-        except RemoteProtocolError as error:
-            _refuse(session, sends.producer_id, head, RequestError(ServerError.MetadataError, str(error)))
-        else:
-            heads.append(head)
-            entries.append(entry)
-    return heads, entries
+def _checked(head: SendHead, entry: bytes, size_max: int) -> bytes | RequestError:
+    """Return the entry, or what its SEND is answered."""
+    try:
+        _check(head, entry, size_max)
+    except RequestError as error:
+        return error
+    except ChecksumMismatchError:
+        return RequestError(ServerError.ChecksumError, "Checksum failed on the broker")
+    except RemoteProtocolError as error:
+        return RequestError(ServerError.MetadataError, str(error))
+    return entry
 
 
 def _check_recently_closed(session: Session, producer_id: int) -> None:
@@ -234,17 +230,6 @@ def _check_recently_closed(session: Session, producer_id: int) -> None:
     if closed_at is None or session.environment.clock.monotonic() - closed_at > keep_alive_s:
         message = f"SEND for producer {producer_id}, which this connection does not have"
         raise RemoteProtocolError(message)
-
-
-def _refuse(session: Session, producer_id: int, head: SendHead, objection: RequestError) -> None:
-    session.write(
-        commands.send_error(
-            producer_id=producer_id,
-            sequence_id=max(head[:2]),
-            code=objection.code,
-            message=str(objection),
-        )
-    )
 
 
 def close(session: Session, command: pb.CommandCloseProducer) -> None:

@@ -1,7 +1,9 @@
 """The receiving end of a replication link: each origin position once, in order, with no gap.
 
 "Highest seen" is never taken for "all below are here": the sender names the entry before, and the receiver takes an
-entry only when it has that one.
+entry only when it has that one. Apache Pulsar's replicator does not name it, but sends a topic's entries in their
+order and, after a failure, all of them again: there the order of the positions is the rule, and the receiver must
+refuse all that follows what it refused.
 """
 
 from __future__ import annotations
@@ -22,13 +24,17 @@ class Verdict(Enum):
     APPEND = "append"  # new, and nothing is missing before it
     DUPLICATE = "duplicate"  # held already: answer as if it had been stored
     GAP = "gap"  # something before it never arrived: the sender must go back
+    SKIP = "skip"  # nothing for this cluster: answer as if it had been stored
 
 
-def judge(last: Position | None, origin: Origin) -> Verdict:
+def judge(last: Position | None, origin: Origin, *, foreign_marker: bool = False) -> Verdict:
     """Decide on an entry by its origin; ``last`` is the newest position held of that origin, None for none.
 
-    An entry that begins a link, or whose sender names no entry before it, has no gap before it.
+    An entry that begins a link, or whose sender names no entry before it, has no gap before it. A foreign marker is
+    what brokers of Apache Pulsar tell each other about subscriptions: in a log here, consumers would receive it.
     """
+    if foreign_marker:
+        return Verdict.SKIP
     if last is not None and origin.position <= last:
         return Verdict.DUPLICATE
     if origin.link_start or origin.previous == EARLIEST or (last is not None and origin.previous <= last):

@@ -91,6 +91,16 @@ def origin_of(metadata: pb.MessageMetadata) -> Origin | None:
     )
 
 
+def is_stamped(metadata: pb.MessageMetadata) -> bool:
+    """Whether Magnetar replicated the entry: Apache Pulsar's replicator names no previous position."""
+    for prop in reversed(metadata.properties):
+        if prop.key == PREVIOUS_POSITION:
+            return True
+        if prop.key == SOURCE_POSITION:
+            break
+    return False
+
+
 def _properties(origin: Origin) -> bytes:
     """The properties of a stamp, serialized, the source position first."""
     properties = _property(SOURCE_POSITION, str(origin.position)) + _property(PREVIOUS_POSITION, str(origin.previous))

@@ -1,0 +1,115 @@
+"""Apache Pulsar's own broker, as jars from Maven Central: fetched once, kept outside of the source tree."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from magnetar.ops.java import HINT, java_command
+from tests.kit.child import ChildProcess
+from tests.kit.wait import wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+PULSAR_VERSION = "4.0.7"
+"""A release whose jars are all at Maven Central; later ones lack some."""
+
+CACHE_VARIABLE = "MAGNETAR_CACHE"
+"""Environment variable with the directory to keep downloads in; by default ~/.cache/magnetar."""
+
+RESOLVE_TIMEOUT_S = 900.0
+"""Seconds that Maven may take for 315 jars, 231 MB, from a slow network."""
+
+COPY_DEPENDENCIES = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies"
+
+POM = f"""\
+<project xmlns="http://maven.apache.org/POM/4.0.0">
+  <modelVersion>4.0.0</modelVersion>
+  <groupId>magnetar.tests</groupId>
+  <artifactId>pulsar</artifactId>
+  <version>{PULSAR_VERSION}</version>
+  <packaging>pom</packaging>
+  <dependencies>
+    <dependency>
+      <groupId>org.apache.pulsar</groupId>
+      <artifactId>pulsar-broker</artifactId>
+      <version>{PULSAR_VERSION}</version>
+      <exclusions>
+        <exclusion> <!-- the client of etcd: large, and the metadata here is in RocksDB -->
+          <groupId>org.apache.pulsar</groupId>
+          <artifactId>jetcd-core-shaded</artifactId>
+        </exclusion>
+      </exclusions>
+    </dependency>
+  </dependencies>
+</project>
+"""
+
+
+class PulsarUnavailableError(Exception):
+    """Apache Pulsar cannot be run here; the text says what is missing and what helps."""
+
+
+def java(environment: Mapping[str, str] = os.environ) -> str:
+    """Return the java to run Pulsar with; raises PulsarUnavailableError when there is none."""
+    command = java_command(environment)
+    if command is None:
+        message = f"Apache Pulsar runs on Java: {HINT}"
+        raise PulsarUnavailableError(message)
+    return command
+
+
+def pulsar_jars(environment: Mapping[str, str] = os.environ) -> Path:
+    """Return the directory with the jars, fetched now if this is the first time.
+
+    It appears under its name only when it is complete, so whoever is killed meanwhile leaves nothing half done. Raises
+    PulsarUnavailableError when Maven is missing or does not find everything.
+    """
+    cache = Path(environment.get(CACHE_VARIABLE) or Path.home() / ".cache" / "magnetar")
+    jars = cache / f"pulsar-{PULSAR_VERSION}"
+    if jars.is_dir():
+        return jars
+    maven = shutil.which("mvn", path=environment.get("PATH"))
+    if maven is None:
+        message = (
+            f"the jars of Apache Pulsar {PULSAR_VERSION} are not in {cache}, and there is no Maven to fetch them: "
+            "install it (apt install maven)"
+        )
+        raise PulsarUnavailableError(message)
+    cache.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="resolving-", dir=cache) as temporary:
+        fetched = _resolve(maven, Path(temporary))
+        try:
+            fetched.rename(jars)
+        except OSError:
+            if not jars.is_dir():  # else another run was faster, and its jars are the same
+                raise
+    return jars
+
+
+def _resolve(maven: str, directory: Path) -> Path:
+    """Let Maven, with the settings that it has on this machine, copy the jars below ``directory``."""
+    pom, jars = directory / "pom.xml", directory / "jars"
+    pom.write_text(POM)
+    options = ["--batch-mode", "--no-transfer-progress", "--file", str(pom)]
+    goal = [COPY_DEPENDENCIES, "-DincludeScope=runtime", f"-DoutputDirectory={jars}"]
+    process = ChildProcess([maven, *options, *goal], directory, "maven")
+    try:
+        wait_until(lambda: process.exit_status is not None, RESOLVE_TIMEOUT_S, what="Maven", interval_s=0.2)
+    except TimeoutError as error:
+        message = f"Maven did not fetch Apache Pulsar within {RESOLVE_TIMEOUT_S:g} s: is there a network?"
+        raise PulsarUnavailableError(message) from error
+    finally:
+        process.kill()
+    if process.exit_status != 0 or not jars.is_dir():
+        said = [line for line in process.output.read_text(errors="replace").splitlines() if "ERROR" in line]
+        message = (
+            f"Maven could not fetch Apache Pulsar {PULSAR_VERSION}; it needs a network, or a mirror of Maven Central "
+            "in its settings.xml. It said:\n" + "\n".join(said[:5])
+        )
+        raise PulsarUnavailableError(message)
+    return jars

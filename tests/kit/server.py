@@ -1,0 +1,128 @@
+"""A broker of any make, as its users run it: a process with a configuration file, a data directory and two ports."""
+
+from __future__ import annotations
+
+import signal
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, ClassVar, Self
+
+from tests.kit.child import LOOPBACK, ChildProcess, free_ports
+from tests.kit.processes import resident_bytes
+from tests.kit.rest import Rest
+from tests.kit.wait import wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+START_TIMEOUT_S = 60.0
+NO_SETTINGS: Mapping[str, object] = {}
+
+
+class Server(ABC):
+    """A broker that is a cluster by itself; it keeps its ports and its data through ``kill`` and ``start``."""
+
+    process_name: ClassVar[str]
+    """What its log is called."""
+
+    def __init__(self, directory: Path, cluster: str, settings: Mapping[str, object] = NO_SETTINGS) -> None:
+        """Choose ports; ``settings`` are further keys of the configuration."""
+        self.directory = directory
+        self.cluster = cluster
+        self.binary_port, self.web_port = free_ports(2)
+        self.service_url = f"pulsar://{LOOPBACK}:{self.binary_port}"
+        self.admin_url = f"http://{LOOPBACK}:{self.web_port}"
+        self.rest = Rest(self.admin_url)
+        self._settings = settings
+        self._process: ChildProcess | None = None
+        directory.mkdir(parents=True, exist_ok=True)
+
+    def __enter__(self) -> Self:
+        """Start the broker and make ``public/default``."""
+        self.start()
+        self.make_default_namespace()
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        """Stop the broker."""
+        self.stop()
+        self.rest.close()
+
+    @property
+    def pid(self) -> int:
+        """The broker's process."""
+        return self.process.pid
+
+    @property
+    def process(self) -> ChildProcess:
+        """The running broker."""
+        if self._process is None:
+            message = f"broker {self.cluster} is not running"
+            raise RuntimeError(message)
+        return self._process
+
+    @abstractmethod
+    def command(self) -> list[str]:
+        """Write the configuration and return the command that runs the broker with it."""
+
+    def start(self) -> None:
+        """Start the process and return when it is healthy; a process that does not get there is stopped."""
+        self._process = ChildProcess(self.command(), self.directory, self.process_name)
+        try:
+            wait_until(self._is_up, START_TIMEOUT_S, what=f"broker {self.cluster} healthy")
+        except BaseException:
+            self.kill()
+            raise
+
+    def kill(self) -> None:
+        """``kill -9``."""
+        self.process.kill()
+        self._process = None
+
+    def stop(self) -> None:
+        """SIGTERM, and wait; nothing if it does not run."""
+        if self._process is not None:
+            self._process.stop()
+            self._process = None
+
+    def restart(self) -> None:
+        """``kill -9`` and start again on the same data."""
+        self.kill()
+        self.start()
+
+    def freeze(self) -> None:
+        """Stop the process from running, as a machine that hangs would: its sockets stay open."""
+        self.process.send_signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """Let a frozen process run on."""
+        self.process.send_signal(signal.SIGCONT)
+
+    def resident_bytes(self) -> int:
+        """Resident memory of the process."""
+        return resident_bytes(self.pid)
+
+    def make_default_namespace(self) -> None:
+        """Make sure of the cluster's record and of ``public/default``."""
+        record = {"serviceUrl": self.admin_url, "brokerServiceUrl": self.service_url}
+        self.rest.ensure(f"clusters/{self.cluster}", record)
+        self.rest.ensure("tenants/public", {"adminRoles": [], "allowedClusters": [self.cluster]})
+        self.rest.ensure("namespaces/public/default", {})
+
+    def write_configuration(self, keys: Mapping[str, object]) -> Path:
+        """Write ``broker.conf`` from what every broker is told, then ``keys``, then the caller's settings."""
+        every = {
+            "clusterName": self.cluster,
+            "brokerServicePort": self.binary_port,
+            "webServicePort": self.web_port,
+            "bindAddress": LOOPBACK,
+            "advertisedAddress": LOOPBACK,
+        }
+        configuration = self.directory / "broker.conf"
+        lines = (f"{key}={value}\n" for key, value in {**every, **keys, **self._settings}.items())
+        configuration.write_text("".join(lines))
+        return configuration
+
+    def _is_up(self) -> bool:
+        self.process.require_running()
+        return self.rest.is_healthy()
