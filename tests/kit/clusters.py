@@ -180,7 +180,7 @@ class LocalClusters(Group):
 
     def start_pipeline(self) -> None:
         """Start the pipeline for all clusters; it replicates some seconds later."""
-        served = ",".join(f"{name}={broker.admin_url}" for name, broker in self.brokers.items())
+        served = ",".join(f"{name}={member.admin_url}" for name, member in self.members.items())
         command = [*MAGNETAR, "pipeline", "replicate", "--clusters", served]
         self._pipeline = ChildProcess(command, self.directory, "pipeline")
 
