@@ -6,6 +6,7 @@ import asyncio
 import heapq
 from typing import TYPE_CHECKING
 
+from magnetar.base.position import Position
 from magnetar.broker.consumer import Consumer, Delivery
 from magnetar.broker.dispatchers.reader import EntryReader
 from magnetar.wire import entry as wire_entry
@@ -13,7 +14,6 @@ from magnetar.wire import entry as wire_entry
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from magnetar.base.position import Position
     from magnetar.broker.subscription import Subscription
     from magnetar.cursor.ranges import Range
 
@@ -191,8 +191,8 @@ class SharedDispatcher:
     def _next_consumer(self) -> Consumer | None:
         """The consumer whose turn it is among the ready ones of the best priority level."""
         ready = [consumer for consumer in self.consumers if consumer.is_ready]
-        if not ready:
-            return None
+        if len(ready) <= 1:
+            return ready[0] if ready else None
         best = min(consumer.priority_level for consumer in ready)
         candidates = [consumer for consumer in ready if consumer.priority_level == best]
         if self._sent_in_turn >= self._config.dispatcherMaxRoundRobinBatchSize:
@@ -243,8 +243,6 @@ def _held_in(held: Mapping[Position, int], deleted: Range) -> list[Position]:
     """Positions of the range that are held, found the cheaper way round."""
     if deleted.last.entry_id - deleted.first.entry_id >= len(held):
         return [position for position in held if deleted.first <= position <= deleted.last]
-    positions = (
-        deleted.first._replace(entry_id=entry_id)
-        for entry_id in range(deleted.first.entry_id, deleted.last.entry_id + 1)
-    )
+    ledger_id, first = deleted.first
+    positions = [Position(ledger_id, entry_id) for entry_id in range(first, deleted.last.entry_id + 1)]
     return [position for position in positions if position in held]
