@@ -63,7 +63,7 @@ REQUEST_TIMEOUT_SECONDS = 10.0
 TOPICS_POLL_SECONDS = 0.5
 """Seconds between two questions for the topics of a namespace."""
 
-NAMESPACES_POLL_SECONDS = 2.0
+NAMESPACES_POLL_SECONDS = 3.0
 """Seconds between two questions for the namespaces of a cluster."""
 
 ADMIN_TIMEOUT_SECONDS = 5.0

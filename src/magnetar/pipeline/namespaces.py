@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from magnetar.base.names import NamespaceName
 
 
-POLLS_PER_POLICY = 3
+POLLS_PER_POLICY = 2
 """Polls between two questions for the clusters of a namespace that is known already."""
 
 
