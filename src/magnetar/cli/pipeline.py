@@ -18,9 +18,11 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from magnetar.admin.client import AdminClient
+from magnetar.admin.client import AdminClient, ClusterUnreachableError
 from magnetar.base.errors import ConfigurationError
+from magnetar.base.names import NamespaceName
 from magnetar.cli.output import Output, say
+from magnetar.client.blocking import BlockingConnection
 from magnetar.ops.java import HINT, require_java
 from magnetar.pipeline import limits
 from magnetar.pipeline.options import ClusterAddress
@@ -42,6 +44,7 @@ def pipeline() -> None:
 
 @app.command()
 def replicate(
+    *,
     clusters: Annotated[str, typer.Option(help="The clusters, as name=admin URL, with commas between.")],
     lease_seconds: Annotated[
         float, typer.Option(help="How long one task holds its links before the next takes over.")
@@ -50,6 +53,13 @@ def replicate(
     work_dir: Annotated[
         Path | None, typer.Option(help="Where Spark keeps its files while it runs; nothing in it must last.")
     ] = None,
+    namespaces: Annotated[
+        str,
+        typer.Option(
+            help="Namespaces to read from clusters of Apache Pulsar besides those that Magnetar's policies name, "
+            "with commas between."
+        ),
+    ] = "",
     metrics_port: Annotated[int | None, typer.Option(help="Port for Prometheus to scrape.")] = None,
     output: Annotated[
         Output, typer.Option(help="How to print progress; text is a table, for terminals.")
@@ -64,7 +74,8 @@ def replicate(
     from magnetar.pipeline.metrics import ReplicationMetrics  # noqa: PLC0415 - Spark is heavy, and needs Java
     from magnetar.pipeline.replicate import Replication, Settings  # noqa: PLC0415
 
-    settings = Settings(addresses(clusters), lease_seconds, master, work_dir)
+    always = tuple(str(NamespaceName.parse(name.strip())) for name in namespaces.split(",") if name.strip())
+    settings = Settings(addresses(clusters), lease_seconds, master, work_dir, always)
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
@@ -98,8 +109,17 @@ def addresses(clusters: str) -> tuple[ClusterAddress, ...]:
                 f"--clusters: {name} does not know its own brokerServiceUrl\nhint: magnetar clusters update {name}"
             )
             raise ConfigurationError(message)
-        found.append(ClusterAddress(name, broker_url, admin_url))
+        found.append(ClusterAddress(name, broker_url, admin_url, is_foreign=not _is_magnetar(broker_url)))
     return tuple(found)
+
+
+def _is_magnetar(broker_url: str) -> bool:
+    try:
+        with BlockingConnection.connect(broker_url, limits.CONNECT_TIMEOUT_SECONDS) as connection:
+            return connection.peer_is_magnetar
+    except OSError as error:
+        message = f"{broker_url}: {error}"
+        raise ClusterUnreachableError(message) from error
 
 
 def _json_lines() -> Callable[[Event], None]:

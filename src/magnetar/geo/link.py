@@ -26,9 +26,6 @@ log = structlog.get_logger(__name__)
 PROGRESS_PREFIX: Final = "magnetar.progress."
 """A progress link's producer is named so, followed by the sending cluster."""
 
-PEER_VERSION_PREFIX: Final = "Magnetar"
-"""How a broker that takes progress markers begins its ``server_version``."""
-
 RETRY_DELAY_MIN_S: Final = 0.1
 RETRY_DELAY_MAX_S: Final = 5.0
 """Bounds of the pause before a lost link is opened again; it doubles, with jitter."""
@@ -144,7 +141,7 @@ class ProgressLink:
         while True:
             try:
                 connection = await self._links.connection(self._peer)
-                if not connection.peer_version.startswith(PEER_VERSION_PREFIX):
+                if not connection.peer_is_magnetar:
                     log.warning(
                         "exact_progress_unavailable",
                         topic=self._topic,
