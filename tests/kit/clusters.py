@@ -178,11 +178,21 @@ class LocalClusters(Group):
         """Return all brokers there are to start and to stop."""
         return list(self.brokers.values())
 
-    def start_pipeline(self) -> None:
+    def start_pipeline(self, *arguments: str) -> None:
         """Start the pipeline for all clusters; it replicates some seconds later."""
         served = ",".join(f"{name}={member.admin_url}" for name, member in self.members.items())
-        command = [*MAGNETAR, "pipeline", "replicate", "--clusters", served]
+        command = [*MAGNETAR, "pipeline", "replicate", "--clusters", served, *arguments]
         self._pipeline = ChildProcess(command, self.directory, "pipeline")
+
+    def worker_pids(self) -> list[int]:
+        """Return the pipeline's Spark Python workers."""
+        return find(self._pipeline.pid, "-m pyspark.") if self._pipeline is not None else []
+
+    def kill_pipeline(self) -> None:
+        """``kill -9`` the pipeline: its driver and all that it started."""
+        assert self._pipeline is not None
+        self._pipeline.kill()
+        self._pipeline = None
 
     def stop_pipeline(self) -> None:
         """Stop the pipeline if it runs."""
