@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import socket
 import sys
 from typing import TYPE_CHECKING, Protocol, Self
@@ -184,9 +186,12 @@ class LocalClusters(Group):
         command = [*MAGNETAR, "pipeline", "replicate", "--clusters", served, *arguments]
         self._pipeline = ChildProcess(command, self.directory, "pipeline")
 
-    def worker_pids(self) -> list[int]:
-        """Return the pipeline's Spark Python workers."""
-        return find(self._pipeline.pid, "-m pyspark.") if self._pipeline is not None else []
+    def kill_worker(self) -> None:
+        """``kill -9`` the youngest of the pipeline's Spark Python workers, as soon as there is one."""
+        assert self._pipeline is not None
+        pid = self._pipeline.pid
+        workers = wait_until(lambda: find(pid, "-m pyspark."), UP_TIMEOUT_S, what="a worker to kill", interval_s=0.1)
+        os.kill(max(workers), signal.SIGKILL)
 
     def kill_pipeline(self) -> None:
         """``kill -9`` the pipeline: its driver and all that it started."""

@@ -162,9 +162,15 @@ class Topics(Noun):
         """Delete a partitioned topic and its partitions."""
         self._http.delete(f"{_topic(topic)}/partitions", force=force)
 
-    def stats(self, topic: TopicName, *, precise_backlog: bool = False) -> Json:
+    def stats(self, topic: TopicName, *, precise_backlog: bool = False, earliest_time_in_backlog: bool = False) -> Json:
         """TopicStats."""
-        return dict(self._http.get(f"{_topic(topic)}/stats", getPreciseBacklog=precise_backlog))
+        return dict(
+            self._http.get(
+                f"{_topic(topic)}/stats",
+                getPreciseBacklog=precise_backlog,
+                getEarliestTimeInBacklog=earliest_time_in_backlog,
+            )
+        )
 
     def partitioned_stats(self, topic: TopicName, *, per_partition: bool = True) -> Json:
         """The sum of the partitions' TopicStats, and each of them under ``partitions``."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from py4j.protocol import Py4JJavaError
 
+from magnetar.base.real import SystemClock
 from magnetar.pipeline import limits
 from magnetar.pipeline.flow import Backoff
 from magnetar.pipeline.leases import TURNS
@@ -165,7 +166,7 @@ class Replication:
             status_port=status_port,
         )
         turns = [Turn(session, replace(options, turn=turn), work_dir, self._rng) for turn in range(TURNS)]
-        watch = ProgressWatch(self._settings.clusters, time.monotonic, self._progressed)
+        watch = ProgressWatch(self._settings.clusters, self._settings.namespaces, SystemClock(), self._progressed)
         watch.start()
         try:
             while not stop.is_set():
