@@ -19,6 +19,7 @@ class ProducerAccess:
     def __init__(self) -> None:
         """Everybody may publish."""
         self.topic_epoch: int | None = None
+        """None until the first exclusive producer; from then on every producer is told, as by Pulsar."""
         self._exclusive: Producer | None = None
         self._waiting: dict[LocalProducer, Callable[[RequestError | None], None]] = {}
         """Those that wait for exclusive access, in order, with how to tell them."""
@@ -76,10 +77,6 @@ class ProducerAccess:
     def when_decided(self, producer: LocalProducer, tell: Callable[[RequestError | None], None]) -> None:
         """Call ``tell`` once: when this waiting producer has the topic, or with why it never will."""
         self._waiting[producer] = tell
-
-    def epoch_for(self, producer: Producer) -> int | None:
-        """The topic's epoch, for the exclusive producer only."""
-        return self.topic_epoch if producer is self._exclusive else None
 
     def _take(self, producer: LocalProducer, topic_epoch: int | None) -> None:
         self._exclusive = producer

@@ -176,10 +176,6 @@ class Topic:
         if successor is not None:
             self.producers[successor.options.name] = successor
 
-    def epoch_for(self, producer: Producer) -> int | None:
-        """The topic's epoch, for a producer with exclusive access."""
-        return self.access.epoch_for(producer)
-
     # -- subscriptions ------------------------------------------------------------------------------------------
 
     def before_first(self) -> Position:
