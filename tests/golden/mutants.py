@@ -28,7 +28,6 @@ TOO_DIFFERENT: Mapping[str, Value] = {
     "CommandError.message": "",
     "CommandGetLastMessageIdResponse.consumer_mark_delete_position": pb.MessageIdData(ledgerId=0, entryId=1 << 40),
     "CommandLookupTopicResponse.brokerServiceUrl": "http://127.0.0.1:8080",
-    "CommandPartitionedTopicMetadataResponse.message": "",
     "CommandSendReceipt.highest_sequence_id": 7,
 }
 """By message and field: values that may not stand for any that Magnetar says."""

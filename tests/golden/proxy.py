@@ -7,7 +7,7 @@ import contextlib
 import itertools
 import threading
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 from urllib.parse import urlsplit
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-SILENCE_MS = 500
+SILENCE_MS = 1500
 """Milliseconds without an event that are written down; anything shorter is how quick the machine was."""
 
 READ_BYTES = 1 << 16
@@ -57,6 +57,8 @@ class Journal:
 @dataclass
 class _Connection:
     number: int
+    cut: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set to break it."""
     ended: bool = False
     """Whether one side has left: nobody hears what the other one still says."""
 
@@ -73,7 +75,8 @@ class RecordingProxy:
         self._broker = urlsplit(broker_url)
         self._journal = journal
         self._numbers = itertools.count(1)
-        self._connections: set[asyncio.Task[None]] = set()
+        self._served: set[asyncio.Task[None]] = set()
+        self._connections: list[_Connection] = []
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="recording proxy")
 
@@ -91,32 +94,40 @@ class RecordingProxy:
         self._thread.join()
         self._loop.close()
 
+    def cut(self) -> None:
+        """Break every connection; to the broker it is as if the client had left, and so it is noted."""
+        self._wait_for(self._cut())
+
     def _wait_for(self, work: Coroutine[Any, Any, T]) -> T:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
+    async def _cut(self) -> None:
+        for connection in self._connections:
+            connection.cut.set()
+        await asyncio.gather(*tuple(self._served))
+
     async def _close(self) -> None:
         self._listener.close()
-        await asyncio.gather(*self._connections)
+        await asyncio.gather(*self._served)
         await self._listener.wait_closed()
 
     async def _accept(self, client_reader: asyncio.StreamReader, client_writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None
-        self._connections.add(task)
+        self._served.add(task)
         connection = _Connection(next(self._numbers))
+        self._connections.append(connection)
         broker_reader, broker_writer = await asyncio.open_connection(self._broker.hostname, self._broker.port)
-        carriers = {
-            Side.CLIENT: asyncio.create_task(self._carry(Side.CLIENT, connection, client_reader, broker_writer)),
-            Side.BROKER: asyncio.create_task(self._carry(Side.BROKER, connection, broker_reader, client_writer)),
-        }
-        done, _ = await asyncio.wait(carriers.values(), return_when=asyncio.FIRST_COMPLETED)
-        (side, *_) = (side for side, carrier in carriers.items() if carrier in done)
-        self._journal.note(Left(side, connection.number))
+        client = asyncio.create_task(self._carry(Side.CLIENT, connection, client_reader, broker_writer))
+        broker = asyncio.create_task(self._carry(Side.BROKER, connection, broker_reader, client_writer))
+        cut = asyncio.create_task(connection.cut.wait())
+        done, _ = await asyncio.wait((client, broker, cut), return_when=asyncio.FIRST_COMPLETED)
+        self._journal.note(Left(Side.BROKER if done == {broker} else Side.CLIENT, connection.number))
         connection.ended = True
-        for writer in (client_writer, broker_writer):
-            writer.close()
-        for carrier in carriers.values():
-            await carrier
+        client_writer.close()
+        broker_writer.close()
+        cut.cancel()
+        await asyncio.gather(client, broker)
 
     async def _carry(
         self, side: Side, connection: _Connection, source: asyncio.StreamReader, target: asyncio.StreamWriter

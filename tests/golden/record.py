@@ -40,7 +40,7 @@ def _play(server: Server, scenario: Scenario, namespace: str) -> Transcript:
     journal = Journal()
     started_at_ms = time.time_ns() // 1_000_000
     with RecordingProxy(server.service_url, journal) as proxy:
-        stage = Stage(namespace, proxy.service_url, RestOperator(server.rest), journal)
+        stage = Stage(namespace, proxy, RestOperator(server.rest), journal)
         stage.operate("namespace", namespace)
         try:
             scenario.play(stage)

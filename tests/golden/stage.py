@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import pulsar
 
     from tests.golden.operators import RestOperator
-    from tests.golden.proxy import Journal
+    from tests.golden.proxy import Journal, RecordingProxy
     from tests.kit.messages import Option
 
 NO_SETTINGS: Mapping[str, object] = {}
@@ -27,7 +27,7 @@ class Stage:
 
     namespace: str
     """The scenario's own."""
-    service_url: str
+    proxy: RecordingProxy
     operator: RestOperator
     journal: Journal
     clients: list[pulsar.Client] = field(default_factory=list)
@@ -38,8 +38,12 @@ class Stage:
 
     def client(self, **options: Option) -> pulsar.Client:
         """Connect a client; it is closed at the end."""
-        self.clients.append(connect(self.service_url, **options))
+        self.clients.append(connect(self.proxy.service_url, **options))
         return self.clients[-1]
+
+    def cut(self) -> None:
+        """Break every connection, as a network would."""
+        self.proxy.cut()
 
     def wait_for(self, command: str, count: int) -> None:
         """Wait until a command of this type was said ``count`` times in all."""

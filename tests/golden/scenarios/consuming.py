@@ -175,3 +175,68 @@ def deliver_later(stage: Stage) -> None:
     producer.send(b"later", deliver_after=timedelta(seconds=3))
     producer.send(b"now")
     assert receive_data(consumer, 2, acknowledge=True) == [b"now", b"later"]
+
+
+@scenario()
+def permits(stage: Stage) -> None:
+    """No consumer gets more entries than it has permits for; a batch counts as what is in it."""
+    client = stage.client()
+    few = client.subscribe(stage.topic(), "few", receiver_queue_size=2)
+    one = client.subscribe(stage.topic(), "one", receiver_queue_size=0)
+    publish(client, stage.topic(), numbered(5))
+    stage.wait_for("MESSAGE", 2)
+    assert receive_data(few, 5, acknowledge=True) == numbered(5)
+    for payload in numbered(2):
+        message = one.receive()
+        assert message.data() == payload
+        one.acknowledge(message)
+
+
+@scenario()
+def permits_of_batches(stage: Stage) -> None:
+    """A batch goes out as a whole, also to a consumer with fewer permits than it has messages."""
+    client = stage.client()
+    consumer = client.subscribe(stage.topic(), "s", receiver_queue_size=3)
+    publish_in_batches(client, stage.topic(), numbered(5), per_batch=5)
+    stage.wait_for("MESSAGE", 1)
+    publish_in_batches(client, stage.topic(), numbered(5, first=5), per_batch=5)
+    assert receive_data(consumer, 10, acknowledge=True) == numbered(10)
+
+
+@scenario()
+def redeliver_in_batch(stage: Stage) -> None:
+    """A negative acknowledgement within a batch brings back what is not acknowledged of it."""
+    client = stage.client()
+    consumer = client.subscribe(
+        stage.topic(),
+        "s",
+        consumer_type=pulsar.ConsumerType.Shared,
+        batch_index_ack_enabled=True,
+        negative_ack_redelivery_delay_ms=500,
+    )
+    publish_in_batches(client, stage.topic(), numbered(4), per_batch=4)
+    messages = receive(consumer, 4)
+    consumer.acknowledge(messages[0])
+    consumer.acknowledge(messages[2])
+    stage.wait_for("ACK", 1)
+    consumer.negative_acknowledge(messages[1])
+    assert receive_data(consumer, 2, acknowledge=True) == [b"1", b"3"]
+
+
+@scenario()
+def dead_letters(stage: Stage) -> None:
+    """What was delivered too often goes to another topic, where a subscription waits for it."""
+    client = stage.client()
+    policy = pulsar.ConsumerDeadLetterPolicy(1, stage.topic("dead"), "undertaker")
+    consumer = client.subscribe(
+        stage.topic(),
+        "s",
+        consumer_type=pulsar.ConsumerType.Shared,
+        negative_ack_redelivery_delay_ms=100,
+        dead_letter_policy=policy,
+    )
+    publish(client, stage.topic(), numbered(1))
+    for _ in range(2):
+        consumer.negative_acknowledge(receive(consumer, 1)[0])
+    undertaker = client.subscribe(stage.topic("dead"), "undertaker", consumer_type=pulsar.ConsumerType.Shared)
+    assert receive_data(undertaker, 1, acknowledge=True) == numbered(1)

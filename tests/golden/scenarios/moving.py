@@ -111,6 +111,23 @@ def read_from_the_beginning_of_a_topic(stage: Stage) -> None:
 
 
 @scenario()
+def read_within_batches(stage: Stage) -> None:
+    """Readers that start within a batch, and one of a topic as it would be compacted."""
+    client = stage.client()
+    publish_in_batches(client, stage.topic(), numbered(6), per_batch=3)
+    reader = client.create_reader(stage.topic(), pulsar.MessageId.earliest)
+    ids = [reader.read_next().message_id() for _ in range(6)]
+    assert not reader.has_message_available()
+    behind = client.create_reader(stage.topic(), ids[1])
+    assert behind.has_message_available()
+    assert behind.read_next().data() == b"2"
+    last = client.create_reader(stage.topic(), ids[5])
+    assert not last.has_message_available()
+    compacted = client.create_reader(stage.topic(), ids[4], is_read_compacted=True)
+    assert compacted.read_next().data() == b"5"
+
+
+@scenario()
 def close(stage: Stage) -> None:
     """Producers and consumers are closed, a subscription is deleted, and a client leaves without a word."""
     client = stage.client()
@@ -147,3 +164,19 @@ def unload(stage: Stage) -> None:
     wait_until(lambda: producer.is_connected() and consumer.is_connected(), what="back again")
     producer.send(b"after")
     assert receive_data(consumer, 1, acknowledge=True) == [b"after"]
+
+
+@scenario()
+def reconnect(stage: Stage) -> None:
+    """A connection is lost: producer and consumer come again, and what was not acknowledged too."""
+    client = stage.client()
+    producer = client.create_producer(stage.topic())
+    options: dict[str, Any] = {"consumer_type": pulsar.ConsumerType.Shared}
+    consumer = client.subscribe(stage.topic(), "s", **options)
+    for payload in numbered(3):
+        producer.send(payload)
+    consumer.acknowledge(receive(consumer, 3)[1])
+    stage.wait_for("ACK", 1)
+    stage.cut()
+    producer.send(b"3")
+    assert sorted(receive_data(consumer, 3, acknowledge=True)) == [b"0", b"2", b"3"]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pulsar
 import pytest
+from pulsar.schema import StringSchema
 
 from tests.golden.stage import scenario
 from tests.kit.messages import numbered, publish, publish_in_batches, receive, receive_data
@@ -140,6 +141,16 @@ def produce_exclusively(stage: Stage) -> None:
 
 
 @scenario()
+def produce_with_schema(stage: Stage) -> None:
+    """Producers and consumers with schemas."""
+    client = stage.client()
+    consumer = client.subscribe(stage.topic(), "s", schema=StringSchema())
+    producer = client.create_producer(stage.topic(), schema=StringSchema())
+    producer.send("text")
+    assert receive(consumer, 1, acknowledge=True)[0].value() == "text"
+
+
+@scenario()
 def refused_producers(stage: Stage) -> None:
     """Producers that are not let in."""
     client = stage.client()
@@ -159,3 +170,19 @@ def missing_namespace(stage: Stage) -> None:
             client.create_producer(topic)
         with pytest.raises(pulsar.PulsarException):
             client.subscribe(topic, "s")
+
+
+@scenario(settings={"allowAutoTopicCreation": "false", "allowAutoSubscriptionCreation": "false"})
+def missing_topic(stage: Stage) -> None:
+    """Topics, and subscriptions, that are not there and may not be created by asking for them."""
+    stage.operate("partitioned-topic", stage.topic("parted"), "1")
+    client = stage.client(operation_timeout_seconds=2)
+    with pytest.raises(pulsar.TopicNotFound):
+        client.create_producer(stage.topic("nowhere"))
+    with pytest.raises(pulsar.TopicNotFound):
+        client.subscribe(stage.topic("nowhere"), "s")
+    publish(client, stage.topic("parted"), numbered(1))
+    with pytest.raises(pulsar.Timeout):
+        client.subscribe(stage.topic("parted"), "s")
+    reader = client.create_reader(stage.topic("parted-partition-0"), pulsar.MessageId.earliest)
+    assert reader.read_next().data() == b"0"
