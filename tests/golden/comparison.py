@@ -29,7 +29,6 @@ _ALONE = frozenset(
         pb.BaseCommand.LOOKUP_RESPONSE,
         pb.BaseCommand.GET_TOPICS_OF_NAMESPACE_RESPONSE,
         pb.BaseCommand.GET_LAST_MESSAGE_ID_RESPONSE,
-        pb.BaseCommand.CONSUMER_STATS_RESPONSE,
     }
 )
 """Answers that are found by their request, whatever else is under way."""

@@ -113,8 +113,8 @@ def _same_mark_delete(names: Names, recorded: Value, now: Value) -> bool:
     return names.ledgers.match(recorded.ledgerId, now.ledgerId) and bool(recorded.entryId == now.entryId)
 
 
-def _whatever(_names: Names, _recorded: Value, _now: Value) -> bool:
-    return True
+def _no_more_flags(_names: Names, recorded: Value, now: Value) -> bool:
+    return all(getattr(recorded, flag.name) for flag, is_set in now.ListFields() if is_set)
 
 
 class FieldDifference(NamedTuple):
@@ -132,15 +132,15 @@ FIELDS: Mapping[str, FieldDifference] = {
         _same_producer, "each cluster makes names for producers without one; a name that the client gave is kept"
     ),
     "CommandProducerSuccess.schema_version": FieldDifference(
-        _nothing_said, "Magnetar passes schemas' payloads through and keeps no schemas; an empty version says so"
+        _nothing_said, "Magnetar takes any schema and keeps none; an empty version says so"
     ),
     "CommandConnected.server_version": FieldDifference(_both_or_neither, "each broker says who it is"),
     "CommandConnected.feature_flags": FieldDifference(
-        _whatever, "each broker says what it has: no topic watchers here, and links of Apache Pulsar's replicator in V1"
+        _no_more_flags, "each broker says what it has: Magnetar has less, and claims nothing that Apache Pulsar has not"
     ),
     "CommandLookupTopicResponse.brokerServiceUrl": FieldDifference(_both_addresses, "each broker has its own address"),
     "CommandLookupTopicResponse.proxy_through_service_url": FieldDifference(
-        _whatever, "Apache Pulsar's standalone asks for it on loopback addresses, where it changes nothing"
+        _nothing_said, "Apache Pulsar's standalone asks for it on loopback addresses, where it changes nothing"
     ),
     "CommandSendReceipt.highest_sequence_id": FieldDifference(
         _both_none, "0 and -1 both say that the client sent none; Apache Pulsar answers now this, now that"
@@ -154,6 +154,7 @@ FIELDS: Mapping[str, FieldDifference] = {
     ),
 }
 """By message and field. A field that is absent counts as one with its default, everywhere."""
+
 
 # -- order ------------------------------------------------------------------------------------------------------------
 
@@ -171,7 +172,8 @@ ORDERS: Sequence[OrderDifference] = (
         "Apache Pulsar may elect before it has answered SUBSCRIBE; clients know their consumer from when they ask",
     ),
 )
-"""Commands about different things, such as a receipt and a message, are not ordered at all (see `comparison`)."""
+"""Commands about different things, such as a receipt and a message, have no order to keep (see `comparison`): in Apache
+Pulsar it is a race between threads."""
 
 
 # -- more -------------------------------------------------------------------------------------------------------------

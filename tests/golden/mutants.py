@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 
 TOO_DIFFERENT: Mapping[str, Value] = {
+    "CommandConnected.feature_flags": pb.FeatureFlags(supports_topic_watchers=True),
     "CommandConnected.server_version": "",
     "CommandError.message": "",
     "CommandGetLastMessageIdResponse.consumer_mark_delete_position": pb.MessageIdData(ledgerId=0, entryId=1 << 40),

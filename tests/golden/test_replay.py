@@ -9,9 +9,10 @@ from tests.golden.differences import Names, Pairs
 from tests.golden.replay import DivergenceError, replay
 from tests.golden.transcript import from_text
 
-CONNECTED = """\
+FLAGS = "feature_flags { supports_get_partitioned_metadata_without_auto_creation: true }"
+CONNECTED = f"""\
 client 1: CONNECT client_version: "c" protocol_version: 20
-broker 1: CONNECTED server_version: "Pulsar Server" protocol_version: 20 max_message_size: 5242880
+broker 1: CONNECTED server_version: "Pulsar Server" protocol_version: 20 max_message_size: 5242880 {FLAGS}
 """
 LOOKUP = """\
 client 1: LOOKUP topic: "persistent://public/default/t" request_id: 1

@@ -91,7 +91,7 @@ def subscribe_failover_to_partitions(stage: Stage) -> None:
 
 @scenario(peer_settings={"subscriptionKeySharedEnable": "false"})
 def subscribe_key_shared(stage: Stage) -> None:
-    """Key_Shared subscriptions are refused."""
+    """Key_Shared subscriptions are refused, as wherever they are switched off."""
     client = stage.client()
     with pytest.raises(pulsar.NotAllowedError):
         client.subscribe(stage.topic(), "s", consumer_type=pulsar.ConsumerType.KeyShared)
