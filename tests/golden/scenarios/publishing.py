@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pulsar
 import pytest
@@ -12,6 +12,7 @@ from pulsar.schema import StringSchema
 
 from tests.golden.stage import scenario
 from tests.kit.messages import numbered, publish, publish_in_batches, receive, receive_data
+from tests.kit.wait import wait_until
 
 if TYPE_CHECKING:
     from tests.golden.stage import Stage
@@ -138,6 +139,23 @@ def produce_exclusively(stage: Stage) -> None:
     fencing.send(b"3")
     fencing.close()
     client.create_producer(stage.topic(), producer_name="sixth").send(b"4")
+
+
+@scenario()
+def produce_exclusively_after_unload(stage: Stage) -> None:
+    """Who is next to have a topic for itself is told so also when the topic was loaded anew in between."""
+    client = stage.client()
+    options: dict[str, Any] = {"access_mode": pulsar.ProducerAccessMode.Exclusive}
+    client.create_producer(stage.topic(), producer_name="first", **options).close()
+    kept = client.create_producer(stage.topic(), producer_name="second", **options)
+    kept.send(b"1")
+    stage.operate("unload", stage.topic())
+    stage.wait_for("CLOSE_PRODUCER", 2)
+    wait_until(kept.is_connected, what="back again")
+    kept.send(b"2")
+    kept.close()
+    stage.operate("unload", stage.topic())
+    client.create_producer(stage.topic(), producer_name="third", **options).send(b"3")
 
 
 @scenario()
