@@ -178,6 +178,17 @@ def deliver_later(stage: Stage) -> None:
 
 
 @scenario()
+def deliver_later_to_one(stage: Stage) -> None:
+    """A subscription with one active consumer keeps the order, and delivers a delayed message at once."""
+    client = stage.client()
+    consumer = client.subscribe(stage.topic(), "s")
+    producer = client.create_producer(stage.topic())
+    producer.send(b"later", deliver_after=timedelta(hours=1))
+    producer.send(b"now")
+    assert receive_data(consumer, 2, acknowledge=True) == [b"later", b"now"]
+
+
+@scenario()
 def permits(stage: Stage) -> None:
     """No consumer gets more entries than it has permits for; a batch counts as what is in it."""
     client = stage.client()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pulsar
 
 from tests.golden.stage import scenario
-from tests.kit.messages import numbered, publish, publish_in_batches, receive, receive_data
+from tests.kit.messages import nothing_comes, numbered, publish, publish_in_batches, receive, receive_data
 from tests.kit.wait import wait_until
 
 if TYPE_CHECKING:
@@ -57,6 +57,33 @@ def seek_by_time(stage: Stage) -> None:
     consumer.seek(messages[2].publish_timestamp() + 60_000)
     producer.send(b"3")
     assert receive_data(consumer, 1) == [b"3"]
+
+
+@scenario()
+def seek_of_one_for_all(stage: Stage) -> None:
+    """When one of two shared consumers seeks, both have to come again."""
+    client = stage.client()
+    options: dict[str, Any] = {"consumer_type": pulsar.ConsumerType.Shared}
+    first = client.subscribe(stage.topic(), "s", consumer_name="first", **options)
+    publish(client, stage.topic(), numbered(2))
+    receive(first, 2)
+    second = stage.client().subscribe(stage.topic(), "s", consumer_name="second", **options)
+    second.seek(pulsar.MessageId.latest)
+    stage.wait_for("FLOW", 4)
+    first.close()
+    assert nothing_comes(second)
+
+
+@scenario()
+def seek_in_an_empty_topic(stage: Stage) -> None:
+    """To both ends and to times of a topic without messages."""
+    client = stage.client()
+    consumer = client.subscribe(stage.topic(), "s")
+    consumer.seek(pulsar.MessageId.earliest)
+    consumer.seek(pulsar.MessageId.latest)
+    consumer.seek(1_600_000_000_000)
+    publish(client, stage.topic(), numbered(1))
+    assert receive_data(consumer, 1, acknowledge=True) == numbered(1)
 
 
 @scenario()
