@@ -186,6 +186,7 @@ def unload(stage: Stage) -> None:
     producer.send(b"before")
     receive(consumer, 1, acknowledge=True)
     stage.wait_for("ACK", 1)
+    consumer.get_last_message_id()  # when it is answered the acknowledgement has arrived
     stage.operate("unload", stage.topic())
     stage.wait_for("CLOSE_CONSUMER", 1)
     wait_until(lambda: producer.is_connected() and consumer.is_connected(), what="back again")
