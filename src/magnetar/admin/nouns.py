@@ -275,6 +275,11 @@ class Brokers(Noun):
         """Its release."""
         return self._http.send("GET", "/admin/v2/brokers/version").text
 
+    def is_magnetar(self) -> bool:
+        """Whether the cluster is one of Magnetar's, which says so with every answer."""
+        response = self._http.send("GET", "/admin/v2/brokers/version")
+        return str(response.headers.get("server", "")).startswith("Magnetar")
+
     def runtime_configuration(self) -> dict[str, str]:
         """Every setting in effect."""
         return dict(self._http.get("/admin/v2/brokers/configuration/runtime"))

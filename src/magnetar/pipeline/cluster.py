@@ -59,6 +59,11 @@ class BrokerConnection:
         return self._connection is not None
 
     @property
+    def is_foreign(self) -> bool:
+        """Whether the broker is connected, and knows nothing of what Magnetar adds to the protocol."""
+        return self._connection is not None and not self._connection.peer_is_magnetar
+
+    @property
     def receipts_name_source(self) -> bool:
         """Whether receipts name an entry's position at the source (`BlockingConnection.receipts_name_source`)."""
         return self._connection is not None and self._connection.receipts_name_source

@@ -26,6 +26,8 @@ class Policies:
     def __init__(self, client: AdminClient) -> None:
         """Ask ``client``; `close` ends its connection."""
         self._client = client
+        self.is_magnetar: bool | None = None
+        """Whether the cluster is one of Magnetar's; None while it has not answered."""
         self._known: dict[NamespaceName, frozenset[str]] = {}
         self._polls = 0
 
@@ -36,6 +38,8 @@ class Policies:
         """
         fresh = self._polls % POLLS_PER_POLICY == 0
         try:
+            if self.is_magnetar is None:
+                self.is_magnetar = self._client.brokers.is_magnetar()
             self._known = {
                 name: (not fresh and self._known.get(name)) or replication_clusters(self._client, name)
                 for name in namespaces(self._client)
@@ -77,11 +81,7 @@ class NamespaceWatch:
         self._target = target
         self._on_change = on_change
         self._own = Policies(client_of(source.admin_url))
-        self._others = [
-            Policies(client_of(cluster.admin_url))
-            for cluster in options.clusters
-            if source.is_foreign and not cluster.is_foreign
-        ]
+        self._others = [Policies(client_of(cluster.admin_url)) for cluster in options.clusters if cluster != source]
         self._always = frozenset(map(NamespaceName.parse, options.namespaces))
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"namespaces of {source.name}", daemon=True)
@@ -100,11 +100,11 @@ class NamespaceWatch:
         if reason:
             return None, reason
         own = self._own.between(self._source.name, self._target)
-        if not self._source.is_foreign:
+        if self._own.is_magnetar:
             return tuple(sorted(own)), ""
         reasons = [policies.poll() for policies in self._others]
         wanted = self._always.union(
-            *(policies.between(self._source.name, self._target) for policies in self._others),
+            *(each.between(self._source.name, self._target) for each in self._others if each.is_magnetar)
         )
         return tuple(sorted(wanted - own)), "; ".join(filter(None, reasons))
 

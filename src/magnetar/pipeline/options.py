@@ -20,8 +20,6 @@ class ClusterAddress:
     name: str
     broker_url: str
     admin_url: str
-    is_foreign: bool = False
-    """Whether it is none of Magnetar's: Apache Pulsar, with nothing but the public protocol."""
 
 
 @dataclass(frozen=True, slots=True)

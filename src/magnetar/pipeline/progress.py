@@ -72,7 +72,6 @@ class ProgressWatch:
 
         A foreign cluster is asked for ``namespaces`` and for those that a Magnetar's policies name.
         """
-        self._foreign = {cluster.name for cluster in clusters if cluster.is_foreign}
         self._namespaces = frozenset(map(NamespaceName.parse, namespaces))
         self._clients = {
             cluster.name: AdminClient(cluster.admin_url, timeout_s=limits.ADMIN_TIMEOUT_SECONDS) for cluster in clusters
@@ -101,15 +100,18 @@ class ProgressWatch:
         seconds, self._asked_at = now - self._asked_at, now
         links: list[LinkProgress] = []
         shared = set(self._namespaces)
+        foreign = {}
         for source, client in self._clients.items():
-            if source not in self._foreign:
-                with contextlib.suppress(MagnetarError):
+            with contextlib.suppress(MagnetarError):
+                if not client.brokers.is_magnetar():
+                    foreign[source] = client
+                else:
                     own = [name for name in namespaces(client) if len(replication_clusters(client, name)) > 1]
                     shared.update(own)
                     links += self._links_of(source, client, own, _replication)
-        for source in self._foreign:
+        for source, client in foreign.items():
             with contextlib.suppress(MagnetarError):
-                links += self._links_of(source, self._clients[source], sorted(shared), self._foreign_replication)
+                links += self._links_of(source, client, sorted(shared), self._foreign_replication)
         reported = [link.since(self._before.get((link.source, link.target)), seconds) for link in links]
         self._before = {(link.source, link.target): link for link in links}
         return reported

@@ -62,7 +62,7 @@ class LeaseReader:
         self._channel = ReportReceiver(self.loop, self._report)
         self._padding = row(target, lease, Kind.PADDING, bytes(limits.ROW_BYTES_MIN))
         addresses = {cluster.name: cluster for cluster in options.clusters}
-        self._address = addresses.pop(target)
+        self._target_url = addresses.pop(target).broker_url
         self._tails = {name: Tail(self, address) for name, address in addresses.items()}
         self._watches = [self._watch(address, options) for address in addresses.values()]
         self._status = StatusSender((options.status_host, options.status_port)) if options.status_port else None
@@ -102,7 +102,7 @@ class LeaseReader:
 
     def rows(self) -> Iterator[pa.RecordBatch]:
         """Yield rows until the lease is over; raises TaskFailedError when the writer is gone."""
-        opening = Opening(self._channel.path, self._address.broker_url, self._address.is_foreign)
+        opening = Opening(self._channel.path, self._target_url)
         yield row(self.target, self.lease, Kind.OPENING, encode_opening(opening))
         yield self._padding
         self._warm_up()

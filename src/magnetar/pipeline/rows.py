@@ -79,8 +79,6 @@ class Opening:
     """Path of the unix socket on which the reader waits for reports."""
     target_url: str
     """Broker URL of the target cluster."""
-    is_foreign: bool
-    """Whether the target is none of Magnetar's."""
 
 
 def row(target: str, lease: int, kind: Kind, body: bytes) -> pa.RecordBatch:

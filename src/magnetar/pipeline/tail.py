@@ -71,13 +71,15 @@ class Tail:
         self.down_reason = "not connected yet"
         """Why the source cannot be reached; empty while it can."""
         self._task = task
-        self._is_foreign = source.is_foreign
         self._session = ClusterSession(task.loop, source.broker_url, self, task.rng)
-        self._subscription = (foreign.SUBSCRIPTION_PREFIX if self._is_foreign else SUBSCRIPTION_PREFIX) + task.target
         self._topics = TopicWatch(task.loop, self._session.service, self._named)
         self._inlets: dict[str, Inlet] = {}
         self._attachments: dict[int, tuple[Inlet, BrokerConnection]] = {}
         self._unacknowledged: set[int] = set()
+
+    @property
+    def _is_foreign(self) -> bool:
+        return self._session.service.is_foreign
 
     @property
     def live_links(self) -> int:
@@ -161,19 +163,18 @@ class Tail:
 
     def received(self, broker: BrokerConnection, frame: Frame) -> None:
         """Take an entry, or hear that a consumer was closed."""
-        del broker
         command = frame.command
         if command.type == pb.BaseCommand.MESSAGE:
-            self._take(command.message, frame.body)
+            self._take(command.message, frame.body, is_foreign=broker.is_foreign)
         elif command.type == pb.BaseCommand.CLOSE_CONSUMER:
             self._ended(command.close_consumer.consumer_id, "the source closed the consumer")
 
-    def _take(self, message: pb.CommandMessage, entry: bytes) -> None:
+    def _take(self, message: pb.CommandMessage, entry: bytes, *, is_foreign: bool) -> None:
         held = self._attachments.get(message.consumer_id)
         if held is not None:
             inlet, _ = held
             position = position_of(message.message_id)
-            if self._is_foreign:
+            if is_foreign:
                 self._take_foreign(inlet, position, entry)
             else:
                 inlet.arrived(position, len(entry), self._task.loop.now)
@@ -256,9 +257,10 @@ class Tail:
             self._ended(number, reason)
         elif number in self._attachments:
             self._attachments[number] = (self._attachments[number][0], broker)
+            prefix = foreign.SUBSCRIPTION_PREFIX if broker.is_foreign else SUBSCRIPTION_PREFIX
             body = pb.CommandSubscribe(
                 topic=attachment.topic,
-                subscription=self._subscription,
+                subscription=prefix + self._task.target,
                 subType=pb.CommandSubscribe.Exclusive,
                 consumer_id=number,
                 metadata=commands.key_values({"magnetar.lease": str(self._task.lease)}),

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from random import Random
 
     from magnetar.pipeline.loop import Loop
-    from magnetar.pipeline.rows import Carried, Opening
+    from magnetar.pipeline.rows import Carried
     from magnetar.wire.frame import Frame
 
 GAP = "gap:"
@@ -53,17 +53,16 @@ class Target:
         loop: Loop,
         name: str,
         lease: int,
-        opening: Opening,
+        url: str,
         report: Callable[[Report], None],
         rng: Random,
     ) -> None:
-        """Write to cluster ``name``, which ``opening`` describes, under ``lease``; `start` connects."""
+        """Write to cluster ``name`` under ``lease``; `start` connects."""
         self._loop = loop
         self._name = name
         self._lease = lease
         self._report = report
-        self._is_foreign = opening.is_foreign
-        self._session = ClusterSession(loop, opening.target_url, self, rng)
+        self._session = ClusterSession(loop, url, self, rng)
         self._producer_ids = itertools.count(1)
         self._outlets: dict[tuple[str, str], Outlet] = {}
         self._serving: dict[Outlet, Producer] = {}
@@ -178,7 +177,7 @@ class Target:
             entry=entry,
             num_messages=num_messages,
         )
-        if self._is_foreign and len(frame) > producer.broker.frame_size_max:
+        if producer.link is not None and len(frame) > producer.broker.frame_size_max:
             # Sent, it would end the connection, and with it every other topic's link.
             limit = producer.broker.frame_size_max
             self._refuse(producer, f"entry {position}: {len(frame)} bytes, the target takes {limit}", close=True)
@@ -279,7 +278,7 @@ class Target:
             reason = "no answer from the target" if reply is None else reply.error.message
             self._refuse(producer, reason, close=reply is None)
             return
-        if self._is_foreign:
+        if producer.broker is not None and producer.broker.is_foreign:
             self._find_end(producer)
             return
         success = reply.producer_success

@@ -49,7 +49,7 @@ class Writer:
         self._loop = Loop()
         self._reports = ReportSender(self._loop, opening.channel)
         rng = random.Random(os.urandom(16))  # noqa: S311 - jitter, not secrets
-        self._target = Target(self._loop, target, lease, opening, self._reports.send, rng)
+        self._target = Target(self._loop, target, lease, opening.target_url, self._reports.send, rng)
         self._deadline: float | None = None
         self._failure: Exception | None = None
         self._thread = threading.Thread(target=self._run, name=f"writer to {target}", daemon=True)

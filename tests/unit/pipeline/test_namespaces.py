@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 EWR = ClusterAddress("ewr", "pulsar://ewr", "http://ewr")
 JFK = ClusterAddress("jfk", "pulsar://jfk", "http://jfk")
-APACHE = ClusterAddress("apache", "pulsar://apache", "http://apache", is_foreign=True)
-OTHER = ClusterAddress("other", "pulsar://other", "http://other", is_foreign=True)
+APACHE = ClusterAddress("apache", "pulsar://apache", "http://apache")
+OTHER = ClusterAddress("other", "pulsar://other", "http://other")
 
 ORDERS, FLIGHTS, LOCAL = (NamespaceName.parse(f"shop/{name}") for name in ("orders", "flights", "local"))
 
@@ -37,7 +37,9 @@ class Admins:
             message = "no route"
             raise httpx.ConnectError(message)
         policies = self.policies[name]
+        headers = {"Server": "Magnetar 1"} if name in {"ewr", "jfk"} else {}
         resources: dict[str, Any] = {
+            "/admin/v2/brokers/version": "1",
             "/admin/v2/tenants": ["shop"],
             "/admin/v2/namespaces/shop": [f"shop/{namespace}" for namespace in policies],
         }
@@ -45,7 +47,8 @@ class Admins:
             f"/admin/v2/namespaces/shop/{namespace}/replication": clusters for namespace, clusters in policies.items()
         }
         found = resources.get(request.url.path)
-        return httpx.Response(200, json=found) if found is not None else httpx.Response(404, json={"reason": "none"})
+        status, body = (200, found) if found is not None else (404, {"reason": "none"})
+        return httpx.Response(status, json=body, headers=headers)
 
 
 @pytest.fixture

@@ -45,7 +45,7 @@ def test_nothing_makes_no_chunk() -> None:
 
 
 def test_an_opening_comes_back() -> None:
-    opening = Opening("/run/reports", "pulsar://127.0.0.1:6650", is_foreign=True)
+    opening = Opening("/run/reports", "pulsar://127.0.0.1:6650")
     assert decode_opening(encode_opening(opening)) == opening
 
 
