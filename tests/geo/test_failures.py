@@ -95,3 +95,18 @@ def test_pipeline_that_was_away_continues(clusters: LocalClusters) -> None:
     wait_for_backlog(clusters, topic, "s", 0, NAMES)
     for name in NAMES:
         assert log_of(clusters, name, topic) == numbered(100)
+
+
+def test_pipeline_that_starts_while_a_cluster_is_down_serves_the_others(clusters: LocalClusters) -> None:
+    topic = "persistent://geo/down/start"
+    publish(clusters.client("ewr"), topic, numbered(50))
+    wait_for_entries(clusters, topic, 50, NAMES)
+    clusters.stop_pipeline()
+    clusters.brokers["lga"].kill()
+    clusters.start_pipeline()
+    publish(clusters.client("ewr"), topic, numbered(50, first=50))
+    wait_for_entries(clusters, topic, 100, ["jfk"])
+    clusters.brokers["lga"].start()
+    wait_for_entries(clusters, topic, 100, NAMES)
+    for name in NAMES:
+        assert log_of(clusters, name, topic) == numbered(100)
