@@ -14,7 +14,7 @@ from magnetar.broker.topics import parse_topic
 from magnetar.geo.link import PROGRESS_PREFIX
 from magnetar.wire import commands
 from magnetar.wire import entry as wire_entry
-from magnetar.wire.frame import Sends
+from magnetar.wire.runs import Sends
 
 if TYPE_CHECKING:
     from magnetar.base.errors import StorageError

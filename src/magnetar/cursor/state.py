@@ -76,14 +76,22 @@ class CursorState:
     def acknowledge_ranges(self, ranges: Iterable[Range]) -> list[Range]:
         """Delete ranges of entries; returns the parts that were not deleted before."""
         newly: list[Range] = []
+        deleted, partial = self._deleted, self._partial
         for first, last in ranges:
             mark = self.mark_delete_position
             if last <= mark:
                 continue
             start = first if first > mark else Position(first.ledger_id, mark.entry_id + 1)
-            newly += self._deleted.add_range(Range(start, last))
-            self._partial.discard(Position(start.ledger_id, start.entry_id - 1), last)
-        if newly:
+            if not deleted and start == (mark.ledger_id, mark.entry_id + 1):
+                self.mark_delete_position = last  # in order, nothing beyond: by far the most frequent case
+                newly.append(Range(start, last))
+            elif start != last:
+                newly += deleted.add_range(Range(start, last))
+            elif deleted.add(last):
+                newly.append(Range(last, last))
+            if partial:
+                partial.discard(Position(start.ledger_id, start.entry_id - 1), last)
+        if deleted:
             self._advance()
         return newly
 
