@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from magnetar.base.position import EARLIEST, Position
-from magnetar.wire.frame import encode_command, frame_of
+from magnetar.wire import varint
+from magnetar.wire.frame import encode_command, frame_of, frame_opening
 from magnetar.wire.message_id import UNSIGNED_MASK, Link, message_id
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 
@@ -66,14 +67,6 @@ class _Prepared(threading.local):
 
 
 _prepared = _Prepared()
-
-# SEND_RECEIPT in the bytes of protobuf: written for a whole run, as most of what a publisher is sent.
-_ONE_BYTE = [bytes([number]) for number in range(0x80)]
-_TWO_BYTES_MAX = 1 << 14
-_TWO_BYTES = _ONE_BYTE + [bytes([number & 0x7F | 0x80, number >> 7]) for number in range(0x80, _TWO_BYTES_MAX)]
-_CONTINUED = [bytes([number & 0x7F | 0x80, number >> 7 | 0x80]) for number in range(_TWO_BYTES_MAX)]
-_RECEIPT_TYPE = b"\x08\x07\x3a"
-_RECEIPT_OPENINGS = [frame_of(_RECEIPT_TYPE + length + bytes(number))[:12] for number, length in enumerate(_ONE_BYTE)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,26 +154,37 @@ def send_receipt(*, producer_id: int, sequence_id: int, position: Position, high
     return frame_of(serialize())
 
 
-def send_receipts(*, producer_id: int, heads: Iterable[tuple[int, int, int]], first: Position) -> bytes:
-    """Acknowledge SENDs whose entries lie next to each other, the first at ``first``; see ``Sends.heads``."""
+def send_receipts(*, producer_id: int, heads: Sequence[tuple[int, int, int]], first: Position) -> bytes:
+    """Acknowledge SENDs whose entries lie next to each other, the first at ``first``; see ``Sends.heads``.
+
+    Receipts whose numbers have the same lengths differ in nothing but these numbers, so the rest is made once.
+    """
     ledger_id, entry_id = first
-    opening = b"\x08" + _varint(producer_id) + b"\x10"
-    place = b"\x08" + _varint(ledger_id) + b"\x10"
+    sequence_ids = varint.write_each([sequence_id for sequence_id, _, _ in heads])
+    entry_ids = varint.write_consecutive(entry_id, len(heads))
+    highest_ids = varint.write_each([highest for _, highest, _ in heads])
+    lengths = [set(map(len, numbers)) for numbers in (sequence_ids, entry_ids, highest_ids)]
+    if any(len(different) != 1 for different in lengths):
+        return b"".join(
+            send_receipt(
+                producer_id=producer_id,
+                sequence_id=sequence_id,
+                highest_sequence_id=highest,
+                position=Position(ledger_id, entry_id + index),
+            )
+            for index, (sequence_id, highest, _) in enumerate(heads)
+        )
+    (sequence_length,), (entry_length,), (highest_length,) = lengths
+    place = b"\x08" + varint.write(ledger_id) + b"\x10"
+    before_place = b"\x1a" + varint.write(len(place) + entry_length) + place
+    before_sequence = b"\x08" + varint.write(producer_id) + b"\x10"
+    rest = sequence_length + len(before_place) + entry_length + 1 + highest_length
+    command = b"\x08\x07\x3a" + varint.write(len(before_sequence) + rest) + before_sequence
+    opening = frame_opening(len(command) + rest) + command
     parts: list[bytes] = []
-    for sequence_id, highest, _ in heads:
-        entry = _varint(entry_id)
-        length = _ONE_BYTE[len(place) + len(entry)]
-        body = b"".join((opening, _varint(sequence_id), b"\x1a", length, place, entry, b"\x20", _varint(highest)))
-        parts += _RECEIPT_OPENINGS[len(body)], body
-        entry_id += 1
+    for sequence, entry, highest in zip(sequence_ids, entry_ids, highest_ids, strict=True):
+        parts += opening, sequence, before_place, entry, b"\x20", highest
     return b"".join(parts)
-
-
-def _varint(value: int) -> bytes:
-    """Write an unsigned number as protobuf does."""
-    if value < _TWO_BYTES_MAX:
-        return _TWO_BYTES[value]
-    return _CONTINUED[value & (_TWO_BYTES_MAX - 1)] + _varint(value >> 14)
 
 
 def ack_response(*, consumer_id: int, request_id: int) -> bytes:

@@ -52,8 +52,12 @@ def encode_command(command: pb.BaseCommand, body: bytes = b"") -> bytes:
 
 def frame_of(command: bytes, body: bytes = b"") -> bytes:
     """Put a serialized command, and the entry that goes with it, into one frame."""
-    header = _pack_header(_SIZE_LENGTH + len(command) + len(body), len(command))
-    return b"".join((header, command, body))
+    return b"".join((frame_opening(len(command), len(body)), command, body))
+
+
+def frame_opening(command_size: int, body_size: int = 0) -> bytes:
+    """Write what a frame begins with: its size and that of its command."""
+    return _pack_header(_SIZE_LENGTH + command_size + body_size, command_size)
 
 
 class FrameDecoder:

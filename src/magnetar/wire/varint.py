@@ -5,6 +5,11 @@ For the commands that come once per message, which are read and written without 
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
 LOW_BITS = 7
 MORE = 0x80
 """Set in every byte of a number but its last; also, how many values the low bits have."""
@@ -37,6 +42,18 @@ def write_consecutive(first: int, count: int) -> list[bytes]:
             written += _LAST[low : low + taken]
         first += taken
     return written
+
+
+def write_each(numbers: Sequence[int]) -> list[bytes]:
+    """Write numbers, quickly where all are equal, or each is the one after the last."""
+    if not numbers:
+        return []
+    first, count = numbers[0], len(numbers)
+    if numbers.count(first) == count:
+        return [write(first)] * count
+    if numbers[-1] == first + count - 1 and list(numbers) == list(range(first, first + count)):
+        return write_consecutive(first, count)
+    return list(map(write, numbers))
 
 
 def read(data: bytes, start: int) -> tuple[int, int]:

@@ -35,6 +35,11 @@ def decode(frame: bytes) -> Frame:
     return decoded
 
 
+def split(frames: bytes) -> list[bytes]:
+    """Each of the frames that were joined."""
+    return [encode_command(frame.command, frame.body) for frame in FrameDecoder().feed(frames)]
+
+
 def body_of(frame: bytes) -> tuple[str, dict[str, object]]:
     """The name of the command and its fields, those of messages inside as text."""
     command = decode(frame).command
@@ -124,6 +129,18 @@ def test_send_receipts_are_those_of_each_send(
     ]
     joined = commands.send_receipts(producer_id=producer_id, heads=heads, first=Position(ledger_id, first))
     assert joined == b"".join(one_by_one)
+
+
+@pytest.mark.parametrize(("count", "highest"), [(1, 0), (50, 0), (50, 3), (300, 0)])
+@pytest.mark.parametrize("first", [0, 100, 128, 2**21 - 5])
+def test_send_receipts_of_a_producer_that_counts(count: int, highest: int, first: int) -> None:
+    heads = [(first + index, highest and first + index + highest, 1) for index in range(count)]
+    joined = commands.send_receipts(producer_id=1, heads=heads, first=Position(5, 2 * first))
+    receipts = [decode(frame).command.send_receipt for frame in split(joined)]
+    assert [(receipt.sequence_id, receipt.highest_sequence_id) for receipt in receipts] == [head[:2] for head in heads]
+    assert [position_of(receipt.message_id) for receipt in receipts] == [
+        Position(5, 2 * first + index) for index in range(count)
+    ]
 
 
 @given(positions)

@@ -21,7 +21,13 @@ def test_a_number_is_written_as_protobuf_does_and_reads_back(number: int, behind
 
 @given(numbers, st.integers(0, 300))
 def test_consecutive_numbers_are_written_like_each_of_them(first: int, count: int) -> None:
-    assert varint.write_consecutive(first, count) == [varint.write(first + more) for more in range(count)]
+    written = [varint.write(first + more) for more in range(count)]
+    assert varint.write_consecutive(first, count) == varint.write_each(range(first, first + count)) == written
+
+
+@given(st.lists(numbers) | st.builds(lambda number, count: [number] * count, numbers, st.integers(0, 9)))
+def test_numbers_are_written_like_each_of_them(given: list[int]) -> None:
+    assert varint.write_each(given) == [varint.write(number) for number in given]
 
 
 def test_what_ends_too_early_or_too_late_is_no_number() -> None:
