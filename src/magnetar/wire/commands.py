@@ -102,6 +102,38 @@ def message(
     return frame_of(serialize(), entry)
 
 
+def messages(
+    *,
+    consumer_id: int,
+    ledger_id: int,
+    entry_ids: Sequence[int],
+    entries: Sequence[bytes],
+    partition: int = -1,
+) -> bytes:
+    """Hand entries of one ledger to a consumer, each as a whole and for the first time.
+
+    Commands whose entry ids have the same length differ in nothing but these, so the rest is made once.
+    """
+    numbers = varint.write_each(entry_ids)
+    lengths = set(map(len, numbers))
+    if len(lengths) != 1:
+        return b"".join(
+            message(consumer_id=consumer_id, position=Position(ledger_id, entry_id), entry=entry, partition=partition)
+            for entry_id, entry in zip(entry_ids, entries, strict=True)
+        )
+    (length,) = lengths
+    before = b"\x08" + varint.write(ledger_id) + b"\x10"
+    after = b"\x18" + varint.write(partition) if partition >= 0 else b""
+    place_length = len(before) + length + len(after)
+    before = b"\x08" + varint.write(consumer_id) + b"\x12" + varint.write(place_length) + before
+    before = b"\x08\x09\x4a" + varint.write(len(before) + length + len(after)) + before
+    command_size = len(before) + length + len(after)
+    parts: list[bytes] = []
+    for number, entry in zip(numbers, entries, strict=True):
+        parts += frame_opening(command_size, len(entry)), before, number, after, entry
+    return b"".join(parts)
+
+
 def _message_again(consumer_id: int, place: pb.MessageIdData, entry: bytes, delivery: Delivery) -> bytes:
     """Hand an entry to a consumer, not for the first time or not as a whole."""
     body = pb.CommandMessage(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import threading
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
@@ -16,6 +17,9 @@ from magnetar.wire.commands import Delivery
 from magnetar.wire.frame import Frame, FrameDecoder, encode_command
 from magnetar.wire.message_id import Link, link_of, message_id, position_of
 from magnetar.wire.proto import pulsar_api_pb2 as pb
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 ids = st.integers(0, 2**64 - 1)
 positions = st.builds(Position, st.integers(0, 2**63 - 1), st.integers(0, 2**63 - 1)) | st.sampled_from(
@@ -61,6 +65,28 @@ def test_message(consumer_id: int, position: Position, entry: bytes, partition: 
     assert command.message.ack_set == list(delivery.ack_set)
     assert command.message.HasField("consumer_epoch") == (delivery.consumer_epoch is not None)
     assert command.message.consumer_epoch == (delivery.consumer_epoch or 0)
+
+
+@given(
+    ids,
+    ids,
+    st.lists(st.integers(0, 2**63 - 1)) | st.builds(lambda first: range(first, first + 300), st.integers(0, 20_000)),
+    st.integers(-1, 9),
+)
+def test_messages_are_those_of_each_entry(
+    consumer_id: int, ledger_id: int, entry_ids: Sequence[int], partition: int
+) -> None:
+    entries = [b"x" * (entry_id % 5) for entry_id in entry_ids]
+    joined = commands.messages(
+        consumer_id=consumer_id, ledger_id=ledger_id, entry_ids=entry_ids, entries=entries, partition=partition
+    )
+    one_by_one = [
+        commands.message(
+            consumer_id=consumer_id, position=Position(ledger_id, entry_id), entry=entry, partition=partition
+        )
+        for entry_id, entry in zip(entry_ids, entries, strict=True)
+    ]
+    assert joined == b"".join(one_by_one)
 
 
 @given(ids, positions, st.builds(Link, positions, positions, st.booleans()))
