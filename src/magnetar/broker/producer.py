@@ -68,7 +68,7 @@ class LocalProducer:
         """Append the run; each SEND is receipted, in order, once the run is durable."""
         if self.topic.is_closing:
             return
-        messages = sum(num_messages for _, _, num_messages in heads)
+        messages = sum([num_messages for _, _, num_messages in heads])
         self.messages_in += messages
         self.bytes_in += sum(map(len, entries))
         self.topic.counters.messages_in += messages

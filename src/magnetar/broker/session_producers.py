@@ -17,6 +17,8 @@ from magnetar.wire import entry as wire_entry
 from magnetar.wire.runs import Sends
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from magnetar.base.errors import StorageError
     from magnetar.base.names import TopicName
     from magnetar.base.position import Position
@@ -194,27 +196,28 @@ def publish(session: Session, sends: Sends) -> None:
         return
     size_max = session.environment.config.maxMessageSize + ENTRY_METADATA_PADDING
     try:
-        for head, entry in zip(heads, entries, strict=True):
-            _check(head, entry, size_max)
+        _check(heads, entries, size_max)
     except (RequestError, RemoteProtocolError):
         producer.publish_around(heads, list(map(_checked, heads, entries, repeat(size_max))))
     else:
         producer.publish(heads, entries)
 
 
-def _check(head: SendHead, entry: bytes, size_max: int) -> None:
-    """Raise what is wrong with a SEND. An entry that nobody could read is not stored: all readers count on that."""
-    if len(entry) > size_max:
+def _check(heads: Sequence[SendHead], entries: Sequence[bytes], size_max: int) -> None:
+    """Raise what is wrong with SENDs. An entry that nobody could read is not stored: all readers count on that."""
+    if max(map(len, entries)) > size_max:
         raise RequestError(ServerError.NotAllowedError, "Exceed maximum message size")
-    if head[1] and head[1] < head[0]:
-        raise RequestError(ServerError.MetadataError, "Invalid lowest or highest sequence id")
-    wire_entry.check(entry)
+    for sequence_id, highest, _ in heads:
+        if highest and highest < sequence_id:
+            raise RequestError(ServerError.MetadataError, "Invalid lowest or highest sequence id")
+    for entry in entries:
+        wire_entry.check(entry)
 
 
 def _checked(head: SendHead, entry: bytes, size_max: int) -> bytes | RequestError:
     """Return the entry, or what its SEND is answered."""
     try:
-        _check(head, entry, size_max)
+        _check([head], [entry], size_max)
     except RequestError as error:
         return error
     except ChecksumMismatchError:
