@@ -1,10 +1,10 @@
 """Runs: SENDs of a producer and acknowledgements of a consumer that one read of the socket brings, read together.
 
-The work that a broker does for a read is worth sharing, and so is reading: these commands come once per message, and
-protobuf would take longer for one than all else that is done for it. They are read by hand where they have the form
-that clients write, which leaves out nothing but one number at a time: a client counts its SENDs, and acknowledges
-messages of the same ledger. So the next frame is mostly the last one but for the low bits of a number, and what is
-equal is compared and not read (``_Alike``).
+The work that a broker does for a read is worth sharing, and so is the reading: these commands come once per message,
+and protobuf would take longer for one of them than all else that is done for it. They are read by hand if they have the
+form that clients write, and by protobuf if not. A client numbers its SENDs one by one and acknowledges entries of one
+ledger after another, so the next frame is mostly the same as the last but for the low bits of one number. Therefore
+most frames are only compared with what they have in common (``_Alike``), not read.
 """
 
 from __future__ import annotations
