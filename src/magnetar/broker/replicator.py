@@ -231,7 +231,7 @@ class Replicator:
 
     def _send(self, consumer: Consumer, position: Position, entry: bytes) -> None:
         self._read_position = self.topic.ledger.next_position(position)
-        replicate_to = wire_entry.parse_metadata(entry).replicate_to
+        replicate_to = wire_entry.replicate_to(entry)
         if replicate_to and self.target not in replicate_to:
             self._floor = position
             if not self._in_flight:

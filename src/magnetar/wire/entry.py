@@ -7,6 +7,7 @@ covers everything after itself. A metadata size never looks like the magic: it w
 from __future__ import annotations
 
 import struct
+from typing import TYPE_CHECKING
 
 import google_crc32c
 from google.protobuf.message import DecodeError
@@ -14,6 +15,9 @@ from google.protobuf.message import DecodeError
 from magnetar.base.errors import ChecksumMismatchError, RemoteProtocolError
 from magnetar.wire.plain_metadata import is_plain, messages_in_plain
 from magnetar.wire.proto import pulsar_api_pb2 as pb
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 _MAGIC = b"\x0e\x01"
 _CHECKSUMMED_START = 6
@@ -39,6 +43,13 @@ def checksum_matches(entry: bytes) -> bool:
     return bool(google_crc32c.value(entry[_CHECKSUMMED_START:]) == expected)
 
 
+def check_checksum(entry: bytes) -> None:
+    """Raise ChecksumMismatchError where ``checksum_matches`` would not be True."""
+    if not checksum_matches(entry):
+        message = "checksum of the entry does not match"
+        raise ChecksumMismatchError(message)
+
+
 def check(entry: bytes) -> None:
     """Raise ChecksumMismatchError or RemoteProtocolError where ``checksum_matches`` or ``parse_metadata`` would object.
 
@@ -48,11 +59,10 @@ def check(entry: bytes) -> None:
         magic, checksum, size = _read_head(entry)
         if magic == _MAGIC and google_crc32c.value(entry[_CHECKSUMMED_START:]) == checksum:
             end = _METADATA_START + size
-            if end <= len(entry) and is_plain(entry, _METADATA_START, end):
-                return
-    if not checksum_matches(entry):
-        message = "checksum of the entry does not match"
-        raise ChecksumMismatchError(message)
+            if end > len(entry) or not is_plain(entry, _METADATA_START, end):
+                parse_metadata(entry)
+            return
+    check_checksum(entry)
     parse_metadata(entry)
 
 
@@ -97,6 +107,12 @@ def messages_and_delivery(entry: bytes) -> tuple[int, int]:
         return messages, 0
     metadata = parse_metadata(entry)
     return max(1, metadata.num_messages_in_batch), metadata.deliver_at_time
+
+
+def replicate_to(entry: bytes) -> Sequence[str]:
+    """Return the clusters that the entry is meant for; none for all."""
+    start, end = _metadata_span(entry)
+    return () if is_plain(entry, start, end) else parse_metadata(entry).replicate_to
 
 
 def build_entry(metadata: pb.MessageMetadata, payload: bytes) -> bytes:

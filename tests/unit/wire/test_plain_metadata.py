@@ -80,9 +80,12 @@ def test_dispatch_knows_what_the_metadata_says(data: bytes) -> None:
         with pytest.raises(RemoteProtocolError):
             wire_entry.messages_and_delivery(entry)
         with pytest.raises(RemoteProtocolError):
+            wire_entry.replicate_to(entry)
+        with pytest.raises(RemoteProtocolError):
             wire_entry.check(entry)
     else:
         assert wire_entry.messages_and_delivery(entry) == (max(1, read.num_messages_in_batch), read.deliver_at_time)
+        assert list(wire_entry.replicate_to(entry)) == list(read.replicate_to)
         wire_entry.check(entry)
 
 
