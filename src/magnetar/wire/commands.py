@@ -4,8 +4,7 @@ Arguments carry the protobuf fields' names. A command with more fields than a fu
 its protobuf body instead, and ``encode`` turns any body into a frame.
 
 SEND_RECEIPT, MESSAGE, SEND and ACK_RESPONSE run once per message. They fill prepared protobuf messages instead of
-building new ones, which takes a third of the time; every thread has its own. The receipts and the messages of a run are
-written without protobuf: only a few numbers change from one to the next.
+building new ones, which takes a third of the time; every thread has its own. For a run of them see ``run_frames``.
 """
 
 from __future__ import annotations
@@ -15,8 +14,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from magnetar.base.position import EARLIEST, Position
-from magnetar.wire import varint
-from magnetar.wire.frame import encode_command, frame_of, frame_opening
+from magnetar.wire import run_frames
+from magnetar.wire.frame import encode_command, frame_of
 from magnetar.wire.message_id import UNSIGNED_MASK, Link, message_id
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 
@@ -112,27 +111,14 @@ def messages(
     partition: int = -1,
 ) -> bytes:
     """Hand entries of one ledger to a consumer, each as a whole and for the first time."""
-    numbers = varint.write_each(entry_ids)
-    lengths = set(map(len, numbers))
-    if len(lengths) != 1:  # else the commands differ in nothing but these numbers
-        return b"".join(
-            message(consumer_id=consumer_id, position=Position(ledger_id, entry_id), entry=entry, partition=partition)
-            for entry_id, entry in zip(entry_ids, entries, strict=True)
-        )
-    (length,) = lengths
-    after = b"\x18" + varint.write(partition) if partition >= 0 else b""
-    rest = length + len(after)
-    place = _open(b"\x12", b"\x08" + varint.write(ledger_id) + b"\x10", rest)
-    before = _open(b"\x08\x09\x4a", b"\x08" + varint.write(consumer_id) + place, rest)
-    parts: list[bytes] = []
-    for number, entry in zip(numbers, entries, strict=True):
-        parts += frame_opening(len(before) + rest, len(entry)), before, number, after, entry
-    return b"".join(parts)
-
-
-def _open(field: bytes, body: bytes, rest: int) -> bytes:
-    """Write a field that is a message up to where ``rest`` more bytes of it follow."""
-    return field + varint.write(len(body) + rest) + body
+    if len(entries) >= run_frames.RUN_MIN:
+        frames = run_frames.messages(consumer_id, ledger_id, entry_ids, entries, partition)
+        if frames is not None:
+            return frames
+    return b"".join(
+        message(consumer_id=consumer_id, position=Position(ledger_id, entry_id), entry=entry, partition=partition)
+        for entry_id, entry in zip(entry_ids, entries, strict=True)
+    )
 
 
 def _message_again(consumer_id: int, place: pb.MessageIdData, entry: bytes, delivery: Delivery) -> bytes:
@@ -188,34 +174,20 @@ def send_receipt(*, producer_id: int, sequence_id: int, position: Position, high
 
 
 def send_receipts(*, producer_id: int, heads: Sequence[tuple[int, int, int]], first: Position) -> bytes:
-    """Acknowledge SENDs whose entries lie next to each other, the first at ``first``; see ``Sends.heads``.
-
-    Receipts whose numbers have the same lengths differ in nothing but these numbers, so the rest is made once.
-    """
-    ledger_id, entry_id = first
-    sequence_ids = varint.write_each([sequence_id for sequence_id, _, _ in heads])
-    entry_ids = varint.write_consecutive(entry_id, len(heads))
-    highest_ids = varint.write_each([highest for _, highest, _ in heads])
-    lengths = [set(map(len, numbers)) for numbers in (sequence_ids, entry_ids, highest_ids)]
-    if any(len(different) != 1 for different in lengths):
-        return b"".join(
-            send_receipt(
-                producer_id=producer_id,
-                sequence_id=sequence_id,
-                highest_sequence_id=highest,
-                position=Position(ledger_id, entry_id + index),
-            )
-            for index, (sequence_id, highest, _) in enumerate(heads)
+    """Acknowledge SENDs whose entries lie next to each other, the first at ``first``; see ``Sends.heads``."""
+    if len(heads) >= run_frames.RUN_MIN:
+        frames = run_frames.send_receipts(producer_id, heads, first)
+        if frames is not None:
+            return frames
+    return b"".join(
+        send_receipt(
+            producer_id=producer_id,
+            sequence_id=sequence_id,
+            highest_sequence_id=highest,
+            position=Position(first.ledger_id, entry_id),
         )
-    (sequence_length,), (entry_length,), (highest_length,) = lengths
-    place = _open(b"\x1a", b"\x08" + varint.write(ledger_id) + b"\x10", entry_length)
-    rest = sequence_length + len(place) + entry_length + 1 + highest_length
-    before = _open(b"\x08\x07\x3a", b"\x08" + varint.write(producer_id) + b"\x10", rest)
-    before = frame_opening(len(before) + rest) + before
-    parts: list[bytes] = []
-    for sequence_id, number, highest_id in zip(sequence_ids, entry_ids, highest_ids, strict=True):
-        parts += before, sequence_id, place, number, b"\x20", highest_id
-    return b"".join(parts)
+        for entry_id, (sequence_id, highest, _) in enumerate(heads, first.entry_id)
+    )
 
 
 def ack_response(*, consumer_id: int, request_id: int) -> bytes:

@@ -140,7 +140,7 @@ def test_threads_do_not_share_prepared_commands() -> None:
     assert seen != [id(commands._prepared.send[1])]
 
 
-@given(ids, st.lists(st.tuples(ids, ids | st.just(0), st.just(1)), max_size=5), ids, st.integers(0, 2**62))
+@given(ids, st.lists(st.tuples(ids, ids | st.just(0), st.just(1)), max_size=9), ids, st.integers(0, 2**62))
 def test_send_receipts_are_those_of_each_send(
     producer_id: int, heads: list[tuple[int, int, int]], ledger_id: int, first: int
 ) -> None:
