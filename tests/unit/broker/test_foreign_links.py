@@ -73,6 +73,16 @@ def test_what_is_here_is_receipted_and_not_stored_again() -> None:
     assert read_all(target) == ["a", "b", "c"]
 
 
+def test_receipts_around_a_duplicate_name_the_positions_of_their_entries() -> None:
+    target, writer = linked()
+    send_all(writer, *(foreign(str(number), number) for number in (0, 1, 1, 0, 2, 3)))
+    receipts = writer.receipts()
+    assert [sequence_id for sequence_id, _ in receipts] == [0, 1, 2, 3, 4, 5]
+    first = target.topic().ledger.first_position
+    stored = [first._replace(entry_id=first.entry_id + index) for index in range(4)]
+    assert [position for _, position in receipts] == [*stored[:2], EARLIEST, EARLIEST, *stored[2:]]
+
+
 @pytest.mark.parametrize("fault", ["metadata", "checksum"])
 def test_an_entry_that_nobody_could_read_ends_the_link_where_it_stands(fault: str) -> None:
     target, writer = linked()

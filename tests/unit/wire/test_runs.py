@@ -18,7 +18,7 @@ from magnetar.wire.proto import pulsar_api_pb2 as pb
 from magnetar.wire.runs import Acks, Sends
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
 ids = st.integers(0, 300) | st.sampled_from([2**21 - 1, 2**21, 2**63 - 1, 2**64 - 1])
 partitions = st.none() | st.integers(0, 3)
@@ -180,3 +180,51 @@ def test_a_number_that_never_ends_is_given_up() -> None:
     frame = struct.pack(">II", 4 + len(command) + 900_000, len(command)) + command + b"\xff" * 900_000
     with pytest.raises(RemoteProtocolError, match="cannot be parsed"):
         FrameDecoder().feed_gathering(frame)
+
+
+def test_the_limit_of_a_frame_holds_within_a_run() -> None:
+    first, large = (commands.send(producer_id=1, sequence_id=n, entry=b"e" * (10 + n)) for n in range(2))
+    assert len(FrameDecoder(len(large)).feed_gathering(first + large)) == 1
+    with pytest.raises(RemoteProtocolError, match="exceeds the limit"):
+        FrameDecoder(len(first)).feed_gathering(first + large)
+
+
+def test_a_frame_within_a_run_that_is_smaller_than_its_command_is_refused() -> None:
+    first, second = (commands.send(producer_id=1, sequence_id=n, entry=b"entry") for n in range(2))
+    cut = struct.pack(">I", 4) + second[4:]
+    with pytest.raises(RemoteProtocolError, match="exceeds its frame"):
+        FrameDecoder().feed_gathering(first + cut)
+
+
+def send_of(number: bytes) -> bytes:
+    """A SEND of producer 1 with ``number`` in the place of its sequence id, and one message."""
+    body = b"\x08\x01\x10" + number + b"\x18\x01"
+    command = b"\x08\x06\x32" + bytes([len(body)]) + body
+    return struct.pack(">II", 4 + len(command), len(command)) + command
+
+
+def ack_of(number: bytes) -> bytes:
+    """An ACK by consumer 1 with ``number`` in the place of its entry id."""
+    place = b"\x08\x05\x10" + number
+    body = b"\x08\x01\x10\x00\x1a" + bytes([len(place)]) + place
+    command = b"\x08\x0a\x52" + bytes([len(body)]) + body
+    return struct.pack(">II", 4 + len(command), len(command)) + command
+
+
+@pytest.mark.parametrize("frame_of", [send_of, ack_of])
+@pytest.mark.parametrize(("number", "stranger"), [(b"\x05", b"\x85"), (b"\x85\x01", b"\x05\x01")])
+def test_a_number_that_ends_elsewhere_is_not_taken_for_one_alike(
+    frame_of: Callable[[bytes], bytes], number: bytes, stranger: bytes
+) -> None:
+    """The low bits are the same; what says whether more follow is not."""
+    assert len(FrameDecoder().feed_gathering(frame_of(number) * 2)) == 1
+    with pytest.raises(RemoteProtocolError):
+        FrameDecoder().feed(frame_of(stranger))
+    with pytest.raises(RemoteProtocolError):
+        FrameDecoder().feed_gathering(frame_of(number) + frame_of(stranger))
+
+
+def test_an_acknowledgement_that_ends_behind_its_command_is_refused() -> None:
+    total_size, command_size = struct.unpack_from(">II", frame := ack(1, 5, 6))
+    with pytest.raises(RemoteProtocolError):
+        FrameDecoder().feed_gathering(struct.pack(">II", total_size, command_size - 1) + frame[8:])
