@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import secrets
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.kit.clusters import UP_TIMEOUT_S
+from tests.kit.messages import publish, read_log
 from tests.kit.pulsar import MixedClusters, PulsarClusters, PulsarStandalone
 from tests.kit.pulsar_jars import PulsarUnavailableError, java, pulsar_jars
+from tests.kit.wait import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -52,3 +56,18 @@ def replicated_topic(group: Group) -> str:
     namespace = f"interop/{secrets.token_hex(4)}"
     group.make_namespace(namespace, sorted(group.members))
     return f"persistent://{namespace}/t"
+
+
+def wait_until_carried(clusters: Group, topic: str) -> None:
+    """Return when what is published in each cluster has reached all."""
+    for name in clusters.members:
+        clusters.client(name).subscribe(topic, "keeps the log").close()
+        publish(clusters.client(name), topic, [name.encode()])
+    for name in clusters.members:
+        has = partial(has_messages, clusters, name, topic, len(clusters.members))
+        wait_until(has, UP_TIMEOUT_S, what=f"everything in {name}", interval_s=0.5)
+
+
+def has_messages(clusters: Group, name: str, topic: str, count: int) -> bool:
+    """Whether the log holds at least ``count`` messages."""
+    return len(read_log(clusters.client(name), topic)) >= count

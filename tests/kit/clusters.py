@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import socket
 import sys
 from typing import TYPE_CHECKING, Protocol, Self
@@ -178,11 +180,24 @@ class LocalClusters(Group):
         """Return all brokers there are to start and to stop."""
         return list(self.brokers.values())
 
-    def start_pipeline(self) -> None:
+    def start_pipeline(self, *arguments: str) -> None:
         """Start the pipeline for all clusters; it replicates some seconds later."""
         served = ",".join(f"{name}={member.admin_url}" for name, member in self.members.items())
-        command = [*MAGNETAR, "pipeline", "replicate", "--clusters", served]
+        command = [*MAGNETAR, "pipeline", "replicate", "--clusters", served, *arguments]
         self._pipeline = ChildProcess(command, self.directory, "pipeline")
+
+    def kill_worker(self) -> None:
+        """``kill -9`` the youngest of the pipeline's Spark Python workers, as soon as there is one."""
+        assert self._pipeline is not None
+        pid = self._pipeline.pid
+        workers = wait_until(lambda: find(pid, "-m pyspark."), UP_TIMEOUT_S, what="a worker to kill", interval_s=0.1)
+        os.kill(max(workers), signal.SIGKILL)
+
+    def kill_pipeline(self) -> None:
+        """``kill -9`` the pipeline: its driver and all that it started."""
+        assert self._pipeline is not None
+        self._pipeline.kill()
+        self._pipeline = None
 
     def stop_pipeline(self) -> None:
         """Stop the pipeline if it runs."""

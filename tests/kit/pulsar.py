@@ -122,6 +122,13 @@ class MixedClusters(LocalClusters):
         """All brokers, of both makes."""
         return [*super().servers(), *self.pulsars.values()]
 
+    def make_carried_namespace(self, namespace: str) -> None:
+        """Make ``tenant/namespace`` everywhere; only Magnetar names the others, so the pipeline carries all."""
+        for name in self.members:
+            self.make_local_namespace(name, namespace)
+        for name in self.brokers:
+            self.rest(name).post(f"namespaces/{namespace}/replication", sorted(self.members))
+
 
 class PulsarClusters(MixedClusters):
     """Apache Pulsar alone, up to three clusters of it: what one machine of the usual size holds."""

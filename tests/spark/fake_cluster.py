@@ -74,7 +74,9 @@ class Peer:
         match command.type:
             case _T.CONNECT:
                 self.wire.connected()
-                self.send(commands.connected(server_version="fake", protocol_version=20, max_message_size=5 << 20))
+                self.send(
+                    commands.connected(server_version="Magnetar fake", protocol_version=20, max_message_size=5 << 20)
+                )
             case _T.LOOKUP:
                 self.send(
                     commands.lookup_response(
@@ -320,7 +322,8 @@ class FakeCluster:
                 value = self._resource(request.split()[1].partition("?")[0].removeprefix("/admin/v2/"))
                 body = json.dumps(value if value is not None else {"reason": "Not found"}).encode()
                 status = "200 OK" if value is not None else "404 Not Found"
-                head = f"HTTP/1.1 {status}\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+                fields = f"Server: Magnetar fake\r\nContent-Type: application/json\r\nContent-Length: {len(body)}"
+                head = f"HTTP/1.1 {status}\r\n{fields}\r\n\r\n"
                 writer.write(head.encode() + body)
         writer.close()
 
@@ -328,6 +331,7 @@ class FakeCluster:
         if path.endswith("/stats"):
             return {"replication": {}}
         return {
+            "brokers/version": "fake",
             "tenants": ["public"],
             "namespaces/public": ["public/default"],
             "namespaces/public/default/replication": [self.name, *self.peers],

@@ -165,6 +165,10 @@ class SubscriptionStats(Model):
     """Ours. Of a replicated subscription, per remote cluster: how old the oldest acknowledgement is that it has
     not confirmed (0.0: it has them all)."""
 
+    progress_unavailable: dict[str, str] | None = None
+    """Ours. Of a replicated subscription, the remote clusters that cannot have exact progress, as Apache Pulsar's
+    cannot: why, and what applies instead."""
+
     progress_applied: dict[str, dict[str, float]] | None = None
     """Ours. Of a replicated subscription, per source cluster: how many progress messages took effect here, and the
     delays between acknowledgement there and effect here, in ms: ``{"count", "p50", "p99", "max"}``."""

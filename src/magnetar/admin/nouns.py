@@ -162,9 +162,15 @@ class Topics(Noun):
         """Delete a partitioned topic and its partitions."""
         self._http.delete(f"{_topic(topic)}/partitions", force=force)
 
-    def stats(self, topic: TopicName, *, precise_backlog: bool = False) -> Json:
+    def stats(self, topic: TopicName, *, precise_backlog: bool = False, earliest_time_in_backlog: bool = False) -> Json:
         """TopicStats."""
-        return dict(self._http.get(f"{_topic(topic)}/stats", getPreciseBacklog=precise_backlog))
+        return dict(
+            self._http.get(
+                f"{_topic(topic)}/stats",
+                getPreciseBacklog=precise_backlog,
+                getEarliestTimeInBacklog=earliest_time_in_backlog,
+            )
+        )
 
     def partitioned_stats(self, topic: TopicName, *, per_partition: bool = True) -> Json:
         """The sum of the partitions' TopicStats, and each of them under ``partitions``."""
@@ -268,6 +274,11 @@ class Brokers(Noun):
     def version(self) -> str:
         """Its release."""
         return self._http.send("GET", "/admin/v2/brokers/version").text
+
+    def is_magnetar(self) -> bool:
+        """Whether the cluster is one of Magnetar's, which says so with every answer."""
+        response = self._http.send("GET", "/admin/v2/brokers/version")
+        return str(response.headers.get("server", "")).startswith("Magnetar")
 
     def runtime_configuration(self) -> dict[str, str]:
         """Every setting in effect."""

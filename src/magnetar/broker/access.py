@@ -16,9 +16,11 @@ if TYPE_CHECKING:
 class ProducerAccess:
     """At most one exclusive producer a topic; each new one raises the topic's epoch (first 0)."""
 
-    def __init__(self) -> None:
-        """Everybody may publish."""
-        self.topic_epoch: int | None = None
+    def __init__(self, topic_epoch: int | None, remember: Callable[[int], None]) -> None:
+        """Everybody may publish. ``remember`` makes an epoch durable: who was fenced out stays out after a restart."""
+        self.topic_epoch = topic_epoch
+        """None until the first exclusive producer; from then on every producer is told, as by Pulsar."""
+        self._remember = remember
         self._exclusive: Producer | None = None
         self._waiting: dict[LocalProducer, Callable[[RequestError | None], None]] = {}
         """Those that wait for exclusive access, in order, with how to tell them."""
@@ -77,13 +79,10 @@ class ProducerAccess:
         """Call ``tell`` once: when this waiting producer has the topic, or with why it never will."""
         self._waiting[producer] = tell
 
-    def epoch_for(self, producer: Producer) -> int | None:
-        """The topic's epoch, for the exclusive producer only."""
-        return self.topic_epoch if producer is self._exclusive else None
-
     def _take(self, producer: LocalProducer, topic_epoch: int | None) -> None:
+        if topic_epoch is None:
+            topic_epoch = 0 if self.topic_epoch is None else self.topic_epoch + 1
+        if topic_epoch != self.topic_epoch:
+            self._remember(topic_epoch)
+        self.topic_epoch = topic_epoch
         self._exclusive = producer
-        if topic_epoch is not None:
-            self.topic_epoch = topic_epoch
-        else:
-            self.topic_epoch = 0 if self.topic_epoch is None else self.topic_epoch + 1

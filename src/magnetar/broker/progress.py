@@ -211,6 +211,10 @@ class SubscriptionProgressKeeper:
         """For each remote cluster, seconds since the oldest acknowledgement that it has not confirmed; 0.0: none."""
         return self._topic.progress.ages(self.state.name)
 
+    def unavailable(self) -> dict[str, str]:
+        """The remote clusters that cannot have exact progress: why, and what applies instead."""
+        return self._topic.progress.unavailable()
+
     def applied(self) -> dict[str, dict[str, float]]:
         """For each source cluster: how many progress messages took effect here, and their delays in milliseconds."""
         return {source: _percentiles(samples) for source, samples in sorted(self._applied.items())}
@@ -299,6 +303,10 @@ class TopicProgress:
         """Progress age of one subscription towards each other cluster, in seconds."""
         now = self._environment.clock.now()
         return {peer: link.age(name, now) for peer, link in sorted(self._links.items())}
+
+    def unavailable(self) -> dict[str, str]:
+        """The clusters that cannot have exact progress: why, and what applies instead."""
+        return {peer: link.unavailable for peer, link in sorted(self._links.items()) if link.unavailable}
 
     def close(self) -> None:
         """Close every link."""

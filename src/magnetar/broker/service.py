@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import structlog
 import uvicorn
 
+import magnetar
 from magnetar.admin.api import build_app
 from magnetar.base.errors import ConfigurationError
 from magnetar.base.real import SystemClock, SystemFiles
@@ -146,6 +147,8 @@ class Broker:
             access_log=False,
             lifespan="off",
             timeout_graceful_shutdown=1,
+            server_header=False,
+            headers=[("Server", f"Magnetar/{magnetar.__version__}")],
         )
         self._web = _WebServer(config)
         self._web_task = asyncio.get_running_loop().create_task(self._web.serve())

@@ -280,8 +280,11 @@ def get_last_message_id(session: Session, command: pb.CommandGetLastMessageId) -
 
 
 async def _last_message_id(session: Session, request_id: int, subscription: Subscription) -> None:
-    topic = subscription.topic
+    topic, mark_delete = subscription.topic, subscription.cursor.state.mark_delete_position
     position, batch_size = await topic.last_message()
+    if topic.ledger.entries:
+        # A cursor as old as the topic has seen no ledger; a reader there must see that it is behind the first entry.
+        mark_delete = max(mark_delete, topic.before_first())
     session.write(
         commands.get_last_message_id_response(
             request_id=request_id,
@@ -290,7 +293,7 @@ async def _last_message_id(session: Session, request_id: int, subscription: Subs
                 partition=topic.name.partition_index,
                 batch_index=batch_size - 1 if batch_size is not None else -1,
             ),
-            mark_delete_position=subscription.cursor.state.mark_delete_position,
+            mark_delete_position=mark_delete,
         )
     )
 

@@ -167,7 +167,7 @@ def _succeed(session: Session, request_id: int, producer: Producer) -> None:
         commands.producer_success(
             request_id=request_id,
             producer_name=producer.options.name,
-            topic_epoch=producer.topic.epoch_for(producer),
+            topic_epoch=producer.topic.access.topic_epoch,
             last_origin=last,
         )
     )

@@ -127,6 +127,7 @@ def _subscription_stats(subscription: Subscription, options: StatsOptions) -> Su
         non_contiguous_deleted_messages_ranges=state.deleted_ranges_count,
         subscription_properties=subscription.cursor.subscription_properties,
         progress_age_seconds=subscription.progress.ages() if subscription.progress else None,
+        progress_unavailable=subscription.progress.unavailable() if subscription.progress else None,
         progress_applied=subscription.progress.applied() if subscription.progress else None,
     )
 

@@ -38,6 +38,9 @@ log = structlog.get_logger(__name__)
 _ORIGINS_PROPERTY = "magnetar.origins"
 """Managed-ledger property: the newest position of each origin when entries were last trimmed, as JSON."""
 
+_EPOCH_PROPERTY = "pulsar.topic.epoch"
+"""Managed-ledger property: the epoch of the last exclusive producer."""
+
 
 @dataclass(slots=True)
 class TopicCounters:
@@ -57,7 +60,11 @@ class Topic:
         self.ledger = ledger
         self.counters = TopicCounters()
         self.rates_in = Rates()
-        self.access = ProducerAccess()
+        stored_epoch = ledger.properties.get(_EPOCH_PROPERTY)
+        self.access = ProducerAccess(
+            None if stored_epoch is None else int(stored_epoch),
+            lambda epoch: ledger.set_property(_EPOCH_PROPERTY, str(epoch)),
+        )
         self.producers: dict[str, Producer] = {}
         trimmed: dict[str, str] = json.loads(ledger.properties.get(_ORIGINS_PROPERTY, "{}"))
         self.index = OriginIndex(
@@ -175,10 +182,6 @@ class Topic:
         successor = self.access.leave(producer)
         if successor is not None:
             self.producers[successor.options.name] = successor
-
-    def epoch_for(self, producer: Producer) -> int | None:
-        """The topic's epoch, for a producer with exclusive access."""
-        return self.access.epoch_for(producer)
 
     # -- subscriptions ------------------------------------------------------------------------------------------
 

@@ -18,8 +18,9 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from magnetar.admin.client import AdminClient
+from magnetar.admin.client import AdminClient, AdminError, ClusterUnreachableError
 from magnetar.base.errors import ConfigurationError
+from magnetar.base.names import NamespaceName
 from magnetar.cli.output import Output, say
 from magnetar.ops.java import HINT, require_java
 from magnetar.pipeline import limits
@@ -42,6 +43,7 @@ def pipeline() -> None:
 
 @app.command()
 def replicate(
+    *,
     clusters: Annotated[str, typer.Option(help="The clusters, as name=admin URL, with commas between.")],
     lease_seconds: Annotated[
         float, typer.Option(help="How long one task holds its links before the next takes over.")
@@ -50,6 +52,13 @@ def replicate(
     work_dir: Annotated[
         Path | None, typer.Option(help="Where Spark keeps its files while it runs; nothing in it must last.")
     ] = None,
+    namespaces: Annotated[
+        str,
+        typer.Option(
+            help="Namespaces to read from clusters of Apache Pulsar besides those that Magnetar's policies name, "
+            "with commas between."
+        ),
+    ] = "",
     metrics_port: Annotated[int | None, typer.Option(help="Port for Prometheus to scrape.")] = None,
     output: Annotated[
         Output, typer.Option(help="How to print progress; text is a table, for terminals.")
@@ -64,7 +73,8 @@ def replicate(
     from magnetar.pipeline.metrics import ReplicationMetrics  # noqa: PLC0415 - Spark is heavy, and needs Java
     from magnetar.pipeline.replicate import Replication, Settings  # noqa: PLC0415
 
-    settings = Settings(addresses(clusters), lease_seconds, master, work_dir)
+    always = tuple(str(NamespaceName.parse(name.strip())) for name in namespaces.split(",") if name.strip())
+    settings = Settings(addresses(clusters), lease_seconds, master, work_dir, always)
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
@@ -81,25 +91,49 @@ def replicate(
 
 
 def addresses(clusters: str) -> tuple[ClusterAddress, ...]:
-    """Read ``name=admin URL,…`` and ask each cluster for its broker URL.
+    """Read ``name=admin URL,…`` and ask each cluster for its broker URL, or the others where it does not answer.
 
-    Raises ConfigurationError for another form, ClusterUnreachableError when a cluster does not answer.
+    A cluster that is down must not keep the others from being served. Raises ConfigurationError for another form, and
+    ClusterUnreachableError when nobody who answers knows a cluster's broker URL.
     """
+    urls = dict(map(_name_and_url, clusters.split(",")))
     found = []
-    for part in clusters.split(","):
-        name, separator, admin_url = part.strip().partition("=")
-        if not (name and separator and admin_url):
-            message = f"--clusters: {part!r} is not of the form name=http://host:port"
-            raise ConfigurationError(message)
-        with AdminClient(admin_url, timeout_s=limits.ADMIN_TIMEOUT_SECONDS) as client:
-            broker_url = client.clusters.get(name).get("brokerServiceUrl")
-        if not broker_url:
-            message = (
-                f"--clusters: {name} does not know its own brokerServiceUrl\nhint: magnetar clusters update {name}"
-            )
-            raise ConfigurationError(message)
-        found.append(ClusterAddress(name, broker_url, admin_url))
+    with contextlib.ExitStack() as clients:
+        known = {
+            name: clients.enter_context(AdminClient(url, timeout_s=limits.ADMIN_TIMEOUT_SECONDS))
+            for name, url in urls.items()
+        }
+        for name, url in urls.items():
+            itself_first = [known[name], *(client for other, client in known.items() if other != name)]
+            found.append(ClusterAddress(name, _broker_url(name, itself_first), url))
     return tuple(found)
+
+
+def _name_and_url(part: str) -> tuple[str, str]:
+    name, separator, admin_url = part.strip().partition("=")
+    if not (name and separator and admin_url):
+        message = f"--clusters: {part!r} is not of the form name=http://host:port"
+        raise ConfigurationError(message)
+    return name, admin_url
+
+
+def _broker_url(name: str, clients: list[AdminClient]) -> str:
+    """What the first of the clusters that answers knows."""
+    silence: ClusterUnreachableError | None = None
+    for client in clients:
+        try:
+            broker_url = client.clusters.get(name).get("brokerServiceUrl")
+        except ClusterUnreachableError as error:
+            silence = silence or error
+        except AdminError:  # it does not know that cluster
+            continue
+        else:
+            if broker_url:
+                return str(broker_url)
+    if silence is not None:
+        raise silence
+    message = f"--clusters: nobody knows the brokerServiceUrl of {name}\nhint: magnetar clusters update {name}"
+    raise ConfigurationError(message)
 
 
 def _json_lines() -> Callable[[Event], None]:

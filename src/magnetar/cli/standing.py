@@ -19,4 +19,14 @@ def standings(stats: dict[str, Any]) -> Iterator[dict[str, Any]]:
             "msg/s out": each["msgRateOut"],
             "consumers": len(each["consumers"]),
             "replicated": each["isReplicated"],
+            "without exact progress in": ", ".join(each.get("progressUnavailable") or ()),
         }
+
+
+def unavailable(stats: dict[str, Any]) -> dict[str, str]:
+    """Why clusters cannot have exact progress, and what applies instead; each cluster once."""
+    return {
+        cluster: reason
+        for each in stats["subscriptions"].values()
+        for cluster, reason in (each.get("progressUnavailable") or {}).items()
+    }

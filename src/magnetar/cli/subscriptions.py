@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import typer
 
+from magnetar.cli.output import say
 from magnetar.cli.session import Namespace, Session, Topic, command
-from magnetar.cli.standing import standings
+from magnetar.cli.standing import standings, unavailable
 
 app = typer.Typer(
     help="Where subscriptions stand, at a glance. To change one, see: magnetar topics --help", no_args_is_help=True
@@ -28,4 +29,7 @@ def list_subscriptions(session: Session, namespace: Namespace) -> None:
 @command(app, "stats")
 def stats(session: Session, topic: Topic) -> None:
     """Show where a topic's subscriptions stand."""
-    session.rows(list(standings(session.client.topics.stats(topic, precise_backlog=True))))
+    found = session.client.topics.stats(topic, precise_backlog=True)
+    session.rows(list(standings(found)))
+    for cluster, reason in unavailable(found).items():
+        say(f"without exact progress in {cluster}: {reason}")

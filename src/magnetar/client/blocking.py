@@ -95,9 +95,22 @@ class BlockingConnection:
         return self._wire.peer_version
 
     @property
+    def peer_is_magnetar(self) -> bool:
+        """Whether the broker knows what Magnetar adds to the protocol."""
+        return self._wire.peer_is_magnetar
+
+    @property
     def peer_max_message_size(self) -> int:
         """Bytes of the largest entry that the broker takes."""
         return self._wire.peer_max_message_size
+
+    @property
+    def receipts_name_source(self) -> bool:
+        """Whether receipts of replicated entries name their position at the source instead of the sequence id.
+
+        Apache Pulsar does so from 4.0.2 on, if we offered it (``ClientOptions.replicator``).
+        """
+        return self._options.replicator and self._wire.peer_features.supports_repl_dedup_by_lid_and_eid
 
     @property
     def next_tick_at(self) -> float:
@@ -191,7 +204,9 @@ class BlockingConnection:
 
     def _shake_hands(self, deadline: float) -> None:
         """Say CONNECT and wait for CONNECTED."""
-        self.send(commands.connect(client_version=self._options.client_version))
+        self.send(
+            commands.connect(client_version=self._options.client_version, feature_flags=self._options.feature_flags)
+        )
         while self._wire.state is not State.CONNECTED:
             frames = self._receive(deadline)
             if not frames and time.monotonic() >= deadline:

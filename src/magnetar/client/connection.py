@@ -158,6 +158,11 @@ class PulsarConnection(asyncio.Protocol):
         return self._wire.peer_version
 
     @property
+    def peer_is_magnetar(self) -> bool:
+        """Whether the broker knows what Magnetar adds to the protocol."""
+        return self._wire.peer_is_magnetar
+
+    @property
     def peer_max_message_size(self) -> int:
         """Bytes of the largest entry that the broker takes."""
         return self._wire.peer_max_message_size
@@ -242,7 +247,9 @@ class PulsarConnection(asyncio.Protocol):
         """Begin the handshake."""
         self._transport = cast("asyncio.WriteTransport", transport)  # uvloop's is none by inheritance
         self._tick_timer = self._loop.call_at(self._wire.next_tick_at, self._tick)
-        self.write(commands.connect(client_version=self._options.client_version))
+        self.write(
+            commands.connect(client_version=self._options.client_version, feature_flags=self._options.feature_flags)
+        )
 
     def data_received(self, data: bytes) -> None:
         """Handle what came; whatever is wrong with it ends the connection."""

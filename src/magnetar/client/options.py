@@ -9,6 +9,7 @@ from magnetar import __version__
 from magnetar.base.errors import ConfigurationError
 from magnetar.base.limits import KEEP_ALIVE_INTERVAL_SECONDS
 from magnetar.wire.frame import FRAME_SIZE_MAX
+from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 DEFAULT_PORT = 6650
 
@@ -25,6 +26,14 @@ class ClientOptions:
     request_timeout_s: float = 30.0
     keep_alive_interval_s: float = KEEP_ALIVE_INTERVAL_SECONDS
     frame_size_max: int = FRAME_SIZE_MAX
+    replicator: bool = False
+    """Whether to say that replicated entries will name their position at the source. Without that, Apache Pulsar tells
+    duplicates of them by producer and sequence id, which a producer that starts anew may use again."""
+
+    @property
+    def feature_flags(self) -> pb.FeatureFlags:
+        """What CONNECT offers."""
+        return pb.FeatureFlags(supports_repl_dedup_by_lid_and_eid=self.replicator)
 
 
 DEFAULT_OPTIONS = ClientOptions()

@@ -16,22 +16,24 @@ class LookupAnswer(NamedTuple):
     authoritative: bool
 
 
+_ANSWERS = {
+    pb.BaseCommand.SUCCESS: "success",
+    pb.BaseCommand.ERROR: "error",
+    pb.BaseCommand.PRODUCER_SUCCESS: "producer_success",
+    pb.BaseCommand.LOOKUP_RESPONSE: "lookupTopicResponse",
+    pb.BaseCommand.GET_TOPICS_OF_NAMESPACE_RESPONSE: "getTopicsOfNamespaceResponse",
+    pb.BaseCommand.GET_LAST_MESSAGE_ID_RESPONSE: "getLastMessageIdResponse",
+}
+"""What answers a request, and the field of the command that it is in."""
+
+
 def reply_to(command: pb.BaseCommand) -> int | None:
     """Return the id of the request that ``command`` finally answers; None when it answers none."""
-    match command.type:
-        case pb.BaseCommand.SUCCESS:
-            return command.success.request_id
-        case pb.BaseCommand.ERROR:
-            return command.error.request_id
-        case pb.BaseCommand.PRODUCER_SUCCESS:
-            # Not ready: the producer waits for exclusive access, and the answer that counts comes later.
-            return command.producer_success.request_id if command.producer_success.producer_ready else None
-        case pb.BaseCommand.LOOKUP_RESPONSE:
-            return command.lookupTopicResponse.request_id
-        case pb.BaseCommand.GET_TOPICS_OF_NAMESPACE_RESPONSE:
-            return command.getTopicsOfNamespaceResponse.request_id
-        case _:
-            return None
+    field = _ANSWERS.get(command.type)
+    if field is None or (field == "producer_success" and not command.producer_success.producer_ready):
+        # Not ready: the producer waits for exclusive access, and the answer that counts comes later.
+        return None
+    return int(getattr(command, field).request_id)
 
 
 def refusal_in(command: pb.BaseCommand) -> RequestError | None:

@@ -26,15 +26,18 @@ log = structlog.get_logger(__name__)
 PROGRESS_PREFIX: Final = "magnetar.progress."
 """A progress link's producer is named so, followed by the sending cluster."""
 
-PEER_VERSION_PREFIX: Final = "Magnetar"
-"""How a broker that takes progress markers begins its ``server_version``."""
-
 RETRY_DELAY_MIN_S: Final = 0.1
 RETRY_DELAY_MAX_S: Final = 5.0
 """Bounds of the pause before a lost link is opened again; it doubles, with jitter."""
 
 UNABLE_PEER_DELAY_S: Final = 60.0
 """Pause before a peer that takes no progress markers is asked again."""
+
+NO_PROGRESS: Final = (
+    "{version} takes no progress markers: acknowledgements made here do not reach it. Its subscription of the same "
+    "name stands where it was consumed there, so a consumer that moves there receives again what was consumed only here"
+)
+"""What a cluster that is not Magnetar's cannot have, and what applies instead."""
 
 REQUEST_TIMEOUT_S: Final = 10.0
 """How long a peer may take to answer before the link counts as lost."""
@@ -62,6 +65,7 @@ class ProgressLinks:
         self._service_url_of = service_url_of
         self._connections: dict[str, PulsarConnection] = {}
         self._opening: dict[str, asyncio.Lock] = {}
+        self._unable: set[str] = set()
 
     async def connection(self, peer: str) -> PulsarConnection:
         """The open connection to ``peer``; raises OSError or MagnetarError if there is none to be had."""
@@ -76,6 +80,17 @@ class ProgressLinks:
             connection = await PulsarConnection.open(url)
             self._connections[peer] = connection
             return connection
+
+    def unavailable(self, peer: str, connection: PulsarConnection) -> str:
+        """Why ``peer`` cannot have exact progress, which is logged when it is found out; empty where it can."""
+        if connection.peer_is_magnetar:
+            self._unable.discard(peer)
+            return ""
+        reason = NO_PROGRESS.format(version=connection.peer_version)
+        if peer not in self._unable:
+            self._unable.add(peer)
+            log.warning("exact_progress_unavailable", peer=peer, reason=reason)
+        return reason
 
     def close(self) -> None:
         """Close the connections; the links that use them are closed by their topics."""
@@ -99,6 +114,8 @@ class ProgressLink:
         full_states: Callable[[], Awaitable[list[SubscriptionProgress]]],
     ) -> None:
         """Open the link in the background and keep it open."""
+        self.unavailable = ""
+        """Why the peer cannot have exact progress, and what applies instead; empty where it can, or was not asked."""
         self._links = links
         self._peer = peer
         self._topic = topic
@@ -144,14 +161,8 @@ class ProgressLink:
         while True:
             try:
                 connection = await self._links.connection(self._peer)
-                if not connection.peer_version.startswith(PEER_VERSION_PREFIX):
-                    log.warning(
-                        "exact_progress_unavailable",
-                        topic=self._topic,
-                        peer=self._peer,
-                        peer_version=connection.peer_version,
-                        reason="the peer takes no progress markers, so acknowledgements do not travel to it",
-                    )
+                self.unavailable = self._links.unavailable(self._peer, connection)
+                if self.unavailable:
                     await asyncio.sleep(UNABLE_PEER_DELAY_S)
                     continue
                 producer = await connection.create_producer(self._topic, f"{PROGRESS_PREFIX}{self._links.cluster}")

@@ -11,8 +11,9 @@ import threading
 from typing import TYPE_CHECKING, Protocol
 
 from magnetar.base.errors import MagnetarError
+from magnetar.base.limits import FRAME_SIZE_PADDING, MAX_MESSAGE_SIZE
 from magnetar.client.blocking import RECEIVE_SIZE, BlockingConnection
-from magnetar.client.options import LOOKUP_REDIRECTS_MAX
+from magnetar.client.options import LOOKUP_REDIRECTS_MAX, ClientOptions
 from magnetar.client.replies import lookup_answer, refusal_in, reply_to
 from magnetar.pipeline import limits
 from magnetar.pipeline.flow import Backoff
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 
 RECONNECT = Backoff(limits.RECONNECT_INITIAL_SECONDS, limits.RECONNECT_MAX_SECONDS)
 """How long to wait before a cluster is dialled again."""
+
+_OPTIONS = ClientOptions(replicator=True)
 
 _PUMPS_MAX = limits.CHUNK_BYTES // RECEIVE_SIZE
 """Reads of one connection before the others have their turn: a chunk's worth."""
@@ -54,6 +57,22 @@ class BrokerConnection:
     def up(self) -> bool:
         """Whether commands can be sent."""
         return self._connection is not None
+
+    @property
+    def is_foreign(self) -> bool:
+        """Whether the broker is connected, and knows nothing of what Magnetar adds to the protocol."""
+        return self._connection is not None and not self._connection.peer_is_magnetar
+
+    @property
+    def receipts_name_source(self) -> bool:
+        """Whether receipts name an entry's position at the source (`BlockingConnection.receipts_name_source`)."""
+        return self._connection is not None and self._connection.receipts_name_source
+
+    @property
+    def frame_size_max(self) -> int:
+        """Bytes of the largest frame that the broker takes."""
+        largest = MAX_MESSAGE_SIZE if self._connection is None else self._connection.peer_max_message_size
+        return largest + FRAME_SIZE_PADDING
 
     def dial(self, then: Callable[[str], None]) -> None:
         """Connect, and call ``then`` with an empty text, or with the reason why it was not possible."""
@@ -106,7 +125,7 @@ class BrokerConnection:
     def _dial(self) -> None:
         """Connect, in a thread of its own."""
         try:
-            connection = BlockingConnection.connect(self.url, limits.CONNECT_TIMEOUT_SECONDS)
+            connection = BlockingConnection.connect(self.url, limits.CONNECT_TIMEOUT_SECONDS, _OPTIONS)
         except (MagnetarError, OSError) as error:
             reason = f"{self.url}: {error}"
             self._loop.call_from_thread(lambda: self._dialled(None, reason))

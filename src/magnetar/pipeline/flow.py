@@ -75,23 +75,31 @@ class Window:
 
     def grant(self) -> int:
         """Permits to give the source now, counted as given; 0 while what it has is enough or memory is short."""
-        outstanding = self._promised + len(self._in_flight)
         size = self._size()
-        if outstanding and (self._budget.spent or 2 * self._promised > size):
+        is_busy = self._promised > 0 or bool(self._in_flight)
+        if is_busy and (self._budget.spent or 2 * self._promised > size):
             return 0
-        permits = 1 if self._budget.spent else size - outstanding
+        permits = 1 - self._promised if self._budget.spent else size - self._promised - len(self._in_flight)
         if permits <= 0:
             return 0
         self._promised += permits
         return permits
 
-    def arrived(self, position: Position, size: int) -> None:
-        """Count an entry of ``size`` bytes that the source sent."""
-        self._promised = max(0, self._promised - 1)
+    def arrived(self, position: Position, size: int, permits: int = 1) -> None:
+        """Count an entry of ``size`` bytes that the source sent, and the ``permits`` that it used.
+
+        Apache Pulsar counts messages: it sends a batch that is larger than what is left of its permits, and then
+        nothing until it was given more than it took too many.
+        """
+        self._promised -= permits
         self._average = self._average + (size - self._average) * _AVERAGE_WEIGHT if self._average else float(size)
         self._in_flight.append((position, size))
         self.in_flight_bytes += size
         self._budget.used += size
+
+    def passed_over(self, permits: int) -> None:
+        """Count an entry that needs no receipt, and the ``permits`` that it used."""
+        self._promised -= permits
 
     def confirmed(self, through: Position) -> int:
         """Release everything up to and including ``through``; returns the number of entries."""

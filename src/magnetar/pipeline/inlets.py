@@ -23,6 +23,7 @@ from __future__ import annotations
 from enum import Enum, auto
 from typing import TYPE_CHECKING, NamedTuple
 
+from magnetar.base.position import EARLIEST
 from magnetar.pipeline import limits
 from magnetar.pipeline.flow import Backoff, Budget, Window
 from magnetar.pipeline.rows import Attachment
@@ -95,6 +96,7 @@ class Inlet:
         "_attempt",
         "_budget",
         "_confirmed",
+        "_passed_over",
         "_progress_at",
         "_seek_to",
         "attachment",
@@ -114,6 +116,7 @@ class Inlet:
         self._attempt = 0
         self._seek_to: Position | None = None
         self._confirmed: Position | None = None
+        self._passed_over = EARLIEST
         self._progress_at = 0.0
 
     @property
@@ -128,6 +131,7 @@ class Inlet:
         self.attachment = self.attachment._replace(number=number)
         self.window = Window(self._budget)
         self._confirmed = None
+        self._passed_over = EARLIEST
         self.state = State.SUBSCRIBING
         return [Subscribe(self.attachment)]
 
@@ -144,16 +148,23 @@ class Inlet:
         assert self.state is State.SEEKING
         return self._attached()
 
-    def arrived(self, position: Position, size: int, now: float) -> None:
-        """Count an entry from the source."""
+    def arrived(self, position: Position, size: int, now: float, permits: int = 1) -> None:
+        """Count an entry from the source, and the ``permits`` that it used."""
         if not self.window.in_flight:
             self._progress_at = now
-        self.window.arrived(position, size)
+        self.window.arrived(position, size, permits)
+
+    def passed_over(self, position: Position, permits: int) -> None:
+        """Count an entry that is not carried: it is confirmed as soon as everything before it is."""
+        self.window.passed_over(permits)
+        self._passed_over = position
+        if not self.window.in_flight:
+            self._confirmed = position
 
     def confirmed(self, through: Position, now: float) -> None:
         """Hear that everything up to and including ``through`` is durable at the target."""
         self.window.confirmed(through)
-        self._confirmed = through
+        self._confirmed = through if self.window.in_flight else max(through, self._passed_over)
         self._progress_at = now
         self._attempt = 0
         self._seek_to = None

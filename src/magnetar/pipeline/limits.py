@@ -39,6 +39,12 @@ TARGET_BYTES = 32 * 1024 * 1024
 ACK_INTERVAL_SECONDS = 0.05
 """Longest time in seconds that a confirmed position waits before it is acknowledged at its source."""
 
+BOOKMARK_READ_AHEAD = 1000
+"""Messages that a foreign target may send ahead while its log is read from the bookmark."""
+
+BOOKMARK_INTERVAL_SECONDS = 1.0
+"""Seconds between two moves of a bookmark: what was written since then is read when the link is taken up again."""
+
 STALL_SECONDS = 15.0
 """Seconds without a receipt after which a topic with unconfirmed entries is parked."""
 

@@ -27,6 +27,8 @@ class ReplicationOptions:
     """All that a task must know; ``turn`` is the query's parity, 0 or 1."""
 
     clusters: tuple[ClusterAddress, ...]
+    namespaces: tuple[str, ...] = ()
+    """Read from foreign clusters whatever their policies say, besides those that a Magnetar's policies name."""
     turn: int = 0
     lease_seconds: float = limits.LEASE_SECONDS
     status_host: str = ""
@@ -55,4 +57,4 @@ class ReplicationOptions:
             raise ConfigurationError(message)
         fields = json.loads(options["replication"])
         clusters = tuple(ClusterAddress(**cluster) for cluster in fields.pop("clusters"))
-        return cls(clusters=clusters, **fields)
+        return cls(clusters=clusters, namespaces=tuple(fields.pop("namespaces")), **fields)

@@ -22,8 +22,14 @@ from magnetar.base.position import EARLIEST
 from magnetar.pipeline.reports import Refused
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from magnetar.base.position import Position
     from magnetar.pipeline.rows import Carried
+
+
+HELD = 0
+"""The sequence id of no entry that is sent."""
 
 
 class State(Enum):
@@ -60,6 +66,7 @@ class Outlet:
         self._gap = ""
         self._held: deque[Carried] = deque()
         self._outstanding: deque[tuple[int, int, Position]] = deque()
+        """Sequence id, attachment and position; the sequence id is HELD for what the target held before it came."""
 
     @property
     def outstanding(self) -> int:
@@ -109,6 +116,23 @@ class Outlet:
             raise RemoteProtocolError(message)
         _, number, position = self._outstanding.popleft()
         return number, position
+
+    def receipt_at(self, position: Position) -> tuple[int, Position]:
+        """As ``receipt``, where the receipt names the entry's position at the source."""
+        expected = self._outstanding[0][2] if self._outstanding else None
+        if position != expected:
+            message = f"receipt for the entry at {position} of {self.topic}, expected {expected}"
+            raise RemoteProtocolError(message)
+        return self._outstanding.popleft()[1:]
+
+    def held(self, carried: Carried) -> None:
+        """Count an entry that the target holds already; ``settled`` tells when all before it are durable too."""
+        self._outstanding.append((HELD, carried.attachment.number, carried.position))
+
+    def settled(self) -> Iterator[tuple[int, Position]]:
+        """Take the entries that were held already and have nothing outstanding before them."""
+        while self._outstanding and self._outstanding[0][0] == HELD:
+            yield self._outstanding.popleft()[1:]
 
     def gap(self, reason: str) -> bool:
         """Hear that the target misses entries before the first outstanding one; True: open a new producer.

@@ -9,13 +9,16 @@ from typing import TYPE_CHECKING
 
 from magnetar.admin.client import AdminClient
 from magnetar.base.errors import AdminError, MagnetarError
+from magnetar.base.names import NamespaceName
 from magnetar.pipeline import limits
+from magnetar.pipeline.foreign import SUBSCRIPTION_PREFIX
 from magnetar.pipeline.namespaces import namespaces, replication_clusters
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from magnetar.base.names import TopicName
+    from magnetar.base.world import Clock
     from magnetar.pipeline.options import ClusterAddress
 
 
@@ -61,18 +64,22 @@ class ProgressWatch:
     def __init__(
         self,
         clusters: Sequence[ClusterAddress],
-        monotonic: Callable[[], float],
+        namespaces: Sequence[str],
+        clock: Clock,
         on_progress: Callable[[list[LinkProgress]], None],
     ) -> None:
-        """Call ``on_progress``, in the watch's thread, with every link that could be asked for."""
-        self._names = [cluster.name for cluster in clusters]
+        """Call ``on_progress``, in the watch's thread, with every link that could be asked for.
+
+        A foreign cluster is asked for ``namespaces`` and for those that a Magnetar's policies name.
+        """
+        self._namespaces = frozenset(map(NamespaceName.parse, namespaces))
         self._clients = {
             cluster.name: AdminClient(cluster.admin_url, timeout_s=limits.ADMIN_TIMEOUT_SECONDS) for cluster in clusters
         }
-        self._monotonic = monotonic
+        self._clock = clock
         self._on_progress = on_progress
         self._before: dict[tuple[str, str], LinkProgress] = {}
-        self._asked_at = monotonic()
+        self._asked_at = clock.monotonic()
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name="progress", daemon=True)
 
@@ -89,12 +96,22 @@ class ProgressWatch:
 
     def poll(self) -> list[LinkProgress]:
         """Ask now. A cluster that does not answer is left out."""
-        now = self._monotonic()
+        now = self._clock.monotonic()
         seconds, self._asked_at = now - self._asked_at, now
-        links = []
+        links: list[LinkProgress] = []
+        shared = set(self._namespaces)
+        foreign = {}
         for source, client in self._clients.items():
             with contextlib.suppress(MagnetarError):
-                links += self._links_of(source, client)
+                if not client.brokers.is_magnetar():
+                    foreign[source] = client
+                else:
+                    own = [name for name in namespaces(client) if len(replication_clusters(client, name)) > 1]
+                    shared.update(own)
+                    links += self._links_of(source, client, own, _replication)
+        for source, client in foreign.items():
+            with contextlib.suppress(MagnetarError):
+                links += self._links_of(source, client, sorted(shared), self._foreign_replication)
         reported = [link.since(self._before.get((link.source, link.target)), seconds) for link in links]
         self._before = {(link.source, link.target): link for link in links}
         return reported
@@ -103,16 +120,40 @@ class ProgressWatch:
         while not self._stopped.wait(limits.PROGRESS_SECONDS):
             self._on_progress(self.poll())
 
-    def _links_of(self, source: str, client: AdminClient) -> list[LinkProgress]:
-        links = {target: LinkProgress(source, target) for target in self._names if target != source}
-        for namespace in namespaces(client):
-            if len(replication_clusters(client, namespace)) == 1:
-                continue  # it stays here
+    def _links_of(
+        self,
+        source: str,
+        client: AdminClient,
+        served: Sequence[NamespaceName],
+        replication_of: Callable[[AdminClient, TopicName], dict[str, dict[str, float]]],
+    ) -> list[LinkProgress]:
+        links = {target: LinkProgress(source, target) for target in self._clients if target != source}
+        for namespace in served:
             for topic in client.topics.of_namespace(namespace)[: limits.PROGRESS_TOPICS_MAX]:
-                for target, replication in _replication(client, topic).items():
+                for target, replication in replication_of(client, topic).items():
                     if target in links:
                         links[target] = links[target].add(replication)
         return list(links.values())
+
+    def _foreign_replication(self, client: AdminClient, topic: TopicName) -> dict[str, dict[str, float]]:
+        """As ``_replication``, from the subscriptions that are the replication cursors of a foreign source."""
+        try:
+            subscriptions = client.topics.stats(topic, earliest_time_in_backlog=True).get("subscriptions", {})
+        except AdminError:  # deleted since it was listed
+            return {}
+        return {
+            name.removeprefix(SUBSCRIPTION_PREFIX): self._as_replication(stats)
+            for name, stats in subscriptions.items()
+            if name.startswith(SUBSCRIPTION_PREFIX)
+        }
+
+    def _as_replication(self, subscription: dict[str, float]) -> dict[str, float]:
+        oldest_ms = subscription.get("earliestMsgPublishTimeInBacklog", 0)
+        return {
+            "msgOutCount": subscription.get("msgOutCounter", 0),
+            "replicationBacklog": subscription.get("msgBacklog", 0),
+            "replicationDelayInSeconds": max(0.0, self._clock.now() - oldest_ms / 1000) if oldest_ms > 0 else 0.0,
+        }
 
 
 def _replication(client: AdminClient, topic: TopicName) -> dict[str, dict[str, float]]:

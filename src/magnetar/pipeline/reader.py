@@ -63,8 +63,8 @@ class LeaseReader:
         self._padding = row(target, lease, Kind.PADDING, bytes(limits.ROW_BYTES_MIN))
         addresses = {cluster.name: cluster for cluster in options.clusters}
         self._target_url = addresses.pop(target).broker_url
-        self._tails = {name: Tail(self, name, address.broker_url) for name, address in addresses.items()}
-        self._watches = [self._watch(address) for address in addresses.values()]
+        self._tails = {name: Tail(self, address) for name, address in addresses.items()}
+        self._watches = [self._watch(address, options) for address in addresses.values()]
         self._status = StatusSender((options.status_host, options.status_port)) if options.status_port else None
 
     def __enter__(self) -> Self:
@@ -155,9 +155,11 @@ class LeaseReader:
 
     def _over(self) -> bool:
         """Whether the successor holds every link, or it is time to make way for this query's next lease."""
-        now = time.time()
-        if now >= self._schedule.hard_end(self.lease):
+        if time.time() >= self._schedule.hard_end(self.lease):
             return True
+        if self.succeeded:
+            for tail in self._tails.values():
+                tail.make_way()
         displaced = any(tail.displacements for tail in self._tails.values())
         return self.succeeded and displaced and not any(tail.live_links for tail in self._tails.values())
 
@@ -166,16 +168,15 @@ class LeaseReader:
             for tail in self._tails.values():
                 tail.attach()
 
-    def _watch(self, address: ClusterAddress) -> NamespaceWatch:
+    def _watch(self, address: ClusterAddress, options: ReplicationOptions) -> NamespaceWatch:
         tail = self._tails[address.name]
-        clusters = frozenset({address.name, self.target})
 
         def changed(namespaces: tuple[NamespaceName, ...] | None, reason: str) -> None:
             self._admin_down[address.name] = reason
             if namespaces is not None:
                 self.loop.call_from_thread(lambda: tail.serve(map(str, namespaces)))
 
-        return NamespaceWatch(address.admin_url, clusters, changed)
+        return NamespaceWatch(address, self.target, options, changed)
 
     def _report(self, report: Report) -> None:
         match report:

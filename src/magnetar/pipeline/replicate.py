@@ -10,6 +10,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from py4j.protocol import Py4JJavaError
+
+from magnetar.base.real import SystemClock
 from magnetar.pipeline import limits
 from magnetar.pipeline.flow import Backoff
 from magnetar.pipeline.leases import TURNS
@@ -40,6 +43,8 @@ class Settings:
     """Spark master; None runs in this process's own JVM, with room for all tasks."""
     work_dir: Path | None = None
     """Where Spark keeps its files while it runs; None is a temporary directory."""
+    namespaces: tuple[str, ...] = ()
+    """Read from foreign clusters besides those that Magnetar's policies name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,18 +97,26 @@ class Turn:
     def supervise(self, now: float) -> QueryEnded | None:
         """Start the query if it is time; returns what is to be told when it ended."""
         if self._query is None:
-            if now >= self._restart_at:
-                # A fresh checkpoint each time: where to go on is known to the brokers alone.
-                checkpoint = self._work_dir / f"checkpoint-{self._options.turn}-{next(self._starts)}"
-                self._query = start_query(self._session, self._options, checkpoint)
-                self._started_at = now
-            return None
+            return self._start(now) if now >= self._restart_at else None
         if self._query.isActive:
             return None
+        return self._ended(str(self._query.exception() or "stopped"), now)
+
+    def _start(self, now: float) -> QueryEnded | None:
+        # A fresh checkpoint each time: where to go on is known to the brokers alone.
+        checkpoint = self._work_dir / f"checkpoint-{self._options.turn}-{next(self._starts)}"
+        self._started_at = now
+        try:
+            self._query = start_query(self._session, self._options, checkpoint)
+        except Py4JJavaError as error:
+            # Spark asks a Python worker for the source's schema; one that is killed just then is no reason to end.
+            return self._ended(str(error.java_exception), now)
+        return None
+
+    def _ended(self, reason: str, now: float) -> QueryEnded:
         # A query that ran for a while failed for a new reason: begin with short pauses again.
         self._attempt = 0 if now - self._started_at > limits.RESTART_MAX_SECONDS else self._attempt + 1
         delay = RESTART.delay(self._attempt, self._rng)
-        reason = str(self._query.exception() or "stopped")
         self._query = None
         self._restart_at = now + delay
         self.restarts += 1
@@ -147,12 +160,13 @@ class Replication:
         status_host, status_port = receiver.address
         options = ReplicationOptions(
             clusters=self._settings.clusters,
+            namespaces=self._settings.namespaces,
             lease_seconds=self._settings.lease_seconds,
             status_host=status_host,
             status_port=status_port,
         )
         turns = [Turn(session, replace(options, turn=turn), work_dir, self._rng) for turn in range(TURNS)]
-        watch = ProgressWatch(self._settings.clusters, time.monotonic, self._progressed)
+        watch = ProgressWatch(self._settings.clusters, self._settings.namespaces, SystemClock(), self._progressed)
         watch.start()
         try:
             while not stop.is_set():

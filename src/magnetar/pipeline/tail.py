@@ -5,13 +5,15 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
-from magnetar.pipeline import limits
+from magnetar.base.errors import MagnetarError
+from magnetar.pipeline import foreign, limits
 from magnetar.pipeline.cluster import BrokerConnection, ClusterSession
+from magnetar.pipeline.foreign import outgoing
 from magnetar.pipeline.inlets import Acknowledge, Close, Effect, Flow, Inlet, Retry, Seek, Subscribe
 from magnetar.pipeline.rows import Attachment, Carried
 from magnetar.pipeline.topics import TopicWatch, namespace_of
 from magnetar.wire import commands
-from magnetar.wire.message_id import link_of, message_id, position_of
+from magnetar.wire.message_id import Link, link_of, message_id, position_of
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 if TYPE_CHECKING:
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from magnetar.base.position import Position
     from magnetar.pipeline.flow import Budget
     from magnetar.pipeline.loop import Loop
+    from magnetar.pipeline.options import ClusterAddress
     from magnetar.wire.frame import Frame
 
     _Granted = Callable[[Inlet], list[Effect]]
@@ -60,19 +63,23 @@ class Task(Protocol):
 class Tail:
     """All links of one source to one target."""
 
-    def __init__(self, task: Task, source: str, url: str) -> None:
+    def __init__(self, task: Task, source: ClusterAddress) -> None:
         """Belong to ``task``; `start` connects."""
-        self.source = source
+        self.source = source.name
         self.displacements = 0
         """Links that the next lease took over."""
         self.down_reason = "not connected yet"
         """Why the source cannot be reached; empty while it can."""
         self._task = task
-        self._session = ClusterSession(task.loop, url, self, task.rng)
+        self._session = ClusterSession(task.loop, source.broker_url, self, task.rng)
         self._topics = TopicWatch(task.loop, self._session.service, self._named)
         self._inlets: dict[str, Inlet] = {}
         self._attachments: dict[int, tuple[Inlet, BrokerConnection]] = {}
         self._unacknowledged: set[int] = set()
+
+    @property
+    def _is_foreign(self) -> bool:
+        return self._session.service.is_foreign
 
     @property
     def live_links(self) -> int:
@@ -115,15 +122,20 @@ class Tail:
         for inlet in self._inlets.values():
             self._carry_out(inlet, inlet.detach())
 
+    def make_way(self) -> None:
+        """Hear that the slot is over: a foreign source gives a link to the successor once this one let it go."""
+        if self._is_foreign:
+            for number, (inlet, _) in list(self._attachments.items()):
+                self._carry_out(inlet, [*inlet.acknowledge(), Close(number)])
+                inlet.displaced()
+                self.displacements += 1
+
     def confirmed(self, number: int, through: Position) -> None:
         """Pass on that the target holds everything of an attachment up to ``through``."""
         if number in self._attachments:
             inlet, _ = self._attachments[number]
             inlet.confirmed(through, self._task.loop.now)
-            self._carry_out(inlet, inlet.grant())
-            if not self._unacknowledged:
-                self._task.loop.call_later(limits.ACK_INTERVAL_SECONDS, self._acknowledge)
-            self._unacknowledged.add(number)
+            self._moved(inlet)
 
     def refused(self, number: int, reason: str, last: Position | None) -> None:
         """Pass on that the target refused an attachment; ``last`` is set for a gap."""
@@ -151,20 +163,44 @@ class Tail:
 
     def received(self, broker: BrokerConnection, frame: Frame) -> None:
         """Take an entry, or hear that a consumer was closed."""
-        del broker
         command = frame.command
         if command.type == pb.BaseCommand.MESSAGE:
-            self._take(command.message, frame.body)
+            self._take(command.message, frame.body, is_foreign=broker.is_foreign)
         elif command.type == pb.BaseCommand.CLOSE_CONSUMER:
             self._ended(command.close_consumer.consumer_id, "the source closed the consumer")
 
-    def _take(self, message: pb.CommandMessage, entry: bytes) -> None:
+    def _take(self, message: pb.CommandMessage, entry: bytes, *, is_foreign: bool) -> None:
         held = self._attachments.get(message.consumer_id)
         if held is not None:
             inlet, _ = held
             position = position_of(message.message_id)
-            inlet.arrived(position, len(entry), self._task.loop.now)
-            self._task.carry(Carried(inlet.attachment, position, link_of(message), entry))
+            if is_foreign:
+                self._take_foreign(inlet, position, entry)
+            else:
+                inlet.arrived(position, len(entry), self._task.loop.now)
+                self._task.carry(Carried(inlet.attachment, position, link_of(message), entry))
+
+    def _take_foreign(self, inlet: Inlet, position: Position, entry: bytes) -> None:
+        """Take an entry of a source that sends everything it has, and counts messages."""
+        try:
+            wanted, messages = outgoing(entry, self._task.target)
+        except MagnetarError as error:
+            # Passing it over would lose it: the link stops here, loudly, until the source's log is repaired.
+            self._carry_out(inlet, inlet.refused(f"entry {position}: {error}", self._task.rng))
+            return
+        if wanted is None:
+            inlet.passed_over(position, messages)
+            self._moved(inlet)
+        else:
+            inlet.arrived(position, len(wanted), self._task.loop.now, messages)
+            self._task.carry(Carried(inlet.attachment, position, Link(), wanted))
+
+    def _moved(self, inlet: Inlet) -> None:
+        """Ask for more entries if there is room, and tell the source soon what is confirmed."""
+        self._carry_out(inlet, inlet.grant())
+        if not self._unacknowledged:
+            self._task.loop.call_later(limits.ACK_INTERVAL_SECONDS, self._acknowledge)
+        self._unacknowledged.add(inlet.attachment.number)
 
     def _ended(self, number: int, reason: str, *, busy: bool = False) -> None:
         """End a stay that the source ended: for good if the successor has the link, to be tried again otherwise."""
@@ -172,7 +208,7 @@ class Tail:
         if held is None:
             return
         inlet, _ = held
-        if busy or self._task.succeeded:
+        if (busy and not self._is_foreign) or self._task.succeeded:
             inlet.displaced()
             self.displacements += 1
         else:
@@ -180,7 +216,8 @@ class Tail:
 
     def _start(self, inlet: Inlet) -> None:
         known = self._inlets.get(inlet.attachment.topic) is inlet
-        if known and self._task.carrying and self._session.service.up:
+        is_late = self._is_foreign and self._task.succeeded
+        if known and self._task.carrying and self._session.service.up and not is_late:
             self._carry_out(inlet, inlet.start(self._task.next_number()))
 
     def _forget(self, topic: str) -> None:
@@ -220,9 +257,10 @@ class Tail:
             self._ended(number, reason)
         elif number in self._attachments:
             self._attachments[number] = (self._attachments[number][0], broker)
+            prefix = foreign.SUBSCRIPTION_PREFIX if broker.is_foreign else SUBSCRIPTION_PREFIX
             body = pb.CommandSubscribe(
                 topic=attachment.topic,
-                subscription=SUBSCRIPTION_PREFIX + self._task.target,
+                subscription=prefix + self._task.target,
                 subType=pb.CommandSubscribe.Exclusive,
                 consumer_id=number,
                 metadata=commands.key_values({"magnetar.lease": str(self._task.lease)}),
@@ -260,6 +298,8 @@ class Tail:
 
     def _named(self, namespace: str, topics: frozenset[str]) -> None:
         """Hear which topics a namespace has."""
+        if self._is_foreign:
+            topics = frozenset(topic for topic in topics if not foreign.is_system_topic(topic))
         for topic in [topic for topic in self._inlets if namespace_of(topic) == namespace and topic not in topics]:
             self._forget(topic)
         for topic in sorted(topics - self._inlets.keys()):

@@ -7,7 +7,10 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from magnetar.base.errors import MagnetarError
+from magnetar.base.position import Position
+from magnetar.geo.receiving import Verdict
 from magnetar.pipeline.cluster import BrokerConnection, ClusterSession
+from magnetar.pipeline.foreign_link import ForeignLink, Route
 from magnetar.pipeline.outlets import Action, Outlet
 from magnetar.pipeline.reports import Receipts, Report, TargetDown, TargetUp
 from magnetar.wire import commands
@@ -20,7 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from random import Random
 
-    from magnetar.base.position import Position
     from magnetar.pipeline.loop import Loop
     from magnetar.pipeline.rows import Carried
     from magnetar.wire.frame import Frame
@@ -32,13 +34,15 @@ GAP = "gap:"
 class Producer:
     """A producer at one broker, and the outlet that it serves."""
 
-    __slots__ = ("broker", "number", "outlet")
+    __slots__ = ("broker", "link", "number", "outlet")
 
     def __init__(self, outlet: Outlet, number: int) -> None:
         """Serve ``outlet`` under the producer id ``number``; the broker is found by lookup."""
         self.outlet = outlet
         self.number = number
         self.broker: BrokerConnection | None = None
+        self.link: ForeignLink | None = None
+        """What a foreign target needs besides."""
 
 
 class Target:
@@ -89,7 +93,9 @@ class Target:
                 outlet = self._outlets[key] = Outlet(*key)
             match outlet.offer(carried):
                 case Action.SEND:
-                    self._send(self._serving[outlet], carried)
+                    producer = self._serving[outlet]
+                    if self._is_due(producer, carried):
+                        self._send(producer, carried)
                 case Action.OPEN:
                     self._open(outlet)
                 case _:
@@ -117,9 +123,8 @@ class Target:
         command = frame.command
         match command.type:
             case pb.BaseCommand.SEND_RECEIPT:
-                receipt = command.send_receipt
-                if receipt.producer_id in self._producers:
-                    self._receipt(self._producers[receipt.producer_id], receipt.sequence_id)
+                if command.send_receipt.producer_id in self._producers:
+                    self._receipt(self._producers[command.send_receipt.producer_id], command.send_receipt)
             case pb.BaseCommand.SEND_ERROR:
                 error = command.send_error
                 if error.producer_id in self._producers:
@@ -128,6 +133,33 @@ class Target:
                 if command.close_producer.producer_id in self._producers:
                     producer = self._producers[command.close_producer.producer_id]
                     self._refuse(producer, "the target closed the producer")
+            case pb.BaseCommand.MESSAGE:
+                self._read(command.message, frame.body)
+            case pb.BaseCommand.CLOSE_CONSUMER:
+                if command.close_consumer.consumer_id in self._producers:
+                    producer = self._producers[command.close_consumer.consumer_id]
+                    self._refuse(producer, "the target closed the bookmark's consumer", close=True)
+
+    def _read(self, message: pb.CommandMessage, entry: bytes) -> None:
+        """Take an entry of a foreign target's log."""
+        producer = self._producers.get(message.consumer_id)
+        if producer is not None and producer.link is not None:
+            producer.link.read(message, entry)
+
+    def _is_due(self, producer: Producer, carried: Carried) -> bool:
+        """Whether to send an entry: a foreign target would not say that it holds it, or that it misses one before."""
+        if producer.link is None:
+            return True
+        bookmark = producer.link.bookmark
+        bookmark.resume(carried)
+        last = bookmark.last
+        verdict = bookmark.judge(carried)
+        if verdict is Verdict.DUPLICATE:
+            producer.outlet.held(carried)
+            self._settle(producer)
+        elif verdict is Verdict.GAP:
+            self._gap(producer, f"{GAP} previous={carried.link.previous} last={last}")
+        return verdict is Verdict.APPEND
 
     def _send(self, producer: Producer, carried: Carried) -> None:
         source, position, link = carried.attachment.source, carried.position, carried.link
@@ -139,22 +171,43 @@ class Target:
             self._refuse(producer, f"entry {position}: {error}", close=True)
             return
         assert producer.broker is not None
-        sequence_id = producer.outlet.sent(carried)
-        producer.broker.send(
-            commands.send(
-                producer_id=producer.number,
-                sequence_id=sequence_id,
-                entry=entry,
-                num_messages=num_messages,
-            ),
+        frame = commands.send(
+            producer_id=producer.number,
+            sequence_id=producer.outlet.sent(carried),
+            entry=entry,
+            num_messages=num_messages,
         )
+        if producer.link is not None and len(frame) > producer.broker.frame_size_max:
+            # Sent, it would end the connection, and with it every other topic's link.
+            limit = producer.broker.frame_size_max
+            self._refuse(producer, f"entry {position}: {len(frame)} bytes, the target takes {limit}", close=True)
+            return
+        producer.broker.send(frame)
 
-    def _receipt(self, producer: Producer, sequence_id: int) -> None:
+    def _receipt(self, producer: Producer, receipt: pb.CommandSendReceipt) -> None:
+        assert producer.broker is not None
+        if producer.link is not None and not producer.link.ready:
+            producer.link.fenced()
+            return
         try:
-            number, position = producer.outlet.receipt(sequence_id)
+            if producer.broker.receipts_name_source:
+                origin = Position(receipt.sequence_id, receipt.highest_sequence_id)
+                number, position = producer.outlet.receipt_at(origin)
+            else:
+                number, position = producer.outlet.receipt(receipt.sequence_id)
         except MagnetarError as error:
             self._refuse(producer, str(error), close=True)
             return
+        self._confirm(number, position)
+        if producer.link is not None:
+            producer.link.receipt(position_of(receipt.message_id))
+            self._settle(producer)
+
+    def _settle(self, producer: Producer) -> None:
+        for number, position in producer.outlet.settled():
+            self._confirm(number, position)
+
+    def _confirm(self, number: int, position: Position) -> None:
         if not self._confirmed:
             self._loop.call_soon(self._report_receipts)
         self._confirmed[number] = position
@@ -164,9 +217,13 @@ class Target:
         self._report(Receipts(tuple(confirmed.items())))
 
     def _send_error(self, producer: Producer, message: str) -> None:
-        if not message.startswith(GAP):
+        if message.startswith(GAP):
+            self._gap(producer, message)
+        else:
             self._refuse(producer, message, close=True)
-        elif producer.outlet.gap(message):
+
+    def _gap(self, producer: Producer, message: str) -> None:
+        if producer.outlet.gap(message):
             # The broker refuses everything from this producer on; a new one also tells where to go back to.
             self._drop(producer, close=True)
             self._open(producer.outlet)
@@ -181,6 +238,8 @@ class Target:
     def _drop(self, producer: Producer, *, close: bool) -> None:
         del self._producers[producer.number]
         del self._serving[producer.outlet]
+        if producer.link is not None:
+            producer.link.close()
         if close and producer.broker is not None:
             number = producer.number
             producer.broker.request(partial(_close_producer, number), _nothing)
@@ -219,8 +278,30 @@ class Target:
             reason = "no answer from the target" if reply is None else reply.error.message
             self._refuse(producer, reason, close=reply is None)
             return
+        if producer.broker is not None and producer.broker.is_foreign:
+            self._find_end(producer)
+            return
         success = reply.producer_success
-        last = position_of(success.last_origin_message_id) if success.HasField("last_origin_message_id") else None
+        self._ready(
+            producer,
+            position_of(success.last_origin_message_id) if success.HasField("last_origin_message_id") else None,
+        )
+
+    def _find_end(self, producer: Producer) -> None:
+        """Look for what a foreign target holds."""
+        assert producer.broker is not None
+        link = producer.link = ForeignLink(
+            self._loop,
+            Route(producer.outlet.source, producer.outlet.topic, self._name),
+            producer.broker,
+            producer.number,
+            lambda: self._ready(producer, link.bookmark.last),
+            lambda reason: self._refuse(producer, reason, close=True),
+        )
+        link.start()
+
+    def _ready(self, producer: Producer, last: Position | None) -> None:
+        """Hear that the target holds the source's entries up to ``last``, or none, and send what waits."""
         held, refused = producer.outlet.opened(last)
         if refused is not None:
             self._report(refused)

@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 
     from magnetar.wire.frame import Received
 
+MAGNETAR_VERSION_PREFIX = "Magnetar"
+"""How a Magnetar broker begins its ``server_version``; every other broker is Apache Pulsar's, or speaks as it does."""
+
 _PING_SINCE_VERSION = 1
 """The protocol version from which a peer knows PING."""
 
@@ -117,6 +120,11 @@ class Connection:
         self.peer_version = ""
         self.peer_features = pb.FeatureFlags()
         self.peer_max_message_size = MAX_MESSAGE_SIZE - FRAME_SIZE_PADDING
+
+    @property
+    def peer_is_magnetar(self) -> bool:
+        """Whether the peer knows what Magnetar adds to the protocol: links, leases and progress."""
+        return self.peer_version.startswith(MAGNETAR_VERSION_PREFIX)
 
     def receive(self, data: bytes, now: float) -> list[Frame]:
         """Take the next bytes from the peer and return the frames that they complete, in order.

@@ -43,6 +43,20 @@ def build_marker(
     return build_entry(metadata, payload)
 
 
+def build_fence(source: str, target: str, *, publish_time_ms: int) -> bytes:
+    """Return a marker that means nothing: its receipt says that everything sent before it is in the log, or never is.
+
+    To a broker of Apache Pulsar it is the answer to a request for a snapshot that nobody made, and goes no further.
+    """
+    nowhere = pulsar_markers_pb2.ClusterMessageId(
+        cluster=source, message_id=pulsar_markers_pb2.MarkersMessageIdData(ledger_id=0, entry_id=0)
+    )
+    answer = pulsar_markers_pb2.ReplicatedSubscriptionsSnapshotResponse(snapshot_id="magnetar.fence", cluster=nowhere)
+    return build_marker(
+        SNAPSHOT_RESPONSE, answer.SerializeToString(), publish_time_ms=publish_time_ms, replicate_to=[target]
+    )
+
+
 def marker_type(metadata: pb.MessageMetadata) -> int | None:
     """Return the marker's type, of whatever kind; None when the entry is no marker."""
     return metadata.marker_type if metadata.HasField("marker_type") else None

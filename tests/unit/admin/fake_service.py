@@ -209,6 +209,7 @@ class FakeAdminService:
                 msg_backlog=len(topic.entries) - 1 - each.position.entry_id,
                 is_replicated=each.replicated,
                 progress_age_seconds={"B": 1.5} if each.replicated else None,
+                progress_unavailable={"apache": "because"} if each.replicated else None,
             )
             for name, each in topic.subscriptions.items()
         }

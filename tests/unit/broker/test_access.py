@@ -64,6 +64,26 @@ def test_an_epoch_that_was_left_behind_is_fenced() -> None:
     assert readiness(connected(cluster, "d", ONLY, topic_epoch=1)) == [True]
 
 
+def test_who_was_fenced_out_stays_out_when_the_topic_is_loaded_again() -> None:
+    cluster = Cluster()
+    connected(cluster, "a", ONLY).leave()
+    connected(cluster, "b", ONLY).leave()
+    cluster.crash()
+    assert refusals(connected(cluster, "a", ONLY, topic_epoch=0)) == [ServerError.ProducerFenced]
+    (success,) = connected(cluster, "c", ONLY).take("PRODUCER_SUCCESS")
+    assert success.topic_epoch == 2
+
+
+def test_every_producer_is_told_the_epoch_once_there_is_one() -> None:
+    cluster = Cluster()
+    before = connected(cluster, "a", pb.Shared)
+    assert not before.take("PRODUCER_SUCCESS")[0].HasField("topic_epoch")
+    connected(cluster, "b", FENCING).leave()
+    (success,) = connected(cluster, "c", pb.Shared).take("PRODUCER_SUCCESS")
+    assert success.HasField("topic_epoch")
+    assert success.topic_epoch == 0
+
+
 def test_who_waits_gets_the_topic_in_turn() -> None:
     cluster = Cluster()
     first = connected(cluster, "a", ONLY)

@@ -159,6 +159,18 @@ def test_where_subscriptions_stand(run: Run) -> None:
     assert run(f"subscriptions stats {TOPIC}")[0]["backlog"] == 10
 
 
+def test_what_a_cluster_of_another_make_cannot_have_is_said_once(
+    run: Run, service: FakeAdminService, capsys: pytest.CaptureFixture[str]
+) -> None:
+    subscriptions = service.topics[OBS].subscriptions
+    subscriptions["other"] = FakeSubscription(Position(3, -1), replicated=True)
+    subscriptions["third"] = FakeSubscription(Position(3, -1), replicated=True)
+    told = {row["subscription"]: row["without exact progress in"] for row in run(f"subscriptions stats {TOPIC}")}
+    assert told == {"sub": "", "other": "apache", "third": "apache"}
+    assert main(["subscriptions", "stats", TOPIC]) is ExitCode.DONE
+    assert capsys.readouterr().err.count("without exact progress in apache: because") == 1
+
+
 def test_brokers(run: Run) -> None:
     assert run("brokers list A") == ["127.0.0.1:18080"]
     assert run("brokers leader-broker")["brokerId"] == "127.0.0.1:18080"

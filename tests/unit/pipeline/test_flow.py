@@ -96,3 +96,21 @@ def test_what_is_under_way_is_counted_exactly(sizes: list[int], data: st.DataObj
         assert budget.used == sum(held)
     window.close()
     assert budget.used == 0
+
+
+def test_batches_use_a_permit_for_each_message_and_may_take_too_many() -> None:
+    window = Window(Budget())
+    granted = window.grant()
+    window.arrived(Position(1, 0), 1000, permits=1000)
+    assert window.grant() == 1000 - 1, "what was taken too many, and the window but for the entry under way"
+    window.arrived(Position(1, 1), 10, permits=granted - 1)
+    assert window.grant() == granted - 2
+
+
+def test_a_debt_is_paid_even_when_memory_is_short() -> None:
+    budget = Budget()
+    window = Window(budget)
+    window.grant()
+    window.passed_over(100)
+    budget.used = limits.TARGET_BYTES
+    assert window.grant() == 100 - limits.WINDOW_ENTRIES_INITIAL + 1

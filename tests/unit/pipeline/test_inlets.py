@@ -133,3 +133,25 @@ def test_a_link_stalls_when_entries_stay_unconfirmed(inlet: Inlet) -> None:
     inlet.confirmed(Position(1, 0), now=100 + limits.STALL_SECONDS - 0.1)
     assert not inlet.stalled(100 + limits.STALL_SECONDS)
     assert inlet.stalled(100 + 2 * limits.STALL_SECONDS)
+
+
+def test_what_is_not_carried_is_acknowledged_behind_what_is(inlet: Inlet) -> None:
+    attached(inlet)
+    inlet.passed_over(Position(1, 0), 1)
+    assert inlet.acknowledge() == [Acknowledge(1, Position(1, 0))]
+    inlet.arrived(Position(1, 1), 10, now=0)
+    inlet.passed_over(Position(1, 2), 1)
+    assert inlet.acknowledge() == []
+    inlet.confirmed(Position(1, 1), now=0)
+    assert inlet.acknowledge() == [Acknowledge(1, Position(1, 2))]
+
+
+def test_what_was_not_carried_in_an_earlier_stay_counts_no_more(inlet: Inlet) -> None:
+    attached(inlet)
+    inlet.arrived(Position(1, 1), 10, now=0)
+    inlet.passed_over(Position(1, 2), 1)
+    inlet.detach()
+    attached(inlet, 2)
+    inlet.arrived(Position(1, 1), 10, now=0)
+    inlet.confirmed(Position(1, 1), now=0)
+    assert inlet.acknowledge() == [Acknowledge(2, Position(1, 1))]

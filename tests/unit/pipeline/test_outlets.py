@@ -94,3 +94,21 @@ def test_a_gap_whose_new_producer_is_refused_ends_the_attachment() -> None:
     outlet = opened(carried(1, 5))
     outlet.gap("gap: previous=1:4 last=1:2")
     assert outlet.refused("quota") == Refused(1, "quota")
+
+
+def test_receipts_may_name_the_position_at_the_source() -> None:
+    outlet = opened(carried(1, 0), carried(1, 1))
+    assert outlet.receipt_at(Position(1, 0)) == (1, Position(1, 0))
+    with pytest.raises(RemoteProtocolError, match=r"entry at 1:5 .* expected 1:1"):
+        outlet.receipt_at(Position(1, 5))
+
+
+def test_what_the_target_held_is_settled_behind_what_is_outstanding() -> None:
+    outlet = opened(carried(1, 1))
+    outlet.held(carried(2, 1))
+    outlet.held(carried(2, 2))
+    assert list(outlet.settled()) == []
+    assert outlet.outstanding == 3
+    outlet.receipt(1)
+    assert list(outlet.settled()) == [(2, Position(1, 1)), (2, Position(1, 2))]
+    assert outlet.outstanding == 0

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 from magnetar.base.errors import RequestError, ServerError
 from magnetar.base.position import Position
 from magnetar.broker.consumer import Delivery
+from magnetar.broker.dispatchers.election import elect
 from magnetar.broker.dispatchers.reader import EntryReader
 from magnetar.wire import entry as wire_entry
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from magnetar.broker.consumer import Consumer
     from magnetar.broker.subscription import Subscription
@@ -22,9 +23,8 @@ if TYPE_CHECKING:
 class SingleActiveDispatcher:
     """Sends every undeleted entry, in order, to the one active consumer.
 
-    Failover elects by priority level, then name: the partition's index picks among the best, so that partitions spread
-    over consumers (protocol, 8.2). Whenever the active consumer changes, the cursor rewinds: what the old one did not
-    acknowledge goes to the new one.
+    Failover elects as Pulsar does (`election`), and tells everybody when that changes who is active. The cursor rewinds
+    then: what the old one did not acknowledge goes to the new one.
     """
 
     def __init__(self, subscription: Subscription, *, exclusive: bool) -> None:
@@ -51,9 +51,10 @@ class SingleActiveDispatcher:
             raise RequestError(ServerError.ConsumerBusy, "Exclusive consumer is already connected")
 
     def add(self, consumer: Consumer) -> None:
-        """Elect again: the newcomer may become the active one."""
+        """Elect again: the newcomer may become the active one. If not, it alone is told so."""
         self.consumers.append(consumer)
-        self._elect()
+        if not self._elect():
+            self._tell([consumer])
 
     def remove(self, consumer: Consumer) -> None:
         """Elect again if the active one left."""
@@ -115,14 +116,14 @@ class SingleActiveDispatcher:
         consumer.send(ledger_id, run, self._subscription.environment.clock.now())
         return Position(ledger_id, run[-1].entry_id)
 
-    def _elect(self) -> None:
-        chosen = self._choose()
+    def _elect(self) -> bool:
+        """Choose the active consumer; whether it is another one than before."""
+        chosen = elect(self.consumers, self._subscription.topic.name) if self.consumers else None
         if chosen is self.active:
-            self._tell()
-            return
+            return False
         had_active = self.active is not None
         self.active = chosen
-        self._tell()
+        self._tell(self.consumers)
         self._read_position = self._subscription.first_unread()
         if self._switching is not None:
             self._switching.cancel()
@@ -132,20 +133,14 @@ class SingleActiveDispatcher:
             self._switching = asyncio.get_running_loop().call_later(self._switch_delay_s, self._switched)
         else:
             self.dispatch()
+        return True
 
     def _switched(self) -> None:
         self._switching = None
         self.rewind()
 
-    def _choose(self) -> Consumer | None:
-        if not self.consumers:
-            return None
-        ordered = sorted(self.consumers, key=lambda consumer: (consumer.priority_level, consumer.name))
-        best = [consumer for consumer in ordered if consumer.priority_level == ordered[0].priority_level]
-        return best[max(self._subscription.topic.name.partition_index, 0) % len(best)]
-
-    def _tell(self) -> None:
+    def _tell(self, consumers: Iterable[Consumer]) -> None:
         if self._exclusive:
             return
-        for consumer in self.consumers:
+        for consumer in consumers:
             consumer.session.active_consumer_changed(consumer, is_active=consumer is self.active)

@@ -1,0 +1,122 @@
+"""Whether Magnetar said what Apache Pulsar had said: which command answers to which, and how far the two may differ."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from google.protobuf.descriptor import FieldDescriptor
+
+from magnetar.wire.proto import pulsar_api_pb2 as pb
+from tests.golden.differences import FIELDS, MORE, ORDERS
+from tests.golden.transcript import body_of, name_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from google.protobuf.message import Message
+
+    from magnetar.wire.frame import Frame
+    from tests.golden.differences import Names
+
+Subject = tuple[str, int]
+"""What a command is about. Commands about the same keep their order; between others there is none."""
+
+_CONNECTION = ("connection", 0)
+
+_ALONE = frozenset(
+    {
+        pb.BaseCommand.PARTITIONED_METADATA_RESPONSE,
+        pb.BaseCommand.LOOKUP_RESPONSE,
+        pb.BaseCommand.GET_TOPICS_OF_NAMESPACE_RESPONSE,
+        pb.BaseCommand.GET_LAST_MESSAGE_ID_RESPONSE,
+    }
+)
+"""Answers that are found by their request, whatever else is under way."""
+
+
+class Requests:
+    """What one client asked for, from which follows what answers are about."""
+
+    def __init__(self) -> None:
+        """Nothing was asked for."""
+        self.said: list[pb.BaseCommand] = []
+        self._subjects: dict[int, Subject] = {}
+
+    def note(self, command: pb.BaseCommand) -> None:
+        """The client said this. Lookups count their request ids apart, and need no note (protocol, 1.7)."""
+        self.said.append(command)
+        request_id = getattr(body_of(command), "request_id", None)
+        subject = _resource(command)
+        if request_id is not None and subject is not None:
+            self._subjects[request_id] = subject
+
+    def subject(self, command: pb.BaseCommand) -> Subject:
+        """Return what a command of the broker is about."""
+        request_id = getattr(body_of(command), "request_id", 0)
+        if command.type in _ALONE:
+            return name_of(command), request_id
+        return _resource(command) or self._subjects.get(request_id, _CONNECTION)
+
+
+def _resource(command: pb.BaseCommand) -> Subject | None:
+    """Return the consumer or producer that the command names."""
+    body = body_of(command)
+    for kind in ("consumer_id", "producer_id"):
+        if kind in body.DESCRIPTOR.fields_by_name:
+            return kind, getattr(body, kind)
+    return None
+
+
+def is_ordered(command: pb.BaseCommand, other: pb.BaseCommand) -> bool:
+    """Whether two commands about the same must come in the order of the recording."""
+    return all(order.commands != {command.type, other.type} for order in ORDERS)
+
+
+def find(recorded: pb.BaseCommand, heard: Sequence[Frame], requests: Requests) -> int | None:
+    """Return the place of what answers to a recorded command: the first about the same that may not be overtaken."""
+    subject = requests.subject(recorded)
+    for place, now in enumerate(heard):
+        if requests.subject(now.command) == subject and is_ordered(recorded, now.command):
+            return place
+    return None
+
+
+def is_more(now: pb.BaseCommand, requests: Requests) -> bool:
+    """Whether this is a command that only Magnetar sends."""
+    return any(more.is_meant(now, requests.said) for more in MORE)
+
+
+def difference(names: Names, recorded: Frame, now: Frame) -> str | None:
+    """Say how two frames differ further than they may; None when they do not."""
+    if recorded.command.type != now.command.type:
+        return f"recorded {name_of(recorded.command)}, now {name_of(now.command)}"
+    found = _difference(names, body_of(recorded.command), body_of(now.command))
+    if found is not None:
+        return found
+    return None if recorded.body == now.body else f"entry: recorded {recorded.body!r}, now {now.body!r}"
+
+
+def _difference(names: Names, recorded: Message, now: Message) -> str | None:
+    for descriptor in recorded.DESCRIPTOR.fields:
+        allowed = FIELDS.get(f"{recorded.DESCRIPTOR.name}.{descriptor.name}")
+        left, right = getattr(recorded, descriptor.name), getattr(now, descriptor.name)
+        if allowed is not None:
+            same = allowed.allows(names, left, right)
+        elif descriptor.type != FieldDescriptor.TYPE_MESSAGE:
+            same = left == right
+        else:
+            lefts, rights = _parts(recorded, descriptor.name), _parts(now, descriptor.name)
+            same = len(lefts) == len(rights)
+            for part, counterpart in zip(lefts, rights, strict=False):
+                if found := _difference(names, part, counterpart):
+                    return f"{descriptor.name}.{found}"
+        if not same:
+            return f"{descriptor.name}: recorded {left!r}, now {right!r}"
+    return None
+
+
+def _parts(message: Message, field: str) -> list[Message]:
+    """Return the messages in a field: each of a repeated one, or the one that is there."""
+    if message.DESCRIPTOR.fields_by_name[field].is_repeated:
+        return list(getattr(message, field))
+    return [getattr(message, field)] if message.HasField(field) else []

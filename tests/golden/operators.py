@@ -1,0 +1,59 @@
+"""What an operator does in a scenario: to the cluster that is recorded, and to the one that hears the recording."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from magnetar.base.names import NamespaceName, TopicName
+from magnetar.metadata.policies import Policies
+from tests.kit.rest import topic_path
+
+if TYPE_CHECKING:
+    from tests.kit.rest import Rest
+    from tests.unit.broker.cluster import Cluster
+
+
+class RestOperator:
+    """Works through the admin REST API."""
+
+    def __init__(self, rest: Rest) -> None:
+        """Operate the cluster that ``rest`` speaks to."""
+        self._rest = rest
+
+    def operate(self, action: str, *arguments: str) -> None:
+        """Do it; returns when it is done."""
+        match action, *arguments:
+            case "namespace", namespace:
+                self._rest.put(f"namespaces/{namespace}", {})
+            case "partitioned-topic", topic, partitions:
+                self._rest.put(f"{topic_path(topic)}/partitions", int(partitions))
+            case "unload", topic:
+                self._rest.put(f"{topic_path(topic)}/unload")
+            case _:
+                raise _unknown(action)
+
+
+class HandOperator:
+    """Works on a cluster without sockets."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        """Operate ``cluster``."""
+        self._cluster = cluster
+
+    def operate(self, action: str, *arguments: str) -> None:
+        """Do it, within a turn of the cluster's loop."""
+        cluster = self._cluster
+        match action, *arguments:
+            case "namespace", namespace:
+                policies = Policies(replication_clusters=[cluster.name])
+                cluster.resources.namespaces.create(NamespaceName.parse(namespace), policies)
+            case "partitioned-topic", topic, partitions:
+                cluster.topics.create_partitioned(TopicName.parse(topic), int(partitions))
+            case "unload", topic:
+                cluster.topics.unload(TopicName.parse(topic))
+            case _:
+                raise _unknown(action)
+
+
+def _unknown(action: str) -> ValueError:
+    return ValueError(f"an operator does not know how to {action}")

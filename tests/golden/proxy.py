@@ -1,0 +1,148 @@
+"""A proxy that writes down what passes through it, frame by frame."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import threading
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+from urllib.parse import urlsplit
+
+from magnetar.wire.frame import FrameDecoder, encode_command
+from magnetar.wire.proto import pulsar_api_pb2 as pb
+from tests.golden.transcript import Left, Passed, Said, Side
+from tests.kit.child import LOOPBACK
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+    from magnetar.wire.frame import Frame
+    from tests.golden.transcript import Event
+
+T = TypeVar("T")
+
+SILENCE_MS = 1500
+"""Milliseconds without an event that are written down; anything shorter is how quick the machine was."""
+
+READ_BYTES = 1 << 16
+
+NOT_RECORDED = frozenset({pb.BaseCommand.PING, pb.BaseCommand.PONG})
+"""Keep-alive: it comes by the clock, whatever the scenario."""
+
+
+class Journal:
+    """Events in the order in which they are noted, from any thread."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        """Begin now; ``clock`` is in seconds."""
+        self.events: list[Event] = []
+        self._clock = clock
+        self._last_at = self._passed_until = clock()
+        self._lock = threading.Lock()
+
+    def note(self, event: Event) -> None:
+        """Add an event, and before it the silence, if it was a long one."""
+        with self._lock:
+            now = self._clock()
+            if (now - self._last_at) * 1000 >= SILENCE_MS:
+                self.events.append(Passed(round((now - self._passed_until) * 1000)))
+                self._passed_until = now
+            self._last_at = now
+            self.events.append(event)
+
+
+@dataclass
+class _Connection:
+    number: int
+    cut: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set to break it."""
+    ended: bool = False
+    """Whether one side has left: nobody hears what the other one still says."""
+
+
+class RecordingProxy:
+    """Carries frames between clients and one broker, in a thread of its own, and notes each before it goes on.
+
+    So nothing is noted before what caused it. Answers to LOOKUP point to the proxy: a client stays with it.
+    """
+
+    def __init__(self, broker_url: str, journal: Journal) -> None:
+        """Nothing runs yet."""
+        self.service_url = ""
+        self._broker = urlsplit(broker_url)
+        self._journal = journal
+        self._numbers = itertools.count(1)
+        self._served: set[asyncio.Task[None]] = set()
+        self._connections: list[_Connection] = []
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="recording proxy")
+
+    def __enter__(self) -> Self:
+        """Listen on a free port."""
+        self._thread.start()
+        self._listener = self._wait_for(asyncio.start_server(self._accept, LOOPBACK, 0))
+        self.service_url = f"pulsar://{LOOPBACK}:{self._listener.sockets[0].getsockname()[1]}"
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        """Stop, when every client has left."""
+        self._wait_for(self._close())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    def cut(self) -> None:
+        """Break every connection; to the broker it is as if the client had left, and so it is noted."""
+        self._wait_for(self._cut())
+
+    def _wait_for(self, work: Coroutine[Any, Any, T]) -> T:
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+    async def _cut(self) -> None:
+        for connection in self._connections:
+            connection.cut.set()
+        await asyncio.gather(*tuple(self._served))
+
+    async def _close(self) -> None:
+        self._listener.close()
+        await asyncio.gather(*self._served)
+        await self._listener.wait_closed()
+
+    async def _accept(self, client_reader: asyncio.StreamReader, client_writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._served.add(task)
+        connection = _Connection(next(self._numbers))
+        self._connections.append(connection)
+        broker_reader, broker_writer = await asyncio.open_connection(self._broker.hostname, self._broker.port)
+        client = asyncio.create_task(self._carry(Side.CLIENT, connection, client_reader, broker_writer))
+        broker = asyncio.create_task(self._carry(Side.BROKER, connection, broker_reader, client_writer))
+        cut = asyncio.create_task(connection.cut.wait())
+        done, _ = await asyncio.wait((client, broker, cut), return_when=asyncio.FIRST_COMPLETED)
+        self._journal.note(Left(Side.BROKER if done == {broker} else Side.CLIENT, connection.number))
+        connection.ended = True
+        client_writer.close()
+        broker_writer.close()
+        cut.cancel()
+        await asyncio.gather(client, broker)
+
+    async def _carry(
+        self, side: Side, connection: _Connection, source: asyncio.StreamReader, target: asyncio.StreamWriter
+    ) -> None:
+        """Carry what ``side`` says until it closes."""
+        decoder = FrameDecoder()
+        with contextlib.suppress(ConnectionError):
+            while data := await source.read(READ_BYTES):
+                for frame in decoder.feed(data):
+                    target.write(self._recorded(side, connection, frame))
+
+    def _recorded(self, side: Side, connection: _Connection, frame: Frame) -> bytes:
+        """Note the frame as it goes on."""
+        if frame.command.type == pb.BaseCommand.LOOKUP_RESPONSE and frame.command.lookupTopicResponse.brokerServiceUrl:
+            frame.command.lookupTopicResponse.brokerServiceUrl = self.service_url
+        if frame.command.type not in NOT_RECORDED and not connection.ended:
+            self._journal.note(Said(side, connection.number, frame))
+        return encode_command(frame.command, frame.body)

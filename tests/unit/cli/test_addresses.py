@@ -1,0 +1,71 @@
+"""Where the pipeline's clusters are found, whichever of them answer."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import httpx
+import pytest
+
+from magnetar.admin.client import AdminClient, ClusterUnreachableError
+from magnetar.base.errors import ConfigurationError
+from magnetar.cli import pipeline
+from magnetar.pipeline.options import ClusterAddress
+
+CLUSTERS = "ewr=http://ewr:1,jfk=http://jfk:1"
+
+Records = dict[str, dict[str, Any]]
+
+
+@pytest.fixture
+def records(monkeypatch: pytest.MonkeyPatch) -> Records:
+    """What each cluster that answers says of each that it knows."""
+    found: Records = {}
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        if request.url.host not in found:
+            message = "refused"
+            raise httpx.ConnectError(message)
+        record = found[request.url.host].get(request.url.path.rpartition("/")[2])
+        return httpx.Response(200, json=record) if record is not None else httpx.Response(404, json={"reason": "none"})
+
+    monkeypatch.setattr(pipeline, "AdminClient", partial(AdminClient, transport=httpx.MockTransport(answer)))
+    return found
+
+
+def record(url: str) -> dict[str, str]:
+    return {"brokerServiceUrl": url}
+
+
+def test_each_cluster_is_asked_for_itself(records: Records) -> None:
+    records["ewr"] = {"ewr": record("pulsar://ewr"), "jfk": record("pulsar://outdated")}
+    records["jfk"] = {"jfk": record("pulsar://jfk")}
+    assert pipeline.addresses(CLUSTERS) == (
+        ClusterAddress("ewr", "pulsar://ewr", "http://ewr:1"),
+        ClusterAddress("jfk", "pulsar://jfk", "http://jfk:1"),
+    )
+
+
+def test_where_a_cluster_is_down_the_others_know(records: Records) -> None:
+    records["ewr"] = {"ewr": record("pulsar://ewr"), "jfk": record("pulsar://jfk")}
+    assert [address.broker_url for address in pipeline.addresses(CLUSTERS)] == ["pulsar://ewr", "pulsar://jfk"]
+
+
+def test_a_cluster_that_is_down_and_unknown_is_named(records: Records) -> None:
+    records["ewr"] = {"ewr": record("pulsar://ewr")}
+    with pytest.raises(ClusterUnreachableError, match="http://jfk:1"):
+        pipeline.addresses(CLUSTERS)
+
+
+def test_a_cluster_without_broker_url_is_named(records: Records) -> None:
+    records["ewr"] = {"ewr": record("pulsar://ewr"), "jfk": record("")}
+    records["jfk"] = {"jfk": record("")}
+    with pytest.raises(ConfigurationError, match="brokerServiceUrl of jfk"):
+        pipeline.addresses(CLUSTERS)
+
+
+def test_another_form_is_refused(records: Records) -> None:
+    assert records == {}
+    with pytest.raises(ConfigurationError, match="name=http://host:port"):
+        pipeline.addresses("ewr")

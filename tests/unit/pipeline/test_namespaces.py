@@ -1,0 +1,125 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import httpx
+import pytest
+
+from magnetar.admin.client import AdminClient
+from magnetar.base.names import NamespaceName
+from magnetar.pipeline.namespaces import POLLS_PER_POLICY, NamespaceWatch
+from magnetar.pipeline.options import ClusterAddress, ReplicationOptions
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+EWR = ClusterAddress("ewr", "pulsar://ewr", "http://ewr")
+JFK = ClusterAddress("jfk", "pulsar://jfk", "http://jfk")
+APACHE = ClusterAddress("apache", "pulsar://apache", "http://apache")
+OTHER = ClusterAddress("other", "pulsar://other", "http://other")
+
+ORDERS, FLIGHTS, LOCAL = (NamespaceName.parse(f"shop/{name}") for name in ("orders", "flights", "local"))
+
+
+class Admins:
+    """The policies of every cluster, and whether it answers."""
+
+    def __init__(self) -> None:
+        self.policies: dict[str, dict[str, list[str]]] = {name: {} for name in ("ewr", "jfk", "apache", "other")}
+        self.silent: set[str] = set()
+
+    def client(self, url: str) -> AdminClient:
+        return AdminClient(url, transport=httpx.MockTransport(self._answer))
+
+    def _answer(self, request: httpx.Request) -> httpx.Response:
+        name = request.url.host
+        if name in self.silent:
+            message = "no route"
+            raise httpx.ConnectError(message)
+        policies = self.policies[name]
+        headers = {"Server": "Magnetar 1"} if name in {"ewr", "jfk"} else {}
+        resources: dict[str, Any] = {
+            "/admin/v2/brokers/version": "1",
+            "/admin/v2/tenants": ["shop"],
+            "/admin/v2/namespaces/shop": [f"shop/{namespace}" for namespace in policies],
+        }
+        resources |= {
+            f"/admin/v2/namespaces/shop/{namespace}/replication": clusters for namespace, clusters in policies.items()
+        }
+        found = resources.get(request.url.path)
+        status, body = (200, found) if found is not None else (404, {"reason": "none"})
+        return httpx.Response(status, json=body, headers=headers)
+
+
+@pytest.fixture
+def admins() -> Admins:
+    return Admins()
+
+
+@pytest.fixture
+def watch(admins: Admins) -> Callable[..., NamespaceWatch]:
+    def make(source: ClusterAddress, target: str, *namespaces: str) -> NamespaceWatch:
+        options = ReplicationOptions((EWR, JFK, APACHE, OTHER), namespaces=namespaces)
+        return NamespaceWatch(source, target, options, lambda *_: None, admins.client)
+
+    return make
+
+
+def test_a_magnetar_says_itself_what_it_replicates(admins: Admins, watch: Callable[..., NamespaceWatch]) -> None:
+    admins.policies["ewr"] = {"orders": ["ewr", "jfk"], "local": ["ewr"], "flights": ["ewr", "apache"]}
+    assert watch(EWR, "jfk").ask() == ((ORDERS,), "")
+    assert watch(EWR, "apache").ask() == ((FLIGHTS,), "")
+
+
+def test_what_is_read_from_apache_pulsar_any_magnetar_may_say(
+    admins: Admins, watch: Callable[..., NamespaceWatch]
+) -> None:
+    admins.policies["apache"] = {"orders": ["apache"], "flights": ["apache"]}
+    admins.policies["ewr"] = {"orders": ["ewr", "jfk", "apache"]}
+    admins.policies["jfk"] = {"flights": ["jfk", "apache"]}
+    assert watch(APACHE, "ewr").ask() == ((ORDERS,), "")
+    assert watch(APACHE, "jfk").ask() == ((FLIGHTS, ORDERS), "")
+
+
+def test_what_apache_pulsar_replicates_by_itself_is_left_to_it(
+    admins: Admins, watch: Callable[..., NamespaceWatch]
+) -> None:
+    admins.policies["ewr"] = {"orders": ["ewr", "apache"]}
+    admins.policies["apache"] = {"orders": ["ewr", "apache"]}
+    assert watch(APACHE, "ewr").ask() == ((), "")
+    assert watch(APACHE, "ewr", "shop/orders").ask() == ((), "")
+
+
+def test_between_two_apache_pulsars_the_namespaces_are_named(
+    admins: Admins, watch: Callable[..., NamespaceWatch]
+) -> None:
+    assert watch(APACHE, "other", "shop/local").ask() == ((LOCAL,), "")
+
+
+def test_while_a_magnetar_is_silent_what_it_said_holds(admins: Admins, watch: Callable[..., NamespaceWatch]) -> None:
+    admins.policies["ewr"] = {"orders": ["ewr", "apache"]}
+    asked = watch(APACHE, "ewr")
+    assert asked.ask() == ((ORDERS,), "")
+    admins.silent.add("ewr")
+    for _ in range(POLLS_PER_POLICY + 1):
+        names, reason = asked.ask()
+        assert names == (ORDERS,)
+        assert "http://ewr" in reason
+
+
+def test_while_the_source_is_silent_nothing_is_known(admins: Admins, watch: Callable[..., NamespaceWatch]) -> None:
+    admins.policies["ewr"] = {"orders": ["ewr", "apache"]}
+    admins.silent.add("apache")
+    names, reason = watch(APACHE, "ewr").ask()
+    assert names is None
+    assert "http://apache" in reason
+
+
+def test_a_policy_that_changes_is_heard_of(admins: Admins, watch: Callable[..., NamespaceWatch]) -> None:
+    admins.policies["ewr"] = {"orders": ["ewr", "jfk"]}
+    asked = watch(EWR, "jfk")
+    assert asked.ask() == ((ORDERS,), "")
+    admins.policies["ewr"]["orders"] = ["ewr"]
+    for _ in range(POLLS_PER_POLICY):
+        answer = asked.ask()
+    assert answer == ((), "")
