@@ -5,10 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
+from magnetar.base.position import Position
+from magnetar.broker.entry_counts import EntryCounts
 from magnetar.wire import ack_set, commands
 
 if TYPE_CHECKING:
-    from magnetar.base.position import Position
+    from collections.abc import Sequence
+
     from magnetar.broker.replicator import Replicator
     from magnetar.broker.session import Session
     from magnetar.broker.subscription import Subscription
@@ -25,9 +28,9 @@ class ConsumerOptions:
 
 
 class Delivery(NamedTuple):
-    """One entry on its way to a consumer."""
+    """One entry on its way to a consumer, of a ledger that goes without saying."""
 
-    position: Position
+    entry_id: int
     entry: bytes
     messages: int
     """Messages in the entry that are not yet acknowledged: what it costs in permits."""
@@ -53,9 +56,8 @@ class Consumer:
         self.connected_at = now
         self.permits = 0
         self.epoch = 0
-        self.pending: dict[Position, int] = {}
-        """Entries sent and not acknowledged, with their messages. Kept by Shared subscriptions only."""
-        self.unacked_messages = 0
+        self.pending = EntryCounts()
+        """Messages of the entries sent and not acknowledged. Kept by Shared subscriptions only."""
         self.blocked = False
         """Too many unacknowledged messages (``maxUnackedMessagesPerConsumer``); freed at half of it."""
         self.messages_sent = 0
@@ -66,43 +68,44 @@ class Consumer:
         self.last_flow_at = 0.0
 
     @property
+    def unacked_messages(self) -> int:
+        """Messages sent and not acknowledged; 0 unless the subscription is Shared."""
+        return self.pending.total
+
+    @property
     def is_ready(self) -> bool:
         """Whether it may be sent a message now: credit left, not blocked, and its socket takes more."""
         return self.permits > 0 and not self.blocked and self.session.is_writable
 
-    def send(self, delivery: Delivery, now: float) -> None:
-        """Write one MESSAGE and take its permits."""
-        self.permits -= delivery.messages
-        self.messages_sent += delivery.messages
-        self.bytes_sent += len(delivery.entry)
+    def send(self, ledger_id: int, run: Sequence[Delivery], now: float) -> None:
+        """Write a MESSAGE for each of the entries, at least one, and take their permits."""
+        entry_ids, entries, messages, redelivery_counts, remainders = zip(*run, strict=True)
+        sent = sum(messages)
+        self.permits -= sent
+        self.messages_sent += sent
+        self.bytes_sent += sum(map(len, entries))
         self.last_sent_at = now
-        if delivery.redelivery_count or delivery.remaining is not None or self.epoch:
-            words = () if delivery.remaining is None else ack_set.int_to_words(delivery.remaining)
-            how = commands.Delivery(delivery.redelivery_count, words, self.epoch or None)
+        if self.epoch or any(redelivery_counts) or remainders.count(None) < len(run):
+            frames = b"".join([self._message(Position(ledger_id, delivery.entry_id), delivery) for delivery in run])
         else:
-            how = commands.FIRST_DELIVERY
-        self.session.write(
-            commands.message(
+            frames = commands.messages(
                 consumer_id=self.consumer_id,
-                position=delivery.position,
-                entry=delivery.entry,
+                ledger_id=ledger_id,
+                entry_ids=entry_ids,
+                entries=entries,
                 partition=self.partition,
-                delivery=how,
             )
+        self.session.write(frames)
+
+    def _message(self, position: Position, delivery: Delivery) -> bytes:
+        words = () if delivery.remaining is None else ack_set.int_to_words(delivery.remaining)
+        return commands.message(
+            consumer_id=self.consumer_id,
+            position=position,
+            entry=delivery.entry,
+            partition=self.partition,
+            delivery=commands.Delivery(delivery.redelivery_count, words, self.epoch or None),
         )
-
-    def hold(self, position: Position, messages: int) -> None:
-        """Remember an entry as sent and unacknowledged."""
-        self.pending[position] = messages
-        self.unacked_messages += messages
-
-    def release(self, position: Position) -> bool:
-        """Forget an entry that was acknowledged or goes elsewhere; whether it was held."""
-        messages = self.pending.pop(position, None)
-        if messages is None:
-            return False
-        self.unacked_messages -= messages
-        return True
 
     def close(self) -> None:
         """Tell the client to subscribe again, as after an unload or a seek."""

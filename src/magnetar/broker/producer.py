@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Protocol
 from magnetar.base.errors import ServerError
 from magnetar.base.position import EARLIEST
 from magnetar.wire import commands
+from magnetar.wire import entry as wire_entry
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from magnetar.base.errors import MagnetarError, RequestError, StorageError
     from magnetar.base.position import Position
@@ -43,6 +44,12 @@ class Producer(Protocol):
     topic: Topic
     session: Session
 
+    check: Callable[[bytes], None]
+    """Raises ChecksumMismatchError or RemoteProtocolError for an entry that must not get as far as ``publish``.
+
+    An entry that nobody could read is not stored, so it ends here or there: all readers count on that.
+    """
+
     def publish(self, heads: Sequence[SendHead], entries: list[bytes]) -> None:
         """Publish the intact entries of one read of the socket, at least one, as one run; each SEND is answered."""
         ...
@@ -57,6 +64,7 @@ class LocalProducer:
 
     def __init__(self, topic: Topic, session: Session, options: ProducerOptions, *, now: float) -> None:
         """A producer that has published nothing yet."""
+        self.check: Callable[[bytes], None] = wire_entry.check
         self.topic = topic
         self.session = session
         self.options = options
@@ -68,7 +76,7 @@ class LocalProducer:
         """Append the run; each SEND is receipted, in order, once the run is durable."""
         if self.topic.is_closing:
             return
-        messages = sum(num_messages for _, _, num_messages in heads)
+        messages = sum([num_messages for _, _, num_messages in heads])
         self.messages_in += messages
         self.bytes_in += sum(map(len, entries))
         self.topic.counters.messages_in += messages

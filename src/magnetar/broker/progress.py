@@ -362,6 +362,7 @@ class ProgressProducer:
 
     def __init__(self, topic: Topic, session: Session, options: ProducerOptions, source: str) -> None:
         """A link of cluster ``source``."""
+        self.check: Callable[[bytes], None] = wire_entry.check
         self.topic = topic
         self.session = session
         self.options = options

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import groupby
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 import structlog
@@ -11,12 +13,12 @@ from magnetar.broker.producer import answer_duplicate, answer_failed
 from magnetar.geo.annotation import Annotation, RunExtent
 from magnetar.geo.receiving import Verdict, floor_of, gap_error, judge
 from magnetar.wire import commands
-from magnetar.wire.entry import parse_metadata
+from magnetar.wire.entry import check_checksum, parse_metadata
 from magnetar.wire.markers import marker_type
 from magnetar.wire.origin import is_stamped, origin_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from magnetar.base.errors import StorageError
     from magnetar.base.position import Position
@@ -37,6 +39,7 @@ class ReplicatedProducer:
 
     def __init__(self, topic: Topic, session: Session, options: ProducerOptions, source: str, *, now: float) -> None:
         """A link that has sent nothing yet."""
+        self.check: Callable[[bytes], None] = check_checksum  # the metadata is read, or refused, with the origin
         self.topic = topic
         self.session = session
         self.options = options
@@ -127,29 +130,24 @@ class ReplicatedProducer:
         first: Position | None,
         refusal: MagnetarError | None,
     ) -> None:
-        appended = 0
-        for (sequence_id, highest, _), verdict in zip(heads, verdicts, strict=True):
+        for verdict, answered in groupby(zip(heads, verdicts, strict=True), key=itemgetter(1)):
+            run = [head for head, _ in answered]
             if verdict is Verdict.APPEND and first is not None:
-                self.session.write(
-                    commands.send_receipt(
-                        producer_id=self.options.producer_id,
-                        sequence_id=sequence_id,
-                        highest_sequence_id=highest,
-                        position=first._replace(entry_id=first.entry_id + appended),
-                    )
-                )
-                appended += 1
+                self.session.write(commands.send_receipts(producer_id=self.options.producer_id, heads=run, first=first))
+                first = first._replace(entry_id=first.entry_id + len(run))
             elif verdict in (Verdict.DUPLICATE, Verdict.SKIP):
-                answer_duplicate(self, sequence_id, highest)
+                for sequence_id, highest, _ in run:
+                    answer_duplicate(self, sequence_id, highest)
             else:
-                self.session.write(
-                    commands.send_error(
-                        producer_id=self.options.producer_id,
-                        sequence_id=sequence_id,
-                        code=ServerError.PersistenceError,
-                        message=str(refusal),
+                for sequence_id, _, _ in run:
+                    self.session.write(
+                        commands.send_error(
+                            producer_id=self.options.producer_id,
+                            sequence_id=sequence_id,
+                            code=ServerError.PersistenceError,
+                            message=str(refusal),
+                        )
                     )
-                )
 
 
 def _extend(extents: list[RunExtent], position: Position, floor: Position) -> None:

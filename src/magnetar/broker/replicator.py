@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import structlog
 
 from magnetar.base.errors import RequestError, ServerError, StorageError
-from magnetar.base.position import EARLIEST
+from magnetar.base.position import EARLIEST, Position
 from magnetar.broker.dispatchers.reader import EntryReader
 from magnetar.broker.rates import Rates
 from magnetar.wire import commands
@@ -17,9 +17,8 @@ from magnetar.wire.message_id import Link, position_of
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
-    from magnetar.base.position import Position
     from magnetar.broker.consumer import Consumer
     from magnetar.broker.environment import Environment
     from magnetar.broker.topic import Topic
@@ -175,6 +174,11 @@ class Replicator:
             self._confirm(max(map(position_of, ack.message_id)))
         done(None)
 
+    def acknowledge_entries(self, consumer: Consumer, ledger_id: int, entry_ids: Sequence[int]) -> None:
+        """As ``acknowledge``: the target holds everything up to the last of these entries."""
+        if consumer is self.consumer:
+            self._confirm(Position(ledger_id, max(entry_ids)))
+
     def _confirm(self, position: Position) -> None:
         while self._in_flight and self._in_flight[0] <= position:
             self._in_flight.popleft()
@@ -227,7 +231,7 @@ class Replicator:
 
     def _send(self, consumer: Consumer, position: Position, entry: bytes) -> None:
         self._read_position = self.topic.ledger.next_position(position)
-        replicate_to = wire_entry.parse_metadata(entry).replicate_to
+        replicate_to = wire_entry.replicate_to(entry)
         if replicate_to and self.target not in replicate_to:
             self._floor = position
             if not self._in_flight:

@@ -11,8 +11,8 @@ import magnetar
 from magnetar.base.errors import RemoteProtocolError, RequestError, ServerError, StorageError
 from magnetar.broker import session_consumers, session_lookup, session_producers
 from magnetar.wire import commands
-from magnetar.wire.frame import Frame, Sends
 from magnetar.wire.proto import pulsar_api_pb2 as pb
+from magnetar.wire.runs import Acks, Sends
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -77,32 +77,22 @@ class Session:
         """Handle the frames of one read of the socket."""
         if self._liveness is not None:
             self._liveness.set()
-        gathered: pb.CommandAck | None = None
         for frame in frames:
-            if isinstance(frame, Frame) and frame.command.type == pb.BaseCommand.ACK:
-                if gathered is None or not session_consumers.join(gathered, frame.command.ack):
-                    if gathered is not None:
-                        session_consumers.ack(self, gathered)
-                    gathered = frame.command.ack
-                continue
-            if gathered is not None:
-                session_consumers.ack(self, gathered)
-                gathered = None
-            self._handle(frame)
-        if gathered is not None:
-            session_consumers.ack(self, gathered)
-
-    def _handle(self, frame: Received) -> None:
-        if isinstance(frame, Sends):
-            session_producers.publish(self, frame)
-        elif frame.command.type == pb.BaseCommand.SEND:
-            session_producers.send(self, frame.command.send, frame.body)
-        else:
-            handler = _HANDLERS.get(frame.command.type)
-            if handler is None:
-                self._refuse_unsupported(frame.command)
+            if isinstance(frame, Sends):
+                session_producers.publish(self, frame)
+            elif isinstance(frame, Acks):
+                session_consumers.acknowledge(self, frame)
+            elif frame.command.type == pb.BaseCommand.SEND:
+                session_producers.send(self, frame.command.send, frame.body)
             else:
-                handler(self, frame.command)
+                self._handle(frame.command)
+
+    def _handle(self, command: pb.BaseCommand) -> None:
+        handler = _HANDLERS.get(command.type)
+        if handler is None:
+            self._refuse_unsupported(command)
+        else:
+            handler(self, command)
 
     def closed(self) -> None:
         """The connection is gone, and with it every producer and consumer."""
@@ -288,6 +278,7 @@ _HANDLERS: dict[int, Callable[[Session, pb.BaseCommand], None]] = {
     pb.BaseCommand.CLOSE_PRODUCER: lambda session, command: session_producers.close(session, command.close_producer),
     pb.BaseCommand.SUBSCRIBE: lambda session, command: session_consumers.subscribe(session, command.subscribe),
     pb.BaseCommand.FLOW: lambda session, command: session_consumers.flow(session, command.flow),
+    pb.BaseCommand.ACK: lambda session, command: session_consumers.ack(session, command.ack),
     pb.BaseCommand.REDELIVER_UNACKNOWLEDGED_MESSAGES: lambda session, command: session_consumers.redeliver(
         session, command.redeliverUnacknowledgedMessages
     ),

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from magnetar.base.position import Position
     from magnetar.broker.session import Session
     from magnetar.broker.topic import Topic
+    from magnetar.wire.runs import Acks
 
 DEDUPLICATION_CURSOR = "pulsar.dedup"
 """A reserved name, as ``pulsar.repl.*`` is."""
@@ -169,17 +170,11 @@ def flow(session: Session, command: pb.CommandFlow) -> None:
     consumer.subscription.dispatch()
 
 
-def join(first: pb.CommandAck, second: pb.CommandAck) -> bool:
-    """Add the second acknowledgement to the first, if together they mean the same; whether that was done."""
-    joinable = (
-        first.consumer_id == second.consumer_id
-        and first.ack_type == second.ack_type == pb.CommandAck.Individual
-        and not first.HasField("request_id")
-        and not second.HasField("request_id")
-    )
-    if joinable:
-        first.message_id.MergeFrom(second.message_id)
-    return joinable
+def acknowledge(session: Session, acks: Acks) -> None:
+    """ACKs of single entries, for which no answer was asked."""
+    consumer = session.consumers.get(acks.consumer_id)
+    if consumer is not None:
+        consumer.subscription.acknowledge_entries(consumer, acks.ledger_id, acks.entry_ids)
 
 
 def ack(session: Session, command: pb.CommandAck) -> None:

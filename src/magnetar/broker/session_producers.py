@@ -13,10 +13,11 @@ from magnetar.broker.receiver import ReplicatedProducer
 from magnetar.broker.topics import parse_topic
 from magnetar.geo.link import PROGRESS_PREFIX
 from magnetar.wire import commands
-from magnetar.wire import entry as wire_entry
-from magnetar.wire.frame import Sends
+from magnetar.wire.runs import Sends
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from magnetar.base.errors import StorageError
     from magnetar.base.names import TopicName
     from magnetar.base.position import Position
@@ -194,27 +195,28 @@ def publish(session: Session, sends: Sends) -> None:
         return
     size_max = session.environment.config.maxMessageSize + ENTRY_METADATA_PADDING
     try:
-        for head, entry in zip(heads, entries, strict=True):
-            _check(head, entry, size_max)
+        _check(producer, heads, entries, size_max)
     except (RequestError, RemoteProtocolError):
-        producer.publish_around(heads, list(map(_checked, heads, entries, repeat(size_max))))
+        producer.publish_around(heads, list(map(_checked, repeat(producer), heads, entries, repeat(size_max))))
     else:
         producer.publish(heads, entries)
 
 
-def _check(head: SendHead, entry: bytes, size_max: int) -> None:
-    """Raise what is wrong with a SEND. An entry that nobody could read is not stored: all readers count on that."""
-    if len(entry) > size_max:
+def _check(producer: Producer, heads: Sequence[SendHead], entries: Sequence[bytes], size_max: int) -> None:
+    """Raise what is wrong with SENDs."""
+    if max(map(len, entries)) > size_max:
         raise RequestError(ServerError.NotAllowedError, "Exceed maximum message size")
-    if head[1] and head[1] < head[0]:
-        raise RequestError(ServerError.MetadataError, "Invalid lowest or highest sequence id")
-    wire_entry.check(entry)
+    for sequence_id, highest, _ in heads:
+        if highest and highest < sequence_id:
+            raise RequestError(ServerError.MetadataError, "Invalid lowest or highest sequence id")
+    for entry in entries:
+        producer.check(entry)
 
 
-def _checked(head: SendHead, entry: bytes, size_max: int) -> bytes | RequestError:
+def _checked(producer: Producer, head: SendHead, entry: bytes, size_max: int) -> bytes | RequestError:
     """Return the entry, or what its SEND is answered."""
     try:
-        _check(head, entry, size_max)
+        _check(producer, [head], [entry], size_max)
     except RequestError as error:
         return error
     except ChecksumMismatchError:

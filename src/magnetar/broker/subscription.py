@@ -10,6 +10,7 @@ from magnetar.broker.dispatchers.shared import SharedDispatcher
 from magnetar.broker.dispatchers.single_active import SingleActiveDispatcher
 from magnetar.broker.environment import settle
 from magnetar.broker.rates import Rates
+from magnetar.cursor.ranges import ranges_of
 from magnetar.wire import ack_set
 from magnetar.wire.message_id import position_of
 from magnetar.wire.proto import pulsar_api_pb2 as pb
@@ -163,6 +164,12 @@ class Subscription:
         else:
             self.flush_soon()
 
+    def acknowledge_entries(self, consumer: Consumer, ledger_id: int, entry_ids: Sequence[int]) -> None:
+        """Apply ACKs of single, whole entries of one ledger. Unknown or repeated ones have no effect."""
+        consumer.last_acked_at = self.last_acked_at = self.environment.clock.now()
+        self.entries_deleted(self._acknowledge_whole(ledger_id, entry_ids))
+        self.flush_soon()
+
     def entries_deleted(self, deleted: Sequence[Range]) -> None:
         """Entries were newly acknowledged here: claim them towards the other clusters, and free what they held."""
         if self.progress is not None and deleted:
@@ -197,18 +204,23 @@ class Subscription:
 
     def _acknowledge_individually(self, message_ids: Iterable[pb.MessageIdData]) -> list[Range]:
         deleted: list[Range] = []
-        whole: list[Position] = []
+        whole: dict[int, list[int]] = {}
         for message_id in message_ids:
-            position = position_of(message_id)
-            if not self.topic.ledger.contains(position):
-                continue
-            if message_id.ack_set:
-                if self.environment.config.acknowledgmentAtBatchIndexLevelEnabled:
+            if not message_id.ack_set:
+                whole.setdefault(message_id.ledgerId, []).append(message_id.entryId)
+            elif self.environment.config.acknowledgmentAtBatchIndexLevelEnabled:
+                position = position_of(message_id)
+                if self.topic.ledger.contains(position):
                     remaining = ack_set.words_to_int(message_id.ack_set)
                     deleted += self._acknowledge_batch(position, remaining, message_id.batch_size)
-            else:
-                whole.append(position)
-        return deleted + self.cursor.acknowledge(whole)
+        for ledger_id, entry_ids in whole.items():
+            deleted += self._acknowledge_whole(ledger_id, entry_ids)
+        return deleted
+
+    def _acknowledge_whole(self, ledger_id: int, entry_ids: Iterable[int]) -> list[Range]:
+        entries = self.topic.ledger.entries_in(ledger_id)
+        held = [entry_id for entry_id in entry_ids if entry_id < entries]
+        return self.cursor.acknowledge_ranges(ranges_of(ledger_id, held))
 
     def _acknowledge_batch(self, position: Position, remaining: int, batch_size: int) -> list[Range]:
         if self.cursor.state.is_deleted(position):

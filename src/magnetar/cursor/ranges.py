@@ -7,6 +7,7 @@ made only where it is shown.
 from __future__ import annotations
 
 from bisect import bisect_left, insort
+from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from pyroaring import BitMap
@@ -30,6 +31,20 @@ class Range(NamedTuple):
     def entries(self) -> int:
         """How many entries it holds; at least one."""
         return self.last.entry_id - self.first.entry_id + 1
+
+
+def ranges_of(ledger_id: int, entry_ids: Iterable[int]) -> list[Range]:
+    """The fewest ranges that hold these entries and no others, ascending."""
+    ordered = sorted(set(entry_ids))
+    if not ordered:
+        return []
+    if ordered[-1] - ordered[0] == len(ordered) - 1:  # without gaps, as what one consumer acknowledges mostly is
+        return [Range(Position(ledger_id, ordered[0]), Position(ledger_id, ordered[-1]))]
+    starts = [ordered[0], *(after for before, after in pairwise(ordered) if after != before + 1)]
+    ends = [*(before for before, after in pairwise(ordered) if after != before + 1), ordered[-1]]
+    return [
+        Range(Position(ledger_id, first), Position(ledger_id, last)) for first, last in zip(starts, ends, strict=True)
+    ]
 
 
 def _next_or(bitmap: BitMap, entry_id: int, limit: int) -> int:

@@ -51,39 +51,28 @@ class CursorState:
     # --- acknowledging ---------------------------------------------------------------------------------------------
 
     def acknowledge(self, positions: Iterable[Position]) -> list[Range]:
-        """Delete single entries; returns those that were not deleted before, joined where they follow each other."""
-        newly: list[Range] = []
-        deleted, partial = self._deleted, self._partial
-        for position in positions:
-            mark = self.mark_delete_position
-            if position <= mark:
-                continue
-            ledger_id, entry_id = position
-            if not deleted and ledger_id == mark.ledger_id and entry_id == mark.entry_id + 1:
-                self.mark_delete_position = position  # in order, nothing beyond: by far the most frequent case
-            elif deleted.add(position):
-                self._advance()
-            else:
-                continue
-            if partial:
-                partial.discard(Position(ledger_id, entry_id - 1), position)
-            if newly and newly[-1].last == (ledger_id, entry_id - 1):
-                newly[-1] = Range(newly[-1].first, position)
-            else:
-                newly.append(Range(position, position))
-        return newly
+        """Delete single entries; returns those that were not deleted before."""
+        return self.acknowledge_ranges(Range(position, position) for position in positions)
 
     def acknowledge_ranges(self, ranges: Iterable[Range]) -> list[Range]:
         """Delete ranges of entries; returns the parts that were not deleted before."""
         newly: list[Range] = []
+        deleted, partial = self._deleted, self._partial
         for first, last in ranges:
             mark = self.mark_delete_position
             if last <= mark:
                 continue
             start = first if first > mark else Position(first.ledger_id, mark.entry_id + 1)
-            newly += self._deleted.add_range(Range(start, last))
-            self._partial.discard(Position(start.ledger_id, start.entry_id - 1), last)
-        if newly:
+            if not deleted and start == (mark.ledger_id, mark.entry_id + 1):
+                self.mark_delete_position = last  # in order, nothing beyond: by far the most frequent case
+                newly.append(Range(start, last))
+            elif start != last:
+                newly += deleted.add_range(Range(start, last))
+            elif deleted.add(last):
+                newly.append(Range(last, last))
+            if partial:
+                partial.discard(Position(start.ledger_id, start.entry_id - 1), last)
+        if deleted:
             self._advance()
         return newly
 

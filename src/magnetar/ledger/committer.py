@@ -93,10 +93,11 @@ class Committer:
         """Wait for work and return a group of it; None when there is none left and no more will come."""
         group: list[Operation] = []
         size = 0
-        with contextlib.suppress(Empty):
-            while size <= self._group_bytes:
-                operation = self._pending.get(block=not (group or self._stopping))
-                if operation is not None:
-                    group.append(operation)
-                    size += operation.size
+        while size <= self._group_bytes:
+            if self._pending.empty() and (group or self._stopping):
+                break
+            operation = self._pending.get()
+            if operation is not None:
+                group.append(operation)
+                size += operation.size
         return group or None

@@ -75,6 +75,8 @@ class LogIndex:
         """Sequence of the segment -> ledger id -> what that ledger keeps in it; ascending."""
         self.newest_sealed: int | None = None
         """Its footer is the state that the unsealed segment continues from, so it stays whatever it holds."""
+        self._changed = True
+        """Whether a segment may have died since ``take_dead_segments`` was last called."""
 
     def apply_run(self, segment: int, head: RunHead, offset: int, size: int) -> None:
         """Note a durable RUN; raises StorageError if it does not continue its ledger."""
@@ -128,11 +130,16 @@ class LogIndex:
             extent.index_offset, extent.index_size = line.index_offset, line.index_size
             extent.table = None
         self.newest_sealed = segment
+        self._changed = True
 
-    def dead_segments(self) -> list[int]:
-        """Return the segments that are sealed and that no ledger needs."""
-        if self.newest_sealed is None:
+    def take_dead_segments(self) -> list[int]:
+        """Return the segments that are sealed and that no ledger needs; none if nothing changed since the last call.
+
+        Asked after every group of commits, when mostly nothing has.
+        """
+        if self.newest_sealed is None or not self._changed:
             return []
+        self._changed = False
         return [each for each, extents in self.segments.items() if not extents and each < self.newest_sealed]
 
     def _ledger(self, ledger_id: int) -> LedgerIndex:
@@ -153,3 +160,4 @@ class LogIndex:
     def _release(self, ledger_id: int, extents: Iterable[Extent]) -> None:
         for extent in extents:
             del self.segments[extent.segment][ledger_id]
+            self._changed = True

@@ -279,7 +279,7 @@ class LocalLedgerStore:
 
     def _remove_dead_segments(self) -> None:
         """Give the space of segments back that nobody needs; runs where the index is changed."""
-        for segment in self._log.index.dead_segments():
+        for segment in self._log.index.take_dead_segments():
             with suppress(OSError):  # the file is found dead again when the store is next opened
                 self._reader.remove_segment(segment)
 

@@ -132,6 +132,11 @@ class ManagedLedger:
         """Whether there is an entry at ``position``, durable or not yet."""
         return self._chain.contains(position)
 
+    def entries_in(self, ledger_id: int) -> int:
+        """Return how many entries a ledger has, durable or not yet; 0 for one that is not in the chain."""
+        ledger = self._chain.find(ledger_id)
+        return ledger.entries if ledger is not None else 0
+
     def count(self, after: Position, through: Position) -> int:
         """Return how many entries lie in ``(after, through]``."""
         return max(self._chain.rank_after(through) - self._chain.rank_after(after), 0)

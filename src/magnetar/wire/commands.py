@@ -4,7 +4,7 @@ Arguments carry the protobuf fields' names. A command with more fields than a fu
 its protobuf body instead, and ``encode`` turns any body into a frame.
 
 SEND_RECEIPT, MESSAGE, SEND and ACK_RESPONSE run once per message. They fill prepared protobuf messages instead of
-building new ones, which takes a third of the time; every thread has its own.
+building new ones, which takes a third of the time; every thread has its own. For a run of them see ``run_frames``.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from magnetar.base.position import EARLIEST, Position
+from magnetar.wire import run_frames
 from magnetar.wire.frame import encode_command, frame_of
 from magnetar.wire.message_id import UNSIGNED_MASK, Link, message_id
 from magnetar.wire.proto import pulsar_api_pb2 as pb
@@ -67,14 +68,6 @@ class _Prepared(threading.local):
 
 _prepared = _Prepared()
 
-# SEND_RECEIPT in the bytes of protobuf: written for a whole run, as most of what a publisher is sent.
-_ONE_BYTE = [bytes([number]) for number in range(0x80)]
-_TWO_BYTES_MAX = 1 << 14
-_TWO_BYTES = _ONE_BYTE + [bytes([number & 0x7F | 0x80, number >> 7]) for number in range(0x80, _TWO_BYTES_MAX)]
-_CONTINUED = [bytes([number & 0x7F | 0x80, number >> 7 | 0x80]) for number in range(_TWO_BYTES_MAX)]
-_RECEIPT_TYPE = b"\x08\x07\x3a"
-_RECEIPT_OPENINGS = [frame_of(_RECEIPT_TYPE + length + bytes(number))[:12] for number, length in enumerate(_ONE_BYTE)]
-
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
@@ -107,6 +100,25 @@ def message(
     body.consumer_id = consumer_id
     _set(place, position)
     return frame_of(serialize(), entry)
+
+
+def messages(
+    *,
+    consumer_id: int,
+    ledger_id: int,
+    entry_ids: Sequence[int],
+    entries: Sequence[bytes],
+    partition: int = -1,
+) -> bytes:
+    """Hand entries of one ledger to a consumer, each as a whole and for the first time."""
+    if len(entries) >= run_frames.RUN_MIN:
+        frames = run_frames.messages(consumer_id, ledger_id, entry_ids, entries, partition)
+        if frames is not None:
+            return frames
+    return b"".join(
+        message(consumer_id=consumer_id, position=Position(ledger_id, entry_id), entry=entry, partition=partition)
+        for entry_id, entry in zip(entry_ids, entries, strict=True)
+    )
 
 
 def _message_again(consumer_id: int, place: pb.MessageIdData, entry: bytes, delivery: Delivery) -> bytes:
@@ -161,26 +173,21 @@ def send_receipt(*, producer_id: int, sequence_id: int, position: Position, high
     return frame_of(serialize())
 
 
-def send_receipts(*, producer_id: int, heads: Iterable[tuple[int, int, int]], first: Position) -> bytes:
+def send_receipts(*, producer_id: int, heads: Sequence[tuple[int, int, int]], first: Position) -> bytes:
     """Acknowledge SENDs whose entries lie next to each other, the first at ``first``; see ``Sends.heads``."""
-    ledger_id, entry_id = first
-    opening = b"\x08" + _varint(producer_id) + b"\x10"
-    place = b"\x08" + _varint(ledger_id) + b"\x10"
-    parts: list[bytes] = []
-    for sequence_id, highest, _ in heads:
-        entry = _varint(entry_id)
-        length = _ONE_BYTE[len(place) + len(entry)]
-        body = b"".join((opening, _varint(sequence_id), b"\x1a", length, place, entry, b"\x20", _varint(highest)))
-        parts += _RECEIPT_OPENINGS[len(body)], body
-        entry_id += 1
-    return b"".join(parts)
-
-
-def _varint(value: int) -> bytes:
-    """Write an unsigned number as protobuf does."""
-    if value < _TWO_BYTES_MAX:
-        return _TWO_BYTES[value]
-    return _CONTINUED[value & (_TWO_BYTES_MAX - 1)] + _varint(value >> 14)
+    if len(heads) >= run_frames.RUN_MIN:
+        frames = run_frames.send_receipts(producer_id, heads, first)
+        if frames is not None:
+            return frames
+    return b"".join(
+        send_receipt(
+            producer_id=producer_id,
+            sequence_id=sequence_id,
+            highest_sequence_id=highest,
+            position=Position(first.ledger_id, entry_id),
+        )
+        for entry_id, (sequence_id, highest, _) in enumerate(heads, first.entry_id)
+    )
 
 
 def ack_response(*, consumer_id: int, request_id: int) -> bytes:

@@ -23,13 +23,14 @@ from typing import TYPE_CHECKING, cast
 from magnetar.base.errors import LocalProtocolError, PeerSilentError, RemoteProtocolError
 from magnetar.base.limits import FRAME_SIZE_PADDING, KEEP_ALIVE_INTERVAL_SECONDS, MAX_MESSAGE_SIZE
 from magnetar.wire import commands
-from magnetar.wire.frame import FRAME_SIZE_MAX, FrameDecoder, Sends
+from magnetar.wire.frame import FRAME_SIZE_MAX, Frame, FrameDecoder
 from magnetar.wire.proto import pulsar_api_pb2 as pb
+from magnetar.wire.runs import Sends
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from magnetar.wire.frame import Frame, Received
+    from magnetar.wire.frame import Received
 
 MAGNETAR_VERSION_PREFIX = "Magnetar"
 """How a Magnetar broker begins its ``server_version``; every other broker is Apache Pulsar's, or speaks as it does."""
@@ -133,7 +134,7 @@ class Connection:
         return cast("list[Frame]", self._receive(self._decoder.feed, data, now))
 
     def receive_gathering(self, data: bytes, now: float) -> list[Received]:
-        """As ``receive``, with SENDs gathered by producer (`FrameDecoder.feed_gathering`)."""
+        """As ``receive``, with runs of SENDs and ACKs (``FrameDecoder.feed_gathering``)."""
         return self._receive(self._decoder.feed_gathering, data, now)
 
     def _receive(
@@ -148,16 +149,16 @@ class Connection:
             frames = cast("list[Received]", feed(data))
             keep_alive = False
             for frame in frames:
-                if isinstance(frame, Sends):
-                    self._check_legal(_T.SEND)
-                else:
+                if isinstance(frame, Frame):
                     keep_alive |= self._accept(frame.command)
+                else:
+                    self._check_legal(_T.SEND if isinstance(frame, Sends) else _T.ACK)
         except RemoteProtocolError:
             self.closed()
             raise
         if not keep_alive:
             return frames
-        return [frame for frame in frames if isinstance(frame, Sends) or frame.command.type not in _KEEP_ALIVE]
+        return [frame for frame in frames if not isinstance(frame, Frame) or frame.command.type not in _KEEP_ALIVE]
 
     def connected(self) -> None:
         """Note that the broker has answered CONNECT with CONNECTED: the client may make requests from here on."""

@@ -7,18 +7,27 @@ covers everything after itself. A metadata size never looks like the magic: it w
 from __future__ import annotations
 
 import struct
+from typing import TYPE_CHECKING
 
 import google_crc32c
 from google.protobuf.message import DecodeError
 
 from magnetar.base.errors import ChecksumMismatchError, RemoteProtocolError
+from magnetar.wire.plain_metadata import is_plain, messages_in_plain
 from magnetar.wire.proto import pulsar_api_pb2 as pb
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 _MAGIC = b"\x0e\x01"
 _CHECKSUMMED_START = 6
 """Where the checksummed part of an entry with a checksum begins."""
 
 _SIZE_LENGTH = 4
+_METADATA_START = _CHECKSUMMED_START + _SIZE_LENGTH
+"""Where the metadata of an entry with a checksum begins."""
+
+_read_head = struct.Struct(">2sII").unpack_from
 _pack_size = struct.Struct(">I").pack
 _read_size = struct.Struct(">I").unpack_from
 _read_metadata = pb.MessageMetadata.FromString
@@ -34,25 +43,27 @@ def checksum_matches(entry: bytes) -> bool:
     return bool(google_crc32c.value(entry[_CHECKSUMMED_START:]) == expected)
 
 
+def check_checksum(entry: bytes) -> None:
+    """Raise ChecksumMismatchError where ``checksum_matches`` would not be True."""
+    if not checksum_matches(entry):
+        message = "checksum of the entry does not match"
+        raise ChecksumMismatchError(message)
+
+
 def check(entry: bytes) -> None:
     """Raise ChecksumMismatchError or RemoteProtocolError where ``checksum_matches`` or ``parse_metadata`` would object.
 
-    Once per published message, so in one go.
+    Once per published message, so what most of them are is found out in one go.
     """
-    start = _SIZE_LENGTH
-    if entry.startswith(_MAGIC):
-        start += _CHECKSUMMED_START
-        if not checksum_matches(entry):
-            message = "checksum of the entry does not match"
-            raise ChecksumMismatchError(message)
-    if start > len(entry):
-        raise _no_metadata(entry)
-    end = start + _read_size(entry, start - _SIZE_LENGTH)[0]
-    try:
-        if end > len(entry) or not _is_whole(_read_metadata(entry[start:end])):
-            parse_metadata(entry)  # raises, and says why
-    except DecodeError as error:
-        raise _unreadable(error) from error
+    if len(entry) >= _METADATA_START:
+        magic, checksum, size = _read_head(entry)
+        if magic == _MAGIC and google_crc32c.value(entry[_CHECKSUMMED_START:]) == checksum:
+            end = _METADATA_START + size
+            if end > len(entry) or not is_plain(entry, _METADATA_START, end):
+                parse_metadata(entry)
+            return
+    check_checksum(entry)
+    parse_metadata(entry)
 
 
 def parse_metadata(entry: bytes) -> pb.MessageMetadata:
@@ -86,6 +97,22 @@ def publish_time_ms(entry: bytes) -> int:
 def messages_in(entry: bytes) -> int:
     """How many messages the entry holds, at least 1."""
     return max(1, parse_metadata(entry).num_messages_in_batch)
+
+
+def messages_and_delivery(entry: bytes) -> tuple[int, int]:
+    """Return what dispatch needs to know: the number of messages, at least 1, and ``deliver_at_time`` (0: at once)."""
+    start, end = _metadata_span(entry)
+    messages = messages_in_plain(entry, start, end)
+    if messages is not None:
+        return messages, 0
+    metadata = parse_metadata(entry)
+    return max(1, metadata.num_messages_in_batch), metadata.deliver_at_time
+
+
+def replicate_to(entry: bytes) -> Sequence[str]:
+    """Return the clusters that the entry is meant for; none for all."""
+    start, end = _metadata_span(entry)
+    return () if is_plain(entry, start, end) else parse_metadata(entry).replicate_to
 
 
 def build_entry(metadata: pb.MessageMetadata, payload: bytes) -> bytes:

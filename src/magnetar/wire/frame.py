@@ -7,7 +7,6 @@ A frame is ``u32 totalSize, u32 commandSize, BaseCommand`` and, for SEND and MES
 from __future__ import annotations
 
 import struct
-from functools import lru_cache
 from typing import NamedTuple, cast
 
 from google.protobuf.descriptor import FieldDescriptor
@@ -16,6 +15,7 @@ from google.protobuf.message import DecodeError, EncodeError, Message
 from magnetar.base.errors import RemoteProtocolError
 from magnetar.base.limits import FRAME_SIZE_PADDING, MAX_MESSAGE_SIZE
 from magnetar.wire.proto import pulsar_api_pb2 as pb
+from magnetar.wire.runs import Acks, Runs, Sends
 
 FRAME_SIZE_MAX = MAX_MESSAGE_SIZE + FRAME_SIZE_PADDING
 """Bytes of the largest frame, its size fields included, where nothing else was agreed."""
@@ -25,14 +25,6 @@ _HEADER_LENGTH = 2 * _SIZE_LENGTH
 _HEADER = struct.Struct(">II")
 _read_header = _HEADER.unpack_from
 _pack_header = _HEADER.pack
-
-# What a SEND of the usual form begins with: type 6, field 6. A length, the producer's id and the sequence id follow.
-_SEND = b"\x08\x06\x32"
-_PRODUCER_ID = 0x08
-_SEQUENCE_ID = 0x10
-_REQUIRED_OF_SEND = b"\x08\x00\x10\x00"
-_MORE = 0x80
-_UNSIGNED_MAX = 2**64 - 1
 
 # The field that holds the body of a command has the number of the command's type.
 _BODY_FIELDS = {field.number: field.name for field in pb.BaseCommand.DESCRIPTOR.fields if field.name != "type"}
@@ -50,19 +42,7 @@ class Frame(NamedTuple):
     body: bytes
 
 
-class Sends(NamedTuple):
-    """The SENDs of one producer that one read of the socket brought, with at most SENDs of others in between.
-
-    A broker's work per read is worth sharing; so is what it costs to read a command that comes once per message.
-    """
-
-    producer_id: int
-    heads: list[tuple[int, int, int]]
-    """``sequence_id``, ``highest_sequence_id`` (0 when there is none) and ``num_messages`` of each."""
-    entries: list[bytes]
-
-
-Received = Frame | Sends
+Received = Frame | Sends | Acks
 
 
 def encode_command(command: pb.BaseCommand, body: bytes = b"") -> bytes:
@@ -72,8 +52,12 @@ def encode_command(command: pb.BaseCommand, body: bytes = b"") -> bytes:
 
 def frame_of(command: bytes, body: bytes = b"") -> bytes:
     """Put a serialized command, and the entry that goes with it, into one frame."""
-    header = _pack_header(_SIZE_LENGTH + len(command) + len(body), len(command))
-    return b"".join((header, command, body))
+    return b"".join((frame_opening(len(command), len(body)), command, body))
+
+
+def frame_opening(command_size: int, body_size: int = 0) -> bytes:
+    """Write what a frame begins with: its size and that of its command."""
+    return _pack_header(_SIZE_LENGTH + command_size + body_size, command_size)
 
 
 class FrameDecoder:
@@ -101,7 +85,7 @@ class FrameDecoder:
         return cast("list[Frame]", self._feed(data, gather=False))
 
     def feed_gathering(self, data: bytes) -> list[Received]:
-        """As ``feed``, but with SENDs gathered by producer where they are of the form that every client writes."""
+        """As ``feed``, but SENDs and ACKs come in runs where they have the form that clients write (``wire.runs``)."""
         return self._feed(data, gather=True)
 
     def _feed(self, data: bytes, *, gather: bool) -> list[Received]:
@@ -120,7 +104,7 @@ class FrameDecoder:
     def _cut(self, data: bytes, *, gather: bool) -> tuple[list[Received], int]:
         """Return the whole frames in ``data`` and where the rest begins; note how much the rest misses."""
         frames: list[Received] = []
-        runs: dict[int, Sends] = {}
+        runs = Runs(data, self._total_size_max, frames.append) if gather else None
         start, length = 0, len(data)
         while length - start >= _HEADER_LENGTH:
             total_size, command_size = _read_header(data, start)
@@ -130,22 +114,14 @@ class FrameDecoder:
             if end > length:
                 self._missing = end - length
                 return frames, start
-            command_start = start + _HEADER_LENGTH
-            command_end = command_start + command_size
-            head = None
-            if gather and data.startswith(_SEND, command_start):
-                head = _send_head(data, command_start, command_end)
-            if head is None:
-                runs.clear()
-                frames.append(Frame(_parse(data[command_start:command_end]), data[command_end:end]))
-            else:
-                producer_id, numbers = head
-                run = runs.get(producer_id)
-                if run is None:
-                    run = runs[producer_id] = Sends(producer_id, [], [])
-                    frames.append(run)
-                run.heads.append(numbers)
-                run.entries.append(data[command_end:end])
+            command_end = start + _HEADER_LENGTH + command_size
+            after_run = runs.take(start, command_end, end) if runs is not None else None
+            if after_run is not None:
+                start = after_run
+                continue
+            if runs is not None:
+                runs.interrupt()
+            frames.append(Frame(_parse(data[start + _HEADER_LENGTH : command_end]), data[command_end:end]))
             start = end
         self._missing = start + _HEADER_LENGTH - length
         return frames, start
@@ -155,54 +131,6 @@ class FrameDecoder:
         if frame_size > frame_size_max:
             return RemoteProtocolError(f"frame of {frame_size} bytes exceeds the limit of {frame_size_max}")
         return RemoteProtocolError(f"command of {command_size} bytes exceeds its frame of {frame_size}")
-
-
-def _send_head(data: bytes, start: int, end: int) -> tuple[int, tuple[int, int, int]] | None:
-    """Read a SEND as every client writes it; None for any other form, which protobuf has to read."""
-    place = start + len(_SEND)
-    try:
-        if data[place] != end - place - 1 or data[place + 1] != _PRODUCER_ID:
-            return None
-        producer_id, place = _varint(data, place + 2)
-        if data[place] != _SEQUENCE_ID:
-            return None
-        sequence_id, place = _varint(data, place + 1)
-    except IndexError:
-        return None
-    if producer_id > _UNSIGNED_MAX or sequence_id > _UNSIGNED_MAX:
-        return None
-    if place == end:
-        return producer_id, (sequence_id, 0, 1)
-    rest = _send_rest(data[place:end]) if place < end else None
-    return None if rest is None else (producer_id, (sequence_id, *rest))
-
-
-def _varint(data: bytes, start: int) -> tuple[int, int]:
-    """Read an unsigned number; return it and where it ends. Raises IndexError at the end of the data."""
-    value = data[start]
-    if value < _MORE:
-        return value, start + 1
-    value -= _MORE
-    shift = 7
-    while True:
-        start += 1
-        byte = data[start]
-        if byte < _MORE:
-            return value + (byte << shift), start + 1
-        value += (byte - _MORE) << shift
-        shift += 7
-
-
-@lru_cache(maxsize=1024)
-def _send_rest(rest: bytes) -> tuple[int, int] | None:
-    """Read the optional fields of a SEND: ``highest_sequence_id`` and ``num_messages``. None if there are others."""
-    try:
-        send = pb.CommandSend.FromString(_REQUIRED_OF_SEND + rest)
-    except DecodeError:
-        return None
-    if send.producer_id or send.sequence_id or send.HasField("message_id"):
-        return None
-    return send.highest_sequence_id, send.num_messages
 
 
 def _parse(data: bytes) -> pb.BaseCommand:

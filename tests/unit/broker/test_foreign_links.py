@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -12,6 +13,7 @@ from magnetar.base.position import EARLIEST, Position
 from magnetar.cursor.ranges import Range
 from magnetar.geo.origins import Claim
 from magnetar.wire import commands, markers
+from magnetar.wire.entry import assemble
 from magnetar.wire.origin import SOURCE_POSITION
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 from tests.unit.broker.cluster import Client, Cluster, entry
@@ -69,6 +71,37 @@ def test_what_is_here_is_receipted_and_not_stored_again() -> None:
     assert [sequence_id for sequence_id, _ in receipts] == [0, 1, 2]
     assert [position == EARLIEST for _, position in receipts] == [True, True, False]
     assert read_all(target) == ["a", "b", "c"]
+
+
+def test_receipts_around_a_duplicate_name_the_positions_of_their_entries() -> None:
+    target, writer = linked()
+    send_all(writer, *(foreign(str(number), number) for number in (0, 1, 1, 0, 2, 3)))
+    receipts = writer.receipts()
+    assert [sequence_id for sequence_id, _ in receipts] == [0, 1, 2, 3, 4, 5]
+    first = target.topic().ledger.first_position
+    stored = [first._replace(entry_id=first.entry_id + index) for index in range(4)]
+    assert [position for _, position in receipts] == [*stored[:2], EARLIEST, EARLIEST, *stored[2:]]
+
+
+@pytest.mark.parametrize("fault", ["metadata", "checksum"])
+def test_an_entry_that_nobody_could_read_ends_the_link_where_it_stands(fault: str) -> None:
+    target, writer = linked()
+    send_all(writer, foreign("a", 0))
+    damaged = bytearray(foreign("c", 2))
+    damaged[-1] ^= 1
+    unreadable = assemble(b"\xff\xff", b"c") if fault == "metadata" else bytes(damaged)
+    writer.heard.clear()
+    send_all(writer, foreign("a", 0), foreign("b", 1), unreadable, foreign("d", 3))
+    assert [(sequence_id, position == EARLIEST) for sequence_id, position in writer.receipts()] == [
+        (0, True),
+        (1, False),
+    ]
+    errors = writer.take("SEND_ERROR")
+    assert [(error.sequence_id, error.error) for error in errors] == [
+        (2, ServerError.PersistenceError),
+        (3, ServerError.PersistenceError),
+    ]
+    assert read_all(target) == ["a", "b"]
 
 
 def test_receipts_echo_the_sequence_ids_of_whoever_published() -> None:

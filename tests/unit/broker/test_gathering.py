@@ -39,6 +39,19 @@ def test_acknowledgements_of_several_consumers_in_one_read() -> None:
     assert sorted(response.request_id for response in client.take("ACK_RESPONSE")) == [7, 8, 9]
 
 
+def test_an_acknowledgement_of_an_entry_to_come_has_no_effect() -> None:
+    cluster = Cluster()
+    client, ids = published(cluster, 2)
+    client.subscribe()
+    client.messages()
+    coming = pb.MessageIdData(ledgerId=ids[1].ledgerId, entryId=ids[1].entryId + 1)
+    elsewhere = pb.MessageIdData(ledgerId=ids[1].ledgerId + 1, entryId=0)
+    client.say(*(commands.ack(consumer_id=1, message_ids=[each]) for each in (ids[1], coming, elsewhere)))
+    client.send("coming", first=2)
+    assert client.messages() == ["coming"]
+    assert unacknowledged(cluster, "worker") == 2
+
+
 def test_an_acknowledgement_stays_before_what_follows_it() -> None:
     cluster = Cluster()
     client, ids = published(cluster, 3)

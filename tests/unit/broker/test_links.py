@@ -9,6 +9,7 @@ from magnetar.base.errors import ServerError
 from magnetar.base.position import EARLIEST, Position
 from magnetar.ledger.managed_ledger import ManagedLedgerConfig
 from magnetar.wire import commands
+from magnetar.wire.message_id import message_id
 from magnetar.wire.origin import Origin, stamp
 from tests.unit.broker.cluster import TOPIC, Client, Cluster, entry
 from tests.unit.broker.hand_loop import HandLoop
@@ -36,6 +37,18 @@ def test_everything_arrives_once_and_in_order() -> None:
     pipe.run()
     assert read_all(target) == ["a", "b", "c"]
     assert backlog(source) == 0
+
+
+def test_single_acknowledgements_of_one_read_confirm_all_up_to_the_last() -> None:
+    source, publisher, _target, pipe = linked()
+    pipe.attach()
+    publisher.send("a", "b", "c")
+    pipe.read()
+    positions = [position for position, _ in pipe.carried]
+    pipe.reader.say(*(commands.ack(consumer_id=1, message_ids=[message_id(position)]) for position in positions[:2]))
+    assert backlog(source) == 1
+    pipe.reader.say(commands.ack(consumer_id=9, message_ids=[message_id(positions[2])]))
+    assert backlog(source) == 1, "there is no such consumer"
 
 
 def test_what_arrived_from_elsewhere_is_not_sent_on() -> None:

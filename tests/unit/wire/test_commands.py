@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import threading
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
@@ -16,6 +17,9 @@ from magnetar.wire.commands import Delivery
 from magnetar.wire.frame import Frame, FrameDecoder, encode_command
 from magnetar.wire.message_id import Link, link_of, message_id, position_of
 from magnetar.wire.proto import pulsar_api_pb2 as pb
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 ids = st.integers(0, 2**64 - 1)
 positions = st.builds(Position, st.integers(0, 2**63 - 1), st.integers(0, 2**63 - 1)) | st.sampled_from(
@@ -33,6 +37,11 @@ deliveries = st.just(commands.FIRST_DELIVERY) | st.builds(
 def decode(frame: bytes) -> Frame:
     (decoded,) = FrameDecoder().feed(frame)
     return decoded
+
+
+def split(frames: bytes) -> list[bytes]:
+    """Each of the frames that were joined."""
+    return [encode_command(frame.command, frame.body) for frame in FrameDecoder().feed(frames)]
 
 
 def body_of(frame: bytes) -> tuple[str, dict[str, object]]:
@@ -56,6 +65,28 @@ def test_message(consumer_id: int, position: Position, entry: bytes, partition: 
     assert command.message.ack_set == list(delivery.ack_set)
     assert command.message.HasField("consumer_epoch") == (delivery.consumer_epoch is not None)
     assert command.message.consumer_epoch == (delivery.consumer_epoch or 0)
+
+
+@given(
+    ids,
+    ids,
+    st.lists(st.integers(0, 2**63 - 1)) | st.builds(lambda first: range(first, first + 300), st.integers(0, 20_000)),
+    st.integers(-1, 9),
+)
+def test_messages_are_those_of_each_entry(
+    consumer_id: int, ledger_id: int, entry_ids: Sequence[int], partition: int
+) -> None:
+    entries = [b"x" * (entry_id % 5) for entry_id in entry_ids]
+    joined = commands.messages(
+        consumer_id=consumer_id, ledger_id=ledger_id, entry_ids=entry_ids, entries=entries, partition=partition
+    )
+    one_by_one = [
+        commands.message(
+            consumer_id=consumer_id, position=Position(ledger_id, entry_id), entry=entry, partition=partition
+        )
+        for entry_id, entry in zip(entry_ids, entries, strict=True)
+    ]
+    assert joined == b"".join(one_by_one)
 
 
 @given(ids, positions, st.builds(Link, positions, positions, st.booleans()))
@@ -109,7 +140,7 @@ def test_threads_do_not_share_prepared_commands() -> None:
     assert seen != [id(commands._prepared.send[1])]
 
 
-@given(ids, st.lists(st.tuples(ids, ids | st.just(0), st.just(1)), max_size=5), ids, st.integers(0, 2**62))
+@given(ids, st.lists(st.tuples(ids, ids | st.just(0), st.just(1)), max_size=9), ids, st.integers(0, 2**62))
 def test_send_receipts_are_those_of_each_send(
     producer_id: int, heads: list[tuple[int, int, int]], ledger_id: int, first: int
 ) -> None:
@@ -124,6 +155,18 @@ def test_send_receipts_are_those_of_each_send(
     ]
     joined = commands.send_receipts(producer_id=producer_id, heads=heads, first=Position(ledger_id, first))
     assert joined == b"".join(one_by_one)
+
+
+@pytest.mark.parametrize(("count", "highest"), [(1, 0), (50, 0), (50, 3), (300, 0)])
+@pytest.mark.parametrize("first", [0, 100, 128, 2**21 - 5])
+def test_send_receipts_of_a_producer_that_counts(count: int, highest: int, first: int) -> None:
+    heads = [(first + index, highest and first + index + highest, 1) for index in range(count)]
+    joined = commands.send_receipts(producer_id=1, heads=heads, first=Position(5, 2 * first))
+    receipts = [decode(frame).command.send_receipt for frame in split(joined)]
+    assert [(receipt.sequence_id, receipt.highest_sequence_id) for receipt in receipts] == [head[:2] for head in heads]
+    assert [position_of(receipt.message_id) for receipt in receipts] == [
+        Position(5, 2 * first + index) for index in range(count)
+    ]
 
 
 @given(positions)

@@ -79,6 +79,13 @@ def test_one_check_finds_what_each_reader_would(data: bytes) -> None:
         wire_entry.parse_metadata(data)
 
 
+def test_metadata_that_claims_to_go_on_behind_its_entry_is_refused() -> None:
+    checksummed = (len(BUILT) + 1).to_bytes(4, "big") + METADATA.SerializeToString()
+    entry = b"\x0e\x01" + google_crc32c.value(checksummed).to_bytes(4, "big") + checksummed
+    with pytest.raises(RemoteProtocolError, match="exceeds its entry"):
+        wire_entry.check(entry)
+
+
 @pytest.mark.parametrize(
     ("entry", "reason"),
     [

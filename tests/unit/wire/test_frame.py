@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from magnetar.base.errors import RemoteProtocolError
 from magnetar.base.position import Position
 from magnetar.wire import commands
-from magnetar.wire.frame import FRAME_SIZE_MAX, Frame, FrameDecoder, Received, Sends, encode_command
+from magnetar.wire.frame import FRAME_SIZE_MAX, Frame, FrameDecoder, Received, encode_command
 from magnetar.wire.proto import pulsar_api_pb2 as pb
+from magnetar.wire.runs import Acks, Sends
 
 FRAMES = [
     commands.ping(),
@@ -84,6 +85,7 @@ def segments(received: list[Received]) -> list[Segment]:
             found.append({})
         runs = found[-1]
         assert isinstance(runs, dict)
+        assert not isinstance(each, Acks), "these streams hold none"
         if isinstance(each, Sends):
             bodies = [(*head, body) for head, body in zip(each.heads, each.entries, strict=True)]
             runs.setdefault(each.producer_id, []).extend(bodies)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from magnetar.base.position import Position
     from magnetar.broker.consumer import Consumer
@@ -33,7 +33,7 @@ class Dispatcher(Protocol):
         """The consumer wants these entries again; none named means all that it holds."""
         ...
 
-    def entries_deleted(self, ranges: Iterable[Range]) -> None:
+    def entries_deleted(self, ranges: Sequence[Range]) -> None:
         """Entries were acknowledged, here or elsewhere."""
         ...
 

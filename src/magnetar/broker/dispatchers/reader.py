@@ -54,7 +54,9 @@ class EntryReader:
             self._fetched = []
             self._task = asyncio.get_running_loop().create_task(self._fetch(first))
             return None
-        return [entry for entry in entries if entry[0] <= last]
+        if entries and entries[-1][0] > last:
+            entries = [entry for entry in entries if entry[0] <= last]
+        return entries
 
     def close(self) -> None:
         """Give up what is under way."""

@@ -7,13 +7,15 @@ import heapq
 from typing import TYPE_CHECKING
 
 from magnetar.base.position import Position
-from magnetar.broker.consumer import Consumer, Delivery
+from magnetar.broker.consumer import Delivery
 from magnetar.broker.dispatchers.reader import EntryReader
+from magnetar.broker.entry_counts import EntryCounts
 from magnetar.wire import entry as wire_entry
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Sequence
 
+    from magnetar.broker.consumer import Consumer
     from magnetar.broker.subscription import Subscription
     from magnetar.cursor.ranges import Range
 
@@ -37,7 +39,7 @@ class SharedDispatcher:
         self._replay: list[Position] = []
         """Heap of positions to send again; ``_replaying`` holds the same ones, to keep each once."""
         self._replaying: set[Position] = set()
-        self._redelivery_counts: dict[Position, int] = {}
+        self._redelivery_counts = EntryCounts()
         self._delayed: list[tuple[int, Position]] = []
         """Heap of (deliver_at_time in ms, position) of entries read before their time."""
         self._timer: asyncio.TimerHandle | None = None
@@ -82,29 +84,27 @@ class SharedDispatcher:
         """Send exactly these again, or all that the consumer holds; each counts as one more redelivery."""
         del epoch
         for position in positions or tuple(consumer.pending):
-            if consumer.release(position):
-                self._redelivery_counts[position] = self._redelivery_counts.get(position, 0) + 1
+            if consumer.pending.pop(position):
+                self._redelivery_counts.add(position.ledger_id, [(position.entry_id, 1)])
                 self._push_replay(position)
         self._check_consumer(consumer)
         self._check_blocked()
         self.dispatch()
 
-    def entries_deleted(self, ranges: Iterable[Range]) -> None:
+    def entries_deleted(self, ranges: Sequence[Range]) -> None:
         """Forget what was acknowledged, whoever holds it."""
+        for consumer in self.consumers:
+            for deleted in ranges:
+                consumer.pending.discard(deleted)
+            self._check_consumer(consumer)
         for deleted in ranges:
-            for consumer in self.consumers:
-                for position in _held_in(consumer.pending, deleted):
-                    consumer.release(position)
-                self._check_consumer(consumer)
-            for position in _held_in(self._redelivery_counts, deleted):
-                del self._redelivery_counts[position]
+            self._redelivery_counts.discard(deleted)
         self._check_blocked()
 
     def rewind(self) -> None:
         """The cursor was moved: nothing that was planned or held counts any more."""
         for consumer in self.consumers:
             consumer.pending.clear()
-            consumer.unacked_messages = 0
             consumer.blocked = False
         self._replay.clear()
         self._replaying.clear()
@@ -167,26 +167,49 @@ class SharedDispatcher:
         return first, last
 
     def _deliver(self, entries: list[tuple[Position, bytes]]) -> None:
+        """Send the entries of one read, which are of one ledger, to each consumer what it has room for in its turn."""
         now = self._subscription.environment.clock.now()
-        for position, entry in entries:
-            metadata = wire_entry.parse_metadata(entry)
-            if metadata.deliver_at_time > now * 1000:
-                self._delay(metadata.deliver_at_time, position, now)
-                continue
+        ledger_id = entries[0][0].ledger_id
+        due = self._due(entries, now)
+        start = 0
+        while start < len(due):
             consumer = None if self._blocked else self._next_consumer()
             if consumer is None:
-                self._push_replay(position)
-                continue
-            remaining = self._subscription.cursor.state.remaining(position)
-            messages = metadata.num_messages_in_batch if remaining is None else remaining.bit_count()
-            consumer.hold(position, messages)
-            count = self._redelivery_counts.get(position, 0)
-            consumer.send(Delivery(position, entry, messages, count, remaining), now)
-            if count:
-                consumer.messages_redelivered += messages
-            self._sent_in_turn += messages
-            self._check_consumer(consumer)
-            self._check_blocked()
+                for delivery in due[start:]:
+                    self._push_replay(Position(ledger_id, delivery.entry_id))
+                return
+            end, room = start, self._room(consumer)
+            while end < len(due) and room > 0:
+                room -= due[end].messages
+                end += 1
+            self._send(consumer, ledger_id, due[start:end], now)
+            start = end
+
+    def _due(self, entries: list[tuple[Position, bytes]], now: float) -> list[Delivery]:
+        """Keep back what is not to be delivered yet, and find out about the rest what its delivery must say."""
+        state, counts, now_ms = self._subscription.cursor.state, self._redelivery_counts, now * 1000
+        is_first_delivery = not counts and not state.partial_batches_count
+        due: list[Delivery] = []
+        for position, entry in entries:
+            messages, deliver_at_ms = wire_entry.messages_and_delivery(entry)
+            if deliver_at_ms > now_ms:
+                self._delay(deliver_at_ms, position, now)
+            elif is_first_delivery:
+                due.append(Delivery(position.entry_id, entry, messages))
+            else:
+                remaining = state.remaining(position)
+                messages = messages if remaining is None else remaining.bit_count()
+                due.append(Delivery(position.entry_id, entry, messages, counts[position], remaining))
+        return due
+
+    def _send(self, consumer: Consumer, ledger_id: int, run: list[Delivery], now: float) -> None:
+        sent = consumer.messages_sent
+        consumer.send(ledger_id, run, now)
+        self._sent_in_turn += consumer.messages_sent - sent
+        consumer.messages_redelivered += sum([each.messages for each in run if each.redelivery_count])
+        consumer.pending.add(ledger_id, [(each.entry_id, each.messages) for each in run])
+        self._check_consumer(consumer)
+        self._check_blocked()
 
     def _next_consumer(self) -> Consumer | None:
         """The consumer whose turn it is among the ready ones of the best priority level."""
@@ -199,6 +222,21 @@ class SharedDispatcher:
             self._turn += 1
             self._sent_in_turn = 0
         return candidates[self._turn % len(candidates)]
+
+    def _room(self, consumer: Consumer) -> int:
+        """How many messages it may be sent before there is anything to choose or to check.
+
+        At least 1, as the consumer is ready and the subscription not blocked. The last entry may hold more.
+        """
+        config, room = self._config, consumer.permits
+        rest_of_turn = config.dispatcherMaxRoundRobinBatchSize - self._sent_in_turn
+        if len(self.consumers) > 1 and rest_of_turn > 0:
+            room = min(room, rest_of_turn)
+        if config.maxUnackedMessagesPerConsumer:
+            room = min(room, config.maxUnackedMessagesPerConsumer - consumer.unacked_messages)
+        if config.maxUnackedMessagesPerSubscription:
+            room = min(room, config.maxUnackedMessagesPerSubscription - self._unacked_messages())
+        return max(room, 1)
 
     def _push_replay(self, position: Position) -> None:
         if position not in self._replaying:
@@ -232,17 +270,11 @@ class SharedDispatcher:
 
     def _check_blocked(self) -> None:
         limit = self._config.maxUnackedMessagesPerSubscription
-        unacked = sum(consumer.unacked_messages for consumer in self.consumers)
+        unacked = self._unacked_messages()
         if limit and unacked >= limit:
             self._blocked = True
         elif unacked < max(1, limit // 2):
             self._blocked = False
 
-
-def _held_in(held: Mapping[Position, int], deleted: Range) -> list[Position]:
-    """Positions of the range that are held, found the cheaper way round."""
-    if deleted.last.entry_id - deleted.first.entry_id >= len(held):
-        return [position for position in held if deleted.first <= position <= deleted.last]
-    ledger_id, first = deleted.first
-    positions = [Position(ledger_id, entry_id) for entry_id in range(first, deleted.last.entry_id + 1)]
-    return [position for position in positions if position in held]
+    def _unacked_messages(self) -> int:
+        return sum([consumer.unacked_messages for consumer in self.consumers])

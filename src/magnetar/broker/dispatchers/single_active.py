@@ -6,7 +6,8 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from magnetar.base.errors import RequestError, ServerError
-from magnetar.broker.consumer import Consumer, Delivery
+from magnetar.base.position import Position
+from magnetar.broker.consumer import Delivery
 from magnetar.broker.dispatchers.election import elect
 from magnetar.broker.dispatchers.reader import EntryReader
 from magnetar.wire import entry as wire_entry
@@ -14,7 +15,7 @@ from magnetar.wire import entry as wire_entry
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from magnetar.base.position import Position
+    from magnetar.broker.consumer import Consumer
     from magnetar.broker.subscription import Subscription
     from magnetar.cursor.ranges import Range
 
@@ -71,7 +72,7 @@ class SingleActiveDispatcher:
             consumer.epoch = epoch
         self.rewind()
 
-    def entries_deleted(self, ranges: Iterable[Range]) -> None:
+    def entries_deleted(self, ranges: Sequence[Range]) -> None:
         """Nothing to forget: what is held is not tracked here."""
 
     def rewind(self) -> None:
@@ -87,14 +88,10 @@ class SingleActiveDispatcher:
         limit = min(self._read_limit, consumer.permits)
         ranges = self._subscription.undeleted(self._read_position, limit)
         entries = self._reader.read(ranges[0].first, ranges[0].last, limit) if ranges else None
-        if entries is None:
+        if not entries:
             return
         ledger = self._subscription.topic.ledger
-        for position, entry in entries:
-            if not consumer.is_ready:
-                break
-            self._read_position = ledger.next_position(position)
-            self._send(consumer, position, entry)
+        self._read_position = ledger.next_position(self._send(consumer, entries))
         if self._read_position <= ledger.last_confirmed_entry:
             self._subscription.topic.notify()
 
@@ -104,11 +101,20 @@ class SingleActiveDispatcher:
         if self._switching is not None:
             self._switching.cancel()
 
-    def _send(self, consumer: Consumer, position: Position, entry: bytes) -> None:
-        subscription = self._subscription
-        remaining = subscription.cursor.state.remaining(position)
-        messages = wire_entry.messages_in(entry) if remaining is None else remaining.bit_count()
-        consumer.send(Delivery(position, entry, messages, 0, remaining), subscription.environment.clock.now())
+    def _send(self, consumer: Consumer, entries: list[tuple[Position, bytes]]) -> Position:
+        """Send of the entries of one read, which are of one ledger, as many as are permitted; return the last one."""
+        state, permits = self._subscription.cursor.state, consumer.permits
+        run: list[Delivery] = []
+        for position, entry in entries:
+            remaining = state.remaining(position)
+            messages = wire_entry.messages_and_delivery(entry)[0] if remaining is None else remaining.bit_count()
+            run.append(Delivery(position.entry_id, entry, messages, remaining=remaining))
+            permits -= messages
+            if permits <= 0:
+                break
+        ledger_id = entries[0][0].ledger_id
+        consumer.send(ledger_id, run, self._subscription.environment.clock.now())
+        return Position(ledger_id, run[-1].entry_id)
 
     def _elect(self) -> bool:
         """Choose the active consumer; whether it is another one than before."""

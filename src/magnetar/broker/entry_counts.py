@@ -1,0 +1,74 @@
+"""Numbers of entries, by ledger."""
+
+from __future__ import annotations
+
+from itertools import repeat
+from typing import TYPE_CHECKING
+
+from magnetar.base.position import Position
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from magnetar.cursor.ranges import Range
+
+
+class EntryCounts:
+    """A number above 0 for each of some entries: of its messages, or of its redeliveries. 0 for all others.
+
+    Kept by ledger, because entries come and go in runs: no position is made for each of them.
+    """
+
+    __slots__ = ("_ledgers", "total")
+
+    def __init__(self) -> None:
+        """Start with none."""
+        self.total = 0
+        """The sum of all numbers."""
+        self._ledgers: dict[int, dict[int, int]] = {}
+
+    def __bool__(self) -> bool:
+        """Whether any entry has a number."""
+        return self.total > 0
+
+    def __iter__(self) -> Iterator[Position]:
+        """The entries that have a number; not to be changed meanwhile."""
+        return (Position(ledger_id, entry_id) for ledger_id, counts in self._ledgers.items() for entry_id in counts)
+
+    def __getitem__(self, position: Position) -> int:
+        """The entry's number."""
+        counts = self._ledgers.get(position.ledger_id)
+        return counts.get(position.entry_id, 0) if counts is not None else 0
+
+    def add(self, ledger_id: int, counts: Iterable[tuple[int, int]]) -> None:
+        """Add to the numbers of entries, given with their ids."""
+        known = self._ledgers.setdefault(ledger_id, {})
+        for entry_id, count in counts:
+            known[entry_id] = known.get(entry_id, 0) + count
+            self.total += count
+
+    def pop(self, position: Position) -> int:
+        """Forget an entry; return the number that it had."""
+        counts = self._ledgers.get(position.ledger_id, {})
+        count = counts.pop(position.entry_id, 0)
+        self.total -= count
+        if not counts:
+            self._ledgers.pop(position.ledger_id, None)
+        return count
+
+    def discard(self, deleted: Range) -> None:
+        """Forget the entries of a range."""
+        ledger_id, first = deleted.first
+        counts = self._ledgers.get(ledger_id)
+        if counts is None:
+            return
+        gone = range(first, deleted.last.entry_id + 1)
+        held = [entry_id for entry_id in counts if entry_id in gone] if len(gone) > len(counts) else gone
+        self.total -= sum(map(counts.pop, held, repeat(0)))
+        if not counts:
+            del self._ledgers[ledger_id]
+
+    def clear(self) -> None:
+        """Forget every entry."""
+        self._ledgers.clear()
+        self.total = 0

@@ -1,0 +1,57 @@
+"""Message metadata of the form that most messages have, known by a regular expression.
+
+Every published entry's metadata has to be found readable, and every dispatched entry's to say how many messages it
+holds; a regular expression finds out in a third of the time that protobuf takes to read the fields. What it knows is
+plain: each field at most once and in the order of its number, as every client writes them, and none that concerns
+dispatch but the number of messages. Metadata of any other form is for protobuf to read.
+"""
+
+from __future__ import annotations
+
+import re
+
+from magnetar.wire import varint
+
+_LENGTH_MAX = 63
+"""Longer names and keys are left to protobuf: each length is an alternative of its own here."""
+
+
+def _sized(byte: bytes) -> bytes:
+    """A length and as many of ``byte``."""
+    return b"(?:%b)" % b"|".join(b"\\x%02x%b{%d}" % (length, byte, length) for length in range(_LENGTH_MAX + 1))
+
+
+# Bounded so that every number is one that protobuf takes, and a count one that it takes as it is.
+_NUMBER = rb"[\x80-\xff]{0,8}[\x00-\x7f]"
+_COUNT = rb"[\x80-\xff]{0,3}[\x00-\x7f]"
+
+_PLAIN = re.compile(
+    b"".join(
+        (
+            rb"\x0a" + _sized(rb"[\x00-\x7f]"),  # producer_name; what is ASCII is UTF-8
+            rb"\x10" + _NUMBER,  # sequence_id
+            rb"\x18" + _NUMBER,  # publish_time
+            rb"(?:\Z|",  # an ordinary message of its own ends here
+            rb"(?:\x32" + _sized(rb"[\x00-\xff]") + rb")?",  # partition_key
+            rb"(?:\x40" + _COUNT + rb")?",  # compression
+            rb"(?:\x48" + _COUNT + rb")?",  # uncompressed_size
+            rb"(?:\x58(" + _COUNT + rb"))?",  # num_messages_in_batch
+            rb"(?:\x60" + _NUMBER + rb")?",  # event_time
+            rb"(?:\x82\x01\x08[\x00-\xff]{8})?",  # schema_version
+            rb"(?:\x88\x01[\x00\x01])?",  # partition_key_b64_encoded
+            rb"(?:\xc0\x01" + _NUMBER + rb")?)",  # highest_sequence_id
+        )
+    )
+)
+
+is_plain = _PLAIN.fullmatch
+"""Whether ``data[start:end]``, which lies within ``data``, is plain metadata: called with ``data, start, end``."""
+
+
+def messages_in_plain(data: bytes, start: int, end: int) -> int | None:
+    """How many messages, at least 1, an entry has whose metadata lies there; None if that is not plain."""
+    plain = is_plain(data, start, end)
+    if plain is None:
+        return None
+    batch: bytes | None = plain[1]
+    return 1 if batch is None else max(1, varint.read(batch, 0)[0])

@@ -1,0 +1,201 @@
+"""Runs: SENDs of a producer and acknowledgements of a consumer that one read of the socket brings, read together.
+
+The work that a broker does for a read is worth sharing, and so is the reading: these commands come once per message,
+and protobuf would take longer for one of them than all else that is done for it. They are read by hand if they have the
+form that clients write, and by protobuf if not. A client numbers its SENDs one by one and acknowledges entries of one
+ledger after another, so the next frame is mostly the same as the last but for the low bits of one number. Therefore
+most frames are only compared with what they have in common (``_Alike``), not read.
+"""
+
+from __future__ import annotations
+
+import struct
+from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple
+
+from google.protobuf.message import DecodeError
+
+from magnetar.wire import varint
+from magnetar.wire.proto import pulsar_api_pb2 as pb
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_SIZE_LENGTH = 4
+_HEADER_LENGTH = 2 * _SIZE_LENGTH
+_read_size = struct.Struct(">I").unpack_from
+
+# What the commands begin with: their type, and the field of the same number. A length and the body's fields follow.
+_SEND = b"\x08\x06\x32"
+_ACK = b"\x08\x0a\x52"
+
+# Fields by their tags: of a SEND, of an ACK of the type Individual, and of the message id in that.
+_PRODUCER_ID, _SEQUENCE_ID = 0x08, 0x10
+_CONSUMER_ID, _INDIVIDUAL_MESSAGE_ID = 0x08, b"\x10\x00\x1a"
+_LEDGER_ID, _ENTRY_ID = 0x08, 0x10
+
+_REQUIRED_OF_SEND = b"\x08\x00\x10\x00"
+_ID_MAX = 2**63 - 1
+"""Greater ids are negative ones, which name no entry."""
+
+
+class Sends(NamedTuple):
+    """The SENDs of one producer that one read of the socket brought, with none but other runs in between."""
+
+    producer_id: int
+    heads: list[tuple[int, int, int]]
+    """``sequence_id``, ``highest_sequence_id`` (0 when there is none) and ``num_messages`` of each."""
+    entries: list[bytes]
+
+
+class Acks(NamedTuple):
+    """The acknowledgements of single, whole entries of one ledger by one consumer, none with a request id, likewise."""
+
+    consumer_id: int
+    ledger_id: int
+    entry_ids: list[int]
+
+
+class _Alike(NamedTuple):
+    """What frames have in common that differ in nothing but the low bits of a number (and in their bodies)."""
+
+    before: bytes
+    """What comes before the number."""
+    after: bytes
+    """From the second byte of the number to the end of the command."""
+    more: int
+    """MORE when the number has a second byte, else 0."""
+    high: int
+    """The number without its low bits."""
+
+
+def _alike(before: bytes, rest: bytes, number: int) -> _Alike:
+    """Note what to look for behind a command of which ``rest`` begins with ``number``."""
+    first = rest[0]
+    return _Alike(before, rest[1:], first & varint.MORE, number - first % varint.MORE)
+
+
+class Runs:
+    """The runs in the bytes of one read.
+
+    SENDs and single acknowledgements do not depend on each other, so runs of both kinds grow side by side, whoever they
+    are of, until another command comes between. A run stands where its first command does.
+    """
+
+    __slots__ = ("_acks", "_begin", "_data", "_sends", "_total_size_max")
+
+    def __init__(self, data: bytes, total_size_max: int, begin: Callable[[Sends | Acks], None]) -> None:
+        """Find runs in ``data``, where no frame may have a greater size; ``begin`` gets each when it begins."""
+        self._data = data
+        self._total_size_max = total_size_max
+        self._begin = begin
+        self._sends: dict[int, Sends] = {}
+        self._acks: dict[tuple[int, int], Acks] = {}
+
+    def interrupt(self) -> None:
+        """Another command stands here: what comes after it is not handled before it."""
+        self._sends.clear()
+        self._acks.clear()
+
+    def take(self, start: int, command_end: int, end: int) -> int | None:
+        """Take the frame at ``start``, and those behind it that are alike; return where the first other one starts.
+
+        None if the frame, which is whole, has not the form that clients write: protobuf has to read it.
+        """
+        command_start = start + _HEADER_LENGTH
+        try:
+            if self._data.startswith(_SEND, command_start):
+                return self._take_send(start, command_end, end)
+            if self._data.startswith(_ACK, command_start) and command_end == end:
+                return self._take_ack(start, end)
+        except (IndexError, OverflowError):
+            pass  # what looked like a number is none
+        return None
+
+    def _take_send(self, start: int, command_end: int, end: int) -> int | None:
+        data, body_start = self._data, start + _HEADER_LENGTH + len(_SEND)
+        if data[body_start] != command_end - body_start - 1 or data[body_start + 1] != _PRODUCER_ID:
+            return None
+        producer_id, place = varint.read(data, body_start + 2)
+        if data[place] != _SEQUENCE_ID:
+            return None
+        sequence_id, place = varint.read(data, number_place := place + 1)
+        rest = _send_rest(data[place:command_end]) if place <= command_end else None
+        if rest is None:
+            return None
+        run = self._sends.get(producer_id)
+        if run is None:
+            run = self._sends[producer_id] = Sends(producer_id, [], [])
+            self._begin(run)
+        run.heads.append((sequence_id, *rest))
+        run.entries.append(data[command_end:end])
+        before = data[start + _SIZE_LENGTH : number_place]
+        if not data.startswith(before, end + _SIZE_LENGTH):
+            return end
+        return self._more_sends(run, _alike(before, data[number_place:command_end], sequence_id), end)
+
+    def _more_sends(self, run: Sends, alike: _Alike, start: int) -> int:
+        """Add the SENDs from ``start`` on that differ from the run's last one in the low bits of their sequence id."""
+        data, total_size_max, length = self._data, self._total_size_max, len(self._data)
+        (before, after, more, high), (_, highest, num_messages) = alike, run.heads[-1]
+        number_at = _SIZE_LENGTH + len(before)
+        entry_at = number_at + 1 + len(after)
+        while data.startswith(before, start + _SIZE_LENGTH) and data.startswith(after, start + number_at + 1):
+            low = data[start + number_at] ^ more
+            (total_size,) = _read_size(data, start)
+            end = start + _SIZE_LENGTH + total_size
+            if low >= varint.MORE or not start + entry_at <= end <= length or total_size > total_size_max:
+                break
+            run.heads.append((high + low, highest, num_messages))
+            run.entries.append(data[start + entry_at : end])
+            start = end
+        return start
+
+    def _take_ack(self, start: int, end: int) -> int | None:
+        data, body_start = self._data, start + _HEADER_LENGTH + len(_ACK)
+        if data[body_start] != end - body_start - 1 or data[body_start + 1] != _CONSUMER_ID:
+            return None
+        consumer_id, place = varint.read(data, body_start + 2)
+        id_start = place + len(_INDIVIDUAL_MESSAGE_ID)
+        if not data.startswith(_INDIVIDUAL_MESSAGE_ID, place) or data[id_start] != end - id_start - 1:
+            return None
+        ledger_id, place = varint.read(data, id_start + 2)
+        if data[id_start + 1] != _LEDGER_ID or data[place] != _ENTRY_ID:
+            return None
+        entry_id, id_end = varint.read(data, place + 1)
+        if id_end != end or ledger_id > _ID_MAX or entry_id > _ID_MAX:
+            return None
+        run = self._acks.get((consumer_id, ledger_id))
+        if run is None:
+            run = self._acks[consumer_id, ledger_id] = Acks(consumer_id, ledger_id, [])
+            self._begin(run)
+        run.entry_ids.append(entry_id)
+        before = data[start : place + 1]
+        if not data.startswith(before, end):
+            return end
+        return self._more_acks(run, _alike(before, data[place + 1 : end], entry_id), end)
+
+    def _more_acks(self, run: Acks, alike: _Alike, start: int) -> int:
+        """Add the ACKs from ``start`` on that differ from the run's last one in the low bits of the entry id."""
+        data, (before, after, more, high) = self._data, alike
+        number_at = len(before)
+        size = number_at + 1 + len(after)
+        while data.startswith(before, start) and data.startswith(after, start + number_at + 1):
+            low = data[start + number_at] ^ more
+            if low >= varint.MORE:
+                break
+            run.entry_ids.append(high + low)
+            start += size
+        return start
+
+
+@lru_cache(maxsize=1024)
+def _send_rest(rest: bytes) -> tuple[int, int] | None:
+    """Read the optional fields of a SEND: ``highest_sequence_id`` and ``num_messages``. None if there are others."""
+    try:
+        send = pb.CommandSend.FromString(_REQUIRED_OF_SEND + rest)
+    except DecodeError:
+        return None
+    if send.producer_id or send.sequence_id or send.HasField("message_id"):
+        return None
+    return send.highest_sequence_id, send.num_messages
