@@ -1,0 +1,67 @@
+"""How much is done for each figure: enough to mean something in 25 minutes, or a rough idea in three. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+KIB = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """Amounts of one round; both systems get the same."""
+
+    rounds: int
+    warm_up_entries: int
+    """Entries of 100 B that are published, and of which half are consumed, before anything is measured."""
+
+    publish_entries: dict[int, int]
+    """Entries to publish by their payload's bytes."""
+
+    client_messages: dict[int, int]
+    """Messages that the official client publishes by their bytes."""
+
+    dispatch_entries: int
+    latency_seconds: float
+    topics: tuple[int, ...]
+    """Numbers of topics at which memory is measured, ascending."""
+
+    storage_entries: int
+    geo_warm_up_entries: int
+    geo_seconds: dict[int, float]
+    """Seconds of load by messages a second."""
+
+    catch_up_entries: int
+    switch_seconds: float
+    """Seconds of load before the consumers move."""
+
+
+FULL = Scale(
+    rounds=3,
+    warm_up_entries=300_000,
+    publish_entries={100: 300_000, KIB: 150_000, 64 * KIB: 4_000},
+    client_messages={100: 100_000, KIB: 100_000, 64 * KIB: 4_000},
+    dispatch_entries=100_000,
+    latency_seconds=6.0,
+    topics=(1_000, 10_000),
+    storage_entries=100_000,
+    geo_warm_up_entries=20_000,
+    geo_seconds={20: 12.0, 1_000: 20.0},
+    catch_up_entries=150_000,
+    switch_seconds=12.0,
+)
+
+QUICK = Scale(
+    rounds=1,
+    warm_up_entries=100_000,
+    publish_entries={100: 100_000, KIB: 50_000, 64 * KIB: 1_500},
+    client_messages={100: 40_000, KIB: 40_000, 64 * KIB: 1_500},
+    dispatch_entries=40_000,
+    latency_seconds=2.0,
+    topics=(1_000,),
+    storage_entries=50_000,
+    geo_warm_up_entries=5_000,
+    geo_seconds={20: 4.0, 1_000: 4.0},
+    catch_up_entries=40_000,
+    switch_seconds=5.0,
+)
