@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from bench.catalogue import Measurement
+    from bench.scale import Scale
 
 DEFAULT_DIRECTORY = Path("build") / "bench"
 INTERRUPTED = 130
@@ -58,17 +59,19 @@ def main() -> int:
     except KeyboardInterrupt:
         sys.stderr.write("\ninterrupted; what was measured is kept\nhint: go on with make bench ARGS=--resume\n")
         return INTERRUPTED
-    found = _report(store, measurements, time.monotonic() - started, options.directory)
+    found = _report(store, scale, measurements, time.monotonic() - started, options.directory)
     sys.stdout.write(json.dumps(found, indent=2) + "\n" if options.output == "json" else found["text"])
     for failure in failures:
         sys.stderr.write(f"not measured: {failure}\n")
     return int(bool(failures))
 
 
-def _report(store: Store, measurements: Sequence[Measurement], seconds: float, directory: Path) -> dict[str, Any]:
+def _report(
+    store: Store, scale: Scale, measurements: Sequence[Measurement], seconds: float, directory: Path
+) -> dict[str, Any]:
     """Write table, picture and JSON, and return the JSON."""
     found = lines(store, [measurement.id for measurement in measurements])
-    text = f"{table(found)}\n{notes(store, seconds)}"
+    text = f"{table(found)}\n{notes(store, scale, seconds)}"
     (directory / "table.txt").write_text(text, encoding="utf-8")
     picture.draw(found, directory)
     content = {

@@ -13,7 +13,7 @@ class Scale:
 
     rounds: int
     warm_up_entries: int
-    """Entries of 100 B that are published, and of which half are consumed, before anything is measured."""
+    """Entries of 100 B that are published and consumed before anything is measured."""
 
     publish_entries: dict[int, int]
     """Entries to publish by their payload's bytes."""
@@ -44,8 +44,8 @@ FULL = Scale(
     dispatch_entries=100_000,
     latency_seconds=6.0,
     topics=(1_000, 10_000),
-    storage_entries=100_000,
-    geo_warm_up_entries=20_000,
+    storage_entries=200_000,
+    geo_warm_up_entries=50_000,
     geo_seconds={20: 12.0, 1_000: 20.0},
     catch_up_entries=150_000,
     switch_seconds=12.0,
@@ -60,8 +60,8 @@ QUICK = Scale(
     latency_seconds=2.0,
     topics=(1_000,),
     storage_entries=50_000,
-    geo_warm_up_entries=5_000,
-    geo_seconds={20: 4.0, 1_000: 4.0},
+    geo_warm_up_entries=10_000,
+    geo_seconds={20: 3.0, 1_000: 4.0},
     catch_up_entries=40_000,
-    switch_seconds=5.0,
+    switch_seconds=4.0,
 )

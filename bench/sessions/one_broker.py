@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Self
 
 import pulsar
 
-from bench.catalogue import CONSUMER_PERMITS, LATENCY_BYTES, PUBLISH_WINDOWS
+from bench.catalogue import CONSUMER_PERMITS, LATENCY_BYTES, PERCENTILES, PUBLISH_WINDOWS
 from bench.frames import payload, publish_frames
 from bench.load import Consumer, Publisher, through, without_collector
 from bench.outcome import Outcome
@@ -19,7 +19,7 @@ from tests.kit.processes import cpu_seconds
 from tests.kit.raw import RawConnection
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from bench.scale import Scale
@@ -32,6 +32,12 @@ QUIET_S = 2.0
 
 AFTERMATH_S = 0.3
 """Seconds after a load whose CPU still belongs to it: acknowledgements have no answer to wait for."""
+
+BACKLOG_AGE_S = 3.0
+"""Seconds that a backlog waits: a consumer that was away finds what has left a cache of the newest entries."""
+
+WARM_UP_TAIL_SHARE = 4
+"""One in so many of the warm-up's entries is published once more, and consumed as it comes."""
 
 PIPELINED = 100
 """Requests in flight while topics are made."""
@@ -64,6 +70,10 @@ class OneBroker:
     def publisher(self, topic: str, window: int) -> Publisher:
         """Return a raw producer."""
         return Publisher(self.server.service_url, topic, window)
+
+    def consumer(self, topic: str) -> Consumer:
+        """Return a raw consumer."""
+        return Consumer(self.server.service_url, topic, CONSUMER_PERMITS)
 
     def throughput(self, measurement: str, count: int, load: Callable[[], float]) -> Outcome:
         """Run a load that returns how many seconds it took; return its rate and the broker's CPU per entry."""
@@ -125,13 +135,12 @@ class Storage(OneBroker):
 
     def measure(self, _measurement: str) -> Outcome:
         """Return the bytes that its directory takes on disk per byte of payload."""
-        before = bytes_on_disk(self.directory)
         count, size = self.scale.storage_entries, 1024
         publisher = self.publisher(TOPIC, PUBLISH_WINDOWS[size])
         publisher.publish(publish_frames(count, size, _now_ms()))
         publisher.close()
         self.server.stop()
-        return Outcome({"disk": (bytes_on_disk(self.directory) - before) / (count * size)})
+        return Outcome({"disk": bytes_on_disk(self.directory) / (count * size)})
 
 
 class Load(OneBroker):
@@ -141,14 +150,13 @@ class Load(OneBroker):
         """Start it and make it warm: a virtual machine compiles what runs often, and is slow until then."""
         super().__enter__()
         count = self.scale.warm_up_entries
-        frames = publish_frames(count // 2, 100, _now_ms())
-        publisher = self.publisher(f"{TOPIC}-warm-up", PUBLISH_WINDOWS[100])
-        consumer = Consumer(self.server.service_url, f"{TOPIC}-warm-up", CONSUMER_PERMITS)
-        publisher.publish(frames)
-        consumer.consume(len(frames))
-        consumer.close()
-        publisher.publish(frames)
-        publisher.close()
+        frames = publish_frames(count, 100, _now_ms())
+        try:
+            self._backlog("warm-up", frames, BACKLOG_AGE_S)
+            self._tail("warm-up", frames[: count // WARM_UP_TAIL_SHARE])
+        except BaseException:
+            self.__exit__()
+            raise
         return self
 
     def measure(self, measurement: str) -> Outcome:
@@ -158,6 +166,7 @@ class Load(OneBroker):
             "publish": self._publish,
             "client": self._publish_by_client,
             "backlog": self._from_backlog,
+            "fresh-backlog": self._from_backlog,
             "tail": self._from_tail,
             "latency": self._latency,
         }[kind](measurement, int(number or 0))
@@ -197,21 +206,30 @@ class Load(OneBroker):
         return outcome
 
     def _from_backlog(self, measurement: str, _number: int) -> Outcome:
-        topic = f"{TOPIC}-{measurement}"
         frames = publish_frames(self.scale.dispatch_entries, 100, _now_ms())
-        consumer = Consumer(self.server.service_url, topic, CONSUMER_PERMITS)
-        publisher = self.publisher(topic, PUBLISH_WINDOWS[100])
-        try:
-            publisher.publish(frames)
-            return self.throughput(measurement, len(frames), lambda: consumer.consume(len(frames)))
-        finally:
-            publisher.close()
-            consumer.close()
+        return self._backlog(measurement, frames, 0.0 if measurement == "fresh-backlog" else BACKLOG_AGE_S)
 
     def _from_tail(self, measurement: str, _number: int) -> Outcome:
+        return self._tail(measurement, publish_frames(self.scale.dispatch_entries, 100, _now_ms()))
+
+    def _backlog(self, measurement: str, frames: Sequence[bytes], age_s: float) -> Outcome:
+        """Publish what nobody consumes, and have it consumed at least ``age_s`` later."""
         topic = f"{TOPIC}-{measurement}"
-        frames = publish_frames(self.scale.dispatch_entries, 100, _now_ms())
-        consumer = Consumer(self.server.service_url, topic, CONSUMER_PERMITS)
+        self.consumer(topic).close()  # its subscription stays
+        publisher = self.publisher(topic, PUBLISH_WINDOWS[100])
+        publisher.publish(frames)
+        publisher.close()
+        time.sleep(age_s)
+        consumer = self.consumer(topic)
+        try:
+            return self.throughput(measurement, len(frames), lambda: consumer.consume(len(frames)))
+        finally:
+            consumer.close()
+
+    def _tail(self, measurement: str, frames: Sequence[bytes]) -> Outcome:
+        """Publish and consume at the same time."""
+        topic = f"{TOPIC}-{measurement}-tail"
+        consumer = self.consumer(topic)
         publisher = self.publisher(topic, PUBLISH_WINDOWS[100])
         try:
             return self.throughput(measurement, len(frames), lambda: through(publisher, consumer, frames))
@@ -230,7 +248,7 @@ class Load(OneBroker):
         finally:
             publisher.close()
         found = percentiles(milliseconds)
-        figures = {f"{measurement}.{point}": found[point] for point in ("p50", "p99", "p99.9")}
+        figures = {f"{measurement}.{point}": found[point] for point in PERCENTILES}
         return Outcome(figures, {"max_ms": found["max"], "cpu_us_per_entry": spent / len(frames) * 1e6})
 
 

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Self
 
 from bench import end_to_end
-from bench.catalogue import GEO_BYTES, PUBLISH_WINDOWS
+from bench.catalogue import GEO_BYTES, PERCENTILES, PUBLISH_WINDOWS
 from bench.frames import publish_frames
 from bench.load import Publisher
 from bench.outcome import Outcome
@@ -87,7 +87,7 @@ class Geo:
         received = found[THERE]
         milliseconds = percentiles(received["ms"])
         return Outcome(
-            {f"{measurement}.{point}": milliseconds[point] for point in ("p50", "p99", "p99.9")},
+            {f"{measurement}.{point}": milliseconds[point] for point in PERCENTILES},
             {
                 "max_ms": milliseconds["max"],
                 "messages": load.total,
