@@ -95,7 +95,7 @@ def _verdict(value: float, bound: float, better: Better) -> Verdict:
 
 
 def advantage(ours: Summary, theirs: Summary, better: Better) -> float:
-    """Return how many times better our median is, below 1 for worse; infinite against a figure that is 0 only here."""
+    """Return how many times better our median is, below 1 for worse; infinite, or 0, where only one of them is 0."""
     good, bad = (theirs.median, ours.median) if better is Better.LOWER else (ours.median, theirs.median)
     if good == bad:
         return 1.0

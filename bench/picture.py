@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import matplotlib as mpl
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
 
 from bench.figures import Better, RatioTarget, Verdict, advantage
 from bench.systems import TITLES, System
@@ -26,8 +28,9 @@ FACES = {True: "#0072b2", False: "#d55e00"}
 HATCHES = {True: "", False: "////"}
 INCHES_PER_ROW = 0.26
 WIDTH_INCHES = 11.0
+FONT_SIZE = 8
 BEYOND = 3.0
-"""A row without end, because a figure is 0 here alone, reaches this many times beyond the longest other."""
+"""A row without end, because one system's figure is 0, reaches this many times beyond the longest other."""
 
 DOTS_PER_INCH = 130
 
@@ -37,9 +40,11 @@ def draw(lines: Sequence[Line], directory: Path) -> None:
     shown = [line for line in lines if line.ours is not None and line.theirs is not None]
     rows = _with_headings(shown)
     figure = Figure(figsize=(WIDTH_INCHES, INCHES_PER_ROW * len(rows) + 1.5), layout="constrained")
+    figure.suptitle(f"{TITLES[System.MAGNETAR]} beside {TITLES[System.APACHE]}: times better, by the medians")
     axes = figure.subplots()
     _bars(axes, rows)
     _frame(axes, rows)
+    _legend(figure)
     with mpl.rc_context({"svg.hashsalt": "magnetar", "svg.fonttype": "none"}):
         figure.savefig(directory / "table.svg", metadata={"Date": None})
     figure.savefig(directory / "table.png", dpi=DOTS_PER_INCH)
@@ -57,31 +62,28 @@ def _with_headings(lines: Sequence[Line]) -> list[Line | str]:
 
 
 def _bars(axes: Axes, rows: Sequence[Line | str]) -> None:
-    times = {row.row.id: _times(row) for row in rows if not isinstance(row, str)}
-    longest = max((value for value in times.values() if math.isfinite(value)), default=1.0)
-    for place, row in enumerate(rows):
-        if isinstance(row, str):
-            continue
-        value = times[row.row.id]
-        end = value if math.isfinite(value) else longest * BEYOND
-        good = row.verdict in GOOD
-        axes.barh(
-            place, end - 1, left=1, height=0.7, color=FACES[good], hatch=HATCHES[good], edgecolor="white", linewidth=0
-        )
-        text = f"{value:.2g}x" if math.isfinite(value) else "0 here"
+    lines = {place: row for place, row in enumerate(rows) if not isinstance(row, str)}
+    times = {place: _times(line) for place, line in lines.items()}
+    longest = max((value for value in times.values() if 0 < value < math.inf), default=1.0)
+    shortest = min((value for value in times.values() if 0 < value < math.inf), default=1.0)
+    for place, line in lines.items():
+        value = times[place]
+        end = min(max(value, shortest / BEYOND), longest * BEYOND)
+        good = line.verdict in GOOD
+        axes.barh(place, end - 1, left=1, height=0.7, facecolor=FACES[good], hatch=HATCHES[good], edgecolor="white")
+        target = _target(line)
+        if target is not None:
+            axes.plot([target, target], [place - 0.45, place + 0.45], color="black", linewidth=2)
+        text = f"{value:.2g}x" if 0 < value < math.inf else f"0 {'here' if value else 'there'}"
         axes.annotate(
-            f"{text} {row.verdict}",
-            (max(end, 1.0), place),
-            xytext=(4, 0),
+            f"{text} {line.verdict}",
+            (max(end, target or 1.0, 1.0), place),
+            xytext=(5, 0),
             textcoords="offset points",
             va="center",
-            fontsize=8,
+            fontsize=FONT_SIZE,
             fontweight="normal" if good else "bold",
         )
-        if isinstance(row.row.target, RatioTarget):
-            bound = row.row.target.bound
-            target = 1 / bound if row.row.better is Better.LOWER else bound
-            axes.plot([target, target], [place - 0.45, place + 0.45], color="black", linewidth=2)
 
 
 def _times(line: Line) -> float:
@@ -90,22 +92,38 @@ def _times(line: Line) -> float:
     return advantage(line.ours, line.theirs, line.row.better)
 
 
+def _target(line: Line) -> float | None:
+    """Return the target as an advantage; None where there is none, or it is of no ratio."""
+    if not isinstance(line.row.target, RatioTarget):
+        return None
+    return 1 / line.row.target.bound if line.row.better is Better.LOWER else line.row.target.bound
+
+
 def _frame(axes: Axes, rows: Sequence[Line | str]) -> None:
     axes.set_xscale("log")
-    axes.set_xlim(axes.get_xlim()[0] / 1.3, axes.get_xlim()[1] * 2.5)
+    low, high = axes.get_xlim()
+    axes.set_xlim(low / 1.3, high * 2.5)
     axes.xaxis.set_major_formatter(lambda value, _place: f"{value:g}x")
     axes.axvline(1, color="black", linewidth=1)
-    axes.set_yticks(range(len(rows)), [row if isinstance(row, str) else f"{row.row.label}" for row in rows], fontsize=8)
-    for label, row in zip(axes.get_yticklabels(), rows, strict=True):
+    axes.set_yticks(
+        range(len(rows)), ["" if isinstance(row, str) else row.row.label for row in rows], fontsize=FONT_SIZE
+    )
+    for place, row in enumerate(rows):
         if isinstance(row, str):
-            label.set_fontweight("bold")
+            heading = axes.text(0.0, place, row, transform=axes.get_yaxis_transform(), va="center", fontsize=FONT_SIZE)
+            heading.set(fontweight="bold", bbox={"facecolor": "white", "edgecolor": "none", "pad": 1})
     axes.set_ylim(len(rows) - 0.5, -0.5)
     axes.tick_params(axis="y", length=0)
     axes.grid(axis="x", which="major", color="#dddddd", linewidth=0.6)
     axes.set_axisbelow(True)
     for side in ("top", "right", "left"):
         axes.spines[side].set_visible(False)
-    axes.set_xlabel(
-        f"{TITLES[System.MAGNETAR]}, times better than {TITLES[System.APACHE]} (medians); "
-        "black bars: targets; hatched: missed or lost"
-    )
+
+
+def _legend(figure: Figure) -> None:
+    entries = [
+        Patch(facecolor=FACES[True], label="target met; better, or even, where there is none"),
+        Patch(facecolor=FACES[False], hatch=HATCHES[False], edgecolor="white", label="MISSED or LOST"),
+        Line2D([], [], color="black", linewidth=2, marker="|", linestyle="none", markersize=10, label="target"),
+    ]
+    figure.legend(handles=entries, loc="outside lower center", ncols=len(entries), fontsize=FONT_SIZE, frameon=False)

@@ -31,7 +31,7 @@ def chosen(pattern: str | None, scale: Scale) -> list[Measurement]:
     return [
         measurement
         for measurement in MEASUREMENTS
-        if _is_in(measurement, scale) and any(expression.search(row.id) for row in measurement.rows)
+        if measurement.id not in scale.left_out and any(expression.search(row.id) for row in measurement.rows)
     ]
 
 
@@ -47,8 +47,3 @@ def steps(measurements: Sequence[Measurement], rounds: int, is_done: Callable[[s
                 if missing:
                     planned.append(Step(number, session, system, missing))
     return planned
-
-
-def _is_in(measurement: Measurement, scale: Scale) -> bool:
-    kind, _, count = measurement.id.partition(".")
-    return kind != "memory" or int(count) in (0, *scale.topics)

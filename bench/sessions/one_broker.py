@@ -58,14 +58,25 @@ class OneBroker:
         self.server: Server = one_broker(system, directory)
 
     def __enter__(self) -> Self:
-        """Start it, with ``public/default``."""
+        """Start it, with ``public/default``, and prepare it; when that fails, it does not run on."""
+        started = time.monotonic()
         self.server.start()
-        self.server.make_default_namespace()
+        self.start_seconds = time.monotonic() - started
+        try:
+            self.server.make_default_namespace()
+            self.prepare()
+        except BaseException:
+            self.__exit__()
+            raise
         return self
 
     def __exit__(self, *exception: object) -> None:
-        """Stop it."""
+        """Kill it, where it still runs: what it holds is thrown away."""
+        self.server.kill_if_running()
         self.server.__exit__(*exception)
+
+    def prepare(self) -> None:
+        """Do what comes before the first measurement: nothing, where a session does not say otherwise."""
 
     def publisher(self, topic: str, window: int) -> Publisher:
         """Return a raw producer."""
@@ -88,18 +99,14 @@ class OneBroker:
 class Fresh(OneBroker):
     """A broker that has just started: how long that took, and its memory as topics come."""
 
-    def __enter__(self) -> Self:
-        """Start it, by the clock."""
-        started = time.monotonic()
-        self.server.start()
-        self._start_seconds = time.monotonic() - started
+    def __init__(self, system: System, directory: Path, scale: Scale) -> None:
+        """Nothing runs yet."""
+        super().__init__(system, directory, scale)
         self._topics = 0
         self._producers: RawConnection | None = None
-        self.server.make_default_namespace()
-        return self
 
     def __exit__(self, *exception: object) -> None:
-        """Stop it."""
+        """Leave, and kill it."""
         if self._producers is not None:
             self._producers.close()
         super().__exit__(*exception)
@@ -108,7 +115,7 @@ class Fresh(OneBroker):
         """Return seconds of the start, or resident memory at a number of topics, which are made now."""
         kind, _, count = measurement.partition(".")
         if kind == "start":
-            return Outcome({measurement: self._start_seconds})
+            return Outcome({measurement: self.start_seconds})
         self._make_topics(int(count))
         time.sleep(QUIET_S)
         return Outcome({measurement: self.server.resident_bytes() / MEGABYTE})
@@ -146,18 +153,12 @@ class Storage(OneBroker):
 class Load(OneBroker):
     """A warm broker under load."""
 
-    def __enter__(self) -> Self:
-        """Start it and make it warm: a virtual machine compiles what runs often, and is slow until then."""
-        super().__enter__()
+    def prepare(self) -> None:
+        """Make it warm: a virtual machine compiles what runs often, and is slow until then."""
         count = self.scale.warm_up_entries
         frames = publish_frames(count, 100, _now_ms())
-        try:
-            self._backlog("warm-up", frames, BACKLOG_AGE_S)
-            self._tail("warm-up", frames[: count // WARM_UP_TAIL_SHARE])
-        except BaseException:
-            self.__exit__()
-            raise
-        return self
+        self._backlog("warm-up", frames, BACKLOG_AGE_S)
+        self._tail("warm-up", frames[: count // WARM_UP_TAIL_SHARE])
 
     def measure(self, measurement: str) -> Outcome:
         """Return what a row of the table needs."""

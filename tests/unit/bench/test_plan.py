@@ -30,9 +30,9 @@ def test_row_ids_are_unique() -> None:
     assert max(ids.values()) == 1
 
 
-def test_the_quick_scale_leaves_out_only_many_topics() -> None:
-    left_out = {each.id for each in chosen(None, FULL)} - {each.id for each in chosen(None, QUICK)}
-    assert left_out == {"memory.10000"}
+def test_the_full_scale_leaves_nothing_out() -> None:
+    assert chosen(None, FULL) == list(MEASUREMENTS)
+    assert {each.id for each in chosen(None, FULL)} - {each.id for each in chosen(None, QUICK)} == set(QUICK.left_out)
 
 
 def test_a_kill_comes_last_in_its_session() -> None:
