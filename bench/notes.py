@@ -30,7 +30,7 @@ PARAGRAPHS = (
     snapshots each second there. Repeated are messages whose acknowledgement had its receipt before the move.""",
     """On disk: after an orderly stop; Apache Pulsar's journal, of which it keeps the newest files beside its entry
     logs, is counted.""",
-    """{theirs} and {ours}, scale {scale}, {rounds} rounds, {seconds:.0f} s. Machine: {machine}.""",
+    """{theirs} and {ours}, scale: {scale}, rounds: {rounds}, took {seconds:.0f} s. Machine: {machine}.""",
 )
 
 
