@@ -15,7 +15,7 @@ WIDTH = 118
 
 PARAGRAPHS = (
     """Figures: median (lowest-highest) of the rounds. Ratio: Magnetar's median divided by Apache Pulsar's. Without a
-    target, medians within 5 % are even.""",
+    target, medians within 5 % are even. Took: seconds of measuring in all rounds, without starts and warm-ups.""",
     """Durability is the same on both sides: a receipt follows the sync (journalSyncData=true there and here). One copy
     of each entry: one bookie there, one log here. Other settings are the defaults, but for what Apache Pulsar needs to
     run in one process (tests/kit/pulsar.py); its virtual machine has -Xmx1500m.""",

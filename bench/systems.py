@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Protocol, Self
 
 from tests.kit.broker import Broker
 from tests.kit.clusters import Up
+from tests.kit.processes import cpu_seconds
 from tests.kit.pulsar import PulsarClusters, PulsarStandalone
 from tests.kit.pulsar_jars import PULSAR_VERSION, java, pulsar_jars
 
@@ -49,6 +50,10 @@ class Pair(Protocol):
         """Stop everything."""
         ...
 
+    def cpu_seconds(self) -> float:
+        """Return the processor time of everything that runs, whatever replicates included."""
+        ...
+
     def freeze(self, name: str) -> None:
         """Stop a broker from running; its connections stay open."""
         ...
@@ -86,6 +91,10 @@ class ApachePair:
             server.kill_if_running()
         self.group.__exit__(*exception)
 
+    def cpu_seconds(self) -> float:
+        """Both brokers."""
+        return sum(cpu_seconds(server.pid) for server in self.group.servers())
+
     def freeze(self, name: str) -> None:
         """SIGSTOP."""
         self.group.pulsars[name].freeze()
@@ -116,6 +125,10 @@ class MagnetarPair:
     def __exit__(self, *exception: object) -> None:
         """Stop it."""
         self.group.__exit__(*exception)
+
+    def cpu_seconds(self) -> float:
+        """Both brokers and the pipeline."""
+        return cpu_seconds(self.group.process.pid)
 
     def freeze(self, name: str) -> None:
         """SIGSTOP."""

@@ -76,15 +76,20 @@ class Geo:
         if not ready.wait(REPLICATION_TIMEOUT_S):
             text = f"no consumer in {THERE} within {REPLICATION_TIMEOUT_S:g} s"
             raise TimeoutError(text)
+        before = self._pair.cpu_seconds()
         producer = context.Process(target=end_to_end.produce, args=(here, load, results), daemon=True)
         producer.start()
         found = {
             samples["role"]: samples
             for samples in (results.get(timeout=load.seconds + REPLICATION_TIMEOUT_S) for _ in range(2))
         }
+        spent = self._pair.cpu_seconds() - before
         consumer.join()
         producer.join()
         received = found[THERE]
+        if received["missing"]:
+            text = f"{received['missing']} of {load.total} messages did not come"
+            raise RuntimeError(text)
         milliseconds = percentiles(received["ms"])
         return Outcome(
             {f"{measurement}.{point}": milliseconds[point] for point in PERCENTILES},
@@ -92,8 +97,8 @@ class Geo:
                 "max_ms": milliseconds["max"],
                 "messages": load.total,
                 "rate_reached": found["producer"]["rate"],
-                "missing": received["missing"],
                 "repeated": received["repeated"],
+                "cpu_us_per_message": spent / load.total * 1e6,
             },
         )
 
@@ -107,9 +112,10 @@ class Geo:
             self._publish(topic, count)
         finally:
             self._pair.thaw(THERE)
-        started = time.monotonic()
+        started, before = time.monotonic(), self._pair.cpu_seconds()
         self._wait_for(topic, LINK_ENTRIES + count)
-        return Outcome({"catch-up": count / (time.monotonic() - started)})
+        rate, spent = count / (time.monotonic() - started), self._pair.cpu_seconds() - before
+        return Outcome({"catch-up": rate}, {"cpu_us_per_entry": spent / count * 1e6})
 
     def _url(self, name: str) -> str:
         return self._pair.group.members[name].service_url
