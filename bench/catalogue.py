@@ -143,7 +143,7 @@ MEASUREMENTS = (
         for size, label in PUBLISH_SIZES.items()
     ),
     _throughput("backlog", Session.LOAD, DISPATCH, "from backlog", THIRD),
-    _throughput("fresh-backlog", Session.LOAD, DISPATCH, "from backlog just published"),
+    _throughput("burst", Session.LOAD, DISPATCH, "of a burst just published"),
     _throughput("tail", Session.LOAD, DISPATCH, "from the tail, with its publishing", THIRD),
     *map(_publish_latency, LATENCY_RATES),
     Measurement(

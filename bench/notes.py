@@ -21,8 +21,8 @@ PARAGRAPHS = (
     run in one process (tests/kit/pulsar.py); its virtual machine has -Xmx1500m.""",
     """One system runs at a time, the two in turn, round after round, each warmed up by the same load. The client is the
     same for both; raw frames are prebuilt, as the official client writes them. CPU is user and system time of the
-    broker's process. A backlog is 3 s old, where it is not just published. Dispatch from the tail counts publishing,
-    dispatch and acknowledgement together.""",
+    broker's process. A backlog is 3 s old, and gathered without a consumer; a burst waits for the permits of one that
+    is there. Dispatch from the tail counts publishing, dispatch and acknowledgement together.""",
     """Geo-replication: between two of its brokers by Apache Pulsar's own replicator there, by the default `magnetar up`
     here; hand-overs of the pipeline, one a minute, are included as they fall. A backlog gathers while the far broker is
     frozen.""",

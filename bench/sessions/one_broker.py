@@ -157,7 +157,7 @@ class Load(OneBroker):
         """Make it warm: a virtual machine compiles what runs often, and is slow until then."""
         count = self.scale.warm_up_entries
         frames = publish_frames(count, 100, _now_ms())
-        self._backlog("warm-up", frames, BACKLOG_AGE_S)
+        self._backlog("warm-up", frames)
         self._tail("warm-up", frames[: count // WARM_UP_TAIL_SHARE])
 
     def measure(self, measurement: str) -> Outcome:
@@ -167,7 +167,7 @@ class Load(OneBroker):
             "publish": self._publish,
             "client": self._publish_by_client,
             "backlog": self._from_backlog,
-            "fresh-backlog": self._from_backlog,
+            "burst": self._burst,
             "tail": self._from_tail,
             "latency": self._latency,
         }[kind](measurement, int(number or 0))
@@ -208,19 +208,32 @@ class Load(OneBroker):
 
     def _from_backlog(self, measurement: str, _number: int) -> Outcome:
         frames = publish_frames(self.scale.dispatch_entries, 100, _now_ms())
-        return self._backlog(measurement, frames, 0.0 if measurement == "fresh-backlog" else BACKLOG_AGE_S)
+        return self._backlog(measurement, frames)
+
+    def _burst(self, measurement: str, _number: int) -> Outcome:
+        """Publish what a consumer that is there has no permits for, and have it consumed at once."""
+        topic = f"{TOPIC}-{measurement}"
+        frames = publish_frames(self.scale.burst_entries, 100, _now_ms())
+        consumer = self.consumer(topic)
+        publisher = self.publisher(topic, PUBLISH_WINDOWS[100])
+        try:
+            publisher.publish(frames)
+            return self.throughput(measurement, len(frames), lambda: consumer.consume(len(frames)))
+        finally:
+            publisher.close()
+            consumer.close()
 
     def _from_tail(self, measurement: str, _number: int) -> Outcome:
         return self._tail(measurement, publish_frames(self.scale.dispatch_entries, 100, _now_ms()))
 
-    def _backlog(self, measurement: str, frames: Sequence[bytes], age_s: float) -> Outcome:
-        """Publish what nobody consumes, and have it consumed at least ``age_s`` later."""
+    def _backlog(self, measurement: str, frames: Sequence[bytes]) -> Outcome:
+        """Publish while no consumer is there, and have it consumed later."""
         topic = f"{TOPIC}-{measurement}"
         self.consumer(topic).close()  # its subscription stays
         publisher = self.publisher(topic, PUBLISH_WINDOWS[100])
         publisher.publish(frames)
         publisher.close()
-        time.sleep(age_s)
+        time.sleep(BACKLOG_AGE_S)
         consumer = self.consumer(topic)
         try:
             return self.throughput(measurement, len(frames), lambda: consumer.consume(len(frames)))
