@@ -15,7 +15,7 @@ from magnetar.wire.frame import encode_command, frame_of
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
 PRODUCER_ID = 1
 CONSUMER_ID = 1
@@ -122,8 +122,3 @@ class Answers:
             yield data[start + _SIZES_LENGTH : start + _SIZES_LENGTH + command_size]
             start = end
         self._rest = data[start:]
-
-
-def joined(frames: Iterable[bytes]) -> bytes:
-    """Return frames as one write."""
-    return b"".join(frames)

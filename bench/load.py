@@ -12,7 +12,7 @@ import time
 from array import array
 from typing import TYPE_CHECKING
 
-from bench.frames import PONG, PRODUCER_ID, PRODUCER_NAME, Answers, acknowledgement, flow, joined
+from bench.frames import PONG, PRODUCER_ID, PRODUCER_NAME, Answers, acknowledgement, flow
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 from tests.kit.raw import RawConnection
 
@@ -97,7 +97,7 @@ class Publisher:
 
     def send(self, frames: Sequence[bytes]) -> None:
         """Write frames at once."""
-        self.socket.sendall(joined(frames))
+        self.socket.sendall(b"".join(frames))
 
     def receipts(self) -> int:
         """Read once; return how many receipts came."""
@@ -146,7 +146,7 @@ class Consumer:
             answer.append(flow(self._used))
             self._used = 0
         if answer:
-            self.socket.sendall(joined(answer))
+            self.socket.sendall(b"".join(answer))
         answer_pings(self.socket, self._answers)
         return len(commands)
 

@@ -47,7 +47,7 @@ FULL = Scale(
     latency_seconds=6.0,
     storage_entries=200_000,
     geo_warm_up_entries=50_000,
-    geo_seconds={20: 12.0, 1_000: 20.0},
+    geo_seconds={20: 12.0, 1_000: 30.0},
     catch_up_entries=150_000,
     switch_seconds=12.0,
 )
