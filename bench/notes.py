@@ -45,4 +45,7 @@ def notes(store: Store, scale: Scale, seconds: float) -> str:
         "seconds": seconds,
         "machine": ", ".join(f"{key} {value}" for key, value in store.machine.items()),
     }
-    return "\n".join(textwrap.fill(" ".join(text.format(**values).split()), WIDTH) for text in PARAGRAPHS) + "\n"
+    said = [text.format(**values) for text in PARAGRAPHS]
+    if scale.caveat:
+        said.insert(0, scale.caveat)
+    return "\n".join(textwrap.fill(" ".join(text.split()), WIDTH) for text in said) + "\n"

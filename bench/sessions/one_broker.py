@@ -36,8 +36,8 @@ AFTERMATH_S = 0.3
 BACKLOG_AGE_S = 3.0
 """Seconds that a backlog waits: a consumer that was away finds what has left a cache of the newest entries."""
 
-WARM_UP_TAIL_SHARE = 4
-"""One in so many of the warm-up's entries is published once more, and consumed as it comes."""
+WARM_UP_REPEATS = 8
+"""How often the warm-up publishes its entries before it consumes them, once from the tail and once as a backlog."""
 
 PIPELINED = 100
 """Requests in flight while topics are made."""
@@ -156,9 +156,13 @@ class Load(OneBroker):
     def prepare(self) -> None:
         """Make it warm: a virtual machine compiles what runs often, and is slow until then."""
         count = self.scale.warm_up_entries
-        frames = publish_frames(count, 100, _now_ms())
-        self._backlog("warm-up", frames)
-        self._tail("warm-up", frames[: count // WARM_UP_TAIL_SHARE])
+        frames = publish_frames(count // WARM_UP_REPEATS, 100, _now_ms())
+        publisher = self.publisher(f"{TOPIC}-warm-up", PUBLISH_WINDOWS[100])
+        for _ in range(WARM_UP_REPEATS):
+            publisher.publish(frames)
+        publisher.close()
+        self._tail("warm-up", frames)
+        self._backlog("warm-up-backlog", frames)
 
     def measure(self, measurement: str) -> Outcome:
         """Return what a row of the table needs."""
