@@ -63,5 +63,5 @@ proto: setup ## generate the protobuf modules again
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m grpc_tools.protoc --proto_path=src --python_out=src --mypy_out=quiet:src \
 	  $(wildcard $(PROTO)/*.proto) src/magnetar/cursor/cursor.proto
 
-bench: java setup ## the headline figures, one file each (bench/)
-	@for figure in bench/*.py; do echo "== $$figure"; $(BIN)/python "$$figure" $(ARGS) || exit 1; done
+bench: java setup ## Magnetar beside Apache Pulsar, measured in turn: one table; 25 minutes (QUICK=1: three; ARGS=--resume)
+	@$(BIN)/python -m bench $(if $(QUICK),--quick) $(ARGS)

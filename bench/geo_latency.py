@@ -19,7 +19,6 @@ import json
 import multiprocessing
 import random
 import shutil
-import struct
 import sys
 import time
 from array import array
@@ -27,20 +26,18 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))  # the kit that starts clusters is the tests'
+import pulsar
+from rich.console import Console
+from rich.table import Table
 
-import pulsar  # noqa: E402
-from rich.console import Console  # noqa: E402
-from rich.table import Table  # noqa: E402
-
-from magnetar.wire.proto import pulsar_api_pb2 as pb  # noqa: E402
-from tests.kit.clusters import NAMES, Up  # noqa: E402
-from tests.kit.measure import describe_machine, percentiles  # noqa: E402
-from tests.kit.messages import connect  # noqa: E402
-from tests.kit.processes import cpu_seconds  # noqa: E402
-from tests.kit.raw import RawConnection  # noqa: E402
-from tests.kit.wait import wait_until  # noqa: E402
+from bench.end_to_end import DRAIN_TIMEOUT_S, STAMP, Load, Samples, consume, produce
+from magnetar.wire.proto import pulsar_api_pb2 as pb
+from tests.kit.clusters import NAMES, Up
+from tests.kit.measure import describe_machine, percentiles
+from tests.kit.messages import connect
+from tests.kit.processes import cpu_seconds
+from tests.kit.raw import RawConnection
+from tests.kit.wait import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -49,9 +46,6 @@ if TYPE_CHECKING:
 SOURCE, TARGETS = NAMES[0], NAMES[1:]
 NAMESPACE = "bench/latency"
 TOPIC = f"persistent://{NAMESPACE}/loaded"
-STAMP = struct.Struct(">Qq")
-"""Number of the message, and when it was sent, in nanoseconds of the monotonic clock."""
-
 POLL_S = 0.002
 ACKNOWLEDGEMENT_PAUSE_S = (0.05, 0.15)
 """Bounds of the random pause between two measured acknowledgements: never in step with the 50 ms of the links."""
@@ -59,7 +53,6 @@ ACKNOWLEDGEMENT_PAUSE_S = (0.05, 0.15)
 HEAD_START_S = 2.0
 """Seconds of load before the first acknowledgement is measured, so that its message is in every cluster."""
 
-DRAIN_TIMEOUT_S = 30.0
 REPORT_EVERY_S = 5.0
 GOALS_MS = {
     "published to received": {"p50": 10, "p99": 60},
@@ -68,53 +61,6 @@ GOALS_MS = {
 """Bounds that the project has set itself, in milliseconds."""
 
 Message = TypeVar("Message")
-Samples = dict[str, Any]
-
-
-def produce(url: str, options: argparse.Namespace, results: multiprocessing.Queue[Samples]) -> None:
-    """Publish at the rate asked for; report the time from send to receipt."""
-    client = connect(url)
-    producer = client.create_producer(TOPIC, block_if_queue_full=True)
-    receipts = array("d")
-    padding = bytes(options.size - STAMP.size)
-    total = int(options.rate * options.seconds)
-    started = time.monotonic_ns()
-    for number in range(total):
-        due = started + int(number * 1e9 / options.rate)
-        while (now := time.monotonic_ns()) < due:
-            time.sleep(min((due - now) / 1e9, 0.001))
-
-        def on_receipt(_result: pulsar.Result, _id: pulsar.MessageId, sent: int = now) -> None:
-            receipts.append((time.monotonic_ns() - sent) / 1e6)
-
-        producer.send_async(STAMP.pack(number, now) + padding, on_receipt)
-    producer.flush()
-    took = (time.monotonic_ns() - started) / 1e9
-    client.close()
-    results.put({"role": "producer", "published": total, "rate": total / took, "ms": receipts})
-
-
-def consume(name: str, url: str, total: int, ready: Event, results: multiprocessing.Queue[Samples]) -> None:
-    """Receive all messages, acknowledge them, and report the time since each was sent."""
-    client = connect(url)
-    consumer = client.subscribe(TOPIC, f"received-in-{name}", pulsar.ConsumerType.Shared)
-    ready.set()
-    latencies = array("d")
-    seen: set[int] = set()
-    repeated = 0
-    timeout_ms = int(DRAIN_TIMEOUT_S * 1000)
-    while len(seen) < total:
-        try:
-            message = consumer.receive(timeout_ms)
-        except pulsar.Timeout:
-            break
-        number, sent = STAMP.unpack_from(message.data())
-        latencies.append((time.monotonic_ns() - sent) / 1e6)
-        repeated += number in seen
-        seen.add(number)
-        consumer.acknowledge(message)
-    client.close()
-    results.put({"role": name, "missing": total - len(seen), "repeated": repeated, "ms": latencies})
 
 
 class MarkDelete:
@@ -198,7 +144,7 @@ def measure(up: Up, options: argparse.Namespace, say: Callable[[str], None]) -> 
     context = multiprocessing.get_context("spawn")
     results: multiprocessing.Queue[Samples] = context.Queue()
     stop = context.Event()
-    total = int(options.rate * options.seconds)
+    load = Load(TOPIC, options.rate, options.seconds, options.size)
 
     def start(target: Callable[..., None], *arguments: object) -> multiprocessing.process.BaseProcess:
         process = context.Process(target=target, args=(*arguments, results), daemon=True)
@@ -206,7 +152,7 @@ def measure(up: Up, options: argparse.Namespace, say: Callable[[str], None]) -> 
         return process
 
     readies = {name: context.Event() for name in TARGETS}
-    processes = [start(consume, name, urls[name], total, readies[name]) for name in TARGETS]
+    processes = [start(consume, name, urls[name], load, readies[name]) for name in TARGETS]
     for ready in readies.values():
         ready.wait(60)
     pipeline_pid = up.ready["pipeline"]["pid"]
@@ -214,7 +160,7 @@ def measure(up: Up, options: argparse.Namespace, say: Callable[[str], None]) -> 
     cpu_before = cpu_seconds(pipeline_pid)
     brokers_before = {name: cpu_seconds(pid) for name, pid in broker_pids.items()}
     started = time.monotonic()
-    processes.append(start(produce, urls[SOURCE], options))
+    processes.append(start(produce, urls[SOURCE], load))
     processes.append(start(acknowledge_by_protocol, urls, stop))
     processes.append(start(acknowledge_by_client, urls, stop))
     while (elapsed := time.monotonic() - started) < options.seconds:
@@ -314,9 +260,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=120.0, help="length of the load")
     parser.add_argument("--size", type=int, default=1024, help="bytes of a message")
     parser.add_argument("--idle-seconds", type=float, default=60.0, help="length of the idle measurement: a lease")
-    parser.add_argument(
-        "--data", type=Path, default=ROOT / "build" / "bench" / "geo_latency", help="directory of all data"
-    )
+    parser.add_argument("--data", type=Path, default=Path("build/bench/geo_latency"), help="directory of all data")
     options = parser.parse_args()
     shutil.rmtree(options.data, ignore_errors=True)
     options.data.mkdir(parents=True)

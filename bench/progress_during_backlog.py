@@ -15,15 +15,12 @@ import sys
 import time
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))  # the kit that starts clusters is the tests'
+from rich.console import Console
+from rich.table import Table
 
-from rich.console import Console  # noqa: E402
-from rich.table import Table  # noqa: E402
-
-from tests.geo.backlog import MESSAGE_BYTES, ages_during_backlog  # noqa: E402
-from tests.kit.clusters import Up  # noqa: E402
-from tests.kit.measure import describe_machine, percentiles  # noqa: E402
+from tests.geo.backlog import MESSAGE_BYTES, ages_during_backlog
+from tests.kit.clusters import Up
+from tests.kit.measure import describe_machine, percentiles
 
 GOAL_MAX_S = 1.0
 """Bound that the project has set itself, in seconds."""
@@ -34,7 +31,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--messages", type=int, default=200_000, help="messages in the backlog")
     parser.add_argument(
-        "--data", type=Path, default=ROOT / "build" / "bench" / "progress_during_backlog", help="directory of all data"
+        "--data", type=Path, default=Path("build/bench/progress_during_backlog"), help="directory of all data"
     )
     options = parser.parse_args()
     shutil.rmtree(options.data, ignore_errors=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import time
 from typing import TYPE_CHECKING, Any, Self
@@ -147,6 +148,18 @@ class RawConnection:
         taken = [frame for frame in self._frames if name_of(frame) == name]
         self._frames = [frame for frame in self._frames if name_of(frame) != name]
         return [part_of(frame) for frame in taken]
+
+    def gather(self, within_s: float) -> list[Frame]:
+        """Read once, after waiting at most ``within_s``; return, and forget, all frames that came so far.
+
+        Raises ClosedByPeerError when the peer has closed.
+        """
+        with contextlib.suppress(TimeoutError):
+            if not self._receive(time.monotonic() + within_s):
+                message = "closed while frames were gathered"
+                raise ClosedByPeerError(message)
+        frames, self._frames = self._frames, []
+        return frames
 
     def is_answering(self) -> bool:
         """Whether a PING still gets its PONG."""

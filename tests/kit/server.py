@@ -79,6 +79,11 @@ class Server(ABC):
         self.process.kill()
         self._process = None
 
+    def kill_if_running(self) -> None:
+        """``kill -9``; nothing if it does not run."""
+        if self._process is not None:
+            self.kill()
+
     def stop(self) -> None:
         """SIGTERM, and wait; nothing if it does not run."""
         if self._process is not None:

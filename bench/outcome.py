@@ -1,0 +1,14 @@
+"""What one measurement brought."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """Figures by row, and details that go into the JSON alone."""
+
+    figures: dict[str, float]
+    details: dict[str, Any] = field(default_factory=dict)
