@@ -73,6 +73,8 @@ class RawConnection:
         """Open the socket; nothing is sent."""
         address = urlsplit(service_url)
         self.socket = socket.create_connection((address.hostname, address.port), timeout=ANSWER_TIMEOUT_S)
+        # As every client does: else a small frame waits for the peer to answer the one before.
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._decoder = FrameDecoder(FRAME_SIZE_MAX)
         self._frames: list[Frame] = []
         self._request_id = 0
