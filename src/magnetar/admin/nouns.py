@@ -11,6 +11,7 @@ from urllib.parse import quote
 from magnetar.base.errors import AdminError
 from magnetar.base.names import NamespaceName, TopicName
 from magnetar.base.position import EARLIEST, LATEST, Position
+from magnetar.wire.connection import MAGNETAR_VERSION_PREFIX
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -278,7 +279,7 @@ class Brokers(Noun):
     def is_magnetar(self) -> bool:
         """Whether the cluster is one of Magnetar's, which says so with every answer."""
         response = self._http.send("GET", "/admin/v2/brokers/version")
-        return str(response.headers.get("server", "")).startswith("Magnetar")
+        return str(response.headers.get("server", "")).startswith(MAGNETAR_VERSION_PREFIX)
 
     def runtime_configuration(self) -> dict[str, str]:
         """Every setting in effect."""

@@ -26,6 +26,7 @@ from magnetar.ledger.local import LocalLedgerStore, LocalStoreOptions
 from magnetar.ledger.managed_ledger import ManagedLedgerConfig
 from magnetar.metadata.local import LocalMetadataStore
 from magnetar.metadata.resources import Resources
+from magnetar.wire.connection import MAGNETAR_VERSION_PREFIX
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -148,7 +149,7 @@ class Broker:
             lifespan="off",
             timeout_graceful_shutdown=1,
             server_header=False,
-            headers=[("Server", f"Magnetar/{magnetar.__version__}")],
+            headers=[("Server", f"{MAGNETAR_VERSION_PREFIX}/{magnetar.__version__}")],
         )
         self._web = _WebServer(config)
         self._web_task = asyncio.get_running_loop().create_task(self._web.serve())

@@ -22,6 +22,7 @@ from magnetar.admin.client import AdminClient, AdminError, ClusterUnreachableErr
 from magnetar.base.errors import ConfigurationError
 from magnetar.base.names import NamespaceName
 from magnetar.cli.output import Output, say
+from magnetar.cli.session import names
 from magnetar.ops.java import HINT, require_java
 from magnetar.pipeline import limits
 from magnetar.pipeline.options import ClusterAddress
@@ -73,7 +74,7 @@ def replicate(
     from magnetar.pipeline.metrics import ReplicationMetrics  # noqa: PLC0415 - Spark is heavy, and needs Java
     from magnetar.pipeline.replicate import Replication, Settings  # noqa: PLC0415
 
-    always = tuple(str(NamespaceName.parse(name.strip())) for name in namespaces.split(",") if name.strip())
+    always = tuple(str(NamespaceName.parse(name)) for name in names(namespaces))
     settings = Settings(addresses(clusters), lease_seconds, master, work_dir, always)
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):

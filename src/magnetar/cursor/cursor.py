@@ -77,10 +77,6 @@ class Cursor:
 
     # --- changes ---------------------------------------------------------------------------------------------------
 
-    def acknowledge(self, positions: Iterable[Position]) -> list[Range]:
-        """See ``CursorState.acknowledge``."""
-        return self._note(self.state.acknowledge(positions))
-
     def acknowledge_ranges(self, ranges: Iterable[Range]) -> list[Range]:
         """See ``CursorState.acknowledge_ranges``."""
         return self._note(self.state.acknowledge_ranges(ranges))

@@ -92,7 +92,17 @@ class BrokerConnection:
                 self._flush_due = True
                 self._loop.call_soon(self._flush)
 
-    def request(self, build: Callable[[int], bytes], on_reply: Callable[[pb.BaseCommand | None], None]) -> None:
+    def close_consumer(self, number: int) -> None:
+        """Give a consumer up, whatever the answer."""
+        self.request(lambda request_id: commands.close_consumer(consumer_id=number, request_id=request_id))
+
+    def close_producer(self, number: int) -> None:
+        """Give a producer up, whatever the answer."""
+        self.request(lambda request_id: commands.close_producer(producer_id=number, request_id=request_id))
+
+    def request(
+        self, build: Callable[[int], bytes], on_reply: Callable[[pb.BaseCommand | None], None] = lambda _: None
+    ) -> None:
         """Send what ``build`` makes of a request id; ``on_reply`` gets the answer, or None when none comes in time.
 
         One slow request must not cost the others: that the peer is silent altogether is for keep-alive to notice.

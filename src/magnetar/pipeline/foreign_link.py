@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeGuard
 
 from magnetar.base.errors import MagnetarError
 from magnetar.base.position import EARLIEST
@@ -78,10 +78,7 @@ class ForeignLink:
         """Give the consumer back; the bookmark stays."""
         self._closed = True
         self._flush()
-        number = self._number
-        self._broker.request(
-            lambda request_id: commands.close_consumer(consumer_id=number, request_id=request_id), _nothing
-        )
+        self._broker.close_consumer(self._number)
 
     def fenced(self) -> None:
         """Hear that the marker has its receipt."""
@@ -157,13 +154,15 @@ class ForeignLink:
             self._advance(self.bookmark.subscribed())
 
     def _told(self, reply: pb.BaseCommand | None) -> None:
-        if reply is not None and self._is_granted(reply, pb.BaseCommand.GET_LAST_MESSAGE_ID_RESPONSE):
+        if self._is_granted(reply, pb.BaseCommand.GET_LAST_MESSAGE_ID_RESPONSE):
             answer = reply.getLastMessageIdResponse
             has_mark = answer.HasField("consumer_mark_delete_position")
             mark = position_of(answer.consumer_mark_delete_position) if has_mark else EARLIEST
             self._advance(self.bookmark.told(position_of(answer.last_message_id), mark))
 
-    def _is_granted(self, reply: pb.BaseCommand | None, kind: pb.BaseCommand.Type.ValueType) -> bool:
+    def _is_granted(
+        self, reply: pb.BaseCommand | None, kind: pb.BaseCommand.Type.ValueType
+    ) -> TypeGuard[pb.BaseCommand]:
         if self._closed:
             return False
         if reply is None or reply.type != kind:
@@ -184,7 +183,3 @@ class ForeignLink:
                 self._expect_step()
 
         self._loop.call_later(limits.STALL_SECONDS, check)
-
-
-def _nothing(reply: pb.BaseCommand | None) -> None:
-    """Ignore an answer that changes nothing."""

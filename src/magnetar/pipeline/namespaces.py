@@ -23,9 +23,10 @@ POLLS_PER_POLICY = 2
 class Policies:
     """Between which clusters each namespace is replicated, as one cluster has it."""
 
-    def __init__(self, client: AdminClient) -> None:
-        """Ask ``client``; `close` ends its connection."""
+    def __init__(self, client: AdminClient, polls_per_policy: int = POLLS_PER_POLICY) -> None:
+        """Ask ``client``, for each namespace's clusters every so many polls; `close` ends its connection."""
         self._client = client
+        self._polls_per_policy = polls_per_policy
         self.is_magnetar: bool | None = None
         """Whether the cluster is one of Magnetar's; None while it has not answered."""
         self._known: dict[NamespaceName, frozenset[str]] = {}
@@ -36,7 +37,7 @@ class Policies:
 
         Returns the reason when they are not known any more: what was known still holds.
         """
-        fresh = self._polls % POLLS_PER_POLICY == 0
+        fresh = self._polls % self._polls_per_policy == 0
         try:
             if self.is_magnetar is None:
                 self.is_magnetar = self._client.brokers.is_magnetar()
@@ -52,6 +53,10 @@ class Policies:
     def between(self, *clusters: str) -> frozenset[NamespaceName]:
         """The namespaces that are replicated between all of ``clusters``, as far as is known."""
         return frozenset(name for name, between in self._known.items() if between.issuperset(clusters))
+
+    def replicated(self) -> list[NamespaceName]:
+        """The namespaces that are not in one cluster alone, sorted, as far as is known."""
+        return [name for name, between in self._known.items() if len(between) > 1]
 
     def close(self) -> None:
         """Let the connection go."""
@@ -81,7 +86,10 @@ class NamespaceWatch:
         self._target = target
         self._on_change = on_change
         self._own = Policies(client_of(source.admin_url))
-        self._others = [Policies(client_of(cluster.admin_url)) for cluster in options.clusters if cluster != source]
+        self._client_of = client_of
+        self._other_urls = [cluster.admin_url for cluster in options.clusters if cluster != source]
+        self._others: list[Policies] = []
+        """Made once the source turns out to be foreign: a client takes some 20 ms to make."""
         self._always = frozenset(map(NamespaceName.parse, options.namespaces))
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"namespaces of {source.name}", daemon=True)
@@ -102,6 +110,8 @@ class NamespaceWatch:
         own = self._own.between(self._source.name, self._target)
         if self._own.is_magnetar:
             return tuple(sorted(own)), ""
+        if not self._others:
+            self._others = [Policies(self._client_of(url)) for url in self._other_urls]
         reasons = [policies.poll() for policies in self._others]
         wanted = self._always.union(
             *(each.between(self._source.name, self._target) for each in self._others if each.is_magnetar)

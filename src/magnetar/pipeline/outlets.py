@@ -110,20 +110,11 @@ class Outlet:
 
         Raises RemoteProtocolError, naming both ids, for a receipt out of order.
         """
-        expected = self._outstanding[0][0] if self._outstanding else None
-        if sequence_id != expected:
-            message = f"receipt for sequence id {sequence_id} of {self.topic}, expected {expected}"
-            raise RemoteProtocolError(message)
-        _, number, position = self._outstanding.popleft()
-        return number, position
+        return self._receipted(0, sequence_id, f"receipt for sequence id {sequence_id}")
 
     def receipt_at(self, position: Position) -> tuple[int, Position]:
         """As ``receipt``, where the receipt names the entry's position at the source."""
-        expected = self._outstanding[0][2] if self._outstanding else None
-        if position != expected:
-            message = f"receipt for the entry at {position} of {self.topic}, expected {expected}"
-            raise RemoteProtocolError(message)
-        return self._outstanding.popleft()[1:]
+        return self._receipted(2, position, f"receipt for the entry at {position}")
 
     def held(self, carried: Carried) -> None:
         """Count an entry that the target holds already; ``settled`` tells when all before it are durable too."""
@@ -153,6 +144,14 @@ class Outlet:
         self._gap = ""
         self.state = State.IDLE
         return Refused(self._refused, reason) if had_work else None
+
+    def _receipted(self, part: int, named: int | Position, what: str) -> tuple[int, Position]:
+        """Take the first outstanding entry, whose ``part`` the receipt must have named."""
+        expected = self._outstanding[0][part] if self._outstanding else None
+        if named != expected:
+            message = f"{what} of {self.topic}, expected {expected}"
+            raise RemoteProtocolError(message)
+        return self._outstanding.popleft()[1:]
 
     def _refuse(self) -> None:
         numbers = [number for _, number, _ in self._outstanding]

@@ -12,7 +12,7 @@ from magnetar.base.errors import AdminError, MagnetarError
 from magnetar.base.names import NamespaceName
 from magnetar.pipeline import limits
 from magnetar.pipeline.foreign import SUBSCRIPTION_PREFIX
-from magnetar.pipeline.namespaces import namespaces, replication_clusters
+from magnetar.pipeline.namespaces import Policies
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -76,6 +76,7 @@ class ProgressWatch:
         self._clients = {
             cluster.name: AdminClient(cluster.admin_url, timeout_s=limits.ADMIN_TIMEOUT_SECONDS) for cluster in clusters
         }
+        self._policies = {name: Policies(client, polls_per_policy=1) for name, client in self._clients.items()}
         self._clock = clock
         self._on_progress = on_progress
         self._before: dict[tuple[str, str], LinkProgress] = {}
@@ -101,14 +102,17 @@ class ProgressWatch:
         links: list[LinkProgress] = []
         shared = set(self._namespaces)
         foreign = {}
-        for source, client in self._clients.items():
+        for source, policies in self._policies.items():
+            if policies.poll():
+                continue  # it does not answer
+            client = self._clients[source]
+            if not policies.is_magnetar:
+                foreign[source] = client
+                continue
+            own = policies.replicated()
+            shared.update(own)
             with contextlib.suppress(MagnetarError):
-                if not client.brokers.is_magnetar():
-                    foreign[source] = client
-                else:
-                    own = [name for name in namespaces(client) if len(replication_clusters(client, name)) > 1]
-                    shared.update(own)
-                    links += self._links_of(source, client, own, _replication)
+                links += self._links_of(source, client, own, _replication)
         for source, client in foreign.items():
             with contextlib.suppress(MagnetarError):
                 links += self._links_of(source, client, sorted(shared), self._foreign_replication)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Protocol
 from magnetar.base.errors import MagnetarError
 from magnetar.pipeline import foreign, limits
 from magnetar.pipeline.cluster import BrokerConnection, ClusterSession
-from magnetar.pipeline.foreign import outgoing
 from magnetar.pipeline.inlets import Acknowledge, Close, Effect, Flow, Inlet, Retry, Seek, Subscribe
 from magnetar.pipeline.rows import Attachment, Carried
 from magnetar.pipeline.topics import TopicWatch, namespace_of
@@ -183,7 +182,7 @@ class Tail:
     def _take_foreign(self, inlet: Inlet, position: Position, entry: bytes) -> None:
         """Take an entry of a source that sends everything it has, and counts messages."""
         try:
-            wanted, messages = outgoing(entry, self._task.target)
+            wanted, messages = foreign.outgoing(entry, self._task.target)
         except MagnetarError as error:
             # Passing it over would lose it: the link stops here, loudly, until the source's log is repaired.
             self._carry_out(inlet, inlet.refused(f"entry {position}: {error}", self._task.rng))
@@ -248,7 +247,7 @@ class Tail:
                 broker.request(seek, partial(self._answered, number, Inlet.sought))
             case Close(number):
                 del self._attachments[number]
-                broker.request(partial(_close_consumer, number), _nothing)
+                broker.close_consumer(number)
 
     def _subscribe(self, attachment: Attachment, broker: BrokerConnection | None, reason: str) -> None:
         """Hear who owns the topic."""
@@ -314,11 +313,3 @@ def _subscribe(body: pb.CommandSubscribe, request_id: int) -> bytes:
 
 def _seek(number: int, position: Position, request_id: int) -> bytes:
     return commands.seek(consumer_id=number, request_id=request_id, position=position)
-
-
-def _close_consumer(number: int, request_id: int) -> bytes:
-    return commands.close_consumer(consumer_id=number, request_id=request_id)
-
-
-def _nothing(reply: pb.BaseCommand | None) -> None:
-    """Ignore an answer that changes nothing."""

@@ -241,8 +241,7 @@ class Target:
         if producer.link is not None:
             producer.link.close()
         if close and producer.broker is not None:
-            number = producer.number
-            producer.broker.request(partial(_close_producer, number), _nothing)
+            producer.broker.close_producer(producer.number)
 
     def _open(self, outlet: Outlet) -> None:
         producer = Producer(outlet, next(self._producer_ids))
@@ -307,11 +306,3 @@ class Target:
             self._report(refused)
         for carried in held:
             self.send([carried])
-
-
-def _close_producer(number: int, request_id: int) -> bytes:
-    return commands.close_producer(producer_id=number, request_id=request_id)
-
-
-def _nothing(reply: pb.BaseCommand | None) -> None:
-    """Ignore an answer that changes nothing."""

@@ -71,8 +71,9 @@ def parse_metadata(entry: bytes) -> pb.MessageMetadata:
     try:
         metadata = _read_metadata(metadata_bytes(entry))
     except DecodeError as error:
-        raise _unreadable(error) from error
-    if not _is_whole(metadata):
+        message = f"message metadata cannot be parsed: {error}"
+        raise RemoteProtocolError(message) from error
+    if not metadata.IsInitialized() or not isinstance(metadata.producer_name, str):
         message = "message metadata lacks required fields, or its producer name is not UTF-8"
         raise RemoteProtocolError(message)
     return metadata
@@ -96,7 +97,7 @@ def publish_time_ms(entry: bytes) -> int:
 
 def messages_in(entry: bytes) -> int:
     """How many messages the entry holds, at least 1."""
-    return max(1, parse_metadata(entry).num_messages_in_batch)
+    return messages_and_delivery(entry)[0]
 
 
 def messages_and_delivery(entry: bytes) -> tuple[int, int]:
@@ -126,25 +127,14 @@ def assemble(metadata: bytes, payload: bytes | memoryview) -> bytes:
     return b"".join((_MAGIC, _pack_size(google_crc32c.value(checksummed)), checksummed))
 
 
-def _is_whole(metadata: pb.MessageMetadata) -> bool:
-    return metadata.IsInitialized() and isinstance(metadata.producer_name, str)
-
-
 def _metadata_span(entry: bytes) -> tuple[int, int]:
     """Where the serialized metadata begins and ends."""
     start = (_CHECKSUMMED_START if entry.startswith(_MAGIC) else 0) + _SIZE_LENGTH
     if start > len(entry):
-        raise _no_metadata(entry)
+        message = f"entry of {len(entry)} bytes has no metadata size"
+        raise RemoteProtocolError(message)
     end = start + _read_size(entry, start - _SIZE_LENGTH)[0]
     if end > len(entry):
         message = f"message metadata of {end - start} bytes exceeds its entry of {len(entry)}"
         raise RemoteProtocolError(message)
     return start, end
-
-
-def _no_metadata(entry: bytes) -> RemoteProtocolError:
-    return RemoteProtocolError(f"entry of {len(entry)} bytes has no metadata size")
-
-
-def _unreadable(error: DecodeError) -> RemoteProtocolError:
-    return RemoteProtocolError(f"message metadata cannot be parsed: {error}")

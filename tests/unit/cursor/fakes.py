@@ -7,12 +7,18 @@ from typing import TYPE_CHECKING
 
 from magnetar.base.errors import DiskFullError, StorageError
 from magnetar.base.position import Position
+from magnetar.cursor.ranges import Range
 from magnetar.ledger.store import Run, StoreState
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from magnetar.ledger.store import OnDurable
+
+
+def singly(positions: Iterable[Position]) -> list[Range]:
+    """Each position as a range of its own."""
+    return [Range(position, position) for position in positions]
 
 
 class Log:

@@ -11,7 +11,7 @@ from magnetar.base.real import SystemClock
 from magnetar.cursor.cursor import CHECKPOINT_AFTER_BYTES, Cursor
 from magnetar.cursor.store import CursorStore, release_segments
 from magnetar.metadata.memory import MemoryMetadataStore
-from tests.unit.cursor.fakes import Log, MemoryLedgerStore
+from tests.unit.cursor.fakes import Log, MemoryLedgerStore, singly
 from tests.unit.ledger.support import barrier, opened
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def same(cursor: Cursor, other: Cursor) -> bool:
 
 def test_what_was_flushed_survives_and_the_rest_does_not(setup: Setup) -> None:
     cursor = setup.cursors.create("worker", setup.start, subscription_properties={"team": "x"})
-    cursor.acknowledge(setup.positions[3:9:2])
+    cursor.acknowledge_ranges(singly(setup.positions[3:9:2]))
     cursor.acknowledge_batch(setup.positions[20], 0b011, 3)
     cursor.set_property("pulsar.replicated.subscription", 1)
     setup.flush(cursor)
@@ -81,7 +81,7 @@ def test_what_was_flushed_survives_and_the_rest_does_not(setup: Setup) -> None:
     setup.flush(cursor)
     recovered = setup.crash()
     assert same(recovered, cursor)
-    cursor.acknowledge(setup.positions[50:60])
+    cursor.acknowledge_ranges(singly(setup.positions[50:60]))
     assert same(setup.crash(), recovered)
 
 
@@ -89,7 +89,7 @@ def test_single_acknowledgements_survive_in_deltas(setup: Setup) -> None:
     cursor = setup.cursors.create("worker", setup.start)
     setup.flush(cursor)
     for start in (60, 5, 61):
-        cursor.acknowledge(setup.positions[start : start + 20 : 2])
+        cursor.acknowledge_ranges(singly(setup.positions[start : start + 20 : 2]))
         setup.flush(cursor)
     assert len(setup.records(cursor)) == 4
     assert same(setup.crash(), cursor)
@@ -105,7 +105,7 @@ def test_a_cursor_that_was_never_flushed_is_where_it_began(setup: Setup) -> None
 def test_it_can_be_written_after_its_ledger_was_lost_with_the_crash(setup: Setup) -> None:
     setup.cursors.create("worker", setup.start)
     cursor = setup.crash()
-    cursor.acknowledge(setup.positions[:2])
+    cursor.acknowledge_ranges(singly(setup.positions[:2]))
     setup.flush(cursor)
     assert setup.crash().state.mark_delete_position == setup.positions[1]
 
@@ -114,11 +114,11 @@ def test_the_cost_of_a_flush_is_in_proportion_to_what_changed(setup: Setup) -> N
     for _ in range(5000):
         setup.positions.append(setup.log.append())
     cursor = setup.cursors.create("worker", setup.start)
-    cursor.acknowledge(setup.positions[1:5000:3])
+    cursor.acknowledge_ranges(singly(setup.positions[1:5000:3]))
     setup.flush(cursor)
-    cursor.acknowledge([setup.positions[0]])
+    cursor.acknowledge_ranges(singly([setup.positions[0]]))
     setup.flush(cursor)
-    cursor.acknowledge([setup.positions[3000]])
+    cursor.acknowledge_ranges(singly([setup.positions[3000]]))
     setup.flush(cursor)
     checkpoint, *deltas = setup.records(cursor)
     assert checkpoint > 1000
@@ -173,7 +173,7 @@ def test_after_a_failed_write_the_next_one_holds_everything(setup: Setup) -> Non
     cursor.checkpoint_attachment = lambda: b"all"
     setup.flush(cursor)
     outcomes: list[StorageError | None] = []
-    cursor.acknowledge(setup.positions[:5])
+    cursor.acknowledge_ranges(singly(setup.positions[:5]))
     cursor.attach(b"lost")
     cursor.flush(outcomes.append)
     setup.store.fail()
@@ -221,7 +221,7 @@ def test_a_cursor_created_again_while_the_old_one_goes_stays(setup: Setup) -> No
 
 def test_a_cursor_that_is_not_durable_is_written_nowhere(setup: Setup) -> None:
     cursor = setup.cursors.create("reader", setup.start, durable=False)
-    cursor.acknowledge(setup.positions[:3])
+    cursor.acknowledge_ranges(singly(setup.positions[:3]))
     outcomes: list[StorageError | None] = []
     cursor.flush(outcomes.append)
     assert outcomes == [None]
@@ -257,10 +257,10 @@ def test_it_survives_in_the_real_store(tmp_path: Path) -> None:
             cursors = CursorStore(store, setup.metadata, TOPIC, setup.log)
             cursor = cursors.create("worker", setup.start)
             for position in setup.positions[::-2]:
-                cursor.acknowledge([position])
+                cursor.acknowledge_ranges(singly([position]))
                 cursor.flush(lambda _: None)
             cursor.checkpoint(lambda _: None)
-            cursor.acknowledge(setup.positions[:40])
+            cursor.acknowledge_ranges(singly(setup.positions[:40]))
             cursor.flush(lambda _: None)
             cursors.create("unwritten", setup.positions[7])
             assert await barrier(store) is None
@@ -269,7 +269,7 @@ def test_it_survives_in_the_real_store(tmp_path: Path) -> None:
     async def read() -> tuple[Cursor, Cursor]:
         async with opened(tmp_path) as store:
             unwritten, worker = CursorStore(store, setup.metadata, TOPIC, setup.log).open_all()
-            unwritten.acknowledge(setup.positions[8:9])
+            unwritten.acknowledge_ranges(singly(setup.positions[8:9]))
             unwritten.flush(lambda _: None)
             assert await barrier(store) is None
             return unwritten, worker

@@ -21,7 +21,7 @@ from magnetar.geo.progress_codec import decode_marker, encode_markers, encode_st
 from magnetar.geo.receiving import Verdict, floor_of, judge
 from magnetar.metadata.memory import MemoryMetadataStore
 from magnetar.wire.origin import Origin
-from tests.unit.cursor.fakes import Log, MemoryLedgerStore
+from tests.unit.cursor.fakes import Log, MemoryLedgerStore, singly
 
 SUBSCRIPTION = "worker"
 BATCH = 3
@@ -160,7 +160,7 @@ class Cluster:
     def acknowledge(self, positions: list[Position]) -> None:
         for position in positions:
             self.twin_acknowledge(position)
-        self.claim(self.cursor.acknowledge(positions))
+        self.claim(self.cursor.acknowledge_ranges(singly(positions)))
 
     def acknowledge_through(self, through: Position) -> None:
         for position in self.entries:

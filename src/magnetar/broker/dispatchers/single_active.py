@@ -107,7 +107,7 @@ class SingleActiveDispatcher:
         run: list[Delivery] = []
         for position, entry in entries:
             remaining = state.remaining(position)
-            messages = wire_entry.messages_and_delivery(entry)[0] if remaining is None else remaining.bit_count()
+            messages = wire_entry.messages_in(entry) if remaining is None else remaining.bit_count()
             run.append(Delivery(position.entry_id, entry, messages, remaining=remaining))
             permits -= messages
             if permits <= 0:
