@@ -77,6 +77,27 @@ class BrokerConfig(BaseModel):
         10, ge=0, description="How long acknowledgements without a receipt may wait to be written together."
     )
 
+    brokerDeduplicationEnabled: bool = Field(
+        default=False, description="Store once what a producer sends again, unless a policy says otherwise."
+    )
+    brokerDeduplicationSnapshotIntervalSeconds: int = Field(
+        120, gt=0, description="Age after which a snapshot of the producers' sequence ids is due."
+    )
+    brokerDeduplicationEntriesInterval: int = Field(
+        1000, gt=0, description="Entries after which a snapshot of the producers' sequence ids is due."
+    )
+    brokerDeduplicationSnapshotFrequencyInSeconds: int = Field(
+        120, gt=0, description="Seconds between two looks at all topics for due snapshots and inactive producers."
+    )
+    brokerDeduplicationMaxNumberOfProducers: int = Field(
+        1_000_000,
+        gt=0,
+        description="Producers remembered of a topic; beyond, the longest inactive are forgotten, and it is logged.",
+    )
+    brokerDeduplicationProducerInactivityTimeoutMinutes: int = Field(
+        360, gt=0, description="How long a producer is remembered that is not connected."
+    )
+
     journalSyncData: bool = Field(default=True, description="Receipt only after the disk has the bytes.")
     managedLedgerMaxEntriesPerLedger: int = Field(50_000, gt=0, description="Entries after which a ledger is sealed.")
     managedLedgerMaxSizePerLedgerMbytes: int = Field(2048, gt=0, description="Size after which a ledger is sealed.")

@@ -104,6 +104,7 @@ class Broker:
         await self._start_web(build_app(administration, resources))
         self._every(RATE_INTERVAL_S, self._measure)
         self._every(config.retentionCheckIntervalInSeconds, self._trim)
+        self._every(config.brokerDeduplicationSnapshotFrequencyInSeconds, self._tend_deduplication)
         gc.freeze()
         gc.set_threshold(_GC_THRESHOLD)
         log.info(
@@ -179,6 +180,10 @@ class Broker:
             topic.trim(self._retention(topic.name.namespace_name))
         cursors = [cursor for topic in self.topics.loaded.values() for cursor in topic.all_cursors()]
         release_segments(self._store, cursors, CURSOR_SEGMENTS_MAX)
+
+    def _tend_deduplication(self) -> None:
+        for topic in self.topics.loaded.values():
+            topic.deduplication.tend()
 
     def _retention(self, namespace: NamespaceName) -> tuple[int, int]:
         policies = self.environment.resources.namespaces.get(namespace)
