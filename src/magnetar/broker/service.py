@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
     from starlette.applications import Starlette
 
-    from magnetar.base.names import NamespaceName
     from magnetar.broker.config import BrokerConfig
 
 log = structlog.get_logger(__name__)
@@ -176,16 +175,9 @@ class Broker:
 
     def _trim(self) -> None:
         for topic in tuple(self.topics.loaded.values()):
-            topic.trim(self._retention(topic.name.namespace_name))
+            topic.trim()
         cursors = [cursor for topic in self.topics.loaded.values() for cursor in topic.all_cursors()]
         release_segments(self._store, cursors, CURSOR_SEGMENTS_MAX)
-
-    def _retention(self, namespace: NamespaceName) -> tuple[int, int]:
-        policies = self.environment.resources.namespaces.get(namespace)
-        retention = policies.retention_policies if policies is not None else None
-        if retention is None:
-            return self.config.defaultRetentionTimeInMinutes, self.config.defaultRetentionSizeInMB
-        return retention.retentionTimeInMinutes, retention.retentionSizeInMB
 
 
 class _WebServer(uvicorn.Server):

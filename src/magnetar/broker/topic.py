@@ -58,6 +58,7 @@ class Topic:
         self.environment = environment
         self.name = name
         self.ledger = ledger
+        self.policies = environment.policies_of(name)
         self.counters = TopicCounters()
         self.rates_in = Rates()
         stored_epoch = ledger.properties.get(_EPOCH_PROPERTY)
@@ -263,7 +264,8 @@ class Topic:
         return replicator
 
     def apply_policies(self) -> None:
-        """Bring the links in line with the namespace's replication clusters."""
+        """Follow the policies as they are now, and bring the links in line with the replication clusters."""
+        self.policies = self.environment.policies_of(self.name)
         targets = self.environment.targets_of(self.name.namespace_name)
         for target in [target for target in self.replicators if target not in targets]:
             self.replicators.pop(target).close()
@@ -340,10 +342,11 @@ class Topic:
         for replicator in self.replicators.values():
             replicator.rates_out.update(now, replicator.entries_out, replicator.bytes_out)
 
-    def trim(self, retention: tuple[int, int]) -> None:
-        """Delete ledgers that everybody has acknowledged and that retention (minutes, MB) does not keep.
+    def trim(self, *, by_age: bool = True) -> None:
+        """Delete ledgers that everybody has acknowledged and that retention does not keep.
 
-        Happens once all claims on what may go are durable: afterwards the index no longer knows it.
+        Without ``by_age`` those whose time is over stay. Happens once all claims on what may go are durable: afterwards
+        the index no longer knows it.
         """
         consumed = min(
             (cursor.state.mark_delete_position for cursor in self.all_cursors()),
@@ -351,13 +354,15 @@ class Topic:
         )
         for subscription in self.subscriptions.values():
             subscription.flush()
-        self.barrier(lambda error: self._trim(consumed, retention) if error is None else None)
+        self.barrier(lambda error: self._trim(consumed, by_age=by_age) if error is None else None)
 
-    def _trim(self, consumed: Position, retention: tuple[int, int]) -> None:
+    def _trim(self, consumed: Position, *, by_age: bool) -> None:
         # A subscription may have been created, or moved back, in the meantime.
         consumed = min([consumed, *(cursor.state.mark_delete_position for cursor in self.all_cursors())])
         now_ms = int(self.environment.clock.now() * 1000)
-        first = self.ledger.trim(consumed, now_ms, retention, self._remember_origins)
+        retained = self.policies.retention
+        minutes = retained.retentionTimeInMinutes if by_age or retained.retentionTimeInMinutes == 0 else -1
+        first = self.ledger.trim(consumed, now_ms, (minutes, retained.retentionSizeInMB), self._remember_origins)
         if first is not None:
             self.index.trim(first)
 

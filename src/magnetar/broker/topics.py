@@ -44,6 +44,7 @@ class TopicRegistry:
         # Names must be unique among live producers of all clusters and of all runs of this one.
         self._run = f"{environment.cluster}-{int(environment.clock.now() * 1000):x}"
         environment.resources.namespaces.watch(self._policies_changed)
+        environment.resources.topic_policies.watch(self._topic_policies_changed)
 
     # -- names --------------------------------------------------------------------------------------------------
 
@@ -222,3 +223,8 @@ class TopicRegistry:
             for name in self.names(namespace):
                 if name not in self._unloading:
                     self.get(name)
+
+    def _topic_policies_changed(self, changed: TopicName) -> None:
+        for name, topic in tuple(self.loaded.items()):
+            if name.partitioned_topic == changed:
+                topic.apply_policies()
