@@ -11,6 +11,7 @@ import structlog
 from magnetar.base.errors import RequestError, ServerError, StorageError
 from magnetar.base.position import EARLIEST, Position
 from magnetar.broker.access import ProducerAccess
+from magnetar.broker.backlog_quotas import BacklogQuotas
 from magnetar.broker.producer import REPLICATOR_PREFIX, LocalProducer
 from magnetar.broker.progress import SubscriptionProgressKeeper, TopicProgress
 from magnetar.broker.rates import Rates
@@ -59,6 +60,7 @@ class Topic:
         self.name = name
         self.ledger = ledger
         self.policies = environment.policies_of(name)
+        self.backlog_quotas = BacklogQuotas(self)
         self.counters = TopicCounters()
         self.rates_in = Rates()
         stored_epoch = ledger.properties.get(_EPOCH_PROPERTY)
@@ -76,7 +78,8 @@ class Topic:
         self.progress = TopicProgress(self)
         self.cursors = CursorStore(environment.store, environment.metadata, str(name), ledger)
         self.is_closing = False
-        """Set when the topic is about to be closed: entries that come from then on are dropped, unanswered."""
+        """Set when it, or its producers, are about to be closed: entries that come then are dropped, unanswered."""
+        self._is_dismissing = False
         self._dispatch_scheduled = False
         self._failure: StorageError | None = None
         self._recover_index()
@@ -183,6 +186,25 @@ class Topic:
         successor = self.access.leave(producer)
         if successor is not None:
             self.producers[successor.options.name] = successor
+
+    def dismiss_publishers(self) -> None:
+        """Send everybody away who publishes, behind the receipts of what was taken; they may come again."""
+        if self.is_closing:
+            return
+        self.is_closing = self._is_dismissing = True
+
+        def dismissed(_: StorageError | None) -> None:
+            for producer in tuple(self.producers.values()):
+                if isinstance(producer, LocalProducer | ReplicatedProducer):
+                    producer.session.close_producer(producer)
+            if self._is_dismissing:
+                self.is_closing = self._is_dismissing = False
+
+        self.barrier(dismissed)
+
+    def begin_closing(self) -> None:
+        """Take no entries from now on: what comes is dropped, unanswered, and sent again to the topic's next run."""
+        self.is_closing, self._is_dismissing = True, False
 
     # -- subscriptions ------------------------------------------------------------------------------------------
 
@@ -373,7 +395,7 @@ class Topic:
 
     def close(self) -> None:
         """Make every client look the topic up again, and write what is left."""
-        self.is_closing = True
+        self.begin_closing()
         for producer in (*self.access.waiting, *self.producers.values()):
             producer.session.close_producer(producer)
         self.progress.close()

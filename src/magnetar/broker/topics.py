@@ -154,7 +154,7 @@ class TopicRegistry:
         topic = self.loaded.get(name)
         if topic is not None and name not in self._unloading:
             self._unloading[name] = asyncio.Event()
-            topic.is_closing = True
+            topic.begin_closing()
             topic.barrier(lambda _: self._close(topic))
 
     async def unloaded(self, name: TopicName) -> None:
