@@ -14,6 +14,7 @@ import uvicorn
 import magnetar
 from magnetar.admin.api import build_app
 from magnetar.base.errors import ConfigurationError
+from magnetar.base.lock import DirectoryLock
 from magnetar.base.real import SystemClock, SystemFiles
 from magnetar.broker.administration import Administration
 from magnetar.broker.environment import Environment
@@ -67,9 +68,12 @@ class Broker:
         config = self.config
         files = SystemFiles()
         files.make_directory(config.dataDirectory)
+        self._lock = DirectoryLock(config.dataDirectory)
         self._metadata = LocalMetadataStore(config.dataDirectory / "metadata.sqlite", self._clock)
         options = LocalStoreOptions(
-            sync=config.journalSyncData, tail_cache_bytes=config.managedLedgerCacheSizeMB * _MIB
+            sync=config.journalSyncData,
+            segment_bytes=config.logSizeLimit,
+            tail_cache_bytes=config.managedLedgerCacheSizeMB * _MIB,
         )
         self._store = LocalLedgerStore(config.dataDirectory / "ledgers", files, loop, options)
         self._store.open()
@@ -127,6 +131,7 @@ class Broker:
         self._links.close()
         await self._store.close()
         self._metadata.close()
+        self._lock.release()
         log.info("broker_stopped", cluster=self.config.clusterName)
 
     async def run(self) -> None:
