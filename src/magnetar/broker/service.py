@@ -17,6 +17,7 @@ from magnetar.base.errors import ConfigurationError
 from magnetar.base.lock import DirectoryLock
 from magnetar.base.real import SystemClock, SystemFiles
 from magnetar.broker.administration import Administration
+from magnetar.broker.check import LEDGERS, METADATA
 from magnetar.broker.environment import Environment
 from magnetar.broker.server import Server
 from magnetar.broker.topics import TopicRegistry
@@ -69,13 +70,13 @@ class Broker:
         files = SystemFiles()
         files.make_directory(config.dataDirectory)
         self._lock = DirectoryLock(config.dataDirectory)
-        self._metadata = LocalMetadataStore(config.dataDirectory / "metadata.sqlite", self._clock)
+        self._metadata = LocalMetadataStore(config.dataDirectory / METADATA, self._clock)
         options = LocalStoreOptions(
             sync=config.journalSyncData,
             segment_bytes=config.logSizeLimit,
             tail_cache_bytes=config.managedLedgerCacheSizeMB * _MIB,
         )
-        self._store = LocalLedgerStore(config.dataDirectory / "ledgers", files, loop, options)
+        self._store = LocalLedgerStore(config.dataDirectory / LEDGERS, files, loop, options)
         self._store.open()
         finish_deletions(self._store, self._metadata)
         resources = Resources.over(self._metadata)
