@@ -78,6 +78,9 @@ class BrokerConfig(BaseModel):
     )
 
     journalSyncData: bool = Field(default=True, description="Receipt only after the disk has the bytes.")
+    logSizeLimit: int = Field(
+        64 << 20, gt=0, le=1 << 30, description="Bytes after which the next file of the shared log is begun."
+    )
     managedLedgerMaxEntriesPerLedger: int = Field(50_000, gt=0, description="Entries after which a ledger is sealed.")
     managedLedgerMaxSizePerLedgerMbytes: int = Field(2048, gt=0, description="Size after which a ledger is sealed.")
     managedLedgerMinLedgerRolloverTimeMinutes: int = Field(

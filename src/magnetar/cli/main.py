@@ -13,6 +13,7 @@ from magnetar.base.errors import MagnetarError
 from magnetar.cli import (
     broker,
     brokers,
+    check,
     clusters,
     demo,
     namespaces,
@@ -56,6 +57,7 @@ app.add_typer(pipeline.app, name="pipeline")
 app.command(help=broker.HELP, context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(
     broker.broker
 )
+app.command()(check.check)
 app.command()(up.up)
 app.command()(demo.demo)
 
