@@ -77,11 +77,47 @@ class BrokerConfig(BaseModel):
         10, ge=0, description="How long acknowledgements without a receipt may wait to be written together."
     )
 
+    journalSyncData: bool = Field(default=True, description="Receipt only after the disk has the bytes.")
+    logSizeLimit: int = Field(
+        64 << 20, gt=0, le=1 << 30, description="Bytes after which the next file of the shared log is begun."
+    )
+    managedLedgerMaxEntriesPerLedger: int = Field(50_000, gt=0, description="Entries after which a ledger is sealed.")
+    managedLedgerMaxSizePerLedgerMbytes: int = Field(2048, gt=0, description="Size after which a ledger is sealed.")
+    managedLedgerMinLedgerRolloverTimeMinutes: int = Field(
+        10, ge=0, description="A younger ledger is not sealed, however full it is."
+    )
+    managedLedgerMaxLedgerRolloverTimeMinutes: int = Field(
+        240, gt=0, description="Age after which a ledger is sealed at the next append."
+    )
+    managedLedgerCacheSizeMB: int = Field(128, ge=0, description="Memory for the newest entries of all topics.")
+    defaultRetentionTimeInMinutes: int = Field(
+        0, ge=-1, description="Keep acknowledged entries this long; -1 for ever."
+    )
+    defaultRetentionSizeInMB: int = Field(0, ge=-1, description="Keep this much of acknowledged entries; -1 all.")
+    retentionCheckIntervalInSeconds: int = Field(120, gt=0, description="Seconds between two trims of all topics.")
+
+    ttlDurationDefaultInSeconds: int = Field(
+        0, ge=0, description="Acknowledge messages of this age for every subscription; 0: never."
+    )
+    messageExpiryCheckIntervalInMinutes: float = Field(
+        5, gt=0, description="Minutes between two looks for such messages."
+    )
+    backlogQuotaCheckIntervalInSeconds: float = Field(60, gt=0, description="Seconds between two checks of backlogs.")
+    backlogQuotaDefaultLimitBytes: int = Field(
+        -1, ge=-1, description="Backlog of a topic in bytes at which its quota's policy acts; -1: none."
+    )
+    backlogQuotaDefaultLimitSecond: int = Field(
+        -1, ge=-1, description="Age of the oldest unacknowledged message at which it acts; -1 and 0: none."
+    )
+    backlogQuotaDefaultRetentionPolicy: Literal[
+        "producer_request_hold", "producer_exception", "consumer_backlog_eviction"
+    ] = Field("producer_request_hold", description="What a backlog quota does to a topic that exceeds it.")
+
     brokerDeduplicationEnabled: bool = Field(
-        default=False, description="Store once what a producer sends again, unless a policy says otherwise."
+        default=False, description="Store each message of a named producer once (PIP-6)."
     )
     brokerDeduplicationSnapshotIntervalSeconds: int = Field(
-        120, gt=0, description="Age after which a snapshot of the producers' sequence ids is due."
+        120, ge=0, description="Age at which a snapshot of the producers' sequence ids is due; 0: by entries alone."
     )
     brokerDeduplicationEntriesInterval: int = Field(
         1000, gt=0, description="Entries after which a snapshot of the producers' sequence ids is due."
@@ -97,22 +133,14 @@ class BrokerConfig(BaseModel):
     brokerDeduplicationProducerInactivityTimeoutMinutes: int = Field(
         360, gt=0, description="How long a producer is remembered that is not connected."
     )
-
-    journalSyncData: bool = Field(default=True, description="Receipt only after the disk has the bytes.")
-    managedLedgerMaxEntriesPerLedger: int = Field(50_000, gt=0, description="Entries after which a ledger is sealed.")
-    managedLedgerMaxSizePerLedgerMbytes: int = Field(2048, gt=0, description="Size after which a ledger is sealed.")
-    managedLedgerMinLedgerRolloverTimeMinutes: int = Field(
-        10, ge=0, description="A younger ledger is not sealed, however full it is."
+    dispatcherPauseOnAckStatePersistentEnabled: bool = Field(
+        default=False, description="Pause dispatch rather than lose acknowledgement state (PIP-299)."
     )
-    managedLedgerMaxLedgerRolloverTimeMinutes: int = Field(
-        240, gt=0, description="Age after which a ledger is sealed at the next append."
+    delayedDeliveryEnabled: bool = Field(default=True, description="Honour deliver_at_time in Shared subscriptions.")
+    delayedDeliveryTickTimeMillis: int = Field(1000, ge=0, description="Time between two looks for due messages.")
+    delayedDeliveryMaxDelayInMillis: int = Field(
+        0, ge=0, description="How far ahead a message's delivery may lie; 0: any time."
     )
-    managedLedgerCacheSizeMB: int = Field(128, ge=0, description="Memory for the newest entries of all topics.")
-    defaultRetentionTimeInMinutes: int = Field(
-        0, ge=-1, description="Keep acknowledged entries this long; -1 for ever."
-    )
-    defaultRetentionSizeInMB: int = Field(0, ge=-1, description="Keep this much of acknowledged entries; -1 all.")
-    retentionCheckIntervalInSeconds: int = Field(120, gt=0, description="Seconds between two trims of all topics.")
 
     replicationStartAt: Literal["earliest", "latest"] = Field(
         "earliest", description="Where a new link begins in a topic that already has messages."

@@ -89,7 +89,7 @@ class Deduplication:
         cursors, ledger = self._topic.cursors, self._topic.ledger
         self.cursor = cursors.open(CURSOR_NAME) or cursors.create(CURSOR_NAME, self._topic.before_first())
         ids = SequenceIds()
-        ids.load(self.cursor.attachments, self._environment.clock.now())
+        ids.load(self.cursor.attachments, self._environment.clock.monotonic())
         self.cursor.checkpoint_attachment = ids.checkpoint
         for name in self._topic.producers:
             ids.joined(name)
@@ -155,7 +155,7 @@ class Deduplication:
                 entries = await ledger.read(position, _REPLAY_ENTRIES, _REPLAY_BYTES)
             if not entries:
                 break
-            now = self._environment.clock.now()
+            now = self._environment.clock.monotonic()
             for _, entry in entries:
                 come = completed_by(parse_metadata(entry))
                 if come is not None:
@@ -181,7 +181,7 @@ class Deduplication:
     def left(self, name: str) -> None:
         """A client's producer of this name is gone."""
         if self.sequence_ids is not None:
-            self.sequence_ids.left(name, self._environment.clock.now())
+            self.sequence_ids.left(name, self._environment.clock.monotonic())
 
     def last_sequence_id(self, name: str) -> int:
         """The highest sequence id of this producer that is durable; -1 when there is none, or deduplication is off."""
@@ -287,7 +287,7 @@ class Deduplication:
     # --- snapshots -------------------------------------------------------------------------------------------------
 
     def _settle(self, ids: SequenceIds, come: dict[str, int], entries: int, *, durable: bool) -> None:
-        now = self._environment.clock.now()
+        now = self._environment.clock.monotonic()
         for name, highest in come.items():
             ids.settle(name, highest, now, durable=durable)
         if durable and ids is self.sequence_ids:
@@ -322,7 +322,7 @@ class Deduplication:
         if ids is None or self.status is not Status.ENABLED:
             return
         timeout_s = config.brokerDeduplicationProducerInactivityTimeoutMinutes * 60
-        forgotten = ids.forget_inactive(self._environment.clock.now() - timeout_s)
+        forgotten = ids.forget_inactive(self._environment.clock.monotonic() - timeout_s)
         excess = ids.forget_excess(config.brokerDeduplicationMaxNumberOfProducers)
         if excess:
             log.warning(
@@ -331,24 +331,15 @@ class Deduplication:
                 producers=excess,
                 limit=config.brokerDeduplicationMaxNumberOfProducers,
             )
-        interval_s = snapshot_interval_s(self._topic)
-        if forgotten or excess or self._environment.clock.monotonic() - self._snapshot_at >= interval_s:
+        interval_s = self._topic.policies.deduplication_snapshot_interval_s
+        is_due = 0 < interval_s <= self._environment.clock.monotonic() - self._snapshot_at
+        if forgotten or excess or is_due:
             self.snapshot()
 
     def close(self) -> None:
         """Leave nothing to replay to the next who loads the topic."""
         self._stop_recovery()
         self.snapshot()
-
-
-def is_wanted(topic: Topic) -> bool:
-    """Whether the topic's policies have deduplication on."""
-    return topic.environment.config.brokerDeduplicationEnabled
-
-
-def snapshot_interval_s(topic: Topic) -> int:
-    """Seconds after which a snapshot is due, however few entries there were."""
-    return topic.environment.config.brokerDeduplicationSnapshotIntervalSeconds
 
 
 def completed_by(metadata: pb.MessageMetadata) -> tuple[str, int] | None:

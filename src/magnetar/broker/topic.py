@@ -11,7 +11,8 @@ import structlog
 from magnetar.base.errors import RequestError, ServerError, StorageError
 from magnetar.base.position import EARLIEST, Position
 from magnetar.broker.access import ProducerAccess
-from magnetar.broker.deduplication import CURSOR_NAME, Deduplication, is_wanted
+from magnetar.broker.backlog_quotas import BacklogQuotas
+from magnetar.broker.deduplication import CURSOR_NAME, Deduplication
 from magnetar.broker.producer import REPLICATOR_PREFIX, LocalProducer
 from magnetar.broker.progress import SubscriptionProgressKeeper, TopicProgress
 from magnetar.broker.rates import Rates
@@ -59,6 +60,8 @@ class Topic:
         self.environment = environment
         self.name = name
         self.ledger = ledger
+        self.policies = environment.policies_of(name)
+        self.backlog_quotas = BacklogQuotas(self)
         self.counters = TopicCounters()
         self.rates_in = Rates()
         stored_epoch = ledger.properties.get(_EPOCH_PROPERTY)
@@ -77,7 +80,8 @@ class Topic:
         self.cursors = CursorStore(environment.store, environment.metadata, str(name), ledger)
         self.deduplication = Deduplication(self)
         self.is_closing = False
-        """Set when the topic is about to be closed: entries that come from then on are dropped, unanswered."""
+        """Set when it, or its producers, are about to be closed: entries that come then are dropped, unanswered."""
+        self._is_dismissing = False
         self._dispatch_scheduled = False
         self._failure: StorageError | None = None
         self._recover_index()
@@ -191,6 +195,25 @@ class Topic:
         if successor is not None:
             self._enter(successor)
 
+    def dismiss_publishers(self) -> None:
+        """Send everybody away who publishes, behind the receipts of what was taken; they may come again."""
+        if self.is_closing:
+            return
+        self.is_closing = self._is_dismissing = True
+
+        def dismissed(_: StorageError | None) -> None:
+            for producer in tuple(self.producers.values()):
+                if isinstance(producer, LocalProducer | ReplicatedProducer):
+                    producer.session.close_producer(producer)
+            if self._is_dismissing:
+                self.is_closing = self._is_dismissing = False
+
+        self.barrier(dismissed)
+
+    def begin_closing(self) -> None:
+        """Take no entries from now on: what comes is dropped, unanswered, and sent again to the topic's next run."""
+        self.is_closing, self._is_dismissing = True, False
+
     # -- subscriptions ------------------------------------------------------------------------------------------
 
     def before_first(self) -> Position:
@@ -271,8 +294,9 @@ class Topic:
         return replicator
 
     def apply_policies(self) -> None:
-        """Bring deduplication and the links in line with the policies."""
-        self.deduplication.apply(enabled=is_wanted(self))
+        """Follow the policies as they are now, and bring the links in line with the replication clusters."""
+        self.policies = self.environment.policies_of(self.name)
+        self.deduplication.apply(enabled=self.policies.deduplication_enabled)
         targets = self.environment.targets_of(self.name.namespace_name)
         for target in [target for target in self.replicators if target not in targets]:
             self.replicators.pop(target).close()
@@ -350,10 +374,11 @@ class Topic:
         for replicator in self.replicators.values():
             replicator.rates_out.update(now, replicator.entries_out, replicator.bytes_out)
 
-    def trim(self, retention: tuple[int, int]) -> None:
-        """Delete ledgers that everybody has acknowledged and that retention (minutes, MB) does not keep.
+    def trim(self, *, by_age: bool = True) -> None:
+        """Delete ledgers that everybody has acknowledged and that retention does not keep.
 
-        Happens once all claims on what may go are durable: afterwards the index no longer knows it.
+        Without ``by_age`` those whose time is over stay. Happens once all claims on what may go are durable: afterwards
+        the index no longer knows it.
         """
         self.deduplication.snapshot()
         consumed = min(
@@ -362,13 +387,15 @@ class Topic:
         )
         for subscription in self.subscriptions.values():
             subscription.flush()
-        self.barrier(lambda error: self._trim(consumed, retention) if error is None else None)
+        self.barrier(lambda error: self._trim(consumed, by_age=by_age) if error is None else None)
 
-    def _trim(self, consumed: Position, retention: tuple[int, int]) -> None:
+    def _trim(self, consumed: Position, *, by_age: bool) -> None:
         # A subscription may have been created, or moved back, in the meantime.
         consumed = min([consumed, *(cursor.state.mark_delete_position for cursor in self.all_cursors())])
         now_ms = int(self.environment.clock.now() * 1000)
-        first = self.ledger.trim(consumed, now_ms, retention, self._remember_origins)
+        retained = self.policies.retention
+        minutes = retained.retentionTimeInMinutes if by_age or retained.retentionTimeInMinutes == 0 else -1
+        first = self.ledger.trim(consumed, now_ms, (minutes, retained.retentionSizeInMB), self._remember_origins)
         if first is not None:
             self.index.trim(first)
 
@@ -379,7 +406,7 @@ class Topic:
 
     def close(self) -> None:
         """Make every client look the topic up again, and write what is left."""
-        self.is_closing = True
+        self.begin_closing()
         for producer in (*self.access.waiting, *self.producers.values()):
             producer.session.close_producer(producer)
         self.progress.close()

@@ -542,7 +542,7 @@ def test_no_entry_is_trimmed_before_a_snapshot_accounts_for_it() -> None:
     assert consumed is not None
     assert consumed in topic.all_cursors()
     cluster.prompt = True
-    cluster.do(lambda: topic.trim((0, 0)))
+    cluster.do(topic.trim)
     assert topic.ledger.entries == 2
     publisher = restarted(cluster)
     assert publisher.last_sequence_id() == 5
@@ -591,6 +591,17 @@ def test_switched_on_it_knows_what_was_published_before() -> None:
     assert cluster.topic().deduplication.status is Status.ENABLED
     publisher.send(1, 2)
     assert stored(cluster) == ["p0", "p1", "p2"]
+
+
+def test_a_topics_own_policy_holds() -> None:
+    cluster = Cluster(settings=ON)
+    publisher = Publisher(cluster)
+    change = cluster.resources.topic_policies.change
+    cluster.do(lambda: change(TOPIC, deduplicationEnabled=False))
+    publisher.send(0, 0)
+    cluster.do(lambda: change(TOPIC, deduplicationEnabled=True))
+    publisher.send(0, 1)
+    assert stored(cluster) == ["p0", "p0", "p1"]
 
 
 def test_what_is_published_while_it_is_switched_on_is_known_too() -> None:
