@@ -360,10 +360,14 @@ class Topic:
 
     # -- housekeeping -------------------------------------------------------------------------------------------
 
-    def all_cursors(self) -> list[Cursor]:
-        """The durable cursors: of subscriptions, of links, and of deduplication."""
+    def consumer_cursors(self) -> list[Cursor]:
+        """The durable cursors of those who consume: subscriptions and links."""
         cursors = [subscription.cursor for subscription in self.subscriptions.values() if subscription.is_durable]
-        cursors += [replicator.cursor for replicator in self.replicators.values()]
+        return cursors + [replicator.cursor for replicator in self.replicators.values()]
+
+    def all_cursors(self) -> list[Cursor]:
+        """The cursors that hold entries back from being trimmed: consumers', and that of deduplication."""
+        cursors = self.consumer_cursors()
         return cursors if self.deduplication.cursor is None else [*cursors, self.deduplication.cursor]
 
     def measure(self, now: float) -> None:
