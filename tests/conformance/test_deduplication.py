@@ -123,9 +123,12 @@ def test_a_chunked_message_is_there_once(client: pulsar.Client) -> None:
 
 
 def test_the_cursor_shows_only_among_the_internals(broker: Broker, client: pulsar.Client) -> None:
-    producer_of(client).send(b"x")
+    producer = producer_of(client)
+    producer.send(b"x", sequence_id=1)
+    producer.send(b"x", sequence_id=1)
     stats = broker.rest.get("persistent/public/default/orders/stats")
     assert stats["deduplicationStatus"] == "Enabled"
+    assert (stats["deduplicatedEntries"], stats["deduplicationProducers"]) == (1, 1)
     assert stats["subscriptions"] == {}
     assert stats["backlogSize"] == 0
     assert broker.rest.get("persistent/public/default/orders/subscriptions") == []

@@ -200,7 +200,9 @@ class Deduplication:
         for sequence_id, highest_sequence_id, num_messages in heads:
             if sequence_id <= highest:
                 break
-            if num_messages:
+            if num_messages == 1 and not highest_sequence_id:  # by far the most frequent
+                highest = sequence_id
+            elif num_messages:
                 highest = highest_of(sequence_id, highest_sequence_id, num_messages)
         else:
             if not ids.has_failed(name):
@@ -368,16 +370,17 @@ def _judge(pushed: int, head: SendHead, entry: bytes) -> tuple[Verdict, bytes, i
     verdict = judge(pushed, sequence_id, highest)
     if verdict is Verdict.NEW:
         return verdict, entry, highest if num_messages else pushed
-    if num_messages > 1 and not (verdict is Verdict.DUPLICATE and highest_sequence_id):
-        try:
-            cut = cut_batch(entry, sequence_id, pushed)
-        except MagnetarError as error:
-            if verdict is Verdict.OVERLAP:  # to repeat messages is the lesser evil, and it is said
-                log.warning("batch_partly_repeated", sequence_id=sequence_id, last=pushed, error=str(error))
-                return Verdict.NEW, entry, highest
-        else:
-            return (Verdict.DUPLICATE, entry, pushed) if cut is None else (Verdict.NEW, *cut)
-    return Verdict.DUPLICATE, entry, pushed
+    if verdict is Verdict.DUPLICATE and (num_messages == 1 or highest_sequence_id):
+        return verdict, entry, pushed
+    try:
+        cut = cut_batch(entry, sequence_id, pushed)
+    except MagnetarError as error:
+        if verdict is Verdict.DUPLICATE:
+            return verdict, entry, pushed
+        # To repeat messages is the lesser evil, and it is said.
+        log.warning("batch_partly_repeated", sequence_id=sequence_id, last=pushed, error=str(error))
+        return Verdict.NEW, entry, highest
+    return (Verdict.DUPLICATE, entry, pushed) if cut is None else (Verdict.NEW, *cut)
 
 
 def _answer(producer: Producer, heads: Sequence[SendHead], verdicts: Sequence[Verdict], first: Position | None) -> None:
