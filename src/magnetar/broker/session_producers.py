@@ -59,6 +59,8 @@ def _create(session: Session, command: pb.CommandProducer) -> None:
     if command.initial_subscription_name:
         topic.ensure_subscription(command.initial_subscription_name)
     producer = _make(topic, session, options)
+    if not isinstance(producer, ProgressProducer):
+        topic.backlog_quotas.check_producer()
     if not isinstance(producer, LocalProducer):
         topic.replace_producer(producer)
         _enter(session, producer)
