@@ -22,10 +22,14 @@ ENTRY_ID_MAX = 2**32 - 2
 
 
 class Range(NamedTuple):
-    """Consecutive entries of one ledger, both ends inclusive."""
+    """Consecutive entries of one ledger, both ends inclusive; as text in Pulsar's notation, open below."""
 
     first: Position
     last: Position
+
+    def __str__(self) -> str:
+        """``(1:2..1:4]`` for the entries 3 and 4 of ledger 1."""
+        return f"({self.first._replace(entry_id=self.first.entry_id - 1)}..{self.last}]"
 
     @property
     def entries(self) -> int:

@@ -10,7 +10,6 @@ so whoever takes positions from a client checks them against the last confirmed 
 
 from __future__ import annotations
 
-from itertools import islice
 from typing import TYPE_CHECKING, Protocol
 
 from magnetar.base.position import Position
@@ -195,10 +194,15 @@ class CursorState:
         """The entries deleted beyond mark-delete, not to be changed and good until the next change of the state."""
         return self._deleted
 
-    def deleted_ranges(self, limit: int | None = None) -> list[tuple[Position, Position]]:
-        """The first ``limit`` ranges deleted beyond mark-delete as Pulsar shows them: open below, closed above."""
-        shown = islice(self._deleted, limit)
-        return [(Position(first.ledger_id, first.entry_id - 1), last) for first, last in shown]
+    def deleted_ranges(self) -> list[tuple[Position, Position]]:
+        """The ranges deleted beyond mark-delete as Pulsar shows them: open below, closed above."""
+        return [(Position(first.ledger_id, first.entry_id - 1), last) for first, last in self._deleted]
+
+    @property
+    def last_acknowledged(self) -> Position:
+        """The highest entry that is acknowledged, if only in part; at least mark-delete."""
+        candidates = (self._deleted.last if self._deleted else None, self._partial.last)
+        return max(self.mark_delete_position, *(each for each in candidates if each is not None))
 
     def holes(self) -> Iterator[Range]:
         """The stretches below the last deleted entry that are not deleted, ascending; each lies in one ledger."""
