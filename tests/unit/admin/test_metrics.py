@@ -46,6 +46,10 @@ def samples() -> list[tuple[str, dict[str, str], float]]:
         ("magnetar_deduplicated_entries_total", TOPIC, 4),
         ("magnetar_deduplication_producers", TOPIC, 9),
         ("magnetar_replication_handovers_total", LINK, 3),
+        ("magnetar_subscription_ack_ranges", SUBSCRIPTION, 12),
+        ("magnetar_subscription_ack_state_used_ratio", SUBSCRIPTION, 1.2),
+        ("magnetar_subscription_ack_state_blocked", SUBSCRIPTION, 1),
+        ("magnetar_subscription_unpersisted_acks", SUBSCRIPTION, 4),
         ("magnetar_progress_age_seconds", {**SUBSCRIPTION, "remote_cluster": "B"}, 1.5),
     ],
 )
