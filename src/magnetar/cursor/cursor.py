@@ -78,8 +78,9 @@ class Cursor:
         self.ledger_id: int | None = None
         self.unpersisted_entries = 0
         """Entries whose acknowledgement is beyond the limit as of the last flush: after a crash they come again."""
-        self.bytes_written = 0
-        """Bytes of records handed to the ledger, of checkpoints and of deltas."""
+        self.delta_bytes_written = 0
+        self.checkpoint_bytes_written = 0
+        """Bytes of all records handed to the ledger, by their kind."""
         self._persists_all = False
         self._home = home
         self._began = state.mark_delete_position
@@ -260,13 +261,14 @@ class Cursor:
                 record.fallbacks = self._fallbacks
             data = encode_record(record, self.properties)
             self._checkpoint_bytes, self._delta_bytes, self._deltas = len(data), 0, 0
+            self.checkpoint_bytes_written += len(data)
         else:
             remaining = [(position, self.state.remaining(position) or 0) for position in batches]
             record = record_of(mark, added, remaining, change.attached)
             data = encode_record(record, self.properties if change.properties else None)
             self._delta_bytes += len(data)
             self._deltas += 1
-        self.bytes_written += len(data)
+            self.delta_bytes_written += len(data)
         return data
 
     def _admit(self, change: Change) -> DeletedEntries:
