@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, ClassVar
 
+from magnetar.broker.check import check
 from tests.kit.server import NO_SETTINGS, Server
 
 if TYPE_CHECKING:
@@ -22,6 +23,16 @@ class Broker(Server):
     ) -> None:
         """Choose ports; ``settings`` are further keys of the configuration."""
         super().__init__(directory, cluster, settings)
+
+    def __exit__(self, *exception: object) -> None:
+        """Stop the broker, and look at what it leaves behind."""
+        super().__exit__(*exception)
+        self.require_intact()
+
+    def require_intact(self) -> None:
+        """Raise AssertionError unless all that the broker, which must not run, left on disk is as it was written."""
+        report = check(self.directory / "data")
+        assert report.intact, (report.problems, report.losses)
 
     def command(self) -> list[str]:
         """Write the configuration and return the command that runs the broker with it."""

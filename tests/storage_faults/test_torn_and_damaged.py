@@ -6,10 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from magnetar.base.errors import CorruptionError
+from magnetar.base.errors import CorruptionError, DamagedEntriesError
 from magnetar.ledger.check import check
 from magnetar.ledger.local import LocalLedgerStore, LocalStoreOptions
 from magnetar.ledger.segment import SEGMENT_HEADER_SIZE
+from magnetar.wire.entry import build_entry
+from magnetar.wire.proto import pulsar_api_pb2 as pb
 from tests.storage_faults.disk import FaultyDisk, Node
 from tests.unit.ledger.support import append, barrier, opened, read_all
 
@@ -209,5 +211,51 @@ def test_a_newer_format_is_refused_by_its_version() -> None:
         data[24:28] = google_crc32c.value(bytes(data[:24])).to_bytes(4, "little")
         with pytest.raises(Exception, match="version 2 of the format, this release knows 1"):
             await opens(disk)
+
+    asyncio.run(story())
+
+
+def message(number: int) -> bytes:
+    """An entry with a checksum of its own, as producers make them."""
+    return build_entry(pb.MessageMetadata(producer_name="p", sequence_id=number, publish_time=1), b"payload")
+
+
+async def readable(store: LocalLedgerStore, ledger_id: int, length: int) -> dict[int, bytes]:
+    """The entries that can be read, past those that are said to be damaged."""
+    found: dict[int, bytes] = {}
+    at = 0
+    while at < length:
+        try:
+            entries = await store.read(ledger_id, at, 100, 10_000)
+        except DamagedEntriesError as error:
+            at = error.end
+        else:
+            found.update(enumerate(entries, at))
+            at += len(entries)
+    return found
+
+
+def test_damage_costs_the_entry_that_it_is_in_and_check_says_which() -> None:
+    async def story() -> None:
+        disk = FaultyDisk()
+        messages = [message(number) for number in range(12)]
+        async with opened(DIRECTORY, LARGE, disk) as store:
+            ledger_id = store.create()
+            for start in range(0, 12, 4):
+                await append(store, ledger_id, messages[start : start + 4])
+        data = bytes(disk.nodes[FIRST].data)
+        for number, each in enumerate(messages):
+            broken = copy_of(disk)
+            broken.nodes[FIRST].data[data.index(each) + len(each) - 1] ^= 0x01
+            report = check(DIRECTORY, broken)
+            assert report.damaged == [(ledger_id, number, number + 1)]
+            what = f"offset \\d+: entries {number} to {number} of ledger {ledger_id} are damaged"
+            assert any(re.search(what, problem) for problem in report.problems)
+            store = LocalLedgerStore(DIRECTORY, broken, asyncio.get_running_loop(), LARGE)
+            store.open()
+            assert await readable(store, ledger_id, 12) == {
+                other: messages[other] for other in range(12) if other != number
+            }
+            await store.close()
 
     asyncio.run(story())

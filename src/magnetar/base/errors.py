@@ -102,6 +102,17 @@ class CorruptionError(StorageError):
     """Bytes on disk are not what was written; the text names the file and the offset."""
 
 
+class DamagedEntriesError(CorruptionError):
+    """Entries that are not what was written, while others of their ledger are: those can still be read."""
+
+    def __init__(self, message: str, ledger_id: int, first: int, end: int) -> None:
+        """Keep which entries: ``first`` up to, not including, ``end``."""
+        super().__init__(message)
+        self.ledger_id = ledger_id
+        self.first = first
+        self.end = end
+
+
 class DataLossError(MagnetarError):
     """Entries are missing between two positions; the text names both."""
 

@@ -79,6 +79,9 @@ class BrokerConfig(BaseModel):
     )
 
     journalSyncData: bool = Field(default=True, description="Receipt only after the disk has the bytes.")
+    logSizeLimit: int = Field(
+        64 << 20, gt=0, le=1 << 30, description="Bytes after which the next file of the shared log is begun."
+    )
     managedLedgerMaxEntriesPerLedger: int = Field(50_000, gt=0, description="Entries after which a ledger is sealed.")
     managedLedgerMaxSizePerLedgerMbytes: int = Field(2048, gt=0, description="Size after which a ledger is sealed.")
     managedLedgerMinLedgerRolloverTimeMinutes: int = Field(
@@ -116,6 +119,20 @@ class BrokerConfig(BaseModel):
     )
     brokerDeduplicationSnapshotIntervalSeconds: int = Field(
         120, ge=0, description="Age at which a snapshot of the producers' sequence ids is due; 0: by entries alone."
+    )
+    brokerDeduplicationEntriesInterval: int = Field(
+        1000, gt=0, description="Entries after which a snapshot of the producers' sequence ids is due."
+    )
+    brokerDeduplicationSnapshotFrequencyInSeconds: int = Field(
+        120, gt=0, description="Seconds between two looks at all topics for due snapshots and inactive producers."
+    )
+    brokerDeduplicationMaxNumberOfProducers: int = Field(
+        1_000_000,
+        gt=0,
+        description="Producers remembered of a topic; beyond, the longest inactive are forgotten, and it is logged.",
+    )
+    brokerDeduplicationProducerInactivityTimeoutMinutes: int = Field(
+        360, gt=0, description="How long a producer is remembered that is not connected."
     )
     managedLedgerMaxUnackedRangesToPersist: int = Field(
         cursor_limits.UNACKED_RANGES_MAX,

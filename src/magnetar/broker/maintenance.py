@@ -1,4 +1,4 @@
-"""What a broker does from time to time in all its topics: measure, trim, expire, look at backlogs.
+"""What a broker does from time to time in all its topics: measure, trim, expire, look at backlogs and at producers.
 
 Nothing is deleted or acknowledged for its age while the wall clock is in doubt.
 """
@@ -49,6 +49,7 @@ class Maintenance:
             (config.retentionCheckIntervalInSeconds, self.trim),
             (config.messageExpiryCheckIntervalInMinutes * 60, self.expire),
             (config.backlogQuotaCheckIntervalInSeconds, self.check_backlogs),
+            (config.brokerDeduplicationSnapshotFrequencyInSeconds, self.tend_deduplication),
         ):
             self._tasks.append(self._environment.loop.create_task(_repeat(interval_s, work)))
 
@@ -70,6 +71,11 @@ class Maintenance:
             topic.trim(by_age=by_age)
         cursors = [cursor for topic in self._topics.loaded.values() for cursor in topic.all_cursors()]
         release_segments(self._environment.store, cursors, CURSOR_SEGMENTS_MAX)
+
+    async def tend_deduplication(self) -> None:
+        """Write snapshots of producers' sequence ids that are due, and forget inactive producers."""
+        for topic in self._topics.loaded.values():
+            topic.deduplication.tend()
 
     async def expire(self) -> None:
         """Acknowledge messages that are older than their topic's TTL, for every subscription.

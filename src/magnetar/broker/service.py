@@ -14,8 +14,10 @@ import uvicorn
 import magnetar
 from magnetar.admin.api import build_app
 from magnetar.base.errors import ConfigurationError
+from magnetar.base.lock import DirectoryLock
 from magnetar.base.real import SystemClock, SystemFiles
 from magnetar.broker.administration import Administration
+from magnetar.broker.check import LEDGERS, METADATA
 from magnetar.broker.environment import Environment
 from magnetar.broker.maintenance import Maintenance
 from magnetar.broker.server import Server
@@ -59,11 +61,14 @@ class Broker:
         config = self.config
         files = SystemFiles()
         files.make_directory(config.dataDirectory)
-        self._metadata = LocalMetadataStore(config.dataDirectory / "metadata.sqlite", self._clock)
+        self._lock = DirectoryLock(config.dataDirectory)
+        self._metadata = LocalMetadataStore(config.dataDirectory / METADATA, self._clock)
         options = LocalStoreOptions(
-            sync=config.journalSyncData, tail_cache_bytes=config.managedLedgerCacheSizeMB * _MIB
+            sync=config.journalSyncData,
+            segment_bytes=config.logSizeLimit,
+            tail_cache_bytes=config.managedLedgerCacheSizeMB * _MIB,
         )
-        self._store = LocalLedgerStore(config.dataDirectory / "ledgers", files, loop, options)
+        self._store = LocalLedgerStore(config.dataDirectory / LEDGERS, files, loop, options)
         self._store.open()
         finish_deletions(self._store, self._metadata)
         resources = Resources.over(self._metadata)
@@ -118,6 +123,7 @@ class Broker:
         self._links.close()
         await self._store.close()
         self._metadata.close()
+        self._lock.release()
         log.info("broker_stopped", cluster=self.config.clusterName)
 
     async def run(self) -> None:

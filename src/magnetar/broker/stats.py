@@ -64,6 +64,7 @@ def topic_stats(topic: Topic, options: StatsOptions) -> TopicStats:
             remote: _replicator_stats(topic, remote)
             for remote in sorted({*topic.replicators, *topic.inbound_sources()})
         },
+        deduplication_status=topic.deduplication.status.value,
         topic_epoch=topic.access.topic_epoch,
         non_contiguous_deleted_messages_ranges=sum(
             stats.non_contiguous_deleted_messages_ranges for stats in subscriptions.values()
@@ -199,6 +200,8 @@ def internal_stats(topic: Topic) -> PersistentTopicInternalStats:
         stats.last_ledger_created_timestamp = iso_time(infos[-1].created_ms)
     cursors = [(subscription.cursor, bool(subscription.consumers)) for subscription in topic.subscriptions.values()]
     cursors += [(replicator.cursor, replicator.consumer is not None) for replicator in topic.replicators.values()]
+    if topic.deduplication.cursor is not None:
+        cursors.append((topic.deduplication.cursor, False))
     stats.cursors = {cursor.name: _cursor_stats(topic, cursor, active=active) for cursor, active in cursors}
     return stats
 

@@ -12,6 +12,7 @@ from magnetar.base.errors import RequestError, ServerError, StorageError
 from magnetar.base.position import EARLIEST, Position
 from magnetar.broker.access import ProducerAccess
 from magnetar.broker.backlog_quotas import BacklogQuotas
+from magnetar.broker.deduplication import CURSOR_NAME, Deduplication
 from magnetar.broker.producer import REPLICATOR_PREFIX, LocalProducer
 from magnetar.broker.progress import SubscriptionProgressKeeper, TopicProgress
 from magnetar.broker.rates import Rates
@@ -79,6 +80,7 @@ class Topic:
         self.cursors = CursorStore(
             environment.store, environment.metadata, str(name), ledger, environment.cursor_limits
         )
+        self.deduplication = Deduplication(self)
         self.is_closing = False
         """Set when it, or its producers, are about to be closed: entries that come then are dropped, unanswered."""
         self._is_dismissing = False
@@ -86,7 +88,7 @@ class Topic:
         self._failure: StorageError | None = None
         self._recover_index()
         for cursor in self.cursors.open_all():
-            if not cursor.name.startswith(REPLICATOR_PREFIX):
+            if cursor.name != CURSOR_NAME and not cursor.name.startswith(REPLICATOR_PREFIX):
                 self._add_subscription(Subscription(self, cursor))
         self.apply_policies()
 
@@ -116,8 +118,8 @@ class Topic:
                 subscription.progress.arrived(origin)
 
     def barrier(self, done: Callable[[StorageError | None], None]) -> None:
-        """Call ``done`` once everything appended until now is durable."""
-        self.environment.store.barrier(done)
+        """Call ``done`` once everything appended until now is durable, or with why something never will be."""
+        self.environment.store.barrier(lambda error: done(error or self._failure))
 
     def _when_durable(
         self, entries: list[bytes], durable: Callable[[Position, StorageError | None], None]
@@ -168,8 +170,13 @@ class Topic:
         for other in fenced:
             other.session.close_producer(other)
         if ready:
-            self.producers[producer.options.name] = producer
+            self._enter(producer)
         return ready
+
+    def _enter(self, producer: Producer) -> None:
+        self.producers[producer.options.name] = producer
+        if isinstance(producer, LocalProducer):
+            self.deduplication.joined(producer.options.name)
 
     def replace_producer(self, producer: Producer) -> None:
         """Let a link's producer in; an older one of the same name is told to go, a newer one stays."""
@@ -179,15 +186,16 @@ class Topic:
                 message = f"{other.options.name} is connected with the newer epoch {other.options.epoch}"
                 raise RequestError(ServerError.ProducerBusy, message)
             other.session.close_producer(other)
-        self.producers[producer.options.name] = producer
+        self._enter(producer)
 
     def remove_producer(self, producer: Producer) -> None:
         """A producer left; one that waits for the topic may have it now."""
         if self.producers.get(producer.options.name) is producer:
             del self.producers[producer.options.name]
+            self.deduplication.left(producer.options.name)
         successor = self.access.leave(producer)
         if successor is not None:
-            self.producers[successor.options.name] = successor
+            self._enter(successor)
 
     def dismiss_publishers(self) -> None:
         """Send everybody away who publishes, behind the receipts of what was taken; they may come again."""
@@ -290,6 +298,7 @@ class Topic:
     def apply_policies(self) -> None:
         """Follow the policies as they are now, and bring the links in line with the replication clusters."""
         self.policies = self.environment.policies_of(self.name)
+        self.deduplication.apply(enabled=self.policies.deduplication_enabled)
         targets = self.environment.targets_of(self.name.namespace_name)
         for target in [target for target in self.replicators if target not in targets]:
             self.replicators.pop(target).close()
@@ -355,10 +364,15 @@ class Topic:
 
     # -- housekeeping -------------------------------------------------------------------------------------------
 
-    def all_cursors(self) -> list[Cursor]:
-        """The durable cursors: of subscriptions and of links."""
+    def consumer_cursors(self) -> list[Cursor]:
+        """The durable cursors of those who consume: subscriptions and links."""
         cursors = [subscription.cursor for subscription in self.subscriptions.values() if subscription.is_durable]
         return cursors + [replicator.cursor for replicator in self.replicators.values()]
+
+    def all_cursors(self) -> list[Cursor]:
+        """The cursors that hold entries back from being trimmed: consumers', and that of deduplication."""
+        cursors = self.consumer_cursors()
+        return cursors if self.deduplication.cursor is None else [*cursors, self.deduplication.cursor]
 
     def measure(self, now: float) -> None:
         """Update the rates; ``now`` in monotonic seconds."""
@@ -374,6 +388,7 @@ class Topic:
         Without ``by_age`` those whose time is over stay. Happens once all claims on what may go are durable: afterwards
         the index no longer knows it.
         """
+        self.deduplication.snapshot()
         consumed = min(
             (cursor.state.mark_delete_position for cursor in self.all_cursors()),
             default=self.ledger.last_confirmed_entry,
@@ -403,6 +418,7 @@ class Topic:
         for producer in (*self.access.waiting, *self.producers.values()):
             producer.session.close_producer(producer)
         self.progress.close()
+        self.deduplication.close()
         for replicator in self.replicators.values():
             replicator.close()
         for subscription in tuple(self.subscriptions.values()):

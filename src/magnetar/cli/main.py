@@ -13,10 +13,12 @@ from magnetar.base.errors import MagnetarError
 from magnetar.cli import (
     broker,
     brokers,
+    check,
     clusters,
     demo,
     namespaces,
     pipeline,
+    policies,
     subscriptions,
     tenants,
     topic_subscriptions,
@@ -48,12 +50,14 @@ app.add_typer(clusters.app, name="clusters")
 app.add_typer(tenants.app, name="tenants")
 app.add_typer(namespaces.app, name="namespaces")
 app.add_typer(topic_subscriptions.app, name="topics")
+app.add_typer(policies.topic_policies, name="topicPolicies")
 app.add_typer(subscriptions.app, name="subscriptions")
 app.add_typer(brokers.app, name="brokers")
 app.add_typer(pipeline.app, name="pipeline")
 app.command(help=broker.HELP, context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(
     broker.broker
 )
+app.command()(check.check)
 app.command()(up.up)
 app.command()(demo.demo)
 

@@ -2,29 +2,51 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
 
 from magnetar.base.errors import CorruptionError, StorageError
 from magnetar.base.real import SystemFiles
-from magnetar.ledger.record import HEADER_SIZE, Footer, Kind, Record, Table, decode_run_entries, decode_run_head
+from magnetar.ledger.record import (
+    HEADER_SIZE,
+    Footer,
+    Kind,
+    Record,
+    Table,
+    decode_record,
+    decode_run_entries,
+    decode_run_head,
+)
 from magnetar.ledger.recovery import survey
+from magnetar.ledger.salvage import damaged_ranges, salvage
 from magnetar.ledger.segment import (
     SEGMENT_HEADER_SIZE,
     corruption,
     decode_segment_header,
+    read_footer,
     segment_path,
     segment_sequences,
     walk,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from magnetar.base.world import Files
+    from magnetar.base.world import File, Files
+
+    Progress = Callable[[int, int], None]
+    """Told how much of how much is done."""
 
 _SYSTEM = SystemFiles()
+
+
+class Damage(NamedTuple):
+    """Entries that cannot be read: ``first`` up to, not including, ``end``."""
+
+    ledger_id: int
+    first: int
+    end: int
 
 
 @dataclass(slots=True)
@@ -41,6 +63,8 @@ class Report:
     """Bytes that a crash left at the end and that recovery will cut: no problem, nothing of it was reported."""
     problems: tuple[str, ...] = ()
     """Each names the file and the offset."""
+    damaged: list[Damage] = field(default_factory=list)
+    """The entries in broken records, where an index says which those are."""
 
     @property
     def intact(self) -> bool:
@@ -48,10 +72,10 @@ class Report:
         return not self.problems
 
 
-def check(directory: Path, files: Files = _SYSTEM) -> Report:
-    """Check the log in ``directory`` and change nothing; nobody may be writing it."""
+def check(directory: Path, files: Files = _SYSTEM, progress: Progress = lambda _done, _total: None) -> Report:
+    """Check the log in ``directory`` and change nothing; nobody may be writing it. ``progress`` counts segments."""
     report = Report()
-    report.problems = tuple(_Check(files, directory, report).problems())
+    report.problems = tuple(_Check(files, directory, report).problems(progress))
     return report
 
 
@@ -65,8 +89,8 @@ class _Check:
         self._lengths: dict[int, int] = {}
         """Ledger id -> the entry that the next run must start with."""
 
-    def problems(self) -> Iterator[str]:
-        """Yield what is wrong; the first problem of a segment hides others in it."""
+    def problems(self, progress: Progress) -> Iterator[str]:
+        """Yield what is wrong; what follows a broken record in its segment is only seen through the index."""
         try:
             found = survey(self._files, self._directory)
         except StorageError as error:
@@ -77,7 +101,8 @@ class _Check:
             self._report.torn_bytes = found.tail.size - found.tail.end if found.tail else 0
             unborn = found.unborn
         sequences = segment_sequences(self._files.list(self._directory))
-        for sequence in sequences:
+        for done, sequence in enumerate(sequences):
+            progress(done, len(sequences))
             if sequence - 1 not in sequences:
                 self._lengths.clear()  # what lay between was removed; the survey knows whether somebody needed it
             if sequence != unborn:
@@ -86,6 +111,34 @@ class _Check:
                     self._check_segment(sequence)
                 except CorruptionError as error:
                     yield str(error)
+                    yield from self._name_damaged(sequence)
+        progress(len(sequences), len(sequences))
+
+    def _name_damaged(self, sequence: int) -> Iterator[str]:
+        """Yield which entries are gone with the broken records of a sealed segment."""
+        path = segment_path(self._directory, sequence)
+        file = self._files.open(path)
+        try:
+            found = read_footer(file, sequence)
+            for line in found[0].extents if found else ():
+                index = decode_record(file.read_at(line.index_offset, line.index_size), 0, sequence, line.index_offset)
+                if index is None:
+                    yield f"{path}: offset {line.index_offset}: broken index of ledger {line.ledger_id}"
+                else:
+                    yield from self._name_damaged_of(file, path, sequence, index)
+        finally:
+            file.close()
+
+    def _name_damaged_of(self, file: File, path: Path, sequence: int, index: Record) -> Iterator[str]:
+        ledger_id, table = Table.decode(index.body)
+        runs = zip(table.firsts, table.counts, table.offsets, table.sizes, table.annotations, strict=True)
+        for first, count, offset, size, annotation in runs:
+            data = file.read_at(offset, size)
+            if decode_record(data, 0, sequence, offset) is None:
+                for start, end in damaged_ranges(salvage(data[HEADER_SIZE:], count, len(annotation)), first):
+                    self._report.damaged.append(Damage(ledger_id, start, end))
+                    yield f"{path}: offset {offset}: entries {start} to {end - 1} of ledger {ledger_id} are damaged"
+        self._lengths[ledger_id] = table.firsts[-1] + table.counts[-1]
 
     def _check_segment(self, sequence: int) -> None:
         path = segment_path(self._directory, sequence)

@@ -14,7 +14,7 @@ from magnetar.base.errors import NotFoundError
 from magnetar.metadata.store import Put
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from magnetar.base.errors import StorageError
     from magnetar.ledger.store import LedgerStore
@@ -33,11 +33,21 @@ def delete_ledgers(store: LedgerStore, metadata: MetadataStore, ledger_ids: Sequ
 
 def finish_deletions(store: LedgerStore, metadata: MetadataStore) -> None:
     """Delete what was noted before a crash; to be called once, when the store has been opened."""
+    for note, ledger_ids in _notes(metadata):
+        _delete(store, metadata, ledger_ids, note)
+
+
+def noted_deletions(metadata: MetadataStore) -> list[int]:
+    """Return the ledgers whose deletion was noted and not yet finished."""
+    return [ledger_id for _, ledger_ids in _notes(metadata) for ledger_id in ledger_ids]
+
+
+def _notes(metadata: MetadataStore) -> Iterator[tuple[str, list[int]]]:
     for name in metadata.children(_NOTES):
         note = f"{_NOTES}/{name}"
         stored = metadata.get(note)
         assert stored is not None
-        _delete(store, metadata, json.loads(stored.value), note)
+        yield note, json.loads(stored.value)
 
 
 def _delete(store: LedgerStore, metadata: MetadataStore, ledger_ids: Sequence[int], note: str) -> None:

@@ -7,8 +7,9 @@ from bisect import bisect_right
 from collections import OrderedDict
 from typing import TYPE_CHECKING
 
-from magnetar.base.errors import StorageError
-from magnetar.ledger.record import Kind, Record, Table, decode_record, decode_run_entries, decode_run_head
+from magnetar.base.errors import DamagedEntriesError, StorageError
+from magnetar.ledger.record import HEADER_SIZE, Kind, Record, Table, decode_record, decode_run_entries, decode_run_head
+from magnetar.ledger.salvage import damaged_ranges, salvage
 from magnetar.ledger.segment import corruption, segment_path
 from magnetar.ledger.store import Run
 from magnetar.ledger.tail_cache import within
@@ -55,13 +56,18 @@ class LogReader:
             file = self._open(ledger_id, extent)
             try:
                 for run in range(bisect_right(table.firsts, first) - 1, len(table.firsts)):
-                    record = self._run_record(file, ledger_id, extent.segment, table, run)
-                    skip = first - table.firsts[run]
-                    found = decode_run_entries(record.body, skip)[: max_entries - len(entries)]
+                    try:
+                        found = self._run_entries(file, ledger_id, extent.segment, table, run, first)
+                    except DamagedEntriesError:
+                        if entries:  # whoever asks for the next ones is told
+                            return within(entries, max_bytes)
+                        raise
+                    found = found[: max_entries - len(entries)]
                     entries += found
                     size += sum(map(len, found))
                     first += len(found)
-                    if len(entries) >= max_entries or size >= max_bytes:
+                    is_cut = first < table.firsts[run] + table.counts[run]
+                    if is_cut or len(entries) >= max_entries or size >= max_bytes:
                         return within(entries, max_bytes)
             finally:
                 file.close()
@@ -96,13 +102,28 @@ class LogReader:
                 raise StorageError(message)
             return self._files.open(segment_path(self._directory, extent.segment))
 
-    def _run_record(self, file: File, ledger_id: int, segment: int, table: Table, run: int) -> Record:
-        offset = table.offsets[run]
-        record = self._record(file, segment, Kind.RUN, offset, table.sizes[run])
-        head = decode_run_head(record.body)
-        if (head.ledger_id, head.first_entry_id) != (ledger_id, table.firsts[run]):
-            raise corruption(segment_path(self._directory, segment), offset, f"not the run of ledger {ledger_id}")
-        return record
+    def _run_entries(self, file: File, ledger_id: int, segment: int, table: Table, run: int, first: int) -> list[bytes]:
+        """Return the entries of a run from ``first`` on, of a damaged one up to the next that is not intact.
+
+        Raises DamagedEntriesError if the first one is not.
+        """
+        offset, size, run_first = table.offsets[run], table.sizes[run], table.firsts[run]
+        data = file.read_at(offset, size)
+        record = decode_record(data, 0, segment, offset)
+        if record is not None and record.kind is Kind.RUN and record.end == offset + size:
+            head = decode_run_head(record.body)
+            if (head.ledger_id, head.first_entry_id) != (ledger_id, run_first):
+                raise corruption(segment_path(self._directory, segment), offset, f"not the run of ledger {ledger_id}")
+            return decode_run_entries(record.body, first - run_first)
+        salvaged = salvage(data[HEADER_SIZE:], table.counts[run], len(table.annotations[run]))
+        for start, end in damaged_ranges(salvaged, run_first):
+            if start <= first < end:
+                what = f"entries {first} to {end - 1} of ledger {ledger_id} are damaged"
+                message = f"{segment_path(self._directory, segment)}: offset {offset}: {what}"
+                raise DamagedEntriesError(message, ledger_id, first, end)
+            if start > first:
+                return [entry for entry in salvaged[first - run_first : start - run_first] if entry is not None]
+        return [entry for entry in salvaged[first - run_first :] if entry is not None]
 
     def _record(self, file: File, segment: int, kind: Kind, offset: int, size: int) -> Record:
         record = decode_record(file.read_at(offset, size), 0, segment, offset)

@@ -167,6 +167,18 @@ def decode_run_entries(body: bytes, skip: int = 0) -> list[bytes]:
     return [body[start:end] for start, end in list(pairwise(ends))[skip:]]
 
 
+def run_lengths(body: bytes, count: int, annotation_size: int) -> tuple[Sequence[int], bytes]:
+    """Read the lengths of a RUN's ``count`` entries, and the bytes of all of them, trusting nothing in ``body``.
+
+    Nothing of either if the body is too short for the lengths.
+    """
+    lengths_at = _RUN.size + annotation_size
+    entries_at = lengths_at + 4 * count
+    if len(body) < entries_at:
+        return (), b""
+    return _unpack("I", body[lengths_at:entries_at]), body[entries_at:]
+
+
 def encode_control(ledger_id: int, argument: int) -> bytes:
     """Make the body of a SEAL, DELETE, TRIM or RESERVE."""
     return _CONTROL.pack(ledger_id, argument)

@@ -38,17 +38,20 @@ FROM entries WHERE path >= :parent || '/' AND path < :parent || '0' ORDER BY nam
 class LocalMetadataStore:
     """A MetadataStore in the file ``path``; one connection, one thread, every call committed before it returns."""
 
-    def __init__(self, path: Path, clock: Clock) -> None:
-        """Open or create the file.
+    def __init__(self, path: Path, clock: Clock, *, read_only: bool = False) -> None:
+        """Open or create the file; ``read_only`` changes nothing in it, and refuses to.
 
         Raises StorageError if another broker holds it, CorruptionError if it is not such a store.
         """
         self._path = path
         self._clock = clock
         self._watchers = Watchers()
+        mode = "ro" if read_only else "rwc"
         with self._errors():
-            self._connection = sqlite3.connect(path, isolation_level=None, timeout=0)
-            self._connection.executescript(_OPEN)
+            address = f"{path.absolute().as_uri()}?mode={mode}"
+            self._connection = sqlite3.connect(address, uri=True, isolation_level=None, timeout=0)
+            if not read_only:
+                self._connection.executescript(_OPEN)
         self._check_schema_version()
 
     def get(self, path: str) -> Versioned | None:
@@ -95,6 +98,12 @@ class LocalMetadataStore:
     def watch(self, prefix: str, callback: Callable[[str], None]) -> Callable[[], None]:
         """See MetadataStore."""
         return self._watchers.add(prefix, callback)
+
+    def damage(self) -> list[str]:
+        """Read the whole file and return what is wrong with it, naming it."""
+        with self._errors():
+            found = [text for (text,) in self._connection.execute("PRAGMA integrity_check")]
+        return [] if found == ["ok"] else [f"metadata store {self._path}: {text}" for text in found]
 
     def close(self) -> None:
         """See MetadataStore."""

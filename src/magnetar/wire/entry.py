@@ -43,6 +43,11 @@ def checksum_matches(entry: bytes) -> bool:
     return bool(google_crc32c.value(entry[_CHECKSUMMED_START:]) == expected)
 
 
+def proves_itself(entry: bytes) -> bool:
+    """Whether the entry carries a checksum and is what that says."""
+    return entry.startswith(_MAGIC) and checksum_matches(entry)
+
+
 def check_checksum(entry: bytes) -> None:
     """Raise ChecksumMismatchError where ``checksum_matches`` would not be True."""
     if not checksum_matches(entry):

@@ -1,0 +1,56 @@
+"""One process at a time in a data directory."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from contextlib import suppress
+from typing import TYPE_CHECKING, Self
+
+from magnetar.base.errors import StorageError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_NAME = "lock"
+
+
+class DirectoryLock:
+    """Held from construction until ``release``, or until the process ends, however it does.
+
+    The lock is the kernel's, on the file ``lock``. That the file is there says nothing, and it is never removed: two
+    processes could otherwise each hold a file of that name.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        """Lock ``directory``, which must exist; raises StorageError, naming the process that holds it."""
+        path = directory / _NAME
+        try:
+            self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        except OSError as error:
+            message = f"cannot lock {directory}: {error}"
+            raise StorageError(message) from error
+        try:
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            holder = os.pread(self._descriptor, 20, 0).decode(errors="replace").strip()
+            os.close(self._descriptor)
+            message = (
+                f"{directory} is in use by process {holder or 'unknown'}\nhint: stop it, or name another directory"
+            )
+            raise StorageError(message) from error
+        with suppress(OSError):  # the number only helps a human; a full disk must not keep a broker from starting
+            os.ftruncate(self._descriptor, 0)
+            os.pwrite(self._descriptor, b"%d\n" % os.getpid(), 0)
+
+    def __enter__(self) -> Self:
+        """Hold it for a block."""
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        """Release it."""
+        self.release()
+
+    def release(self) -> None:
+        """Let others in."""
+        os.close(self._descriptor)

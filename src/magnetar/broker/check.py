@@ -1,0 +1,200 @@
+"""Doubting a whole data directory: the log, the metadata, and that what either says of the other is so.
+
+Nothing is changed. What cannot be read is said twice: where it lies, and what would be lost with it.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote_plus
+
+from magnetar.base.errors import CorruptionError, StorageError
+from magnetar.base.names import NamespaceName, TopicName
+from magnetar.base.position import Position
+from magnetar.base.real import SystemClock, SystemFiles
+from magnetar.cursor.cursor import Cursor, CursorHome
+from magnetar.ledger import check as ledger_check
+from magnetar.ledger.deletions import noted_deletions
+from magnetar.ledger.managed_ledger import ManagedLedger, ManagedLedgerConfig
+from magnetar.ledger.read_only import ReadOnlyLedgerStore
+from magnetar.ledger.recovery import survey
+from magnetar.metadata.local import LocalMetadataStore
+from magnetar.metadata.resources import Resources, managed_ledger_path
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from magnetar.ledger.check import Damage, Report
+    from magnetar.ledger.index import LogIndex
+    from magnetar.metadata.store import MetadataStore
+
+    Progress = Callable[[str, int, int], None]
+    """Told of what ("segments", "topics") how much of how much is done."""
+
+LEDGERS = "ledgers"
+METADATA = "metadata.sqlite"
+"""Names in a data directory."""
+
+_FILES = SystemFiles()
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """What would be lost if the directory were used as it is."""
+
+    topic: str
+    subscription: str | None
+    """None: entries of the topic; else the subscription's acknowledgements after the last readable state."""
+    first: Position | None = None
+    last: Position | None = None
+    """The entries, both ends included."""
+    entries: int = 0
+
+
+@dataclass(slots=True)
+class DirectoryReport:
+    """What a data directory holds and what is wrong with it."""
+
+    log: Report
+    topics: int = 0
+    cursors: int = 0
+    problems: list[str] = field(default_factory=list)
+    """Of the log and of the metadata; each names a place."""
+    losses: list[Loss] = field(default_factory=list)
+    orphans: list[int] = field(default_factory=list)
+    """Ledgers that no topic and no subscription names: they only take space."""
+
+    @property
+    def intact(self) -> bool:
+        """Whether everything is as it was written."""
+        return not self.problems and not self.losses
+
+
+def check(directory: Path, progress: Progress = lambda _what, _done, _total: None) -> DirectoryReport:
+    """Check a data directory that no broker uses: hold its lock."""
+    log = ledger_check.check(directory / LEDGERS, _FILES, lambda done, total: progress("segments", done, total))
+    report = DirectoryReport(log, problems=list(log.problems))
+    try:
+        metadata = LocalMetadataStore(directory / METADATA, SystemClock(), read_only=True)
+        report.problems += metadata.damage()
+    except StorageError as error:
+        report.problems.append(f"{error}; topics and subscriptions were not looked at")
+        return report
+    try:
+        _examine(directory, metadata, report, progress)
+    except StorageError as error:
+        report.problems.append(f"{error}; topics and subscriptions were not looked at")
+    finally:
+        metadata.close()
+    return report
+
+
+def _examine(directory: Path, metadata: LocalMetadataStore, report: DirectoryReport, progress: Progress) -> None:
+    index = survey(_FILES, directory / LEDGERS).index
+    examination = _Examination(metadata, ReadOnlyLedgerStore(directory / LEDGERS, _FILES, index), index, report)
+    topics = list(_topics(metadata))
+    for done, name in enumerate(topics):
+        progress("topics", done, len(topics))
+        examination.topic(name)
+    progress("topics", len(topics), len(topics))
+    examination.finish()
+
+
+def _topics(metadata: MetadataStore) -> Iterator[TopicName]:
+    resources = Resources.over(metadata)
+    for tenant in metadata.children("/managed-ledgers"):
+        for namespace in metadata.children(f"/managed-ledgers/{tenant}"):
+            yield from resources.topics.of_namespace(NamespaceName(tenant, namespace))
+
+
+class _Examination:
+    """Topics and cursors against the log."""
+
+    def __init__(
+        self, metadata: LocalMetadataStore, store: ReadOnlyLedgerStore, index: LogIndex, report: DirectoryReport
+    ) -> None:
+        self._metadata = metadata
+        self._store = store
+        self._index = index
+        self._report = report
+        self._damaged: dict[int, list[Damage]] = {}
+        for damage in report.log.damaged:
+            self._damaged.setdefault(damage.ledger_id, []).append(damage)
+        self._named: set[int] = set()
+        """Ledgers that something names."""
+
+    def topic(self, name: TopicName) -> None:
+        """Check a topic's list of ledgers and its cursors."""
+        path = managed_ledger_path(name)
+        stored = self._metadata.get(path)
+        if stored is None:  # only its cursors are left, and they are about to go
+            self._cursors(name, None)
+            return
+        self._report.topics += 1
+        try:
+            listed: list[dict[str, Any]] = json.loads(stored.value)["ledgers"]
+            missing = [each for each in listed if not self._holds(name, each["ledgerId"], each["entries"])]
+        except (ValueError, KeyError, TypeError) as error:
+            self._report.problems.append(f"{path}: the list of ledgers cannot be read: {error!r}")
+            return
+        log = None
+        if not missing:
+            log = ManagedLedger.open(self._store, self._metadata, name, ManagedLedgerConfig(), SystemClock())
+        self._cursors(name, log)
+
+    def finish(self) -> None:
+        """Find what nobody names."""
+        self._named.update(noted_deletions(self._metadata))
+        self._report.orphans = sorted(set(self._index.ledgers) - self._named)
+
+    def _holds(self, name: TopicName, ledger_id: int, confirmed: int) -> bool:
+        """Check that a topic's ledger holds the entries that were known to be durable; whether it does."""
+        self._named.add(ledger_id)
+        found = self._index.ledgers.get(ledger_id)
+        length = found.length if found else 0
+        for damage in self._damaged.get(ledger_id, ()):
+            self._lose(name, ledger_id, damage.first, damage.end)
+        if length >= confirmed:
+            return True
+        ends = f"holds {length} entries" if found else "is not in the log"
+        what = f"ledger {ledger_id} {ends}, {confirmed} were durable"
+        self._report.problems.append(f"{managed_ledger_path(name)}: {what}")
+        self._lose(name, ledger_id, length, confirmed)
+        return False
+
+    def _lose(self, name: TopicName, ledger_id: int, first: int, end: int) -> None:
+        positions = Position(ledger_id, first), Position(ledger_id, end - 1)
+        self._report.losses.append(Loss(str(name), None, *positions, end - first))
+
+    def _cursors(self, name: TopicName, log: ManagedLedger | None) -> None:
+        root = f"{managed_ledger_path(name)}/cursors"
+        for child in self._metadata.children(root):
+            path = f"{root}/{child}"
+            stored = self._metadata.get(path)
+            if stored is None:
+                continue
+            try:
+                value = json.loads(stored.value)
+                self._named.add(value["cursorsLedgerId"])
+                if not value.get("deleted"):
+                    self._report.cursors += 1
+                    self._cursor(path, unquote_plus(child), value, log)
+            except (CorruptionError, ValueError, KeyError, TypeError) as error:
+                self._report.problems.append(f"{path}: the cursor cannot be read: {error!r}")
+                self._report.losses.append(Loss(str(name), unquote_plus(child)))
+
+    def _cursor(self, path: str, name: str, value: dict[str, Any], log: ManagedLedger | None) -> None:
+        """Check that a cursor's records can be replayed, and that they lie within the topic."""
+        if log is None:
+            return
+        home = CursorHome(self._store, self._metadata, path)
+        began = Position.parse(value["markDeletePosition"])
+        state = Cursor.recover(home, name, log, value).state
+        deleted = list(state.deleted())
+        newest = max([state.mark_delete_position, *(each.last for each in deleted)])
+        if newest > max(log.last_confirmed_entry, began):
+            what = f"acknowledged up to {newest}, though the log ends at {log.last_confirmed_entry}"
+            self._report.problems.append(f"{path}: {what}")

@@ -1,0 +1,125 @@
+"""``magnetar check``: whether everything in a data directory is as it was written."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import Progress
+
+from magnetar.base.errors import ConfigurationError
+from magnetar.base.lock import DirectoryLock
+from magnetar.base.real import SystemFiles
+from magnetar.broker.check import LEDGERS, DirectoryReport
+from magnetar.broker.check import check as check_directory
+from magnetar.cli.output import Output, say, show_fields, show_json
+from magnetar.ledger.recovery import recover
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_PROGRESS_INTERVAL_S = 1.0
+"""Seconds between two lines that tell of the progress, where there is no terminal."""
+
+
+def check(
+    directory: Annotated[Path, typer.Argument(help="A broker's data directory (dataDirectory).")],
+    *,
+    repair: Annotated[bool, typer.Option("--repair", help="Cut the torn tail that a crash left.")] = False,
+    output: Annotated[Output, typer.Option(help="The form of what is printed.")] = Output.TEXT,
+) -> int:
+    """Read every record, index, checksum, cursor and list of ledgers, and say what is wrong and what would be lost.
+
+    The broker must not run. Without --repair nothing is changed; with it, only the torn tail of the newest segment is
+    cut, which holds nothing that was ever confirmed and which a starting broker would cut as well. Any other damage is
+    refused. Exits with 1 when something is wrong.
+    """
+    if not (directory / LEDGERS).is_dir():
+        message = f"{directory} is not a broker's data directory: it has no {LEDGERS}/"
+        raise ConfigurationError(message)
+    with DirectoryLock(directory), _progress() as progress:
+        report = check_directory(directory, progress)
+        if repair and report.intact:
+            _cut_tail(directory)
+    if output is Output.JSON:
+        show_json({"intact": report.intact, **asdict(report)})
+    else:
+        _tell(report)
+    if repair:
+        return _tell_repair(report)
+    if report.intact and report.log.torn_bytes:
+        say("hint: a starting broker cuts the torn tail, as --repair does; nothing in it was ever confirmed")
+    return int(not report.intact)
+
+
+def _cut_tail(directory: Path) -> None:
+    _, writer = recover(SystemFiles(), directory / LEDGERS)
+    if writer is not None:
+        writer.close()
+
+
+def _tell(report: DirectoryReport) -> None:
+    log = report.log
+    show_fields(
+        {
+            "intact": report.intact,
+            "segments": log.segments,
+            "ledgers": log.ledgers,
+            "runs": log.runs,
+            "entries": log.entries,
+            "bytes of entries": log.entries_bytes,
+            "torn bytes": log.torn_bytes,
+            "topics": report.topics,
+            "cursors": report.cursors,
+            "orphaned ledgers": len(report.orphans),
+        }
+    )
+    for problem in report.problems:
+        say(f"wrong: {problem}")
+    for loss in report.losses:
+        if loss.subscription is None:
+            say(f"lost: {loss.topic}: {loss.entries} entries, {loss.first} to {loss.last}")
+        else:
+            say(f"lost: {loss.topic}: what {loss.subscription} acknowledged since it began")
+
+
+def _tell_repair(report: DirectoryReport) -> int:
+    if not report.intact:
+        say("error: not repaired: only a torn tail can be cut without losing what was confirmed, and more is wrong")
+        say("hint: restore the directory from a copy, or start an empty broker and let replication fill it")
+        return 1
+    torn = report.log.torn_bytes
+    say(f"cut {torn} torn bytes; nothing in them was ever confirmed" if torn else "nothing to repair")
+    return 0
+
+
+@contextmanager
+def _progress() -> Iterator[Callable[[str, int, int], None]]:
+    """Give what shows the progress: a bar on a terminal, a JSON line every second elsewhere."""
+    if not sys.stderr.isatty():
+        yield _Lines()
+        return
+    with Progress(console=Console(stderr=True), transient=True) as bar:
+        tasks = {what: bar.add_task(what, total=None) for what in ("segments", "topics")}
+        yield lambda what, done, total: bar.update(tasks[what], completed=done, total=total)
+
+
+class _Lines:
+    """Progress as JSON lines on stderr."""
+
+    def __init__(self) -> None:
+        self._said_at = time.monotonic()
+
+    def __call__(self, what: str, done: int, total: int) -> None:
+        now = time.monotonic()
+        if now - self._said_at >= _PROGRESS_INTERVAL_S:
+            self._said_at = now
+            sys.stderr.write(json.dumps({"event": "checking", "what": what, "done": done, "total": total}) + "\n")

@@ -1,0 +1,100 @@
+"""A log that is only looked at."""
+
+# ruff: noqa: ARG002 - what is refused does not matter
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from magnetar.base.errors import StorageError
+from magnetar.ledger.reader import LogReader
+from magnetar.ledger.store import StoreState
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from magnetar.base.world import Files
+    from magnetar.ledger.index import LedgerIndex, LogIndex
+    from magnetar.ledger.store import OnDurable, Run
+
+_REASON = "the log is only being looked at"
+_CACHED_RUNS = 500_000
+
+
+class ReadOnlyLedgerStore:
+    """A LedgerStore over the index that ``survey`` found; what it is asked to change stays as it is."""
+
+    def __init__(self, directory: Path, files: Files, index: LogIndex) -> None:
+        """Read the segments in ``directory``."""
+        self.state = StoreState(_REASON)
+        self._index = index
+        self._reader = LogReader(files, directory, index, _CACHED_RUNS)
+
+    def create(self) -> int:
+        """Refuse, with StorageError."""
+        raise StorageError(_REASON)
+
+    def append(self, ledger_id: int, entries: Sequence[bytes], on_durable: OnDurable, annotation: bytes = b"") -> int:
+        """Refuse, with StorageError."""
+        raise StorageError(_REASON)
+
+    def barrier(self, on_durable: OnDurable) -> None:
+        """Report that nothing will be durable."""
+        on_durable(StorageError(_REASON))
+
+    def read_cached(self, ledger_id: int, first: int, max_entries: int, max_bytes: int) -> list[bytes] | None:
+        """Find nothing in memory."""
+        self._require(ledger_id)
+        return None
+
+    async def read(self, ledger_id: int, first: int, max_entries: int, max_bytes: int) -> list[bytes]:
+        """See LedgerStore; blocks."""
+        self._require(ledger_id)
+        return self._reader.read(ledger_id, first, max_entries, max_bytes)
+
+    def runs(self, ledger_id: int) -> Iterator[Run]:
+        """See LedgerStore."""
+        self._require(ledger_id)
+        return self._reader.runs(ledger_id)
+
+    def length(self, ledger_id: int) -> int:
+        """See LedgerStore."""
+        return self._require(ledger_id).length
+
+    def size_bytes(self, ledger_id: int) -> int:
+        """See LedgerStore."""
+        return self._require(ledger_id).entries_bytes
+
+    def trim(self, ledger_id: int, before_entry_id: int) -> None:
+        """Change nothing."""
+
+    def seal(self, ledger_id: int) -> None:
+        """Change nothing."""
+
+    def delete(self, ledger_id: int) -> None:
+        """Change nothing."""
+
+    def oldest_segment_of(self, ledger_id: int) -> int | None:
+        """See LedgerStore."""
+        extents = self._require(ledger_id).extents
+        return extents[0].segment if extents else None
+
+    def segments(self) -> list[int]:
+        """See LedgerStore."""
+        return sorted(self._index.segments)
+
+    def pinned_by(self, segment: int) -> list[int]:
+        """See LedgerStore."""
+        return sorted(self._index.segments.get(segment, {}))
+
+    def list(self) -> list[int]:
+        """See LedgerStore."""
+        return sorted(self._index.ledgers)
+
+    def _require(self, ledger_id: int) -> LedgerIndex:
+        ledger = self._index.ledgers.get(ledger_id)
+        if ledger is None:
+            message = f"ledger {ledger_id} does not exist"
+            raise StorageError(message)
+        return ledger

@@ -1,0 +1,237 @@
+"""``magnetar check`` on whole data directories: what is wrong, what would be lost, and what may be repaired."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sqlite3
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from magnetar.base.errors import StorageError
+from magnetar.base.lock import DirectoryLock
+from magnetar.base.names import TopicName
+from magnetar.base.position import Position
+from magnetar.base.real import SystemClock, SystemFiles
+from magnetar.broker.check import LEDGERS, METADATA, Loss, check
+from magnetar.cli.main import main
+from magnetar.cursor.ranges import Range
+from magnetar.cursor.store import CursorStore
+from magnetar.ledger.local import LocalLedgerStore, LocalStoreOptions
+from magnetar.ledger.managed_ledger import ManagedLedger, ManagedLedgerConfig
+from magnetar.metadata.local import LocalMetadataStore
+from magnetar.metadata.resources import managed_ledger_path
+from magnetar.wire.entry import build_entry
+from magnetar.wire.proto import pulsar_api_pb2 as pb
+from tests.unit.ledger.support import barrier
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+TOPIC = TopicName.parse("persistent://public/default/orders")
+CURSOR = "a/b c"
+"""A subscription's name that has to be encoded."""
+
+ENTRIES = [
+    build_entry(pb.MessageMetadata(producer_name="p", sequence_id=number, publish_time=1), b"%d" % number)
+    for number in range(10)
+]
+
+
+async def write(directory: Path) -> None:
+    """Leave, as a broker that was killed would, a topic of ten entries in two ledgers, and a cursor with a hole."""
+    clock = SystemClock()
+    metadata = LocalMetadataStore(directory / METADATA, clock)
+    options = LocalStoreOptions(segment_bytes=600)
+    store = LocalLedgerStore(directory / LEDGERS, SystemFiles(), asyncio.get_running_loop(), options)
+    store.open()
+    log = ManagedLedger.open(store, metadata, TOPIC, ManagedLedgerConfig(6, 1 << 30, 0, 1 << 40), clock)
+    for start in range(0, 10, 2):
+        log.append(ENTRIES[start : start + 2], lambda _position, _error: None)
+        await barrier(store)
+    cursor = CursorStore(store, metadata, str(TOPIC), log).create(CURSOR, log.previous_position(log.first_position))
+    second = log.position_at(log.first_position, 1)
+    cursor.acknowledge_ranges([Range(second, second)])
+    cursor.flush(lambda _: None)
+    await barrier(store)
+    log.close()
+    await store.close()
+    metadata.close()
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    (tmp_path / "data").mkdir()
+    asyncio.run(write(tmp_path / "data"))
+    return tmp_path / "data"
+
+
+@pytest.fixture
+def run(directory: Path, capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, Any, str]]:
+    def call(*options: str) -> tuple[int, Any, str]:
+        code = main(["check", str(directory), "--output", "json", *options])
+        said = capsys.readouterr()
+        return code, json.loads(said.out), said.err
+
+    return call
+
+
+def segments(directory: Path) -> list[Path]:
+    return sorted((directory / LEDGERS).iterdir())
+
+
+def content(directory: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in segments(directory)}
+
+
+def change_metadata(directory: Path, path: str, value: object) -> None:
+    metadata = LocalMetadataStore(directory / METADATA, SystemClock())
+    metadata.put(path, json.dumps(value).encode())
+    metadata.close()
+
+
+def metadata_at(directory: Path, path: str) -> Any:  # noqa: ANN401 - any JSON value
+    metadata = LocalMetadataStore(directory / METADATA, SystemClock(), read_only=True)
+    stored = metadata.get(path)
+    metadata.close()
+    assert stored is not None
+    return json.loads(stored.value)
+
+
+def test_what_a_broker_left_is_intact_and_stays_as_it_is(
+    directory: Path, run: Callable[..., tuple[int, Any, str]]
+) -> None:
+    before = content(directory)
+    code, found, _ = run()
+    assert code == 0
+    assert found["intact"]
+    assert (found["topics"], found["cursors"], found["orphans"]) == (1, 1, [])
+    assert found["log"]["entries"] == len(ENTRIES) + 1, "and one record of the cursor"
+    code, _, said = run("--repair")
+    assert (code, said) == (0, "nothing to repair\n")
+    assert content(directory) == before
+
+
+def test_a_damaged_entry_is_named_by_file_topic_and_position(
+    directory: Path, run: Callable[..., tuple[int, Any, str]]
+) -> None:
+    (path,) = (path for path in segments(directory) if ENTRIES[3] in path.read_bytes())
+    data = bytearray(path.read_bytes())
+    data[data.index(ENTRIES[3]) + len(ENTRIES[3]) - 1] ^= 1
+    path.write_bytes(data)
+    before = content(directory)
+    code, found, _ = run()
+    assert code == 1
+    ledger_id = found["log"]["damaged"][0][0]
+    position = [ledger_id, 3]
+    assert found["losses"] == [
+        {"topic": str(TOPIC), "subscription": None, "first": position, "last": position, "entries": 1}
+    ]
+    assert any(problem.startswith(f"{path}: offset ") for problem in found["problems"])
+    code, _, said = run("--repair")
+    assert code == 1
+    assert "not repaired" in said
+    assert content(directory) == before
+
+
+def test_a_torn_tail_is_cut_when_asked_for_and_nothing_else(
+    directory: Path, run: Callable[..., tuple[int, Any, str]]
+) -> None:
+    whole = content(directory)
+    newest = segments(directory)[-1]
+    footer_at = newest.read_bytes().rindex(b"MgRc")
+    os.truncate(newest, footer_at + 10)
+    code, found, said = run()
+    assert (code, found["log"]["torn_bytes"]) == (0, 10)
+    assert "--repair" in said
+    code, _, said = run("--repair")
+    assert (code, said) == (0, "cut 10 torn bytes; nothing in them was ever confirmed\n")
+    assert newest.read_bytes() == whole[newest.name][:footer_at]
+    assert run()[1]["log"]["torn_bytes"] == 0
+
+
+def test_entries_that_were_durable_and_are_gone_are_counted(directory: Path) -> None:
+    path = managed_ledger_path(TOPIC)
+    stored = metadata_at(directory, path)
+    first, second = stored["ledgers"]
+    change_metadata(directory, path, {**stored, "ledgers": [first, {**second, "entries": 9}]})
+    report = check(directory)
+    positions = Position(second["ledgerId"], 4), Position(second["ledgerId"], 8)
+    assert report.losses == [Loss(str(TOPIC), None, *positions, 5)]
+    assert report.problems == [f"{path}: ledger {second['ledgerId']} holds 4 entries, 9 were durable"]
+
+
+def test_a_ledger_that_nobody_names_only_takes_space(directory: Path) -> None:
+    path = managed_ledger_path(TOPIC)
+    stored = metadata_at(directory, path)
+    change_metadata(directory, path, {**stored, "ledgers": stored["ledgers"][:1]})
+    report = check(directory)
+    assert report.orphans == [stored["ledgers"][1]["ledgerId"]]
+    assert report.losses == []
+
+
+def test_a_cursor_beyond_its_topic_is_found(directory: Path) -> None:
+    path = managed_ledger_path(TOPIC)
+    stored = metadata_at(directory, path)
+    change_metadata(directory, path, {**stored, "ledgers": [], "lastPosition": "0:0"})
+    (problem,) = check(directory).problems
+    assert "acknowledged up to" in problem
+    assert "though the log ends at 0:0" in problem
+
+
+@pytest.mark.parametrize("below", ["", "/cursors/a%2Fb+c"])
+def test_metadata_that_cannot_be_read_is_named(directory: Path, below: str) -> None:
+    change_metadata(directory, f"{managed_ledger_path(TOPIC)}{below}", "nonsense")
+    assert any(below in problem and "cannot be read" in problem for problem in check(directory).problems)
+
+
+def test_a_broken_metadata_store_is_named(directory: Path) -> None:
+    (directory / METADATA).write_bytes(b"not a database" * 100)
+    (problem,) = check(directory).problems
+    assert METADATA in problem
+    (directory / METADATA).unlink()
+    (problem,) = check(directory).problems
+    assert METADATA in problem
+    assert not (directory / METADATA).exists()
+
+
+def test_a_page_of_the_metadata_store_that_rotted_is_found(directory: Path) -> None:
+    connection = sqlite3.connect(directory / METADATA)
+    (page_size,) = connection.execute("PRAGMA page_size").fetchone()
+    connection.close()
+    data = bytearray((directory / METADATA).read_bytes())
+    data[page_size + 3 : page_size + 40] = b"\xff" * 37
+    (directory / METADATA).write_bytes(data)
+    assert any(METADATA in problem for problem in check(directory).problems)
+
+
+def test_a_directory_in_use_is_left_alone(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with DirectoryLock(directory):
+        assert main(["check", str(directory)]) == 1
+    assert f"in use by process {os.getpid()}" in capsys.readouterr().err
+
+
+def test_a_directory_that_is_none_of_a_broker_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", str(tmp_path)]) == 1
+    assert "is not a broker's data directory" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_is_wrong_is_told_in_words(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = segments(directory)[0]
+    os.truncate(path, path.stat().st_size - 1)
+    assert main(["check", str(directory)]) == 1
+    said = capsys.readouterr()
+    assert "wrong: " in said.err
+    assert str(path) in said.err
+    assert said.out.startswith("intact            no")
+
+
+def test_a_read_only_metadata_store_refuses_to_change(directory: Path) -> None:
+    metadata = LocalMetadataStore(directory / METADATA, SystemClock(), read_only=True)
+    with pytest.raises(StorageError, match="readonly"):
+        metadata.put("/a", b"")
+    metadata.close()
