@@ -31,6 +31,7 @@ APPENDED_AT_ONCE = 500
 ACKNOWLEDGED_AT_ONCE = 10_000
 PERMITS = 1_000
 DELTA_BYTES_MAX = 64 * 1024
+UNLIMITED = {"maxUnackedMessagesPerConsumer": 0, "maxUnackedMessagesPerSubscription": 0}
 
 
 def left_out(entries: int, holes: int) -> set[int]:
@@ -87,7 +88,9 @@ def delivered(broker: Broker, count: int) -> list[Position]:
         connection.flow(PERMITS)
         granted = PERMITS
         while len(positions) < count:
-            for frame in connection.gather(20.0):
+            frames = connection.gather(20.0)
+            assert frames, "nothing more comes"
+            for frame in frames:
                 message_id = frame.command.message.message_id
                 positions.append(Position(message_id.ledgerId, message_id.entryId))
             if granted - len(positions) < PERMITS // 2:
@@ -112,7 +115,7 @@ def test_nothing_acknowledged_comes_again(tmp_path: Path, entries: int, holes: i
     filler.start()
     filler.join()
     assert filler.exitcode == -signal.SIGKILL
-    with Broker(tmp_path) as broker:
+    with Broker(tmp_path, settings=UNLIMITED) as broker:
         ledgers = broker.rest.internal_stats(str(TOPIC))["ledgers"]
         positions = [Position(each["ledgerId"], number) for each in ledgers for number in range(each["entries"])]
         assert len(positions) == entries
