@@ -35,7 +35,15 @@ class ReadOnlyLedgerStore:
         """Refuse, with StorageError."""
         raise StorageError(_REASON)
 
-    def append(self, ledger_id: int, entries: Sequence[bytes], on_durable: OnDurable, annotation: bytes = b"") -> int:
+    def append(
+        self,
+        ledger_id: int,
+        entries: Sequence[bytes],
+        on_durable: OnDurable,
+        annotation: bytes = b"",
+        *,
+        urgent: bool = True,
+    ) -> int:
         """Refuse, with StorageError."""
         raise StorageError(_REASON)
 

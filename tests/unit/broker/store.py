@@ -65,7 +65,15 @@ class ManualStore:
         self.ledgers[self._next_id] = _Ledger()
         return self._next_id
 
-    def append(self, ledger_id: int, entries: Sequence[bytes], on_durable: OnDurable, annotation: bytes = b"") -> int:
+    def append(
+        self,
+        ledger_id: int,
+        entries: Sequence[bytes],
+        on_durable: OnDurable,
+        annotation: bytes = b"",
+        *,
+        urgent: bool = True,
+    ) -> int:
         ledger = self._require(ledger_id)
         if ledger.sealed:
             message = f"ledger {ledger_id} is sealed"

@@ -69,7 +69,15 @@ class MemoryLedgerStore:
         self.lengths[self.next_id] = 0
         return self.next_id
 
-    def append(self, ledger_id: int, entries: Sequence[bytes], on_durable: OnDurable, annotation: bytes = b"") -> int:
+    def append(
+        self,
+        ledger_id: int,
+        entries: Sequence[bytes],
+        on_durable: OnDurable,
+        annotation: bytes = b"",
+        *,
+        urgent: bool = True,
+    ) -> int:
         first = self.length(ledger_id)
         self.lengths[ledger_id] += len(entries)
         self.pending.append((ledger_id, Run(first, len(entries), annotation), on_durable))
