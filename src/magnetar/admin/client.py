@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Self
 
 from magnetar.admin.connection import TIMEOUT_SECONDS, ClusterUnreachableError, Connection
-from magnetar.admin.nouns import Brokers, Clusters, Namespaces, Subscriptions, Tenants, Topics
+from magnetar.admin.nouns import Brokers, Clusters, Namespaces, Policies, Subscriptions, Tenants, Topics
 from magnetar.base.errors import AdminError
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ class AdminClient:
         self.clusters = Clusters(self._connection)
         self.tenants = Tenants(self._connection)
         self.namespaces = Namespaces(self._connection)
+        self.policies = Policies(self._connection)
         self.topics = Topics(self._connection)
         self.subscriptions = Subscriptions(self._connection)
         self.brokers = Brokers(self._connection)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from enum import Enum
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import quote
@@ -109,19 +110,56 @@ class Namespaces(Noun):
         """Replicate its topics between ``clusters``; leaving the cluster asked out removes its topics there."""
         self._http.post(f"{_namespace(namespace)}/replication", list(clusters))
 
-    def retention(self, namespace: NamespaceName) -> Json | None:
-        """RetentionPolicies, None if they are not set."""
-        found: Json | None = self._http.get(f"{_namespace(namespace)}/retention")
-        return found
 
-    def set_retention(self, namespace: NamespaceName, *, minutes: int, megabytes: int) -> None:
+class Policy(Enum):
+    """A policy that a namespace and a topic may set: its names in their paths."""
+
+    RETENTION = ("retention", "retention")
+    MESSAGE_TTL = ("messageTTL", "messageTTL")
+    DEDUPLICATION = ("deduplication", "deduplicationEnabled")
+    DEDUPLICATION_SNAPSHOT_INTERVAL = ("deduplicationSnapshotInterval", "deduplicationSnapshotInterval")
+    DELAYED_DELIVERY = ("delayedDelivery", "delayedDelivery")
+    PAUSE_ON_ACK_STATE = ("dispatcherPauseOnAckStatePersistent", "dispatcherPauseOnAckStatePersistent")
+
+
+class Policies(Noun):
+    """Policies of namespaces and of topics; a topic's goes before its namespace's."""
+
+    def get(self, owner: NamespaceName | TopicName, policy: Policy, *, applied: bool = False) -> Any:  # noqa: ANN401
+        """What the owner has set, None if nothing; ``applied``: what holds for a topic, whoever set it."""
+        return self._http.get(_policy(owner, policy), **({"applied": True} if applied else {}))
+
+    def set(self, owner: NamespaceName | TopicName, policy: Policy, value: object = None) -> None:
+        """Set one; its value is of the policy's own kind."""
+        if policy is Policy.MESSAGE_TTL and isinstance(owner, TopicName) and isinstance(value, int):
+            self._http.post(_policy(owner, policy), messageTTL=value)
+        else:
+            self._http.post(_policy(owner, policy), value)
+
+    def set_retention(self, owner: NamespaceName | TopicName, *, minutes: int, megabytes: int) -> None:
         """Keep acknowledged messages up to both limits; -1 is no limit, 0 in both keeps none."""
         retention = {"retentionTimeInMinutes": minutes, "retentionSizeInMB": megabytes}
-        self._http.post(f"{_namespace(namespace)}/retention", retention)
+        self.set(owner, Policy.RETENTION, retention)
 
-    def remove_retention(self, namespace: NamespaceName) -> None:
-        """Go back to the cluster's default."""
-        self._http.delete(f"{_namespace(namespace)}/retention")
+    def remove(self, owner: NamespaceName | TopicName, policy: Policy) -> None:
+        """Go back to what holds for the level above."""
+        self._http.delete(_policy(owner, policy))
+
+    def backlog_quotas(self, owner: NamespaceName | TopicName, *, applied: bool = False) -> Json:
+        """BacklogQuota by type, ``destination_storage`` and ``message_age``."""
+        parameters = {"applied": True} if applied else {}
+        return dict(self._http.get(f"{_owner(owner)}/backlogQuotaMap", **parameters))
+
+    def set_backlog_quota(
+        self, owner: NamespaceName | TopicName, kind: str, policy: str, *, limit_size: int = -1, limit_time: int = -1
+    ) -> None:
+        """Act by ``policy`` on a backlog of ``limit_size`` bytes, or with a message ``limit_time`` seconds old."""
+        quota = {"limitSize": limit_size, "limitTime": limit_time, "policy": policy}
+        self._http.post(f"{_owner(owner)}/backlogQuota", quota, backlogQuotaType=kind)
+
+    def remove_backlog_quota(self, owner: NamespaceName | TopicName, kind: str) -> None:
+        """Take the quota of a type away."""
+        self._http.delete(f"{_owner(owner)}/backlogQuota", backlogQuotaType=kind)
 
 
 class Topics(Noun):
@@ -326,6 +364,15 @@ def _tenant(name: str) -> str:
 
 def _namespace(namespace: NamespaceName) -> str:
     return f"/admin/v2/namespaces/{namespace}"
+
+
+def _owner(owner: NamespaceName | TopicName) -> str:
+    return _topic(owner) if isinstance(owner, TopicName) else _namespace(owner)
+
+
+def _policy(owner: NamespaceName | TopicName, policy: Policy) -> str:
+    of_namespace, of_topic = policy.value
+    return f"{_owner(owner)}/{of_topic if isinstance(owner, TopicName) else of_namespace}"
 
 
 def _path(topic: TopicName) -> str:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from magnetar.admin.models import MessageId, PersistentTopicInternalStats, TopicStats
     from magnetar.base.names import NamespaceName, TopicName
     from magnetar.base.position import Position
+    from magnetar.metadata.effective import EffectivePolicies
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +66,10 @@ class AdminService(Protocol):
 
     def partitions_of(self, topic: TopicName) -> int | None:
         """How many partitions a partitioned topic has, 0 for a topic, None for neither."""
+        ...
+
+    def applied_policies(self, topic: TopicName) -> EffectivePolicies:
+        """What holds for a topic, or for the partitions of a partitioned one."""
         ...
 
     async def create_topic(self, topic: TopicName, properties: Mapping[str, str]) -> None:

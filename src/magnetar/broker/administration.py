@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from magnetar.broker.subscription import Subscription
     from magnetar.broker.topic import Topic
     from magnetar.broker.topics import TopicRegistry
+    from magnetar.metadata.effective import EffectivePolicies
 
 _CHEAP = StatsOptions(exclude_publishers=True, exclude_consumers=True)
 
@@ -80,6 +81,10 @@ class Administration:
         """How many partitions a partitioned topic has, 0 for a topic, None for neither."""
         return self._topics.partitions_of(topic)
 
+    def applied_policies(self, topic: TopicName) -> EffectivePolicies:
+        """What holds for a topic."""
+        return self._environment.policies_of(topic)
+
     async def create_topic(self, topic: TopicName, properties: Mapping[str, str]) -> None:
         """Create a topic."""
         if self.partitions_of(topic) is not None:
@@ -119,6 +124,7 @@ class Administration:
         if not force and (found.producers or any(each.consumers for each in found.subscriptions.values())):
             raise topic_in_use()
         self._topics.delete(topic)
+        self._environment.resources.topic_policies.forget(topic)
 
     async def delete_partitioned_topic(self, topic: TopicName, *, force: bool) -> None:
         """Delete a partitioned topic and its partitions."""
@@ -134,6 +140,7 @@ class Administration:
         for name in names:
             self._topics.delete(name)
         self._environment.resources.partitioned_topics.delete(topic)
+        self._environment.resources.topic_policies.forget(topic)
 
     async def unload_topic(self, topic: TopicName) -> None:
         """Close the topic; it is opened again on the next use."""

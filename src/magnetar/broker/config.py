@@ -96,6 +96,52 @@ class BrokerConfig(BaseModel):
     defaultRetentionSizeInMB: int = Field(0, ge=-1, description="Keep this much of acknowledged entries; -1 all.")
     retentionCheckIntervalInSeconds: int = Field(120, gt=0, description="Seconds between two trims of all topics.")
 
+    ttlDurationDefaultInSeconds: int = Field(
+        0, ge=0, description="Acknowledge messages of this age for every subscription; 0: never."
+    )
+    messageExpiryCheckIntervalInMinutes: float = Field(
+        5, gt=0, description="Minutes between two looks for such messages."
+    )
+    backlogQuotaCheckIntervalInSeconds: float = Field(60, gt=0, description="Seconds between two checks of backlogs.")
+    backlogQuotaDefaultLimitBytes: int = Field(
+        -1, ge=-1, description="Backlog of a topic in bytes at which its quota's policy acts; -1: none."
+    )
+    backlogQuotaDefaultLimitSecond: int = Field(
+        -1, ge=-1, description="Age of the oldest unacknowledged message at which it acts; -1 and 0: none."
+    )
+    backlogQuotaDefaultRetentionPolicy: Literal[
+        "producer_request_hold", "producer_exception", "consumer_backlog_eviction"
+    ] = Field("producer_request_hold", description="What a backlog quota does to a topic that exceeds it.")
+
+    brokerDeduplicationEnabled: bool = Field(
+        default=False, description="Store each message of a named producer once (PIP-6)."
+    )
+    brokerDeduplicationSnapshotIntervalSeconds: int = Field(
+        120, ge=0, description="Age at which a snapshot of the producers' sequence ids is due; 0: by entries alone."
+    )
+    brokerDeduplicationEntriesInterval: int = Field(
+        1000, gt=0, description="Entries after which a snapshot of the producers' sequence ids is due."
+    )
+    brokerDeduplicationSnapshotFrequencyInSeconds: int = Field(
+        120, gt=0, description="Seconds between two looks at all topics for due snapshots and inactive producers."
+    )
+    brokerDeduplicationMaxNumberOfProducers: int = Field(
+        1_000_000,
+        gt=0,
+        description="Producers remembered of a topic; beyond, the longest inactive are forgotten, and it is logged.",
+    )
+    brokerDeduplicationProducerInactivityTimeoutMinutes: int = Field(
+        360, gt=0, description="How long a producer is remembered that is not connected."
+    )
+    dispatcherPauseOnAckStatePersistentEnabled: bool = Field(
+        default=False, description="Pause dispatch rather than lose acknowledgement state (PIP-299)."
+    )
+    delayedDeliveryEnabled: bool = Field(default=True, description="Honour deliver_at_time in Shared subscriptions.")
+    delayedDeliveryTickTimeMillis: int = Field(1000, ge=0, description="Time between two looks for due messages.")
+    delayedDeliveryMaxDelayInMillis: int = Field(
+        0, ge=0, description="How far ahead a message's delivery may lie; 0: any time."
+    )
+
     replicationStartAt: Literal["earliest", "latest"] = Field(
         "earliest", description="Where a new link begins in a topic that already has messages."
     )

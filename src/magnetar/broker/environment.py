@@ -6,6 +6,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
+from magnetar.broker.policies import broker_policies
+from magnetar.metadata.effective import EffectivePolicies, effective
+
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable
@@ -47,6 +50,11 @@ class Environment:
         if policies is None or self.cluster not in policies.replication_clusters:
             return []
         return sorted(set(policies.replication_clusters) - {self.cluster})
+
+    def policies_of(self, topic: TopicName) -> EffectivePolicies:
+        """What holds for a topic now."""
+        namespace = self.resources.namespaces.get(topic.namespace_name)
+        return effective(broker_policies(self.config), namespace, self.resources.topic_policies.get(topic))
 
     async def durable(self) -> None:
         """Return once everything appended until now is durable; raises StorageError if it never will be."""

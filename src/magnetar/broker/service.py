@@ -19,9 +19,9 @@ from magnetar.base.real import SystemClock, SystemFiles
 from magnetar.broker.administration import Administration
 from magnetar.broker.check import LEDGERS, METADATA
 from magnetar.broker.environment import Environment
+from magnetar.broker.maintenance import Maintenance
 from magnetar.broker.server import Server
 from magnetar.broker.topics import TopicRegistry
-from magnetar.cursor.store import release_segments
 from magnetar.geo.link import LinkOptions, ProgressLinks
 from magnetar.ledger.deletions import finish_deletions
 from magnetar.ledger.local import LocalLedgerStore, LocalStoreOptions
@@ -31,23 +31,16 @@ from magnetar.metadata.resources import Resources
 from magnetar.wire.connection import MAGNETAR_VERSION_PREFIX
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from starlette.applications import Starlette
 
-    from magnetar.base.names import NamespaceName
     from magnetar.broker.config import BrokerConfig
 
 log = structlog.get_logger(__name__)
 
 _MIB = 1 << 20
 _MINUTE_MS = 60_000
-
-RATE_INTERVAL_S = 10.0
-"""Seconds over which rates are measured (Pulsar: ``statsUpdateFrequencyInSecs``, 60)."""
-
-CURSOR_SEGMENTS_MAX = 4
-"""Newest segments of the log in which a cursor's last checkpoint may stay where it is."""
 
 _GC_THRESHOLD = 100_000
 """Allocations between two looks for cycles: what the hot path makes is freed by reference counts alone."""
@@ -60,7 +53,6 @@ class Broker:
         """Nothing is opened yet."""
         self.config = config
         self._clock = SystemClock()
-        self._timers: list[asyncio.TimerHandle] = []
         self._stopping = False
 
     async def start(self) -> None:
@@ -107,8 +99,8 @@ class Broker:
         loaded = self.topics.load_linked()
         administration = Administration(environment, self.topics, f"http://{host}:{config.webServicePort}")
         await self._start_web(build_app(administration, resources))
-        self._every(RATE_INTERVAL_S, self._measure)
-        self._every(config.retentionCheckIntervalInSeconds, self._trim)
+        self._maintenance = Maintenance(environment, self.topics)
+        self._maintenance.start()
         gc.freeze()
         gc.set_threshold(_GC_THRESHOLD)
         log.info(
@@ -123,8 +115,7 @@ class Broker:
     async def stop(self) -> None:
         """Close every connection and topic; everything is durable on return."""
         self._stopping = True
-        for timer in self._timers:
-            timer.cancel()
+        self._maintenance.stop()
         self._web.should_exit = True
         await self._web_task
         self.topics.close()
@@ -164,34 +155,6 @@ class Broker:
                 message = f"cannot listen on webServicePort {self.config.webServicePort} of {self.config.bindAddress}"
                 raise ConfigurationError(message)
             await asyncio.sleep(0.01)
-
-    def _every(self, interval_s: float, work: Callable[[], None]) -> None:
-        """Do ``work`` every ``interval_s`` seconds until the broker stops."""
-        slot = len(self._timers)
-
-        def again() -> None:
-            work()
-            self._timers[slot] = self.environment.loop.call_later(interval_s, again)
-
-        self._timers.append(self.environment.loop.call_later(interval_s, again))
-
-    def _measure(self) -> None:
-        now = self._clock.monotonic()
-        for topic in self.topics.loaded.values():
-            topic.measure(now)
-
-    def _trim(self) -> None:
-        for topic in tuple(self.topics.loaded.values()):
-            topic.trim(self._retention(topic.name.namespace_name))
-        cursors = [cursor for topic in self.topics.loaded.values() for cursor in topic.all_cursors()]
-        release_segments(self._store, cursors, CURSOR_SEGMENTS_MAX)
-
-    def _retention(self, namespace: NamespaceName) -> tuple[int, int]:
-        policies = self.environment.resources.namespaces.get(namespace)
-        retention = policies.retention_policies if policies is not None else None
-        if retention is None:
-            return self.config.defaultRetentionTimeInMinutes, self.config.defaultRetentionSizeInMB
-        return retention.retentionTimeInMinutes, retention.retentionSizeInMB
 
 
 class _WebServer(uvicorn.Server):

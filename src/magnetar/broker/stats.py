@@ -48,6 +48,9 @@ def topic_stats(topic: Topic, options: StatsOptions) -> TopicStats:
         msg_out_counter=sum(stats.msg_out_counter for stats in subscriptions.values()),
         storage_size=topic.ledger.size_bytes,
         backlog_size=max((stats.backlog_size for stats in subscriptions.values()), default=0),
+        backlog_quota_limit_size=topic.policies.backlog_quotas["destination_storage"].limitSize,
+        backlog_quota_limit_time=topic.policies.backlog_quotas["message_age"].limitTime,
+        oldest_backlog_message_age_seconds=int(topic.backlog_quotas.oldest_age_s),
         publishers=[] if options.exclude_publishers else [_publisher_stats(producer) for producer in locals_],
         waiting_publishers=len(topic.access.waiting),
         subscriptions=subscriptions,
@@ -55,6 +58,7 @@ def topic_stats(topic: Topic, options: StatsOptions) -> TopicStats:
             remote: _replicator_stats(topic, remote)
             for remote in sorted({*topic.replicators, *topic.inbound_sources()})
         },
+        deduplication_status=topic.deduplication.status.value,
         topic_epoch=topic.access.topic_epoch,
         non_contiguous_deleted_messages_ranges=sum(
             stats.non_contiguous_deleted_messages_ranges for stats in subscriptions.values()
@@ -118,6 +122,8 @@ def _subscription_stats(subscription: Subscription, options: StatsOptions) -> Su
         unacked_messages=sum(consumer.unacked_messages for consumer in consumers),
         type=subscription.type_name,
         active_consumer_name=active.name if active else None,
+        total_msg_expired=subscription.expired,
+        last_expire_timestamp=int(subscription.last_expired_at * 1000),
         last_consumed_flow_timestamp=max((int(c.last_flow_at * 1000) for c in consumers), default=0),
         last_consumed_timestamp=max((int(c.last_sent_at * 1000) for c in consumers), default=0),
         last_acked_timestamp=int(subscription.last_acked_at * 1000),
@@ -178,6 +184,8 @@ def internal_stats(topic: Topic) -> PersistentTopicInternalStats:
         stats.last_ledger_created_timestamp = iso_time(infos[-1].created_ms)
     cursors = [(subscription.cursor, bool(subscription.consumers)) for subscription in topic.subscriptions.values()]
     cursors += [(replicator.cursor, replicator.consumer is not None) for replicator in topic.replicators.values()]
+    if topic.deduplication.cursor is not None:
+        cursors.append((topic.deduplication.cursor, False))
     stats.cursors = {cursor.name: _cursor_stats(topic, cursor, active=active) for cursor, active in cursors}
     return stats
 

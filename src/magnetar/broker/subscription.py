@@ -52,6 +52,9 @@ class Subscription:
         self.bytes_out = 0
         self.rates_out = Rates()
         self.last_acked_at = 0.0
+        self.expired = 0
+        """Entries that were acknowledged for their age, or evicted, since the topic was loaded."""
+        self.last_expired_at = 0.0
         self._when_durable: list[Callable[[StorageError | None], None]] = []
         self._flush_timer: asyncio.TimerHandle | None = None
         self._flush_soon = False
@@ -186,6 +189,17 @@ class Subscription:
         """Acknowledge everything up to and including ``position``, for whoever holds it (skip, expiry, clear)."""
         self._check_open()
         self.entries_deleted(self.cursor.acknowledge_cumulative(position))
+
+    def expire_through(self, position: Position, now: float) -> int:
+        """Acknowledge what is left up to and including ``position`` because it is too old or too much; how many."""
+        before = self.backlog
+        self.acknowledge_through(position)
+        expired = before - self.backlog
+        if expired:
+            self.expired += expired
+            self.last_expired_at = now
+            self.flush_soon()
+        return expired
 
     def skip(self, entries: int) -> None:
         """Acknowledge the next ``entries`` entries that are not acknowledged yet."""

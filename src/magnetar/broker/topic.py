@@ -11,6 +11,8 @@ import structlog
 from magnetar.base.errors import RequestError, ServerError, StorageError
 from magnetar.base.position import EARLIEST, Position
 from magnetar.broker.access import ProducerAccess
+from magnetar.broker.backlog_quotas import BacklogQuotas
+from magnetar.broker.deduplication import CURSOR_NAME, Deduplication
 from magnetar.broker.producer import REPLICATOR_PREFIX, LocalProducer
 from magnetar.broker.progress import SubscriptionProgressKeeper, TopicProgress
 from magnetar.broker.rates import Rates
@@ -58,6 +60,8 @@ class Topic:
         self.environment = environment
         self.name = name
         self.ledger = ledger
+        self.policies = environment.policies_of(name)
+        self.backlog_quotas = BacklogQuotas(self)
         self.counters = TopicCounters()
         self.rates_in = Rates()
         stored_epoch = ledger.properties.get(_EPOCH_PROPERTY)
@@ -74,13 +78,15 @@ class Topic:
         self.replicators: dict[str, Replicator] = {}
         self.progress = TopicProgress(self)
         self.cursors = CursorStore(environment.store, environment.metadata, str(name), ledger)
+        self.deduplication = Deduplication(self)
         self.is_closing = False
-        """Set when the topic is about to be closed: entries that come from then on are dropped, unanswered."""
+        """Set when it, or its producers, are about to be closed: entries that come then are dropped, unanswered."""
+        self._is_dismissing = False
         self._dispatch_scheduled = False
         self._failure: StorageError | None = None
         self._recover_index()
         for cursor in self.cursors.open_all():
-            if not cursor.name.startswith(REPLICATOR_PREFIX):
+            if cursor.name != CURSOR_NAME and not cursor.name.startswith(REPLICATOR_PREFIX):
                 self._add_subscription(Subscription(self, cursor))
         self.apply_policies()
 
@@ -110,8 +116,8 @@ class Topic:
                 subscription.progress.arrived(origin)
 
     def barrier(self, done: Callable[[StorageError | None], None]) -> None:
-        """Call ``done`` once everything appended until now is durable."""
-        self.environment.store.barrier(done)
+        """Call ``done`` once everything appended until now is durable, or with why something never will be."""
+        self.environment.store.barrier(lambda error: done(error or self._failure))
 
     def _when_durable(
         self, entries: list[bytes], durable: Callable[[Position, StorageError | None], None]
@@ -162,8 +168,13 @@ class Topic:
         for other in fenced:
             other.session.close_producer(other)
         if ready:
-            self.producers[producer.options.name] = producer
+            self._enter(producer)
         return ready
+
+    def _enter(self, producer: Producer) -> None:
+        self.producers[producer.options.name] = producer
+        if isinstance(producer, LocalProducer):
+            self.deduplication.joined(producer.options.name)
 
     def replace_producer(self, producer: Producer) -> None:
         """Let a link's producer in; an older one of the same name is told to go, a newer one stays."""
@@ -173,15 +184,35 @@ class Topic:
                 message = f"{other.options.name} is connected with the newer epoch {other.options.epoch}"
                 raise RequestError(ServerError.ProducerBusy, message)
             other.session.close_producer(other)
-        self.producers[producer.options.name] = producer
+        self._enter(producer)
 
     def remove_producer(self, producer: Producer) -> None:
         """A producer left; one that waits for the topic may have it now."""
         if self.producers.get(producer.options.name) is producer:
             del self.producers[producer.options.name]
+            self.deduplication.left(producer.options.name)
         successor = self.access.leave(producer)
         if successor is not None:
-            self.producers[successor.options.name] = successor
+            self._enter(successor)
+
+    def dismiss_publishers(self) -> None:
+        """Send everybody away who publishes, behind the receipts of what was taken; they may come again."""
+        if self.is_closing:
+            return
+        self.is_closing = self._is_dismissing = True
+
+        def dismissed(_: StorageError | None) -> None:
+            for producer in tuple(self.producers.values()):
+                if isinstance(producer, LocalProducer | ReplicatedProducer):
+                    producer.session.close_producer(producer)
+            if self._is_dismissing:
+                self.is_closing = self._is_dismissing = False
+
+        self.barrier(dismissed)
+
+    def begin_closing(self) -> None:
+        """Take no entries from now on: what comes is dropped, unanswered, and sent again to the topic's next run."""
+        self.is_closing, self._is_dismissing = True, False
 
     # -- subscriptions ------------------------------------------------------------------------------------------
 
@@ -263,7 +294,9 @@ class Topic:
         return replicator
 
     def apply_policies(self) -> None:
-        """Bring the links in line with the namespace's replication clusters."""
+        """Follow the policies as they are now, and bring the links in line with the replication clusters."""
+        self.policies = self.environment.policies_of(self.name)
+        self.deduplication.apply(enabled=self.policies.deduplication_enabled)
         targets = self.environment.targets_of(self.name.namespace_name)
         for target in [target for target in self.replicators if target not in targets]:
             self.replicators.pop(target).close()
@@ -327,10 +360,15 @@ class Topic:
 
     # -- housekeeping -------------------------------------------------------------------------------------------
 
-    def all_cursors(self) -> list[Cursor]:
-        """The durable cursors: of subscriptions and of links."""
+    def consumer_cursors(self) -> list[Cursor]:
+        """The durable cursors of those who consume: subscriptions and links."""
         cursors = [subscription.cursor for subscription in self.subscriptions.values() if subscription.is_durable]
         return cursors + [replicator.cursor for replicator in self.replicators.values()]
+
+    def all_cursors(self) -> list[Cursor]:
+        """The cursors that hold entries back from being trimmed: consumers', and that of deduplication."""
+        cursors = self.consumer_cursors()
+        return cursors if self.deduplication.cursor is None else [*cursors, self.deduplication.cursor]
 
     def measure(self, now: float) -> None:
         """Update the rates; ``now`` in monotonic seconds."""
@@ -340,24 +378,28 @@ class Topic:
         for replicator in self.replicators.values():
             replicator.rates_out.update(now, replicator.entries_out, replicator.bytes_out)
 
-    def trim(self, retention: tuple[int, int]) -> None:
-        """Delete ledgers that everybody has acknowledged and that retention (minutes, MB) does not keep.
+    def trim(self, *, by_age: bool = True) -> None:
+        """Delete ledgers that everybody has acknowledged and that retention does not keep.
 
-        Happens once all claims on what may go are durable: afterwards the index no longer knows it.
+        Without ``by_age`` those whose time is over stay. Happens once all claims on what may go are durable: afterwards
+        the index no longer knows it.
         """
+        self.deduplication.snapshot()
         consumed = min(
             (cursor.state.mark_delete_position for cursor in self.all_cursors()),
             default=self.ledger.last_confirmed_entry,
         )
         for subscription in self.subscriptions.values():
             subscription.flush()
-        self.barrier(lambda error: self._trim(consumed, retention) if error is None else None)
+        self.barrier(lambda error: self._trim(consumed, by_age=by_age) if error is None else None)
 
-    def _trim(self, consumed: Position, retention: tuple[int, int]) -> None:
+    def _trim(self, consumed: Position, *, by_age: bool) -> None:
         # A subscription may have been created, or moved back, in the meantime.
         consumed = min([consumed, *(cursor.state.mark_delete_position for cursor in self.all_cursors())])
         now_ms = int(self.environment.clock.now() * 1000)
-        first = self.ledger.trim(consumed, now_ms, retention, self._remember_origins)
+        retained = self.policies.retention
+        minutes = retained.retentionTimeInMinutes if by_age or retained.retentionTimeInMinutes == 0 else -1
+        first = self.ledger.trim(consumed, now_ms, (minutes, retained.retentionSizeInMB), self._remember_origins)
         if first is not None:
             self.index.trim(first)
 
@@ -368,10 +410,11 @@ class Topic:
 
     def close(self) -> None:
         """Make every client look the topic up again, and write what is left."""
-        self.is_closing = True
+        self.begin_closing()
         for producer in (*self.access.waiting, *self.producers.values()):
             producer.session.close_producer(producer)
         self.progress.close()
+        self.deduplication.close()
         for replicator in self.replicators.values():
             replicator.close()
         for subscription in tuple(self.subscriptions.values()):

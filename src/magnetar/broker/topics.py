@@ -44,6 +44,7 @@ class TopicRegistry:
         # Names must be unique among live producers of all clusters and of all runs of this one.
         self._run = f"{environment.cluster}-{int(environment.clock.now() * 1000):x}"
         environment.resources.namespaces.watch(self._policies_changed)
+        environment.resources.topic_policies.watch(self._topic_policies_changed)
 
     # -- names --------------------------------------------------------------------------------------------------
 
@@ -153,7 +154,7 @@ class TopicRegistry:
         topic = self.loaded.get(name)
         if topic is not None and name not in self._unloading:
             self._unloading[name] = asyncio.Event()
-            topic.is_closing = True
+            topic.begin_closing()
             topic.barrier(lambda _: self._close(topic))
 
     async def unloaded(self, name: TopicName) -> None:
@@ -222,3 +223,8 @@ class TopicRegistry:
             for name in self.names(namespace):
                 if name not in self._unloading:
                     self.get(name)
+
+    def _topic_policies_changed(self, changed: TopicName) -> None:
+        for name, topic in tuple(self.loaded.items()):
+            if name.partitioned_topic == changed:
+                topic.apply_policies()

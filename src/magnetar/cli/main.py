@@ -18,6 +18,7 @@ from magnetar.cli import (
     demo,
     namespaces,
     pipeline,
+    policies,
     subscriptions,
     tenants,
     topic_subscriptions,
@@ -49,6 +50,7 @@ app.add_typer(clusters.app, name="clusters")
 app.add_typer(tenants.app, name="tenants")
 app.add_typer(namespaces.app, name="namespaces")
 app.add_typer(topic_subscriptions.app, name="topics")
+app.add_typer(policies.topic_policies, name="topicPolicies")
 app.add_typer(subscriptions.app, name="subscriptions")
 app.add_typer(brokers.app, name="brokers")
 app.add_typer(pipeline.app, name="pipeline")

@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from magnetar.cli.output import say
+from magnetar.cli.policies import add_verbs
 from magnetar.cli.session import Namespace, Session, command, names
-from magnetar.cli.units import retention_megabytes, retention_minutes
 
 app = typer.Typer(help="Where topics live, and their policies.", no_args_is_help=True)
 
@@ -61,31 +61,4 @@ def set_clusters(session: Session, namespace: Namespace, clusters: Clusters) -> 
     say(f"{namespace} lives in {clusters}")
 
 
-@command(app, "get-retention")
-def get_retention(session: Session, namespace: Namespace) -> None:
-    """Show how long acknowledged messages are kept."""
-    session.fields(session.client.namespaces.retention(namespace))
-
-
-@command(app, "set-retention")
-def set_retention(
-    session: Session,
-    namespace: Namespace,
-    time: Annotated[
-        int, typer.Option("--time", "-t", parser=retention_minutes, metavar="TIME", help="10m, 3h, 2d; -1: no limit.")
-    ],
-    size: Annotated[
-        int,
-        typer.Option("--size", "-s", parser=retention_megabytes, metavar="SIZE", help="100M, 16G, 3T; -1: no limit."),
-    ],
-) -> None:
-    """Keep acknowledged messages up to a time and a size; 0 for both keeps none."""
-    session.client.namespaces.set_retention(namespace, minutes=time, megabytes=size)
-    say(f"set the retention of {namespace}")
-
-
-@command(app, "remove-retention")
-def remove_retention(session: Session, namespace: Namespace) -> None:
-    """Go back to the cluster's default retention."""
-    session.client.namespaces.remove_retention(namespace)
-    say(f"removed the retention of {namespace}")
+add_verbs(app, Namespace)

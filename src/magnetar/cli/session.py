@@ -49,6 +49,13 @@ class Session:
         else:
             show_fields(found)
 
+    def value(self, found: Any) -> None:  # noqa: ANN401 - any JSON value
+        """Print what may be an object or a single value; None is one that is not set."""
+        if self.output is Output.JSON or found is None or isinstance(found, dict):
+            self.fields(found)
+        else:
+            show_lines([found])
+
     def rows(self, found: Iterable[Mapping[str, Any]]) -> None:
         """Print objects of equal fields as a table."""
         if self.output is Output.JSON:
@@ -57,8 +64,11 @@ class Session:
             show_table(found)
 
 
-def command(app: typer.Typer, name: str) -> Callable[[Verb], Verb]:
-    """Register a function of a session and the command's own parameters as the verb ``name`` of ``app``."""
+def command(app: typer.Typer, name: str, **read_as: object) -> Callable[[Verb], Verb]:
+    """Register a function of a session and the command's own parameters as the verb ``name`` of ``app``.
+
+    ``read_as`` says of a parameter that several nouns have how this one reads it.
+    """
 
     def register(function: Verb) -> Verb:
         def run(admin_url: str, output: Output, **arguments: Any) -> None:  # noqa: ANN401 - as the verb declares
@@ -66,7 +76,7 @@ def command(app: typer.Typer, name: str) -> Callable[[Verb], Verb]:
                 function(Session(client, output), **arguments)
 
         # typer reads a command's parameters from its signature.
-        hints = get_type_hints(function, include_extras=True)
+        hints = get_type_hints(function, include_extras=True) | read_as
         session, *own = inspect.signature(function).parameters.values()
         shared = [_keyword("admin_url", AdminUrl, DEFAULT_ADMIN_URL), _keyword("output", OutputForm, Output.TEXT)]
         parameters = [parameter.replace(annotation=hints[parameter.name]) for parameter in own]

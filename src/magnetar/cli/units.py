@@ -19,26 +19,31 @@ def seconds(text: str) -> int:
     return _scaled(text, _SECONDS, "a time such as 90s, 10m, 3h, 2d or 1w")
 
 
-def retention_minutes(text: str) -> int:
+def minutes(text: str) -> int:
     """Read a duration of whole minutes, or -1 for no limit."""
     if text == "-1":
         return -1
-    minutes, rest = divmod(seconds(text), 60)
+    whole, rest = divmod(seconds(text), 60)
     if rest:
         message = f"{text} is not a whole number of minutes"
         raise typer.BadParameter(message)
-    return minutes
+    return whole
 
 
-def retention_megabytes(text: str) -> int:
+def megabytes(text: str) -> int:
     """Read a size of whole megabytes (2^20 bytes), or -1 for no limit."""
     if text == "-1":
         return -1
-    megabytes, rest = divmod(_scaled(text, _BYTES, "a size such as 100M, 16G or 3T"), _MEGABYTE)
+    whole, rest = divmod(size(text), _MEGABYTE)
     if rest:
         message = f"{text} is not a whole number of megabytes; 1M is the least"
         raise typer.BadParameter(message)
-    return megabytes
+    return whole
+
+
+def size(text: str) -> int:
+    """Read a number of bytes: ``500``, ``100M``, ``16G``, ``3T``."""
+    return _scaled(text, _BYTES, "a size such as 100M, 16G or 3T")
 
 
 def position(text: str) -> Position:

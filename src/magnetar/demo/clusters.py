@@ -99,7 +99,7 @@ class Clusters:
             admin = self.admin(cluster)
             admin.tenants.create(TENANT, AIRPORTS)
             admin.namespaces.create(_NAMESPACE)
-            admin.namespaces.set_retention(_NAMESPACE, minutes=-1, megabytes=-1)
+            admin.policies.set_retention(_NAMESPACE, minutes=-1, megabytes=-1)
         for cluster in AIRPORTS:
             self.admin(cluster).namespaces.set_clusters(_NAMESPACE, AIRPORTS)
 

@@ -99,6 +99,27 @@ class LedgerChain:
         at = bisect_right(self._ranks, rank) - 1
         return Position(self._ids[at], rank - self._ranks[at])
 
+    def size_after(self, position: Position) -> int:
+        """Return the bytes of the entries after ``position``; those of one ledger are taken to be of one size."""
+        size = 0
+        for ledger in reversed(self.ledgers):
+            if ledger.ledger_id < position.ledger_id:
+                break
+            size += ledger.size
+            if ledger.ledger_id == position.ledger_id and ledger.entries:
+                before = min(max(position.entry_id + 1, 0), ledger.entries)
+                size -= ledger.size * before // ledger.entries
+        return size
+
+    def position_before_last(self, size: int) -> Position:
+        """Return the lowest position with at most ``size`` bytes after it, as ``size_after`` counts them."""
+        for ledger in reversed(self.ledgers):
+            if ledger.size > size:
+                kept = size * ledger.entries // ledger.size
+                return Position(ledger.ledger_id, ledger.entries - kept - 1)
+            size -= ledger.size
+        return EARLIEST
+
     def next_position(self, position: Position) -> Position:
         """Return the first entry after ``position``, or where the next one would go if no ledger were added."""
         ledger_id, entry_id = position

@@ -141,6 +141,14 @@ class ManagedLedger:
         """Return how many entries lie in ``(after, through]``."""
         return max(self._chain.rank_after(through) - self._chain.rank_after(after), 0)
 
+    def size_after(self, position: Position) -> int:
+        """Return the bytes of the entries after ``position``, about: those of one ledger count as of one size."""
+        return self._chain.size_after(position)
+
+    def position_before_last(self, size: int) -> Position:
+        """Return the lowest position with at most ``size`` bytes after it, as ``size_after`` counts them."""
+        return self._chain.position_before_last(size)
+
     def position_at(self, first: Position, index: int) -> Position:
         """Return the entry that is ``index`` entries behind ``first``; raises IndexError if there is none."""
         return self._chain.position_of(self._rank_from(first) + index)

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -13,6 +13,9 @@ DEFAULT_NUMBER_OF_NAMESPACE_BUNDLES = 4
 
 NAMESPACE_BUNDLES_MAX = 2**16
 """More bundles than this are refused: their boundaries would be longer than all else in the policies."""
+
+BacklogQuotaType = Literal["destination_storage", "message_age"]
+"""What a backlog quota counts: bytes, or seconds."""
 
 _HASH_SPACE = 2**32
 
@@ -72,6 +75,33 @@ class RetentionPolicies(Document):
     retentionSizeInMB: _Int = 0
 
 
+class BacklogQuota(Document):
+    """How much a topic's subscriptions may leave unacknowledged, and what happens beyond it.
+
+    One of ``destination_storage`` counts bytes, one of ``message_age`` the seconds since the oldest such message was
+    published; a limit below 0, and of seconds 0 too, is none.
+    """
+
+    limit: int = 0
+    """``limitSize`` under its former name."""
+    limitSize: int = 0
+    limitTime: int = 0
+    policy: Literal["producer_request_hold", "producer_exception", "consumer_backlog_eviction"]
+
+    @model_validator(mode="after")
+    def _one_size(self) -> Self:
+        self.limit = self.limitSize = self.limitSize or self.limit
+        return self
+
+
+class DelayedDeliveryPolicies(Document):
+    """Whether ``deliver_at_time`` is honoured, how exactly, and how far ahead it may lie (0: any)."""
+
+    tickTime: Annotated[int, Field(ge=0)] = 1000
+    active: bool = True
+    maxDeliveryDelayInMillis: Annotated[int, Field(ge=0)] = 0
+
+
 class AuthPolicies(Document):
     """Permissions; none are granted."""
 
@@ -100,19 +130,21 @@ class Policies(Document):
     replication_clusters: list[str] = []
     allowed_clusters: list[str] = []
     bundles: BundlesData = Field(default_factory=BundlesData)
-    backlog_quota_map: dict[str, Any] = {}
+    backlog_quota_map: dict[BacklogQuotaType, BacklogQuota] = {}
     clusterDispatchRate: dict[str, Any] = {}
     topicDispatchRate: dict[str, Any] = {}
     subscriptionDispatchRate: dict[str, Any] = {}
     replicatorDispatchRate: dict[str, Any] = {}
     clusterSubscribeRate: dict[str, Any] = {}
     deduplicationEnabled: bool | None = None
+    deduplicationSnapshotIntervalSeconds: int | None = None
     publishMaxMessageRate: dict[str, Any] = {}
     latency_stats_sample_rate: dict[str, Any] = {}
     message_ttl_in_seconds: int | None = None
     retention_policies: RetentionPolicies | None = None
     deleted: bool = False
     encryption_required: bool = False
+    delayed_delivery_policies: DelayedDeliveryPolicies | None = None
     subscription_auth_mode: str = "None"
     offload_threshold: int = -1
     offload_threshold_in_seconds: int = -1
@@ -122,6 +154,19 @@ class Policies(Document):
     subscription_types_enabled: list[str] = []
     properties: dict[str, str] = {}
     migrated: bool = False
+    dispatcherPauseOnAckStatePersistentEnabled: bool | None = None
+
+
+class TopicPolicies(Document):
+    """A topic's own policies, of a partitioned topic its partitions'; each that is set goes before its namespace's."""
+
+    backLogQuotaMap: dict[BacklogQuotaType, BacklogQuota] = {}
+    retentionPolicies: RetentionPolicies | None = None
+    deduplicationEnabled: bool | None = None
+    deduplicationSnapshotIntervalSeconds: int | None = None
+    messageTTLInSeconds: int | None = None
+    delayedDeliveryPolicies: DelayedDeliveryPolicies | None = None
+    dispatcherPauseOnAckStatePersistentEnabled: bool | None = None
 
 
 class PartitionedTopicMetadata(Document):

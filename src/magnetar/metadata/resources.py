@@ -9,7 +9,14 @@ from urllib.parse import quote_plus, unquote_plus
 
 from magnetar.base.errors import NotFoundError
 from magnetar.base.names import PERSISTENT, NamespaceName, TopicName
-from magnetar.metadata.policies import ClusterData, Document, PartitionedTopicMetadata, Policies, TenantInfo
+from magnetar.metadata.policies import (
+    ClusterData,
+    Document,
+    PartitionedTopicMetadata,
+    Policies,
+    TenantInfo,
+    TopicPolicies,
+)
 from magnetar.metadata.store import ABSENT
 
 if TYPE_CHECKING:
@@ -20,6 +27,7 @@ if TYPE_CHECKING:
 _CLUSTERS = "/admin/clusters"
 _POLICIES = "/admin/policies"
 _PARTITIONED_TOPICS = "/admin/partitioned-topics"
+_TOPIC_POLICIES = "/admin/topic-policies"
 _MANAGED_LEDGERS = "/managed-ledgers"
 
 Key = TypeVar("Key")
@@ -135,6 +143,39 @@ class PartitionedTopics(Documents[TopicName, PartitionedTopicMetadata]):
         return _topic_path(_PARTITIONED_TOPICS, key)
 
 
+class TopicPoliciesOf(Documents[TopicName, TopicPolicies]):
+    """Topics' own policies; a partition has those of the topic that it is part of."""
+
+    _kind = TopicPolicies
+
+    def change(self, key: TopicName, **fields: object) -> None:
+        """Set fields of a topic's policies, which may not be there yet; None takes one away.
+
+        Raises BadVersionError if another writer came in between.
+        """
+        if self.exists(key):
+            self.update(key, lambda found: found.model_copy(update=fields))
+        else:
+            self.create(key, TopicPolicies().model_copy(update=fields))
+
+    def forget(self, key: TopicName) -> None:
+        """Remove what a topic, not a partition, has set, if anything."""
+        if key == key.partitioned_topic and self.exists(key):
+            self.delete(key)
+
+    def watch(self, callback: Callable[[TopicName], None]) -> Callable[[], None]:
+        """Call ``callback`` with each topic after its own policies changed; returns what ends the watch."""
+
+        def changed(path: str) -> None:
+            tenant, namespace, domain, local_name = path.removeprefix(f"{_TOPIC_POLICIES}/").split("/")
+            callback(TopicName(domain, tenant, namespace, unquote_plus(local_name)))
+
+        return self._store.watch(_TOPIC_POLICIES, changed)
+
+    def _path(self, key: TopicName) -> str:
+        return _topic_path(_TOPIC_POLICIES, key.partitioned_topic)
+
+
 class Topics:
     """Which topics exist: those with a managed ledger, partitions as topics of their own."""
 
@@ -160,11 +201,19 @@ class Resources:
     namespaces: Namespaces
     partitioned_topics: PartitionedTopics
     topics: Topics
+    topic_policies: TopicPoliciesOf
 
     @classmethod
     def over(cls, store: MetadataStore) -> Self:
         """All of them in ``store``."""
-        return cls(Clusters(store), Tenants(store), Namespaces(store), PartitionedTopics(store), Topics(store))
+        return cls(
+            Clusters(store),
+            Tenants(store),
+            Namespaces(store),
+            PartitionedTopics(store),
+            Topics(store),
+            TopicPoliciesOf(store),
+        )
 
 
 def managed_ledger_path(topic: TopicName) -> str:

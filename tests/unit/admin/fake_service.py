@@ -30,6 +30,9 @@ from magnetar.base.errors import StorageError
 from magnetar.base.names import NamespaceName
 from magnetar.base.position import Position
 from magnetar.base.real import SystemClock
+from magnetar.broker.config import BrokerConfig
+from magnetar.broker.policies import broker_policies
+from magnetar.metadata.effective import EffectivePolicies, effective
 from magnetar.metadata.memory import MemoryMetadataStore
 from magnetar.metadata.policies import ClusterData, PartitionedTopicMetadata, Policies, TenantInfo
 from magnetar.metadata.resources import Resources
@@ -83,6 +86,10 @@ class FakeAdminService:
         if metadata is not None:
             return metadata.partitions
         return 0 if topic in self.topics else None
+
+    def applied_policies(self, topic: TopicName) -> EffectivePolicies:
+        namespace = self.resources.namespaces.get(topic.namespace_name)
+        return effective(broker_policies(BrokerConfig()), namespace, self.resources.topic_policies.get(topic))
 
     async def create_topic(self, topic: TopicName, properties: Mapping[str, str]) -> None:
         self.topics[topic] = FakeTopic()

@@ -83,9 +83,9 @@ REFUSED: list[tuple[str, str, Any, int, str]] = [
     (
         "PUT",
         "namespaces/nyc/n",
-        {"message_ttl_in_seconds": 60},
+        {"max_producers_per_topic": 60},
         501,
-        "Magnetar does not support the namespace policy message_ttl_in_seconds",
+        "Magnetar does not support the namespace policy max_producers_per_topic",
     ),
     (
         "PUT",
@@ -106,8 +106,9 @@ REFUSED: list[tuple[str, str, Any, int, str]] = [
         "Invalid retention policy: time",
     ),
     ("POST", f"{NAMESPACE}/retention", {"retentionTimeInMinutes": "1"}, 400, "retentionTimeInMinutes: Input should be"),
-    ("POST", f"{NAMESPACE}/messageTTL", 60, 501, "Magnetar does not support the namespace policy messageTTL"),
-    ("DELETE", f"{NAMESPACE}/deduplication", None, 501, "Magnetar does not support the namespace policy deduplication"),
+    ("PUT", "namespaces/nyc/n", {"message_ttl_in_seconds": -1}, 412, "Invalid value for message TTL"),
+    ("POST", f"{NAMESPACE}/publishRate", {}, 501, "Magnetar does not support the namespace policy publishRate"),
+    ("DELETE", f"{NAMESPACE}/publishRate", None, 501, "Magnetar does not support the namespace policy publishRate"),
     (
         "POST",
         f"{NAMESPACE}/permissions/role",
@@ -115,14 +116,10 @@ REFUSED: list[tuple[str, str, Any, int, str]] = [
         501,
         "Magnetar does not support the namespace policy permissions",
     ),
-    (
-        "POST",
-        f"{TOPIC}/obs/retention",
-        {},
-        405,
-        "Topic level policies is disabled, to enable the topic level policy and retry.",
-    ),
-    ("GET", f"{TOPIC}/obs/replication", None, 405, "Topic level policies is disabled"),
+    ("POST", f"{TOPIC}/obs/publishRate", {}, 501, "Magnetar does not support the topic policy publishRate"),
+    ("POST", f"{TOPIC}/none/retention", {}, 404, "Topic persistent://nyc/flights/none not found"),
+    ("GET", f"{TOPIC}/none/messageTTL", None, 404, "Topic persistent://nyc/flights/none not found"),
+    ("POST", f"{TOPIC}/obs/messageTTL?messageTTL=soon", None, 400, "messageTTL='soon' is not a number of seconds"),
     ("POST", f"{TOPIC}/obs/terminate", None, 501, "Magnetar does not support terminate of topics"),
     (
         "POST",
@@ -220,7 +217,7 @@ def test_an_unwell_broker_says_why(http: httpx.Client, service: FakeAdminService
 
 
 @pytest.mark.parametrize(
-    ("policy", "status", "answer"), [("messageTTL", 204, None), ("isAllowAutoUpdateSchema", 200, True)]
+    ("policy", "status", "answer"), [("publishRate", 204, None), ("isAllowAutoUpdateSchema", 200, True)]
 )
 def test_policies_that_cannot_be_set_read_as_unset(
     http: httpx.Client, policy: str, status: int, answer: object

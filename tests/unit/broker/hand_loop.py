@@ -70,9 +70,11 @@ class HandClock:
 
     def __init__(self, loop: HandLoop) -> None:
         self._loop = loop
+        self.jumped_s = 0.0
+        """How far somebody has moved the wall clock."""
 
     def now(self) -> float:
-        return _WALL_CLOCK_S + self._loop.elapsed_s
+        return _WALL_CLOCK_S + self._loop.elapsed_s + self.jumped_s
 
     def monotonic(self) -> float:
         return self._loop.elapsed_s

@@ -181,7 +181,7 @@ def test_entries_that_were_trimmed_start_the_link_in_the_middle() -> None:
     pipe.read()
     pipe.run()
     publisher.send("c", first=2)
-    source.do(lambda: source.topics.loaded[TOPIC].trim((0, 0)))
+    source.do(source.topics.loaded[TOPIC].trim)
     target.do(lambda: target.topics.delete(TOPIC))
     pipe.attach()
     pipe.run()
@@ -274,4 +274,4 @@ def disturb(move: str, number: int, source: Cluster, target: Cluster, pipe: Pipe
             pipe.attach()
         case "trim":
             topic = source.topic()
-            source.do(lambda: topic.trim((0, 0)))
+            source.do(topic.trim)

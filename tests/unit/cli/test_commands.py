@@ -94,6 +94,38 @@ def test_retention(run: Run) -> None:
     assert run("namespaces get-retention nyc/flights") is None
 
 
+@pytest.mark.parametrize("owner", ["namespaces {} nyc/flights", f"topicPolicies {{}} {TOPIC}"])
+def test_policies(run: Run, owner: str) -> None:
+    def verb(name: str, options: str = "") -> Any:  # noqa: ANN401 - any JSON value
+        return run(f"{owner.format(name)} {options}")
+
+    for name, options, value in (
+        ("retention", "-t 3h -s 1G", {"retentionTimeInMinutes": 180, "retentionSizeInMB": 1024}),
+        ("message-ttl", "-ttl 90s", 90),
+        ("deduplication", "--enable", True),
+        ("deduplication", "--disable", False),
+        ("deduplication-snapshot-interval", "--interval 10m", 600),
+        ("delayed-delivery", "-e -t 500", {"active": True, "tickTime": 500, "maxDeliveryDelayInMillis": 0}),
+        ("dispatcher-pause-on-ack-state-persistent", "", True),
+    ):
+        verb(f"set-{name}", options)
+        assert verb(f"get-{name}") == value
+        verb(f"remove-{name}")
+        assert not verb(f"get-{name}")
+    verb("set-backlog-quota", "-l 10M -p producer_request_hold")
+    verb("set-backlog-quota", "-t message_age -lt 1h -p consumer_backlog_eviction")
+    quotas = verb("get-backlog-quotas")
+    assert (quotas["destination_storage"]["limitSize"], quotas["message_age"]["limitTime"]) == (10 * 2**20, 3600)
+    verb("remove-backlog-quota", "-t message_age")
+    assert list(verb("get-backlog-quotas")) == ["destination_storage"]
+
+
+def test_what_holds_for_a_topic(run: Run) -> None:
+    run("namespaces set-message-ttl nyc/flights -ttl 1m")
+    assert run(f"topicPolicies get-message-ttl {TOPIC}") is None
+    assert run(f"topicPolicies get-message-ttl {TOPIC} --applied") == 60
+
+
 def test_topics(run: Run, service: FakeAdminService) -> None:
     run("topics create persistent://nyc/flights/np")
     assert run("topics list nyc/flights") == ["persistent://nyc/flights/np", TOPIC]

@@ -6,7 +6,7 @@ import pytest
 import typer
 
 from magnetar.base.position import EARLIEST, LATEST, Position
-from magnetar.cli.units import position, retention_megabytes, retention_minutes, seconds
+from magnetar.cli.units import megabytes, minutes, position, seconds
 
 
 @pytest.mark.parametrize(
@@ -17,13 +17,13 @@ def test_seconds(text: str, expected: int) -> None:
 
 
 @pytest.mark.parametrize(("text", "expected"), [("-1", -1), ("0", 0), ("10m", 10), ("3h", 180), ("120s", 2)])
-def test_retention_minutes(text: str, expected: int) -> None:
-    assert retention_minutes(text) == expected
+def test_minutes(text: str, expected: int) -> None:
+    assert minutes(text) == expected
 
 
 @pytest.mark.parametrize(("text", "expected"), [("-1", -1), ("0", 0), ("100M", 100), ("16g", 16384), ("3T", 3 * 2**20)])
-def test_retention_megabytes(text: str, expected: int) -> None:
-    assert retention_megabytes(text) == expected
+def test_megabytes(text: str, expected: int) -> None:
+    assert megabytes(text) == expected
 
 
 @pytest.mark.parametrize(("text", "expected"), [("earliest", EARLIEST), ("latest", LATEST), ("3:14", Position(3, 14))])
@@ -37,9 +37,7 @@ def test_not_a_time(text: str) -> None:
         seconds(text)
 
 
-@pytest.mark.parametrize(
-    ("parse", "text"), [(retention_minutes, "90s"), (retention_megabytes, "100K"), (position, "3")]
-)
+@pytest.mark.parametrize(("parse", "text"), [(minutes, "90s"), (megabytes, "100K"), (position, "3")])
 def test_refused(parse: object, text: str) -> None:
     assert callable(parse)
     with pytest.raises(typer.BadParameter):

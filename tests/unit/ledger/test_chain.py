@@ -55,3 +55,16 @@ def test_entries_taken_back_from_an_earlier_ledger_move_the_later_ones() -> None
         Position(6, 1),
     ]
     assert chain.size == 30
+
+
+@given(LENGTHS, POSITIONS)
+def test_size_after_counts_the_entries_behind(lengths: list[int], position: Position) -> None:
+    chain, entries = chain_of(lengths)
+    assert chain.size_after(position) == 10 * sum(entry > position for entry in entries)
+
+
+@given(LENGTHS, st.integers(0, 250))
+def test_position_before_last_leaves_as_much_as_may_be(lengths: list[int], size: int) -> None:
+    chain, entries = chain_of(lengths)
+    through = chain.position_before_last(size)
+    assert chain.size_after(through) == min(size // 10, len(entries)) * 10

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import TypeAdapter
 
 from magnetar.admin.exchange import Context, body, entity_name, flag, namespace_name, route, words
+from magnetar.admin.handlers import policies
 from magnetar.base.errors import AdminError
 from magnetar.base.names import NamespaceName, is_named_entity
 from magnetar.metadata.policies import (
@@ -15,33 +16,25 @@ from magnetar.metadata.policies import (
     NAMESPACE_BUNDLES_MAX,
     BundlesData,
     Policies,
-    RetentionPolicies,
 )
 
 if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.routing import Route
 
-_ACTED_ON = frozenset({"replication_clusters", "retention_policies", "bundles"})
+_ACTED_ON = policies.ACTED_ON | {"replication_clusters", "bundles"}
 _OTHER_POLICIES = frozenset(
     words("""
     allowed_topic_property_keys_for_metrics autoSubscriptionCreationOverride autoTopicCreationOverride
-    compaction_threshold deduplicationSnapshotIntervalSeconds delayed_delivery_policies
-    dispatcherPauseOnAckStatePersistentEnabled entryFilters inactive_topic_policies max_consumers_per_subscription
+    compaction_threshold entryFilters inactive_topic_policies max_consumers_per_subscription
     max_consumers_per_topic max_producers_per_topic max_subscriptions_per_topic max_topics_per_namespace
     max_unacked_messages_per_consumer max_unacked_messages_per_subscription offload_deletion_lag_ms offload_policies
     persistence resource_group_name schema_auto_update_compatibility_strategy subscription_expiration_time_minutes
     """)
 )
 """Pulsar's policies that are null by default and that nothing acts on."""
-_RETENTION_CONFLICT = (
-    "Invalid retention policy: Setting a single time or size limit to 0 is invalid when one of the limits has a "
-    "non-zero value. Use the value of -1 instead of 0 to ignore a specific limit. To disable retention both limits "
-    "must be set to 0."
-)
 _POLICIES: TypeAdapter[Policies | None] = TypeAdapter(Policies | None)
 _CLUSTERS: TypeAdapter[list[str]] = TypeAdapter(list[str])
-_RETENTION: TypeAdapter[RetentionPolicies] = TypeAdapter(RetentionPolicies)
 
 
 def routes(context: Context) -> list[Route]:
@@ -57,12 +50,8 @@ def routes(context: Context) -> list[Route]:
         route("GET", f"{one}/topics", handlers.topics),
         route("GET", f"{one}/bundles", handlers.bundles),
         route("GET", f"{one}/permissions", handlers.permissions),
-        route("GET", f"{one}/backlogQuotaMap", handlers.backlog_quotas),
         route("GET", f"{one}/replication", handlers.replication),
         route("POST", f"{one}/replication", handlers.set_replication),
-        route("GET", f"{one}/retention", handlers.retention),
-        route("POST", f"{one}/retention", handlers.set_retention),
-        route("DELETE", f"{one}/retention", handlers.remove_retention),
     ]
 
 
@@ -83,17 +72,16 @@ class _Namespaces:
     async def create(self, request: Request) -> None:
         namespace = namespace_name(request)
         self._context.tenant(namespace.tenant)
-        policies = await body(request, _POLICIES) or Policies()
-        _check_acted_on(policies)
-        bundles = _bundles(policies.bundles)
-        clusters = policies.replication_clusters or [self._context.service.cluster_name]
+        wanted = await body(request, _POLICIES) or Policies()
+        _check_acted_on(wanted)
+        bundles = _bundles(wanted.bundles)
+        clusters = wanted.replication_clusters or [self._context.service.cluster_name]
         self._check_clusters(namespace, clusters)
-        if policies.retention_policies is not None:
-            _check_retention(policies.retention_policies)
+        policies.check(wanted)
         if self._namespaces.exists(namespace):
             raise AdminError(HTTPStatus.CONFLICT, "Namespace already exists")
         self._namespaces.create(
-            namespace, policies.model_copy(update={"replication_clusters": clusters, "bundles": bundles})
+            namespace, wanted.model_copy(update={"replication_clusters": clusters, "bundles": bundles})
         )
 
     def delete(self, request: Request) -> None:
@@ -124,9 +112,6 @@ class _Namespaces:
     def permissions(self, request: Request) -> dict[str, Any]:
         return self._policies(request).auth_policies.namespace_auth
 
-    def backlog_quotas(self, request: Request) -> dict[str, Any]:
-        return self._policies(request).backlog_quota_map
-
     def replication(self, request: Request) -> list[str]:
         return self._policies(request).replication_clusters
 
@@ -139,20 +124,6 @@ class _Namespaces:
             raise AdminError(HTTPStatus.PRECONDITION_FAILED, "ClusterIds should not be null or empty")
         self._check_clusters(namespace, clusters)
         self._update(namespace, replication_clusters=clusters)
-
-    def retention(self, request: Request) -> dict[str, Any] | None:
-        retention = self._policies(request).retention_policies
-        return retention.to_json() if retention else None
-
-    async def set_retention(self, request: Request) -> None:
-        self._policies(request)
-        retention = await body(request, _RETENTION)
-        _check_retention(retention)
-        self._update(namespace_name(request), retention_policies=retention)
-
-    def remove_retention(self, request: Request) -> None:
-        self._policies(request)
-        self._update(namespace_name(request), retention_policies=None)
 
     def _policies(self, request: Request) -> Policies:
         return self._context.policies(namespace_name(request))
@@ -194,13 +165,3 @@ def _bundles(wanted: BundlesData) -> BundlesData:
             f"Invalid number of bundles. Number of bundles has to be in the range of (0, {NAMESPACE_BUNDLES_MAX}].",
         )
     return BundlesData.of(count)
-
-
-def _check_retention(retention: RetentionPolicies) -> None:
-    time, size = retention.retentionTimeInMinutes, retention.retentionSizeInMB
-    if time < -1:
-        raise AdminError(HTTPStatus.BAD_REQUEST, "Invalid retention policy: time limit must be >= -1")
-    if size < -1:
-        raise AdminError(HTTPStatus.BAD_REQUEST, "Invalid retention policy: size limit must be >= -1")
-    if (time == 0) != (size == 0):
-        raise AdminError(HTTPStatus.BAD_REQUEST, _RETENTION_CONFLICT)

@@ -1,7 +1,6 @@
 """What Pulsar has and Magnetar has not: refused by name, never silently accepted.
 
-Reading a namespace policy answers what it is while unset; setting one is refused with 501. Topic-level policies are
-refused with 405, as by an Apache Pulsar that runs with ``topicLevelPoliciesEnabled=false``.
+Reading a policy answers what it is while unset; setting one is refused with 501.
 """
 
 from __future__ import annotations
@@ -22,10 +21,9 @@ _WRITES = "POST PUT DELETE"
 
 _NAMESPACE_POLICIES: dict[str, Any] = dict.fromkeys(
     words("""
-    autoSubscriptionCreation autoTopicCreation compactionThreshold deduplication deduplicationSnapshotInterval
-    delayedDelivery dispatchRate dispatcherPauseOnAckStatePersistent entryFilters inactiveTopicPolicies
+    autoSubscriptionCreation autoTopicCreation compactionThreshold dispatchRate entryFilters inactiveTopicPolicies
     maxConsumersPerSubscription maxConsumersPerTopic maxProducersPerTopic maxSubscriptionsPerTopic
-    maxTopicsPerNamespace maxUnackedMessagesPerConsumer maxUnackedMessagesPerSubscription messageTTL offloadPolicies
+    maxTopicsPerNamespace maxUnackedMessagesPerConsumer maxUnackedMessagesPerSubscription offloadPolicies
     persistence publishRate replicatorDispatchRate resourcegroup subscribeRate subscriptionDispatchRate
     subscriptionExpirationTime
     """)
@@ -41,14 +39,13 @@ _NAMESPACE_POLICIES: dict[str, Any] = dict.fromkeys(
 }
 """Each with what Pulsar answers while it is unset (None: 204)."""
 
-_NAMESPACE_WRITES = words("backlogQuota clearBacklog permissions unload unsubscribe")
+_NAMESPACE_WRITES = words("clearBacklog permissions unload unsubscribe")
 
 _TOPIC_POLICIES = words("""
-    autoSubscriptionCreation backlogQuota compactionThreshold deduplicationEnabled deduplicationSnapshotInterval
-    delayedDelivery dispatchRate dispatcherPauseOnAckStatePersistent entryFilters inactiveTopicPolicies maxConsumers
+    autoSubscriptionCreation compactionThreshold dispatchRate entryFilters inactiveTopicPolicies maxConsumers
     maxConsumersPerSubscription maxMessageSize maxProducers maxSubscriptionsPerTopic maxUnackedMessagesOnConsumer
-    maxUnackedMessagesOnSubscription messageTTL offloadPolicies persistence publishRate replication
-    replicatorDispatchRate retention schemaCompatibilityStrategy shadowTopics subscribeRate subscriptionDispatchRate
+    maxUnackedMessagesOnSubscription offloadPolicies persistence publishRate replication
+    replicatorDispatchRate schemaCompatibilityStrategy shadowTopics subscribeRate subscriptionDispatchRate
     subscriptionTypesEnabled
 """)
 
@@ -67,6 +64,9 @@ def routes(context: Context) -> list[Route]:
         context.policies(namespace_name(request))
         return _NAMESPACE_POLICIES[request.url.path.rpartition("/")[2]]
 
+    def unset_of_topic(request: Request) -> None:
+        context.topic(request)
+
     namespace = "/admin/v2/namespaces/{tenant}/{namespace}"
     topic = "/admin/v2/persistent/{tenant}/{namespace}/{topic}"
     subscription = f"{topic}/subscription/{{subscription}}"
@@ -84,8 +84,12 @@ def routes(context: Context) -> list[Route]:
         )
         for operation in operations
     ]
-    topic_policies = [route(f"GET {_WRITES}", f"{topic}/{policy}", _disabled) for policy in _TOPIC_POLICIES]
-    return [*reads, *policies, *operations, *topic_policies]
+    topic_reads = [route("GET", f"{topic}/{policy}", unset_of_topic) for policy in _TOPIC_POLICIES]
+    topic_policies = [
+        route(_WRITES, f"{topic}/{policy}", _not_implemented(f"the topic policy {policy}"))
+        for policy in _TOPIC_POLICIES
+    ]
+    return [*reads, *policies, *operations, *topic_reads, *topic_policies]
 
 
 def _not_implemented(feature: str) -> Callable[[Request], None]:
@@ -93,10 +97,3 @@ def _not_implemented(feature: str) -> Callable[[Request], None]:
         raise AdminError(HTTPStatus.NOT_IMPLEMENTED, f"Magnetar does not support {feature}")
 
     return refuse
-
-
-def _disabled(_: Request) -> None:
-    raise AdminError(
-        HTTPStatus.METHOD_NOT_ALLOWED,
-        "Topic level policies is disabled, to enable the topic level policy and retry.",
-    )

@@ -1,0 +1,359 @@
+"""Policies that a namespace and a topic may set: one table, the same verbs for all of them at both levels."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, get_args
+
+from pydantic import TypeAdapter, ValidationError
+
+from magnetar.admin.exchange import Context, body, flag, namespace_name, route
+from magnetar.admin.service import topic_not_found
+from magnetar.base.errors import AdminError
+from magnetar.metadata.policies import (
+    BacklogQuota,
+    BacklogQuotaType,
+    DelayedDeliveryPolicies,
+    Policies,
+    RetentionPolicies,
+    TopicPolicies,
+)
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.routing import Route
+
+    from magnetar.base.names import TopicName
+    from magnetar.metadata.effective import EffectivePolicies
+
+Read = Callable[["Request"], Awaitable[Any]]
+"""Takes a policy's new value from a request."""
+
+Method = Callable[["Request"], Any]
+
+_MIB = 1 << 20
+
+_RETENTION_CONFLICT = (
+    "Invalid retention policy: Setting a single time or size limit to 0 is invalid when one of the limits has a "
+    "non-zero value. Use the value of -1 instead of 0 to ignore a specific limit. To disable retention both limits "
+    "must be set to 0."
+)
+_FLAG: TypeAdapter[bool] = TypeAdapter(bool)
+_NUMBER: TypeAdapter[int] = TypeAdapter(int)
+_OPTIONAL_NUMBER: TypeAdapter[int | None] = TypeAdapter(int | None)
+_RETENTION: TypeAdapter[RetentionPolicies] = TypeAdapter(RetentionPolicies)
+_DELAYED_DELIVERY: TypeAdapter[DelayedDeliveryPolicies] = TypeAdapter(DelayedDeliveryPolicies)
+_QUOTA: TypeAdapter[BacklogQuota] = TypeAdapter(BacklogQuota)
+
+
+async def _deduplication(request: Request) -> bool:
+    return await body(request, _FLAG)
+
+
+async def _snapshot_interval(request: Request) -> int | None:
+    return _checked_interval(await body(request, _OPTIONAL_NUMBER))
+
+
+def _checked_interval(seconds: int | None) -> int | None:
+    if seconds is not None and seconds < 0:
+        raise AdminError(HTTPStatus.PRECONDITION_FAILED, "interval must be greater than or equal to 0")
+    return seconds
+
+
+async def _message_ttl(request: Request) -> int:
+    return _checked_ttl(await body(request, _NUMBER))
+
+
+async def _message_ttl_of_topic(request: Request) -> int | None:
+    value = request.query_params.get("messageTTL")
+    if value is None:
+        return None
+    try:
+        return _checked_ttl(int(value))
+    except ValueError:
+        raise AdminError(HTTPStatus.BAD_REQUEST, f"messageTTL={value!r} is not a number of seconds") from None
+
+
+def _checked_ttl(seconds: int) -> int:
+    if seconds < 0:
+        raise AdminError(HTTPStatus.PRECONDITION_FAILED, "Invalid value for message TTL, message TTL must >= 0")
+    return seconds
+
+
+async def _retention(request: Request) -> RetentionPolicies:
+    retention = await body(request, _RETENTION)
+    _check_retention(retention)
+    return retention
+
+
+async def _delayed_delivery(request: Request) -> DelayedDeliveryPolicies:
+    return await body(request, _DELAYED_DELIVERY)
+
+
+async def _pause(_: Request) -> bool:
+    return True  # the request has no body: POST switches it on, DELETE off
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Policy:
+    """One policy: its name in paths, in Policies and TopicPolicies, and in EffectivePolicies; and how it is read."""
+
+    path: str
+    topic_path: str
+    field: str
+    topic_field: str
+    effective: str
+    read: Read
+    read_of_topic: Read
+    unset: bool | None = None
+    """What GET answers while it is not set."""
+
+
+_POLICIES = (
+    _Policy(
+        path="deduplication",
+        topic_path="deduplicationEnabled",
+        field="deduplicationEnabled",
+        topic_field="deduplicationEnabled",
+        effective="deduplication_enabled",
+        read=_deduplication,
+        read_of_topic=_deduplication,
+    ),
+    _Policy(
+        path="deduplicationSnapshotInterval",
+        topic_path="deduplicationSnapshotInterval",
+        field="deduplicationSnapshotIntervalSeconds",
+        topic_field="deduplicationSnapshotIntervalSeconds",
+        effective="deduplication_snapshot_interval_s",
+        read=_snapshot_interval,
+        read_of_topic=_snapshot_interval,
+    ),
+    _Policy(
+        path="messageTTL",
+        topic_path="messageTTL",
+        field="message_ttl_in_seconds",
+        topic_field="messageTTLInSeconds",
+        effective="message_ttl_s",
+        read=_message_ttl,
+        read_of_topic=_message_ttl_of_topic,
+    ),
+    _Policy(
+        path="retention",
+        topic_path="retention",
+        field="retention_policies",
+        topic_field="retentionPolicies",
+        effective="retention",
+        read=_retention,
+        read_of_topic=_retention,
+    ),
+    _Policy(
+        path="delayedDelivery",
+        topic_path="delayedDelivery",
+        field="delayed_delivery_policies",
+        topic_field="delayedDeliveryPolicies",
+        effective="delayed_delivery",
+        read=_delayed_delivery,
+        read_of_topic=_delayed_delivery,
+    ),
+    _Policy(
+        path="dispatcherPauseOnAckStatePersistent",
+        topic_path="dispatcherPauseOnAckStatePersistent",
+        field="dispatcherPauseOnAckStatePersistentEnabled",
+        topic_field="dispatcherPauseOnAckStatePersistentEnabled",
+        effective="pause_on_ack_state",
+        read=_pause,
+        read_of_topic=_pause,
+        unset=False,
+    ),
+)
+
+ACTED_ON = frozenset({"backlog_quota_map", *(policy.field for policy in _POLICIES)})
+"""Fields of Policies that are answered for here."""
+
+
+def routes(context: Context) -> list[Route]:
+    """Answer for the policies."""
+    handlers = _Handlers(context)
+    namespace = "/admin/v2/namespaces/{tenant}/{namespace}"
+    topic = "/admin/v2/persistent/{tenant}/{namespace}/{topic}"
+    found = [
+        route("GET", f"{namespace}/backlogQuotaMap", handlers.quotas),
+        route("POST", f"{namespace}/backlogQuota", handlers.set_quota),
+        route("DELETE", f"{namespace}/backlogQuota", handlers.remove_quota),
+        route("GET", f"{topic}/backlogQuotaMap", handlers.topic_quotas),
+        route("POST", f"{topic}/backlogQuota", handlers.set_topic_quota),
+        route("DELETE", f"{topic}/backlogQuota", handlers.remove_topic_quota),
+    ]
+    for policy in _POLICIES:
+        for owner, methods in (
+            (f"{namespace}/{policy.path}", handlers.of_namespace(policy)),
+            (f"{topic}/{policy.topic_path}", handlers.of_topic(policy)),
+        ):
+            found += [route(method, owner, handler) for method, handler in methods.items()]
+    return found
+
+
+class _Handlers:
+    def __init__(self, context: Context) -> None:
+        self._context = context
+
+    # -- one value ----------------------------------------------------------------------------------------------
+
+    def of_namespace(self, policy: _Policy) -> dict[str, Method]:
+        def get(request: Request) -> object:
+            return _json(getattr(self._namespace(request), policy.field), policy.unset)
+
+        async def post(request: Request) -> None:
+            self._namespace(request)
+            self._set(request, **{policy.field: await policy.read(request)})
+
+        def delete(request: Request) -> None:
+            self._namespace(request)
+            self._set(request, **{policy.field: None})
+
+        return {"GET": get, "POST": post, "DELETE": delete}
+
+    def of_topic(self, policy: _Policy) -> dict[str, Method]:
+        def get(request: Request) -> object:
+            topic = self._topic(request)
+            if flag(request, "applied"):
+                return _json(getattr(self._applied(topic), policy.effective), policy.unset)
+            return _json(getattr(self._own(topic), policy.topic_field), policy.unset)
+
+        async def post(request: Request) -> None:
+            topic = self._topic(request)
+            self._set_topic(topic, **{policy.topic_field: await policy.read_of_topic(request)})
+
+        def delete(request: Request) -> None:
+            self._set_topic(self._topic(request), **{policy.topic_field: None})
+
+        return {"GET": get, "POST": post, "DELETE": delete}
+
+    # -- backlog quotas -----------------------------------------------------------------------------------------
+
+    def quotas(self, request: Request) -> dict[str, Any]:
+        return _quotas(self._namespace(request).backlog_quota_map)
+
+    async def set_quota(self, request: Request) -> None:
+        policies = self._namespace(request)
+        kind, quota = await _quota(request, f"namespace[{namespace_name(request)}]")
+        _check_quota(kind, quota, policies.retention_policies, "namespace")
+        self._set(request, backlog_quota_map={**policies.backlog_quota_map, kind: quota})
+
+    def remove_quota(self, request: Request) -> None:
+        left = dict(self._namespace(request).backlog_quota_map)
+        left.pop(_quota_type(request), None)
+        self._set(request, backlog_quota_map=left)
+
+    def topic_quotas(self, request: Request) -> dict[str, Any]:
+        topic = self._topic(request)
+        if flag(request, "applied"):
+            return _quotas(self._applied(topic).backlog_quotas)
+        return _quotas(self._own(topic).backLogQuotaMap)
+
+    async def set_topic_quota(self, request: Request) -> None:
+        topic = self._topic(request)
+        kind, quota = await _quota(request, f"topic[{topic}]")
+        _check_quota(kind, quota, self._applied(topic).retention, "topic")
+        self._set_topic(topic, backLogQuotaMap={**self._own(topic).backLogQuotaMap, kind: quota})
+
+    def remove_topic_quota(self, request: Request) -> None:
+        topic = self._topic(request)
+        left = dict(self._own(topic).backLogQuotaMap)
+        left.pop(_quota_type(request), None)
+        self._set_topic(topic, backLogQuotaMap=left)
+
+    # -- where they are -----------------------------------------------------------------------------------------
+
+    def _namespace(self, request: Request) -> Policies:
+        return self._context.policies(namespace_name(request))
+
+    def _topic(self, request: Request) -> TopicName:
+        topic = self._context.topic(request)
+        if self._context.service.partitions_of(topic) is None:
+            raise topic_not_found(topic)
+        return topic
+
+    def _own(self, topic: TopicName) -> TopicPolicies:
+        return self._context.resources.topic_policies.get(topic) or TopicPolicies()
+
+    def _applied(self, topic: TopicName) -> EffectivePolicies:
+        return self._context.service.applied_policies(topic)
+
+    def _set(self, request: Request, **fields: object) -> None:
+        namespaces = self._context.resources.namespaces
+        namespaces.update(namespace_name(request), lambda policies: policies.model_copy(update=fields))
+
+    def _set_topic(self, topic: TopicName, **fields: object) -> None:
+        self._context.resources.topic_policies.change(topic, **fields)
+
+
+def check(policies: Policies) -> None:
+    """Refuse what could not have been set one by one."""
+    if policies.retention_policies is not None:
+        _check_retention(policies.retention_policies)
+    _checked_ttl(policies.message_ttl_in_seconds or 0)
+    _checked_interval(policies.deduplicationSnapshotIntervalSeconds)
+    for kind, quota in policies.backlog_quota_map.items():
+        _check_quota(kind, quota, policies.retention_policies, "namespace")
+
+
+def _check_retention(retention: RetentionPolicies) -> None:
+    """Refuse with 400 what contradicts itself."""
+    time, size = retention.retentionTimeInMinutes, retention.retentionSizeInMB
+    if time < -1:
+        raise AdminError(HTTPStatus.BAD_REQUEST, "Invalid retention policy: time limit must be >= -1")
+    if size < -1:
+        raise AdminError(HTTPStatus.BAD_REQUEST, "Invalid retention policy: size limit must be >= -1")
+    if (time == 0) != (size == 0):
+        raise AdminError(HTTPStatus.BAD_REQUEST, _RETENTION_CONFLICT)
+
+
+def _check_quota(kind: BacklogQuotaType, quota: BacklogQuota, retention: RetentionPolicies | None, owner: str) -> None:
+    """Refuse with 412 a quota that is larger than what is kept of acknowledged messages."""
+    if retention is None or (retention.retentionTimeInMinutes == 0 and retention.retentionSizeInMB == 0):
+        return
+    if kind == "destination_storage":
+        exceeds = retention.retentionSizeInMB >= 0 and quota.limitSize >= retention.retentionSizeInMB * _MIB
+    else:
+        exceeds = retention.retentionTimeInMinutes >= 0 and quota.limitTime >= retention.retentionTimeInMinutes * 60
+    if exceeds:
+        raise AdminError(
+            HTTPStatus.PRECONDITION_FAILED,
+            f"Backlog Quota exceeds configured retention quota for {owner}. Please increase retention quota and retry",
+        )
+
+
+async def _quota(request: Request, owner: str) -> tuple[BacklogQuotaType, BacklogQuota]:
+    kind = _quota_type(request)
+    try:
+        return kind, await body(request, _QUOTA)
+    except AdminError as error:
+        if not str(error).startswith("policy"):
+            raise
+        message = (
+            f"Set {owner} backlog quota failed because the data validation failed. the attribute policy cannot be null"
+        )
+        raise AdminError(error.status, message) from None
+
+
+def _quota_type(request: Request) -> BacklogQuotaType:
+    named = request.query_params.get("backlogQuotaType", "destination_storage")
+    try:
+        kind: BacklogQuotaType = TypeAdapter(BacklogQuotaType).validate_python(named)
+    except ValidationError:
+        known = " or ".join(get_args(BacklogQuotaType))
+        raise AdminError(HTTPStatus.NOT_FOUND, f"backlogQuotaType={named}: expected {known}") from None
+    return kind
+
+
+def _quotas(found: Any) -> dict[str, Any]:  # noqa: ANN401 - a mapping by type
+    return {kind: quota.to_json() for kind, quota in found.items()}
+
+
+def _json(value: Any, unset: bool | None) -> object:  # noqa: ANN401, FBT001 - any JSON value; as it is answered
+    if value is None:
+        return unset
+    return value.to_json() if hasattr(value, "to_json") else value

@@ -1,0 +1,112 @@
+"""Backlog quotas of one topic: how much may be left unacknowledged, and what happens beyond it.
+
+What counts is the slowest durable cursor, links to other clusters included. Producers are held off or refused, the
+links' too: what is not taken here stays in the log of its origin. Eviction acknowledges for subscriptions only: what
+another cluster has not got yet is never given up, and a link that is the slowest is named in the log instead.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import structlog
+
+from magnetar.base.errors import RequestError, ServerError
+from magnetar.wire import entry as wire_entry
+
+if TYPE_CHECKING:
+    from magnetar.base.position import Position
+    from magnetar.broker.topic import Topic
+    from magnetar.metadata.policies import BacklogQuota, BacklogQuotaType
+
+log = structlog.get_logger(__name__)
+
+_EVICT_TO = 0.9
+"""Share of the limit that eviction goes down to, so that it is not at work all the time."""
+
+_REFUSALS = {
+    "producer_request_hold": ServerError.ProducerBlockedQuotaExceededError,
+    "producer_exception": ServerError.ProducerBlockedQuotaExceededException,
+}
+
+
+class BacklogQuotas:
+    """Looked at when a producer comes, and from time to time."""
+
+    def __init__(self, topic: Topic) -> None:
+        """Of ``topic``, whose policies say the limits."""
+        self._topic = topic
+        self.oldest_age_s = -1.0
+        """Seconds since the oldest unacknowledged message was published, when last looked; -1 if there was none."""
+
+    @property
+    def slowest(self) -> Position:
+        """Everything up to and including it is acknowledged by all who consume."""
+        topic = self._topic
+        marks = (cursor.state.mark_delete_position for cursor in topic.consumer_cursors())
+        return min(marks, default=topic.ledger.last_confirmed_entry)
+
+    @property
+    def size(self) -> int:
+        """Bytes that the slowest cursor has before it."""
+        return self._topic.ledger.size_after(self.slowest)
+
+    def check_producer(self) -> None:
+        """Raise RequestError if a quota that holds producers off is exceeded."""
+        for kind, quota in self._topic.policies.backlog_quotas.items():
+            if quota.policy in _REFUSALS and self._is_exceeded(kind, quota):
+                message = f"Cannot create producer on topic with backlog quota exceeded: {self._describe(kind, quota)}"
+                raise RequestError(_REFUSALS[quota.policy], message)
+
+    async def enforce(self, now: float, *, by_age: bool) -> None:
+        """Act on what is exceeded at ``now``, seconds since the epoch; unless ``by_age``, not on messages' age.
+
+        Raises StorageError if the oldest message cannot be read, RequestError if the topic goes away meanwhile.
+        """
+        self.oldest_age_s = await self._oldest_age(now)
+        for kind, quota in self._topic.policies.backlog_quotas.items():
+            if not self._is_exceeded(kind, quota) or (kind == "message_age" and not by_age):
+                continue
+            log.warning("backlog_quota_exceeded", topic=str(self._topic.name), quota=self._describe(kind, quota))
+            if quota.policy == "consumer_backlog_eviction":
+                await self._evict(kind, quota, now)
+            else:
+                self._topic.dismiss_publishers()
+
+    def _is_exceeded(self, kind: BacklogQuotaType, quota: BacklogQuota) -> bool:
+        if kind == "destination_storage":
+            return quota.limitSize >= 0 and 0 < self.size >= quota.limitSize
+        return 0 < quota.limitTime <= self.oldest_age_s
+
+    def _describe(self, kind: BacklogQuotaType, quota: BacklogQuota) -> str:
+        if kind == "destination_storage":
+            return f"{self.size} of {quota.limitSize} bytes are unacknowledged ({kind}, {quota.policy})"
+        return f"a message is {self.oldest_age_s:.0f} s old, allowed are {quota.limitTime} s ({kind}, {quota.policy})"
+
+    async def _oldest_age(self, now: float) -> float:
+        ledger = self._topic.ledger
+        oldest = ledger.next_position(self.slowest)
+        if oldest > ledger.last_confirmed_entry:
+            return -1.0
+        published_ms = wire_entry.publish_time_ms(await self._topic.read_entry(oldest))
+        return max(now - published_ms / 1000, 0.0)
+
+    async def _evict(self, kind: BacklogQuotaType, quota: BacklogQuota, now: float) -> None:
+        topic = self._topic
+        if kind == "destination_storage":
+            through = topic.ledger.position_before_last(int(quota.limitSize * _EVICT_TO))
+        else:
+            through = await topic.position_before_time(int((now - quota.limitTime * _EVICT_TO) * 1000))
+        for subscription in tuple(topic.subscriptions.values()):
+            evicted = subscription.expire_through(through, now)
+            if evicted:
+                log.warning(
+                    "backlog_evicted",
+                    topic=str(topic.name),
+                    subscription=subscription.name,
+                    entries=evicted,
+                    through=str(through),
+                )
+        for replicator in topic.replicators.values():
+            if replicator.cursor.state.mark_delete_position < through:
+                log.warning("backlog_kept_for_link", topic=str(topic.name), target=replicator.target)

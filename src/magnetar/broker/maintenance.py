@@ -1,0 +1,125 @@
+"""What a broker does from time to time in all its topics: measure, trim, expire, look at backlogs and at producers.
+
+Nothing is deleted or acknowledged for its age while the wall clock is in doubt.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import structlog
+
+from magnetar.base.errors import MagnetarError
+from magnetar.broker.clock_watch import ClockWatch
+from magnetar.cursor.store import release_segments
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from magnetar.broker.environment import Environment
+    from magnetar.broker.topic import Topic
+    from magnetar.broker.topics import TopicRegistry
+
+log = structlog.get_logger(__name__)
+
+RATE_INTERVAL_S = 10.0
+"""Seconds over which rates are measured (Pulsar: ``statsUpdateFrequencyInSecs``, 60)."""
+
+CURSOR_SEGMENTS_MAX = 4
+"""Newest segments of the log in which a cursor's last checkpoint may stay where it is."""
+
+
+class Maintenance:
+    """The periodic work of one broker. Everything happens on the event loop's thread."""
+
+    def __init__(self, environment: Environment, topics: TopicRegistry) -> None:
+        """Nothing runs before ``start``."""
+        self._environment = environment
+        self._topics = topics
+        clock = environment.clock
+        self._clock_watch = ClockWatch(clock.now(), clock.monotonic())
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def start(self) -> None:
+        """Begin; the first round of each work comes after its interval."""
+        config = self._environment.config
+        for interval_s, work in (
+            (RATE_INTERVAL_S, self.measure),
+            (config.retentionCheckIntervalInSeconds, self.trim),
+            (config.messageExpiryCheckIntervalInMinutes * 60, self.expire),
+            (config.backlogQuotaCheckIntervalInSeconds, self.check_backlogs),
+            (config.brokerDeduplicationSnapshotFrequencyInSeconds, self.tend_deduplication),
+        ):
+            self._tasks.append(self._environment.loop.create_task(_repeat(interval_s, work)))
+
+    def stop(self) -> None:
+        """End; a round that is under way is given up."""
+        for task in self._tasks:
+            task.cancel()
+
+    async def measure(self) -> None:
+        """Update the rates."""
+        now = self._environment.clock.monotonic()
+        for topic in self._topics.loaded.values():
+            topic.measure(now)
+
+    async def trim(self) -> None:
+        """Delete what everybody has acknowledged and nothing keeps."""
+        by_age = self._ages_are_trusted()
+        for topic in tuple(self._topics.loaded.values()):
+            topic.trim(by_age=by_age)
+        cursors = [cursor for topic in self._topics.loaded.values() for cursor in topic.all_cursors()]
+        release_segments(self._environment.store, cursors, CURSOR_SEGMENTS_MAX)
+
+    async def tend_deduplication(self) -> None:
+        """Write snapshots of producers' sequence ids that are due, and forget inactive producers."""
+        for topic in self._topics.loaded.values():
+            topic.deduplication.tend()
+
+    async def expire(self) -> None:
+        """Acknowledge messages that are older than their topic's TTL, for every subscription.
+
+        Links keep what they have not carried yet: it expires where it arrives.
+        """
+        if self._ages_are_trusted():
+            await self._in_every_topic(self._expire)
+
+    async def check_backlogs(self) -> None:
+        """Act on backlogs that exceed their quotas."""
+        now, by_age = self._environment.clock.now(), self._ages_are_trusted()
+        await self._in_every_topic(lambda topic: topic.backlog_quotas.enforce(now, by_age=by_age))
+
+    async def _expire(self, topic: Topic) -> None:
+        seconds = topic.policies.message_ttl_s
+        if not seconds or not any(subscription.backlog for subscription in topic.subscriptions.values()):
+            return
+        now = self._environment.clock.now()
+        through = await topic.position_before_time(int((now - seconds) * 1000))
+        for subscription in tuple(topic.subscriptions.values()):
+            expired = subscription.expire_through(through, now)
+            if expired:
+                log.info("messages_expired", topic=str(topic.name), subscription=subscription.name, entries=expired)
+
+    async def _in_every_topic(self, work: Callable[[Topic], Awaitable[None]]) -> None:
+        for topic in tuple(self._topics.loaded.values()):
+            try:
+                await work(topic)
+            except MagnetarError as error:  # of this topic only: it was unloaded meanwhile, or cannot be read
+                log.warning("maintenance_failed", topic=str(topic.name), error=str(error))
+
+    def _ages_are_trusted(self) -> bool:
+        clock = self._environment.clock
+        jump = self._clock_watch.jump(clock.now(), clock.monotonic())
+        if jump:
+            log.warning("clock_jumped", seconds=round(jump), effect="for now nothing is deleted for its age")
+        return not jump
+
+
+async def _repeat(interval_s: float, work: Callable[[], Awaitable[None]]) -> None:
+    while True:
+        await asyncio.sleep(interval_s)
+        try:
+            await work()
+        except Exception:
+            log.exception("maintenance_failed", work=work.__name__)

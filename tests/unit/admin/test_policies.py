@@ -1,0 +1,159 @@
+"""Policies of namespaces and topics: what an Apache Pulsar 4.0.7 answered to the same requests, in the same order."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import httpx
+import pytest
+
+from magnetar.base.names import TopicName
+from tests.unit.admin.fake_service import AppTransport, FakeTopic, new_service
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+N = "namespaces/nyc/n"
+X = "persistent/nyc/n/x"
+PAUSE = "dispatcherPauseOnAckStatePersistent"
+HOLD = {"limitSize": 1000, "policy": "producer_request_hold"}
+HOLD_SHOWN = {"limit": 1000, "limitSize": 1000, "limitTime": 0, "policy": "producer_request_hold"}
+EVICT = {"limitTime": 100, "policy": "consumer_backlog_eviction"}
+EVICT_SHOWN = {"limit": 0, "limitSize": 0, "limitTime": 100, "policy": "consumer_backlog_eviction"}
+NO_QUOTA = {"limit": -1, "limitSize": -1, "limitTime": -1, "policy": "producer_request_hold"}
+EXCEEDS = "Backlog Quota exceeds configured retention quota for {}. Please increase retention quota and retry"
+NO_POLICY = "backlog quota failed because the data validation failed. the attribute policy cannot be null"
+ONE_MB = {"retentionTimeInMinutes": 1, "retentionSizeInMB": 1}
+DELAY = {"active": True, "tickTime": 500, "maxDeliveryDelayInMillis": 1000}
+
+CONVERSATION: list[tuple[str, str, object, int, object]] = [
+    ("PUT", N, None, 204, None),
+    ("GET", f"{N}/{PAUSE}", None, 200, False),
+    ("POST", f"{N}/{PAUSE}", None, 204, None),
+    ("GET", f"{N}/{PAUSE}", None, 200, True),
+    ("GET", f"{X}/{PAUSE}", None, 200, False),
+    ("GET", f"{X}/{PAUSE}?applied=true", None, 200, True),
+    ("DELETE", f"{N}/{PAUSE}", None, 204, None),
+    ("GET", f"{N}/{PAUSE}", None, 200, False),
+    ("POST", f"{N}/messageTTL", 0, 204, None),
+    ("POST", f"{N}/messageTTL", 10, 204, None),
+    ("POST", f"{N}/messageTTL", -1, 412, {"reason": "Invalid value for message TTL, message TTL must >= 0"}),
+    ("GET", f"{N}/messageTTL", None, 200, 10),
+    ("GET", f"{X}/messageTTL?applied=true", None, 200, 10),
+    ("DELETE", f"{N}/messageTTL", None, 204, None),
+    ("GET", f"{N}/messageTTL", None, 204, None),
+    ("POST", f"{N}/deduplication", True, 204, None),
+    ("GET", f"{N}/deduplication", None, 200, True),
+    ("DELETE", f"{N}/deduplication", None, 204, None),
+    ("GET", f"{N}/deduplication", None, 204, None),
+    ("POST", f"{N}/deduplicationSnapshotInterval", 5, 204, None),
+    (
+        "POST",
+        f"{N}/deduplicationSnapshotInterval",
+        -1,
+        412,
+        {"reason": "interval must be greater than or equal to 0"},
+    ),
+    ("GET", f"{N}/deduplicationSnapshotInterval", None, 200, 5),
+    ("POST", f"{N}/deduplicationSnapshotInterval", None, 204, None),
+    ("GET", f"{N}/deduplicationSnapshotInterval", None, 204, None),
+    ("POST", f"{N}/backlogQuota", HOLD, 204, None),
+    ("POST", f"{N}/backlogQuota?backlogQuotaType=message_age", EVICT, 204, None),
+    ("GET", f"{N}/backlogQuotaMap", None, 200, {"destination_storage": HOLD_SHOWN, "message_age": EVICT_SHOWN}),
+    ("POST", f"{N}/backlogQuota", {"limitTime": 1}, 400, {"reason": f"Set namespace[nyc/n] {NO_POLICY}"}),
+    ("POST", f"{N}/backlogQuota", {"policy": "nonsense"}, 400, {"reason": f"Set namespace[nyc/n] {NO_POLICY}"}),
+    (
+        "POST",
+        f"{N}/backlogQuota?backlogQuotaType=nonsense",
+        HOLD,
+        404,
+        {"reason": "backlogQuotaType=nonsense: expected destination_storage or message_age"},
+    ),
+    ("POST", f"{N}/retention", ONE_MB, 204, None),
+    ("POST", f"{N}/backlogQuota", HOLD | {"limitSize": 10**8}, 412, {"reason": EXCEEDS.format("namespace")}),
+    ("DELETE", f"{N}/backlogQuota", None, 204, None),
+    ("GET", f"{N}/backlogQuotaMap", None, 200, {"message_age": EVICT_SHOWN}),
+    ("DELETE", f"{N}/backlogQuota?backlogQuotaType=message_age", None, 204, None),
+    ("GET", f"{N}/backlogQuotaMap", None, 200, {}),
+    ("GET", f"{N}/delayedDelivery", None, 204, None),
+    ("POST", f"{N}/delayedDelivery", DELAY, 204, None),
+    ("GET", f"{N}/delayedDelivery", None, 200, DELAY),
+    ("DELETE", f"{N}/delayedDelivery", None, 204, None),
+    ("DELETE", f"{N}/retention", None, 204, None),
+    ("GET", f"{X}/deduplicationEnabled", None, 204, None),
+    ("GET", f"{X}/deduplicationEnabled?applied=true", None, 200, False),
+    ("GET", f"{X}/messageTTL", None, 204, None),
+    ("GET", f"{X}/messageTTL?applied=true", None, 200, 0),
+    (
+        "GET",
+        f"{X}/retention?applied=true",
+        None,
+        200,
+        {"retentionTimeInMinutes": 0, "retentionSizeInMB": 0},
+    ),
+    (
+        "GET",
+        f"{X}/delayedDelivery?applied=true",
+        None,
+        200,
+        {"tickTime": 1000, "active": True, "maxDeliveryDelayInMillis": 0},
+    ),
+    ("GET", f"{X}/backlogQuotaMap", None, 200, {}),
+    (
+        "GET",
+        f"{X}/backlogQuotaMap?applied=true",
+        None,
+        200,
+        {"destination_storage": NO_QUOTA, "message_age": NO_QUOTA},
+    ),
+    ("POST", f"{X}/messageTTL?messageTTL=5", None, 204, None),
+    ("GET", f"{X}/messageTTL", None, 200, 5),
+    ("POST", f"{X}/messageTTL", None, 204, None),
+    ("GET", f"{X}/messageTTL", None, 204, None),
+    ("POST", f"{X}/deduplicationEnabled", True, 204, None),
+    ("GET", f"{X}/deduplicationEnabled?applied=true", None, 200, True),
+    ("POST", f"{X}/deduplicationSnapshotInterval", 7, 204, None),
+    ("GET", f"{X}/deduplicationSnapshotInterval", None, 200, 7),
+    ("POST", f"{X}/retention", ONE_MB, 204, None),
+    ("GET", f"{X}/retention?applied=true", None, 200, ONE_MB),
+    ("POST", f"{X}/delayedDelivery", DELAY, 204, None),
+    ("GET", f"{X}/delayedDelivery", None, 200, DELAY),
+    ("POST", f"{X}/backlogQuota", HOLD, 204, None),
+    ("POST", f"{X}/backlogQuota", HOLD | {"limitSize": 10**7}, 412, {"reason": EXCEEDS.format("topic")}),
+    ("GET", f"{X}/backlogQuotaMap", None, 200, {"destination_storage": HOLD_SHOWN}),
+    ("POST", f"{X}/{PAUSE}", None, 204, None),
+    ("GET", f"{X}/{PAUSE}", None, 200, True),
+    *[
+        ("DELETE", f"{X}/{policy}", None, 204, None)
+        for policy in ("deduplicationEnabled", "messageTTL", "retention", "delayedDelivery", "backlogQuota", PAUSE)
+    ],
+    ("GET", f"{X}/backlogQuotaMap", None, 200, {}),
+    ("GET", f"{X}/retention", None, 204, None),
+    ("GET", f"{X}/{PAUSE}", None, 200, False),
+]
+
+
+@pytest.fixture
+def http() -> Iterator[httpx.Client]:
+    service = new_service()
+    service.topics[TopicName.parse("persistent://nyc/n/x")] = FakeTopic()
+    with httpx.Client(transport=AppTransport(service), base_url=f"{service.admin_url}/admin/v2/") as client:
+        yield client
+
+
+def test_the_conversation_repeats(http: httpx.Client) -> None:
+    for method, path, body, status, answer in CONVERSATION:
+        response = http.request(method, path) if body is None else http.request(method, path, json=body)
+        found = response.json() if response.content else None
+        assert (method, path, response.status_code, found) == (method, path, status, answer)
+
+
+def test_a_namespace_may_be_created_with_its_policies(http: httpx.Client) -> None:
+    wanted = {
+        "message_ttl_in_seconds": 60,
+        "deduplicationEnabled": True,
+        "backlog_quota_map": {"destination_storage": HOLD_SHOWN},
+        "dispatcherPauseOnAckStatePersistentEnabled": True,
+    }
+    assert http.put("namespaces/nyc/m", json=wanted).status_code == 204
+    assert {name: http.get("namespaces/nyc/m").json()[name] for name in wanted} == wanted

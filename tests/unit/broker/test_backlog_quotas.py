@@ -1,0 +1,209 @@
+"""Backlog quotas and TTL, with clocks that are moved by hand; all messages are published when time begins."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from magnetar.broker.clock_watch import GRACE_S
+from magnetar.broker.maintenance import Maintenance
+from magnetar.ledger.managed_ledger import ManagedLedgerConfig
+from magnetar.metadata.policies import Policies
+from magnetar.wire.proto import pulsar_api_pb2 as pb
+from tests.unit.broker.cluster import NAMESPACE, Client, Cluster, entry
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+HOLD = pb.ServerError.ProducerBlockedQuotaExceededError
+REFUSE = pb.ServerError.ProducerBlockedQuotaExceededException
+ENTRY_BYTES = len(entry("0"))
+ADMITTED = ["PRODUCER_SUCCESS"]
+EVICT: dict[str, Any] = {"backlogQuotaDefaultRetentionPolicy": "consumer_backlog_eviction"}
+
+
+def stage(targets: tuple[str, ...] = (), **settings: Any) -> Cluster:  # noqa: ANN401 - any setting
+    """A cluster whose subscription has left ten messages, in ledgers of four, unacknowledged."""
+    config = ManagedLedgerConfig(max_entries_per_ledger=4, min_rollover_ms=0)
+    cluster = Cluster(targets=targets, settings=settings, ledger_config=config)
+    cluster.client().subscribe(permits=0)
+    producer = cluster.client()
+    producer.produce(name="p")
+    for number in range(10):
+        producer.send(str(number), first=number)
+    producer.names()
+    return cluster
+
+
+def run(
+    cluster: Cluster, work: Callable[[Maintenance], Coroutine[Any, Any, None]], maintenance: Maintenance | None = None
+) -> None:
+    """Let one round of maintenance happen."""
+    task = cluster.loop.start(work(maintenance or Maintenance(cluster.environment, cluster.topics)))
+    cluster.settle()
+    task.result()
+
+
+def newcomer(cluster: Cluster) -> Client:
+    client = cluster.client()
+    client.produce(name="late")
+    return client
+
+
+def backlog(cluster: Cluster) -> int:
+    return cluster.subscription().backlog
+
+
+@pytest.mark.parametrize(("policy", "code"), [("producer_request_hold", HOLD), ("producer_exception", REFUSE)])
+def test_no_producer_is_let_in_beyond_the_size(policy: str, code: int) -> None:
+    cluster = stage(backlogQuotaDefaultLimitBytes=10 * ENTRY_BYTES, backlogQuotaDefaultRetentionPolicy=policy)
+    [refusal] = newcomer(cluster).take("ERROR")
+    assert (refusal.error, "destination_storage" in refusal.message) == (code, True)
+
+
+def test_a_backlog_within_the_size_is_nobodys_business() -> None:
+    cluster = stage(backlogQuotaDefaultLimitBytes=10 * ENTRY_BYTES + 1)
+    run(cluster, Maintenance.check_backlogs)
+    assert cluster.clients[1].names() == []
+    assert newcomer(cluster).names() == ADMITTED
+
+
+def test_producers_are_let_in_again_when_the_backlog_is_gone() -> None:
+    cluster = stage(backlogQuotaDefaultLimitBytes=ENTRY_BYTES)
+    assert newcomer(cluster).names() == ["ERROR"]
+    cluster.do(partial(cluster.subscription().skip, 10))
+    assert newcomer(cluster).names() == ADMITTED
+
+
+def test_those_who_publish_are_sent_away_behind_their_receipts_and_may_come_again() -> None:
+    cluster = stage(backlogQuotaDefaultLimitBytes=ENTRY_BYTES)
+    producer = cluster.clients[1]
+    cluster.prompt = False
+    producer.send("taken", first=10)
+    cluster.loop.start(Maintenance(cluster.environment, cluster.topics).check_backlogs())
+    producer.send("dropped", first=11)
+    cluster.prompt = True
+    cluster.settle()
+    assert producer.names() == ["SEND_RECEIPT", "CLOSE_PRODUCER"]
+    cluster.do(partial(cluster.subscription().skip, 11))
+    producer.produce(name="p")
+    producer.send("dropped", first=11)
+    assert producer.names() == [*ADMITTED, "SEND_RECEIPT"]
+    assert backlog(cluster) == 1
+
+
+def test_a_topic_that_is_unloaded_meanwhile_stays_closed_to_entries() -> None:
+    cluster = stage(backlogQuotaDefaultLimitBytes=ENTRY_BYTES)
+    topic = cluster.topic()
+    cluster.prompt = False
+    cluster.loop.start(Maintenance(cluster.environment, cluster.topics).check_backlogs())
+    cluster.loop.call_soon(cluster.topics.unload, topic.name)
+    cluster.loop.spin()
+    cluster.prompt = True
+    cluster.settle()
+    assert topic.is_closing
+
+
+def test_what_deduplication_has_not_accounted_for_does_not_count() -> None:
+    cluster = stage(backlogQuotaDefaultLimitBytes=ENTRY_BYTES, brokerDeduplicationEnabled=True)
+    cluster.do(partial(cluster.subscription().skip, 10))
+    cursor = cluster.topic().deduplication.cursor
+    assert cursor is not None
+    assert cursor.state.backlog(cluster.topic().ledger.last_confirmed_entry) == 10
+    assert newcomer(cluster).names() == ADMITTED
+
+
+@pytest.mark.parametrize(("policy", "code"), [("producer_request_hold", HOLD), ("producer_exception", REFUSE)])
+def test_no_producer_is_let_in_beyond_the_age(policy: str, code: int) -> None:
+    cluster = stage(backlogQuotaDefaultLimitSecond=60, backlogQuotaDefaultRetentionPolicy=policy)
+    cluster.loop.advance(59)
+    run(cluster, Maintenance.check_backlogs)
+    assert newcomer(cluster).names() == ADMITTED
+    cluster.loop.advance(1)
+    run(cluster, Maintenance.check_backlogs)
+    [refusal] = newcomer(cluster).take("ERROR")
+    assert (refusal.error, "message_age" in refusal.message) == (code, True)
+
+
+def test_eviction_by_size_keeps_nine_tenths_of_the_limit() -> None:
+    cluster = stage(backlogQuotaDefaultLimitBytes=10 * ENTRY_BYTES, **EVICT)
+    run(cluster, Maintenance.check_backlogs)
+    assert backlog(cluster) == 9
+    assert cluster.subscription().expired == 1
+    assert newcomer(cluster).names() == ADMITTED
+
+
+def test_eviction_by_age_takes_what_is_too_old() -> None:
+    cluster = stage(backlogQuotaDefaultLimitSecond=60, **EVICT)
+    cluster.loop.advance(60)
+    run(cluster, Maintenance.check_backlogs)
+    assert (backlog(cluster), cluster.subscription().expired) == (0, 10)
+
+
+def test_what_another_cluster_has_not_got_is_never_evicted() -> None:
+    cluster = stage(("jfk",), backlogQuotaDefaultLimitBytes=ENTRY_BYTES, **EVICT)
+    run(cluster, Maintenance.check_backlogs)
+    assert backlog(cluster) == 0
+    assert cluster.topic().replicators["jfk"].backlog == 10
+
+
+def test_a_link_that_lags_counts() -> None:
+    cluster = stage(("jfk",), backlogQuotaDefaultLimitBytes=ENTRY_BYTES)
+    cluster.do(partial(cluster.subscription().skip, 10))
+    assert newcomer(cluster).names() == ["ERROR"]
+
+
+def test_messages_expire_for_subscriptions_and_not_for_links() -> None:
+    cluster = stage(("jfk",), ttlDurationDefaultInSeconds=60)
+    cluster.loop.advance(60)
+    run(cluster, Maintenance.expire)
+    assert backlog(cluster) == 10
+    cluster.loop.advance(0.001)
+    run(cluster, Maintenance.expire)
+    assert (backlog(cluster), cluster.subscription().expired) == (0, 10)
+    assert cluster.topic().replicators["jfk"].backlog == 10
+
+
+def test_a_topics_own_time_to_live_goes_first() -> None:
+    cluster = stage(ttlDurationDefaultInSeconds=60)
+    topic = cluster.topic()
+    cluster.do(partial(cluster.resources.topic_policies.change, topic.name, messageTTLInSeconds=0))
+    cluster.loop.advance(61)
+    run(cluster, Maintenance.expire)
+    assert backlog(cluster) == 10
+    cluster.do(partial(cluster.resources.topic_policies.change, topic.name, messageTTLInSeconds=None))
+    run(cluster, Maintenance.expire)
+    assert backlog(cluster) == 0
+
+
+def test_expired_messages_stay_expired() -> None:
+    cluster = stage(ttlDurationDefaultInSeconds=60)
+    cluster.loop.advance(61)
+    run(cluster, Maintenance.expire)
+    cluster.loop.advance(1)
+    cluster.settle()
+    cluster.crash()
+    assert backlog(cluster) == 0
+
+
+def test_a_clock_that_jumps_expires_and_deletes_nothing_until_it_is_believed() -> None:
+    retention = {"retentionTimeInMinutes": 60, "retentionSizeInMB": -1}
+    cluster = stage(ttlDurationDefaultInSeconds=3600)
+    cluster.do(
+        lambda: cluster.resources.namespaces.update(
+            NAMESPACE, lambda found: Policies.model_validate({**found.model_dump(), "retention_policies": retention})
+        )
+    )
+    ledger = cluster.topic().ledger
+    maintenance = Maintenance(cluster.environment, cluster.topics)
+    cluster.do(partial(cluster.subscription().acknowledge_through, ledger.position_at(ledger.first_position, 3)))
+    cluster.clock.jumped_s = 365 * 86_400.0
+    run(cluster, Maintenance.expire, maintenance)
+    run(cluster, Maintenance.trim, maintenance)
+    assert (backlog(cluster), ledger.entries) == (6, 10)
+    cluster.loop.advance(GRACE_S)
+    run(cluster, Maintenance.expire, maintenance)
+    run(cluster, Maintenance.trim, maintenance)
+    assert (backlog(cluster), ledger.entries) == (0, 0)
