@@ -116,7 +116,7 @@ class LocalLedgerStore:
         self.look_at_space()
 
     def look_at_space(self) -> None:
-        """Find out whether there is room on the disk; to be called every second or so."""
+        """See LedgerStore."""
         if self._state.failure is None and self._space.is_watched:
             short = self._state.shortage is not None
             shortage = self._space.remaining_shortage() if short else self._space.shortage()

@@ -31,6 +31,9 @@ class ReadOnlyLedgerStore:
         self._index = index
         self._reader = LogReader(files, directory, index, _CACHED_RUNS)
 
+    def look_at_space(self) -> None:
+        """Change nothing."""
+
     def create(self) -> int:
         """Refuse, with StorageError."""
         raise StorageError(_REASON)

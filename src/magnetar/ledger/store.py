@@ -58,6 +58,10 @@ class LedgerStore(Protocol):
         """Whether the store still takes appends."""
         ...
 
+    def look_at_space(self) -> None:
+        """Find out whether there is room on the disk, and change ``state`` by it; to be called every second or so."""
+        ...
+
     def create(self) -> int:
         """Return the id of a new, empty ledger, greater than every id that was ever given in this cluster."""
         ...

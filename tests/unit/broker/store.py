@@ -60,6 +60,9 @@ class ManualStore:
             if not ledger.entries:
                 del self.ledgers[ledger_id]
 
+    def look_at_space(self) -> None:
+        pass
+
     def create(self) -> int:
         self._next_id += 1
         self.ledgers[self._next_id] = _Ledger()

@@ -64,6 +64,9 @@ class MemoryLedgerStore:
         self.pending: list[tuple[int | None, Run | None, OnDurable]] = []
         self.next_id = 100
 
+    def look_at_space(self) -> None:
+        pass
+
     def create(self) -> int:
         self.next_id += 1
         self.lengths[self.next_id] = 0
