@@ -92,6 +92,26 @@ _SUBSCRIPTION: Mapping[str, Callable[[SubscriptionStats], float]] = {
     "subscription_unacked_messages": attrgetter("unacked_messages"),
 }
 
+_ACK_STATE: Mapping[str, tuple[str, Callable[[SubscriptionStats], float]]] = {
+    "ack_ranges": (
+        "Ranges of individually acknowledged entries",
+        attrgetter("non_contiguous_deleted_messages_ranges"),
+    ),
+    "ack_state_used_ratio": (
+        "Share of the limits of persisted acknowledgement state that is used",
+        attrgetter("ack_state_used"),
+    ),
+    "ack_state_blocked": (
+        "Whether dispatch is paused because more acknowledgement state could not be persisted",
+        attrgetter("is_blocked_on_ack_state_persistent"),
+    ),
+    "unpersisted_acks": (
+        "Acknowledged entries beyond the limit of what is persisted, which come again after a crash",
+        attrgetter("unpersisted_acks"),
+    ),
+}
+"""Of each subscription, ours: ``magnetar_subscription_…``."""
+
 _REPLICATION: Mapping[str, Callable[[ReplicatorStats], float]] = {
     "replication_backlog": attrgetter("replication_backlog"),
     "replication_connected_count": lambda stats: stats.connected,
@@ -150,6 +170,11 @@ class _Snapshot:
         for labels, replicator in links:
             handovers.add_metric(labels, replicator.handovers)
         yield handovers
+        for name, (documentation, value_of) in _ACK_STATE.items():
+            family = GaugeMetricFamily(f"magnetar_subscription_{name}", documentation, labels=_SUBSCRIPTION_LABELS)
+            for labels, subscription in subscriptions:
+                family.add_metric(labels, value_of(subscription))
+            yield family
         age = GaugeMetricFamily(
             "magnetar_progress_age_seconds",
             "Age of the oldest acknowledgement that the remote cluster has not confirmed; 0 when it has them all",

@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from magnetar.base import limits
 from magnetar.base.errors import ConfigurationError
 from magnetar.base.names import is_named_entity
+from magnetar.cursor import limits as cursor_limits
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -138,6 +139,26 @@ class BrokerConfig(BaseModel):
     )
     brokerDeduplicationProducerInactivityTimeoutMinutes: int = Field(
         360, gt=0, description="How long a producer is remembered that is not connected."
+    )
+    managedLedgerMaxUnackedRangesToPersist: int = Field(
+        cursor_limits.UNACKED_RANGES_MAX,
+        gt=0,
+        description="Ranges of individually acknowledged entries that a subscription persists. Pulsar, which writes "
+        "them all with every change, has 10000; here one costs some bytes, once. What comes beyond is counted in the "
+        "stats (unpersistedAcks) and comes again after a crash, unless dispatch pauses.",
+    )
+    managedLedgerMaxBatchDeletedIndexToPersist: int = Field(
+        cursor_limits.BATCH_DELETED_MAX, gt=0, description="The same for batches that are acknowledged in part."
+    )
+    managedLedgerMaxUnackedRangesToPersistInMetadataStore: int = Field(
+        cursor_limits.METADATA_RANGES_MAX,
+        ge=0,
+        description="The same for the metadata store, which takes over while the log cannot be written.",
+    )
+    managedLedgerMaxCursorRecordSizeBytes: int = Field(
+        cursor_limits.RECORD_BYTES_MAX,
+        ge=1024,
+        description="Largest write of acknowledgement state; what is larger is written in pieces.",
     )
     dispatcherPauseOnAckStatePersistentEnabled: bool = Field(
         default=False, description="Pause dispatch rather than lose acknowledgement state (PIP-299)."

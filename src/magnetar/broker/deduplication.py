@@ -1,8 +1,8 @@
 """Deduplication of one topic (PIP-6): what a producer sends again is stored once.
 
-What is known of the producers is attached, in deltas and checkpoints, to the cursor ``pulsar.dedup``, whose mark-delete
-position says up to where in the log it accounts. After a start only the entries behind that are read. The cursor keeps
-them from being trimmed, and counts for nothing else.
+What is known of the producers is attached, in deltas and checkpoints, to the cursor ``pulsar.dedup``, each with the
+position up to which it accounts for the log. The cursor's mark-delete position is that one too: it keeps what is behind
+it from being trimmed, and counts for nothing else. After a start only the entries behind the newest snapshot are read.
 
 A duplicate is answered behind whatever was asked of the disk before it: then the message that it repeats is durable,
 or the topic has failed and the duplicate fails with it. So there is no state in which nobody can tell, and receipts
@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 import structlog
 
 from magnetar.base.errors import MagnetarError, RequestError, ServerError, StorageError
+from magnetar.base.position import EARLIEST
 from magnetar.broker.overlap import cut_batch
 from magnetar.broker.producer import answer_duplicate, answer_error, answer_failed
 from magnetar.broker.sequence_ids import UNKNOWN_PRODUCER, SequenceIds, Verdict, highest_of, judge
@@ -75,6 +76,8 @@ class Deduplication:
         self._entries_since = 0
         """Entries that became durable since the last snapshot."""
         self._snapshot_at = self._environment.clock.monotonic()
+        self._accounted = EARLIEST
+        """Up to where the newest snapshot accounts for the log."""
 
     # --- on and off ------------------------------------------------------------------------------------------------
 
@@ -89,12 +92,12 @@ class Deduplication:
         cursors, ledger = self._topic.cursors, self._topic.ledger
         self.cursor = cursors.open(CURSOR_NAME) or cursors.create(CURSOR_NAME, self._topic.before_first())
         ids = SequenceIds()
-        ids.load(self.cursor.attachments, self._environment.clock.monotonic())
-        self.cursor.checkpoint_attachment = ids.checkpoint
+        self._accounted = ids.load(self.cursor.attachments, self._environment.clock.monotonic())
+        self.cursor.checkpoint_attachment = lambda: ids.checkpoint(self._accounted)
         for name in self._topic.producers:
             ids.joined(name)
         self.sequence_ids = ids
-        if self.cursor.state.mark_delete_position >= ledger.last_position:
+        if self._accounted >= ledger.last_position:
             self.status = Status.ENABLED
         else:
             self._recover()
@@ -143,11 +146,10 @@ class Deduplication:
 
         What is published meanwhile is noted as it becomes durable, so the end is where the log ends now.
         """
-        ledger, cursor, ids = self._topic.ledger, self.cursor, self.sequence_ids
-        assert cursor is not None
+        ledger, ids = self._topic.ledger, self.sequence_ids
         assert ids is not None
         await self._environment.durable()
-        position, through = ledger.next_position(cursor.state.mark_delete_position), ledger.last_confirmed_entry
+        position, through = ledger.next_position(self._accounted), ledger.last_confirmed_entry
         replayed = 0
         while position <= through:
             entries = ledger.read_cached(position, _REPLAY_ENTRIES, _REPLAY_BYTES)
@@ -307,13 +309,14 @@ class Deduplication:
         if not self._entries_since and not ids.changed:
             return
         self._entries_since = 0
-        cursor.acknowledge_cumulative(self._topic.ledger.last_confirmed_entry)
-        if ids.changed:
-            cursor.attach(ids.delta())
+        self._accounted = self._topic.ledger.last_confirmed_entry
+        cursor.acknowledge_cumulative(self._accounted)
+        cursor.attach(ids.delta(self._accounted))
         cursor.flush(self._snapshot_written)
 
     def _snapshot_written(self, error: StorageError | None) -> None:
-        if error is not None:  # the cursor writes everything with its next flush
+        if error is not None:  # the cursor writes everything with its next flush, which must come before a trim
+            self._entries_since += 1
             log.warning("deduplication_snapshot_failed", topic=str(self._topic.name), error=str(error))
 
     def tend(self) -> None:

@@ -6,8 +6,9 @@ is compared with the first and nothing but the second is ever written down or to
 map and, only while a producer has writes under way, a second one.
 
 The map goes to the disk as deltas of the producers that changed, and as checkpoints of all of them. Format, little
-endian: version u8 = 1, number of producers u32, number of forgotten ones u32, the producers' sequence ids u64[], the
-lengths in bytes of the names of both u32[], and the names in UTF-8. The log checks its own bytes.
+endian: version u8 = 1, the position up to which it accounts for the log i64 i64, number of producers u32, number of
+forgotten ones u32, the producers' sequence ids u64[], the lengths in bytes of the names of both u32[], and the names in
+UTF-8. The log checks its own bytes.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from itertools import accumulate, islice, pairwise
 from typing import TYPE_CHECKING
 
 from magnetar.base.errors import CorruptionError
+from magnetar.base.position import EARLIEST, Position
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -28,7 +30,7 @@ UNKNOWN_PRODUCER = -1
 SEQUENCE_ID_MAX = 2**64 - 1
 
 _VERSION = 1
-_HEAD = struct.Struct("<BII")
+_HEAD = struct.Struct("<BqqII")
 
 
 class Verdict(Enum):
@@ -183,36 +185,39 @@ class SequenceIds:
         """Whether ``delta`` has anything to say."""
         return bool(self._changed)
 
-    def delta(self) -> bytes:
-        """What changed in the durable part since the last call."""
+    def delta(self, through: Position) -> bytes:
+        """What changed in the durable part since the last call; it accounts for the log up to ``through``."""
         changed, self._changed = self._changed, {}
         kept = [name for name in changed if name in self._persisted]
         forgotten = [name for name in changed if name not in self._persisted]
-        return _encode(kept, [self._persisted[name] for name in kept], forgotten)
+        return _encode(through, kept, [self._persisted[name] for name in kept], forgotten)
 
-    def checkpoint(self) -> bytes:
-        """The whole durable part; the next delta begins here."""
+    def checkpoint(self, through: Position) -> bytes:
+        """The whole durable part, which accounts for the log up to ``through`` at least; the next delta begins here."""
         self._changed.clear()
-        return _encode(list(self._persisted), list(self._persisted.values()), ())
+        return _encode(through, list(self._persisted), list(self._persisted.values()), ())
 
-    def load(self, snapshots: Iterable[bytes], now: float) -> None:
-        """Take over a checkpoint and the deltas behind it, oldest first; raises CorruptionError.
+    def load(self, snapshots: Iterable[bytes], now: float) -> Position:
+        """Take over a checkpoint and the deltas behind it, oldest first; returns up to where they account for the log.
 
-        Every producer counts as inactive from ``now``: how long the broker was away is no fault of theirs.
+        Every producer counts as inactive from ``now``: how long the broker was away is no fault of theirs. Raises
+        CorruptionError for what cannot be read.
         """
+        through = EARLIEST
         for data in snapshots:
-            kept, sequence_ids, forgotten = _decode(data)
+            through, kept, sequence_ids, forgotten = _decode(data)
             self._persisted.update(zip(kept, sequence_ids, strict=True))
             for name in forgotten:
                 self._persisted.pop(name, None)
         self._inactive = dict.fromkeys((name for name in self._persisted if name not in self._connected), now)
+        return through
 
 
-def _encode(names: Sequence[str], sequence_ids: Sequence[int], forgotten: Sequence[str]) -> bytes:
+def _encode(through: Position, names: Sequence[str], sequence_ids: Sequence[int], forgotten: Sequence[str]) -> bytes:
     encoded = [name.encode() for name in (*names, *forgotten)]
     return b"".join(
         (
-            _HEAD.pack(_VERSION, len(names), len(forgotten)),
+            _HEAD.pack(_VERSION, *through, len(names), len(forgotten)),
             struct.pack(f"<{len(sequence_ids)}Q", *sequence_ids),
             struct.pack(f"<{len(encoded)}I", *map(len, encoded)),
             *encoded,
@@ -220,9 +225,9 @@ def _encode(names: Sequence[str], sequence_ids: Sequence[int], forgotten: Sequen
     )
 
 
-def _decode(data: bytes) -> tuple[list[str], Sequence[int], list[str]]:
+def _decode(data: bytes) -> tuple[Position, list[str], Sequence[int], list[str]]:
     try:
-        version, kept, forgotten = _HEAD.unpack_from(data)
+        version, ledger_id, entry_id, kept, forgotten = _HEAD.unpack_from(data)
         if version != _VERSION:
             message = f"snapshot of sequence ids has unknown version {version}"
             raise CorruptionError(message)
@@ -238,4 +243,4 @@ def _decode(data: bytes) -> tuple[list[str], Sequence[int], list[str]]:
     except (struct.error, UnicodeDecodeError) as error:
         message = f"snapshot of sequence ids cannot be read: {error}"
         raise CorruptionError(message) from error
-    return names[:kept], sequence_ids, names[kept:]
+    return Position(ledger_id, entry_id), names[:kept], sequence_ids, names[kept:]

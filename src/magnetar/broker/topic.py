@@ -77,7 +77,9 @@ class Topic:
         self.subscriptions: dict[str, Subscription] = {}
         self.replicators: dict[str, Replicator] = {}
         self.progress = TopicProgress(self)
-        self.cursors = CursorStore(environment.store, environment.metadata, str(name), ledger)
+        self.cursors = CursorStore(
+            environment.store, environment.metadata, str(name), ledger, environment.cursor_limits
+        )
         self.deduplication = Deduplication(self)
         self.is_closing = False
         """Set when it, or its producers, are about to be closed: entries that come then are dropped, unanswered."""
@@ -326,6 +328,8 @@ class Topic:
                 cursor = self.cursors.open(name) or self.cursors.create(name, self._link_start())
                 cursor.flush(lambda _: None)
                 self.replicators[target] = Replicator(self, target, cursor)
+        for subscription in self.subscriptions.values():
+            subscription.apply_policies()
         self.progress.changed()
 
     def _link_start(self) -> Position:

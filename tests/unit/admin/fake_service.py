@@ -10,6 +10,7 @@ import httpx
 
 from magnetar.admin.api import build_app
 from magnetar.admin.models import (
+    AckHole,
     CursorStats,
     MessageId,
     PersistentTopicInternalStats,
@@ -218,6 +219,11 @@ class FakeAdminService:
             name: SubscriptionStats(
                 msg_backlog=len(topic.entries) - 1 - each.position.entry_id,
                 is_replicated=each.replicated,
+                is_blocked_on_ack_state_persistent=True,
+                non_contiguous_deleted_messages_ranges=12,
+                ack_state_used=1.2,
+                unpersisted_acks=4,
+                oldest_holes=[AckHole(entries="(3:4..3:6]", consumers=["slow"])],
                 progress_age_seconds={"B": 1.5} if each.replicated else None,
                 progress_unavailable={"apache": "because"} if each.replicated else None,
             )

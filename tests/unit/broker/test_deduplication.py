@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 
+SMALL = ManagedLedgerConfig(max_entries_per_ledger=2, min_rollover_ms=0)
+
+
 def send(message: bytes, **fields: Any) -> bytes:  # noqa: ANN401 - fields of every type
     """A SEND with any fields."""
     return encode_command(
@@ -358,6 +361,38 @@ def test_a_snapshot_that_failed_is_made_up_for() -> None:
     assert Publisher(cluster).last_sequence_id() == 1
 
 
+def test_nothing_is_trimmed_before_a_snapshot_that_failed_is_made_up_for() -> None:
+    cluster = Cluster(settings=ON, ledger_config=SMALL)
+    Publisher(cluster, "p").send(0, 1)
+    Publisher(cluster, "q").send(0)
+    topic = cluster.topic()
+    cluster.prompt = False
+    cluster.loop.call_soon(topic.deduplication.snapshot)
+    cluster.loop.spin()
+    cluster.fail()
+    cluster.prompt = True
+    cluster.do(topic.trim)
+    assert topic.ledger.entries == 1
+    cluster.crash()
+    assert Publisher(cluster, "p").last_sequence_id() == 1
+
+
+def test_a_cursor_that_says_more_than_its_snapshots_is_not_believed() -> None:
+    """What the cursor's mark-delete position passes may be missing in what is attached, where space ran out."""
+    cluster = Cluster(settings=ON)
+    publisher = Publisher(cluster)
+    publisher.send(0)
+    topic = cluster.topic()
+    cluster.do(topic.deduplication.snapshot)
+    publisher.send(1)
+    cursor = topic.deduplication.cursor
+    assert cursor is not None
+    cursor.acknowledge_cumulative(topic.ledger.last_confirmed_entry)
+    cluster.do(lambda: cursor.flush(lambda _: None))
+    publisher = restarted(cluster)
+    assert publisher.last_sequence_id() == 1
+
+
 def test_snapshots_are_taken_when_they_are_old_enough() -> None:
     cluster = Cluster(settings=ON | {"brokerDeduplicationSnapshotIntervalSeconds": 60})
     publisher = Publisher(cluster)
@@ -514,8 +549,6 @@ def test_a_message_is_here_when_its_last_chunk_is() -> None:
 
 
 # --- the cursor ------------------------------------------------------------------------------------------------------
-
-SMALL = ManagedLedgerConfig(max_entries_per_ledger=2, min_rollover_ms=0)
 
 
 def test_the_cursor_is_no_subscription() -> None:

@@ -10,8 +10,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from magnetar.base.errors import CorruptionError
+from magnetar.base.position import EARLIEST, Position
 from magnetar.broker.sequence_ids import SEQUENCE_ID_MAX, SequenceIds, Verdict, highest_of, judge
 
+HERE = Position(3, 4)
 NAMES = ("a", "b", "ü")
 
 
@@ -41,7 +43,8 @@ class Story(RuleBasedStateMachine):
         super().__init__()
         self.ids = SequenceIds()
         self.twins = {name: Twin() for name in NAMES}
-        self.snapshots = [self.ids.checkpoint()]
+        self.through = EARLIEST
+        self.snapshots = [self.ids.checkpoint(self.through)]
         self.now = 0.0
 
     @rule(name=st.sampled_from(NAMES), first=st.integers(0, 40), count=st.integers(1, 4))
@@ -76,17 +79,18 @@ class Story(RuleBasedStateMachine):
     @rule()
     def write_delta(self) -> None:
         if self.ids.changed:
-            self.snapshots.append(self.ids.delta())
+            self.through = Position(1, self.through.entry_id + 1)
+            self.snapshots.append(self.ids.delta(self.through))
 
     @rule()
     def write_checkpoint(self) -> None:
-        self.snapshots = [self.ids.checkpoint()]
+        self.snapshots = [self.ids.checkpoint(self.through)]
 
     @precondition(lambda self: not self.ids.changed)
     @rule()
     def restart(self) -> None:
         self.ids = SequenceIds()
-        self.ids.load(self.snapshots, self.now)
+        assert self.ids.load(self.snapshots, self.now) == self.through
         for twin in self.twins.values():
             twin.under_way, twin.failed = [], False
 
@@ -111,7 +115,7 @@ def known(*names: str, at: float = 0.0) -> SequenceIds:
 def remembered(ids: SequenceIds) -> dict[str, int]:
     """What a restart would know."""
     again = SequenceIds()
-    again.load([ids.checkpoint()], 0)
+    again.load([ids.checkpoint(HERE)], 0)
     return {name: again.persisted(name) for name in again._persisted}
 
 
@@ -163,10 +167,10 @@ def test_a_log_that_breaks_its_promise_is_found_out() -> None:
 def test_inactive_producers_are_forgotten_for_good() -> None:
     ids = known("old", "new")
     ids.left("new", 50)
-    before = ids.checkpoint()
+    before = ids.checkpoint(HERE)
     assert ids.forget_inactive(heard_before=10) == 1
     again = SequenceIds()
-    again.load([before, ids.delta()], 0)
+    again.load([before, ids.delta(HERE)], 0)
     assert (again.persisted("old"), again.persisted("new")) == (-1, 7)
     assert remembered(ids) == {"new": 7}
 
@@ -184,7 +188,7 @@ def test_connected_producers_are_not_forgotten() -> None:
 def test_a_producer_that_was_known_before_it_connected_is_not_forgotten_after_a_restart() -> None:
     ids = SequenceIds()
     ids.joined("p")
-    ids.load([known("p", "q").checkpoint()], now=5)
+    ids.load([known("p", "q").checkpoint(HERE)], now=5)
     assert ids.forget_inactive(heard_before=6) == 1
     assert ids.persisted("p") == 7
 
@@ -206,10 +210,10 @@ def test_news_of_a_producer_elsewhere_keeps_it_from_being_forgotten() -> None:
 
 def test_a_delta_holds_what_changed_and_nothing_else() -> None:
     ids = known(*(f"producer-{number}" for number in range(1000)))
-    whole = ids.checkpoint()
+    whole = ids.checkpoint(HERE)
     assert not ids.changed
     ids.replay("producer-3", 9, 0)
-    delta = ids.delta()
+    delta = ids.delta(HERE)
     assert len(delta) < 100 < len(whole)
     again = SequenceIds()
     again.load([whole, delta], 0)
@@ -220,11 +224,11 @@ def test_a_delta_holds_what_changed_and_nothing_else() -> None:
 @pytest.mark.parametrize("cut", [0, 1, 8, 9, 20, -1])
 def test_a_snapshot_that_is_not_whole_is_refused(cut: int) -> None:
     with pytest.raises(CorruptionError):
-        SequenceIds().load([known("a", "b").checkpoint()[:cut]], 0)
+        SequenceIds().load([known("a", "b").checkpoint(HERE)[:cut]], 0)
 
 
 def test_a_snapshot_of_another_version_or_with_more_behind_it_is_refused() -> None:
-    data = known("a").checkpoint()
+    data = known("a").checkpoint(HERE)
     with pytest.raises(CorruptionError, match="version 9"):
         SequenceIds().load([b"\x09" + data[1:]], 0)
     with pytest.raises(CorruptionError, match="ends at"):

@@ -102,7 +102,7 @@ class MemoryLedgerStore:
         """Nothing asked until now fits on the disk."""
         pending, self.pending = self.pending, []
         for ledger_id, run, _ in pending:
-            if ledger_id is not None and run is not None:
+            if ledger_id in self.lengths and run is not None:
                 self.lengths[ledger_id] = min(self.lengths[ledger_id], run.first_entry_id)
         for _, _, on_durable in pending:
             on_durable(DiskFullError("no space"))

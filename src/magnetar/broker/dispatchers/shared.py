@@ -143,7 +143,7 @@ class SharedDispatcher:
             return entries
         if len(self._delayed) >= self._config.maxDelayedMessagesPerSubscription:
             return None
-        ranges = self._subscription.undeleted(self._read_position, limit)
+        ranges = self._subscription.readable(self._read_position, limit)
         if not ranges:
             return None
         entries = self._reader.read(ranges[0].first, ranges[0].last, limit)
