@@ -79,6 +79,12 @@ class BrokerConfig(BaseModel):
     )
 
     journalSyncData: bool = Field(default=True, description="Receipt only after the disk has the bytes.")
+    diskLowWaterBytes: int = Field(
+        64 << 20, ge=0, description="Free space of the disk below which publishing pauses; 0: the disk is not watched."
+    )
+    diskReserveBytes: int = Field(
+        32 << 20, ge=0, description="Room held back for acknowledgements and metadata when the disk is full."
+    )
     logSizeLimit: int = Field(
         64 << 20, gt=0, le=1 << 30, description="Bytes after which the next file of the shared log is begun."
     )

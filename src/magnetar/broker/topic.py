@@ -98,8 +98,9 @@ class Topic:
         """Append entries that were produced in this cluster; ``durable`` gets the first one's position."""
         if self._refuses(durable):
             return
-        first = self.ledger.append(entries, self._when_durable(entries, durable))
-        self.index.append(self.environment.cluster, first, len(entries), first)
+        first = self._append(entries, durable)
+        if first is not None:
+            self.index.append(self.environment.cluster, first, len(entries), first)
 
     def append_replicated(
         self,
@@ -111,11 +112,25 @@ class Topic:
         if self._refuses(durable):
             return
         annotation = encode_annotation(origin.cluster, origin.extents, link_start=origin.link_start)
-        first = self.ledger.append(entries, self._when_durable(entries, durable), annotation)
+        first = self._append(entries, durable, annotation)
+        if first is None:
+            return
         self._index_replicated(origin, first)
         for subscription in self.subscriptions.values():
             if subscription.progress is not None:
                 subscription.progress.arrived(origin)
+
+    def _append(
+        self, entries: list[bytes], durable: Callable[[Position, StorageError | None], None], annotation: bytes = b""
+    ) -> Position | None:
+        """Append a run; None if not even a ledger could be begun for it."""
+        try:
+            return self.ledger.append(entries, self._when_durable(entries, durable), annotation)
+        except StorageError as error:
+            log.exception("publish_failed", topic=str(self.name))
+            self.environment.loop.call_soon(durable, EARLIEST, error)
+            self.dismiss_publishers()
+            return None
 
     def barrier(self, done: Callable[[StorageError | None], None]) -> None:
         """Call ``done`` once everything appended until now is durable, or with why something never will be."""
@@ -141,9 +156,11 @@ class Topic:
 
         What is in memory is ahead of the log, and the positions that failed would be given to other entries.
         """
-        if self._failure is not None:
-            self.environment.loop.call_soon(durable, EARLIEST, self._failure)
-        return self._failure is not None
+        failure = self._failure or self.environment.store.state.refusal
+        if failure is not None:
+            self.environment.loop.call_soon(durable, EARLIEST, failure)
+            self.dismiss_publishers()
+        return failure is not None
 
     def notify(self) -> None:
         """There may be something to dispatch: look at the end of this turn."""

@@ -195,6 +195,9 @@ class FakeAdminService:
     def runtime_configuration(self) -> dict[str, str]:
         return {"allowAutoTopicCreationType": "non-partitioned", "defaultNumPartitions": "1"}
 
+    def storage_refuses(self) -> tuple[bool, bool]:
+        return not self.healthy, False
+
     async def health(self) -> None:
         if not self.healthy:
             message = "the log cannot be written: no space left"
