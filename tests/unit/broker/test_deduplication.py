@@ -12,6 +12,7 @@ from magnetar.base.position import EARLIEST
 from magnetar.broker.administration import Administration
 from magnetar.broker.deduplication import CURSOR_NAME, Status
 from magnetar.ledger.managed_ledger import ManagedLedgerConfig
+from magnetar.ledger.store import StoreState
 from magnetar.wire import commands
 from magnetar.wire.batch import BatchedMessage, compress, decode_batch, encode_batch
 from magnetar.wire.entry import build_entry, parse_metadata, payload_of
@@ -289,6 +290,26 @@ def test_what_came_before_a_refused_entry_is_receipted_before_the_refusal() -> N
     assert publisher.client.names() == []
     cluster.commit()
     assert publisher.client.names() == ["SEND_RECEIPT", "SEND_ERROR", "CLOSE_PRODUCER"]
+
+
+def test_what_is_refused_while_the_disk_is_full_leaves_what_is_on_its_way() -> None:
+    cluster = Cluster(settings=ON)
+    publisher = Publisher(cluster)
+    publisher.client.names()
+    cluster.prompt = False
+    publisher.send(0)
+    cluster.store.state = StoreState(shortage="no space left")
+    publisher.send(1)
+    cluster.store.state = StoreState()
+    cluster.prompt = True
+    cluster.settle()
+    assert sorted(publisher.client.names()) == ["CLOSE_PRODUCER", "SEND_ERROR", "SEND_RECEIPT"]
+    publisher.produce()
+    assert publisher.last_sequence_id() == 0
+    publisher.send(0, 1)
+    assert publisher.receipts() == [(0, False), (1, True)]
+    assert stored(cluster) == ["p0", "p1"]
+    assert cluster.loop.problems == []
 
 
 # --- restarts --------------------------------------------------------------------------------------------------------
