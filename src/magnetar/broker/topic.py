@@ -12,6 +12,7 @@ from magnetar.base.errors import RequestError, ServerError, StorageError
 from magnetar.base.position import EARLIEST, Position
 from magnetar.broker.access import ProducerAccess
 from magnetar.broker.backlog_quotas import BacklogQuotas
+from magnetar.broker.delayed.index import DelayedIndex
 from magnetar.broker.producer import REPLICATOR_PREFIX, LocalProducer
 from magnetar.broker.progress import SubscriptionProgressKeeper, TopicProgress
 from magnetar.broker.rates import Rates
@@ -73,6 +74,9 @@ class Topic:
         self.index = OriginIndex(
             environment.cluster, {cluster: Position.parse(position) for cluster, position in trimmed.items()}
         )
+        self.delayed = DelayedIndex(
+            environment.delayed, ledger, environment.clock, lambda: self.policies.delayed_delivery, self.notify
+        )
         self.subscriptions: dict[str, Subscription] = {}
         self.replicators: dict[str, Replicator] = {}
         self.progress = TopicProgress(self)
@@ -124,6 +128,8 @@ class Topic:
             durable(first, error)
             if error is None:
                 self.counters.bytes_in += sum(map(len, entries))
+                if self.delayed.is_expecting:
+                    self.delayed.appended(first, entries)
                 self.notify()
             elif self._failure is None:
                 log.error("publish_failed", topic=str(self.name), error=str(error))
@@ -288,6 +294,7 @@ class Topic:
     def apply_policies(self) -> None:
         """Follow the policies as they are now, and bring the links in line with the replication clusters."""
         self.policies = self.environment.policies_of(self.name)
+        self.delayed.policies_changed()
         targets = self.environment.targets_of(self.name.namespace_name)
         for target in [target for target in self.replicators if target not in targets]:
             self.replicators.pop(target).close()
@@ -357,12 +364,13 @@ class Topic:
         return cursors + [replicator.cursor for replicator in self.replicators.values()]
 
     def measure(self, now: float) -> None:
-        """Update the rates; ``now`` in monotonic seconds."""
+        """Update the rates, and tidy up what is delayed; ``now`` in monotonic seconds."""
         self.rates_in.update(now, self.counters.messages_in, self.counters.bytes_in)
         for subscription in self.subscriptions.values():
             subscription.rates_out.update(now, *subscription.sent())
         for replicator in self.replicators.values():
             replicator.rates_out.update(now, replicator.entries_out, replicator.bytes_out)
+        self.delayed.tidy()
 
     def trim(self, *, by_age: bool = True) -> None:
         """Delete ledgers that everybody has acknowledged and that retention does not keep.
@@ -387,6 +395,7 @@ class Topic:
         first = self.ledger.trim(consumed, now_ms, (minutes, retained.retentionSizeInMB), self._remember_origins)
         if first is not None:
             self.index.trim(first)
+            self.delayed.trim(first)
 
     def _remember_origins(self, trimmed_through: Position) -> dict[str, str]:
         """What is trimmed can no longer tell how far each origin has come."""
@@ -403,6 +412,7 @@ class Topic:
             replicator.close()
         for subscription in tuple(self.subscriptions.values()):
             subscription.close()
+        self.delayed.close()
         self.ledger.close()
 
     def delete(self) -> None:
@@ -410,6 +420,7 @@ class Topic:
         self.close()
         for name in self.cursors.names():
             self.cursors.delete(name)
+        self.delayed.delete()
         self.ledger.delete()
 
     def _recover_index(self) -> None:

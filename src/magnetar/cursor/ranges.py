@@ -78,7 +78,7 @@ def _runs(ledger_id: int, bitmap: BitMap) -> Iterator[Range]:
         start = _next_or(bitmap, stop + 1, end)
 
 
-def _gaps(bitmap: BitMap, first: int, last: int) -> Iterator[tuple[int, int]]:
+def gaps(bitmap: BitMap, first: int, last: int) -> Iterator[tuple[int, int]]:
     """The maximal stretches of ``first..last`` that are absent, ascending."""
     start = first
     while start <= last:
@@ -102,14 +102,14 @@ class _LedgerEntries:
     def add_range(self, first: int, last: int) -> list[tuple[int, int]]:
         """Add ``first..last``; returns the stretches that were absent."""
         bitmap = self.bitmap
-        gaps = list(_gaps(bitmap, first, last))
-        if gaps:
+        absent = list(gaps(bitmap, first, last))
+        if absent:
             # All runs that lie in or touch first..last become one: those between two gaps, and one on each side.
             left = first in bitmap or (first > 0 and first - 1 in bitmap)
             right = last in bitmap or last + 1 in bitmap
-            self.runs += 1 - (len(gaps) - 1 + left + right)
+            self.runs += 1 - (len(absent) - 1 + left + right)
             bitmap.add_range(first, last + 1)
-        return gaps
+        return absent
 
 
 class DeletedEntries:
@@ -171,8 +171,8 @@ class DeletedEntries:
         """Delete a range; returns the parts of it that were not deleted before, ascending."""
         (ledger_id, first), (_, last) = wanted
         assert 0 <= first <= last <= ENTRY_ID_MAX, wanted
-        gaps = self._ledger(ledger_id).add_range(first, last)
-        added = [Range(Position(ledger_id, start), Position(ledger_id, stop)) for start, stop in gaps]
+        absent = self._ledger(ledger_id).add_range(first, last)
+        added = [Range(Position(ledger_id, start), Position(ledger_id, stop)) for start, stop in absent]
         self.entries += sum(gap.entries for gap in added)
         return added
 
@@ -183,7 +183,7 @@ class DeletedEntries:
         if ledger is None:
             yield wanted
             return
-        for start, stop in _gaps(ledger.bitmap, first, last):
+        for start, stop in gaps(ledger.bitmap, first, last):
             yield Range(Position(ledger_id, start), Position(ledger_id, stop))
 
     def run_end(self, position: Position) -> Position:
@@ -211,6 +211,11 @@ class DeletedEntries:
         if not bitmap:
             del self._ledgers[ledger_id]
             del self._order[0]
+
+    def count_among(self, ledger_id: int, entry_ids: BitMap) -> int:
+        """How many of these entries of one ledger are deleted."""
+        ledger = self._ledgers.get(ledger_id)
+        return ledger.bitmap.intersection_cardinality(entry_ids) if ledger is not None else 0
 
     def serialize(self) -> list[tuple[int, bytes]]:
         """Each ledger's entries in Roaring's portable format, ascending."""
