@@ -111,6 +111,7 @@ class Cluster:
             topic.progress.close()
         self.loop.call_soon(self.topics.loaded.clear)
         self.store.crash()
+        self.delayed.crash()
         self.topics.loaded.clear()
         self.start()
 

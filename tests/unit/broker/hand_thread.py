@@ -27,8 +27,11 @@ class HandThread(StoreThread):
         self.disk_full = False
         self.waiting: list[Callable[[], None]] = []
         self.asked = 0
+        self.crashed = False
 
     def do(self, work: Callable[[DelayedStore], T], done: Callable[[T | None, StorageError | None], None]) -> None:
+        if self.crashed:
+            return
         self.asked += 1
         self.waiting.append(lambda: self._do(self._or_full(work), done))
         if self.prompt:
@@ -39,6 +42,11 @@ class HandThread(StoreThread):
         due, self.waiting = self.waiting[:count], self.waiting[len(self.waiting[:count]) :]
         for each in due:
             each()
+
+    def crash(self) -> None:
+        """Do nothing any more, neither what waits nor what is asked by those who do not know it yet."""
+        self.waiting.clear()
+        self.crashed = True
 
     def close(self) -> None:
         self.store.close()

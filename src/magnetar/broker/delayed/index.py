@@ -115,7 +115,12 @@ class DelayedIndex:
         self._scan: asyncio.Task[None] | None = None
         self._written = asyncio.Event()
         self._closed = False
-        if self._incarnation is not None:
+        self._is_unknown = self._incarnation is not None
+        """Whether the store may have entries that are not in ``withheld`` because it could not be read."""
+        if self._is_unknown:
+            self.is_loading = True
+            self._watermark = self._floor()
+            thread.users[self] = None
             self._load()
 
     # -- what comes into the log --------------------------------------------------------------------------------
@@ -249,7 +254,8 @@ class DelayedIndex:
 
     def tidy(self) -> None:
         """Write what is not written, the watermark too, and drop what needs no withholding; now and then."""
-        if self._incarnation is not None and (self._unwritten or self.withheld or self._watermark != self._vouched()):
+        is_current = self._watermark == self._vouched() and not self._is_unknown
+        if self._incarnation is not None and (self._unwritten or self.withheld or not is_current):
             self._turn()
 
     def trim(self, first: Position) -> None:
@@ -296,26 +302,27 @@ class DelayedIndex:
         return Position.parse(self._incarnation.partition("@")[0])
 
     def _load(self) -> None:
-        self.is_loading = True
-        self._watermark = self._floor()
-        self._thread.users[self] = None
         name, incarnation = self._ledger.name, self._incarnation
         assert incarnation is not None
+        self._is_unknown = False
         self._thread.do(lambda store: store.load(name, incarnation), self._loaded)
 
     def _loaded(self, loaded: Loaded | None, error: StorageError | None) -> None:
-        self.is_loading = False
         if self._closed:
             return
-        if error is not None:
+        if loaded is None:
             log.warning("delayed_index_not_loaded", topic=self._ledger.name, error=str(error))
-        elif loaded is not None and loaded.watermark is not None:
-            self._watermark = loaded.watermark
+            self._is_unknown = True
+        else:
             for ledger_id, entry_ids in loaded.ledgers.items():
                 self.withheld.update(ledger_id, entry_ids)
-        self.withheld.discard_before(self._ledger.first_position)
-        self._go_through()
-        self._notify()
+            self.withheld.discard_before(self._ledger.first_position)
+        if self.is_loading:
+            self.is_loading = False
+            if loaded is not None and loaded.watermark is not None:
+                self._watermark = loaded.watermark
+            self._go_through()
+            self._notify()
 
     def _vouched(self) -> Position:
         """Up to where all delayed entries of the log are in the store or waiting to be written to it."""
@@ -364,6 +371,8 @@ class DelayedIndex:
             return
         if request.pages_after:
             self._notify()
+        if self._is_unknown:
+            self._load()
         if self._is_behind and self._scan is None:
             self._go_through()
         wanted = any(window.wants_page and window.is_waited_for for window in self._windows)

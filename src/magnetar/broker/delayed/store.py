@@ -44,10 +44,9 @@ _CACHE_KIB = 16 * 1024
 _LOAD_MAX = 50_000
 """Entries read at once when a topic is loaded."""
 
-# Exclusive locking keeps a second broker out. NORMAL syncs only when the write-ahead log is copied into the file: the
+# NORMAL syncs only when the write-ahead log is copied into the file: the
 # watermark says what is missing after a crash.
 _OPEN = f"""
-PRAGMA locking_mode = EXCLUSIVE;
 PRAGMA journal_mode = WAL;
 PRAGMA synchronous = NORMAL;
 PRAGMA cache_size = -{_CACHE_KIB};
@@ -230,6 +229,7 @@ class DelayedStore:
     def _open(self) -> sqlite3.Connection:
         connection = sqlite3.connect(self.path, isolation_level=None, timeout=0)
         try:
+            connection.execute("PRAGMA locking_mode = EXCLUSIVE")  # before anything else, so that nothing is shared
             (found,) = connection.execute("PRAGMA user_version").fetchone()
             self._check_format(found)
             connection.executescript(_OPEN)

@@ -59,6 +59,11 @@ class DelayedEntries:
         """The entries that are due and about to be sent."""
         return iter(self._in_hand)
 
+    @property
+    def may_have_more(self) -> bool:
+        """Whether it is worth asking again what is due."""
+        return bool(self._in_hand) or (self._window.next_due_ms is not None and not self._window.is_waited_for)
+
     def next_stretch(self, position: Position, limit: int) -> tuple[Position, Range | None]:
         """Where reading goes on from ``position``, and the next entries to read, at most ``limit``, if there are any.
 

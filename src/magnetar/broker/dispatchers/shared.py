@@ -129,7 +129,7 @@ class SharedDispatcher:
         else:
             return
         topic = self._subscription.topic
-        if self._replay or self._read_position <= topic.ledger.last_confirmed_entry:
+        if self._replay or self._delayed.may_have_more or self._read_position <= topic.ledger.last_confirmed_entry:
             topic.notify()
 
     def close(self) -> None:
