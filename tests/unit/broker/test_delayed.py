@@ -40,9 +40,13 @@ def _small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def publish(client: Client, text: str, delay_s: float = 0.0) -> None:
-    at = int((client.cluster.clock.now() + delay_s) * 1000)
+    client.say(send(client.cluster, text, delay_s))
+
+
+def send(cluster: Cluster, text: str, delay_s: float) -> bytes:
+    at = int((cluster.clock.now() + delay_s) * 1000)
     metadata = {"deliver_at_time": at} if delay_s else {}
-    client.say(commands.send(producer_id=1, sequence_id=0, entry=entry(text, **metadata)))
+    return commands.send(producer_id=1, sequence_id=0, entry=entry(text, **metadata))
 
 
 def producer(cluster: Cluster) -> Client:
@@ -95,10 +99,14 @@ class Story:
                 assert text not in self.held[name], f"{text} came to {name} twice"
                 self.held[name].append(text)
 
-    def publish(self, delay_s: float) -> None:
-        text = str(len(self.due_at_ms))
-        self.due_at_ms[text] = int((self.cluster.clock.now() + delay_s) * 1000) if delay_s else 0
-        publish(self.producer, f"#{text}", delay_s)
+    def publish(self, delays_s: list[float]) -> None:
+        """Publish a run."""
+        frames = []
+        for delay_s in delays_s:
+            text = str(len(self.due_at_ms))
+            self.due_at_ms[text] = int((self.cluster.clock.now() + delay_s) * 1000) if delay_s else 0
+            frames.append(send(self.cluster, f"#{text}", delay_s))
+        self.producer.say(*frames)
         self.look()
 
     def advance(self, seconds: float) -> None:
@@ -196,8 +204,8 @@ class Story:
 
 names = st.sampled_from(["a", "b"])
 steps = st.one_of(
-    st.tuples(st.just("publish"), st.sampled_from([0.0, 0.5, 1.0, 2.0, 3.0, 30.0, 300.0])),
-    st.tuples(st.just("publish"), st.integers(1, 20).map(float)),
+    st.tuples(st.just("publish"), st.lists(st.sampled_from([0.0, 0.5, 1.0, 2.0, 3.0, 30.0, 300.0]), min_size=1)),
+    st.tuples(st.just("publish"), st.lists(st.integers(1, 20).map(float), min_size=1, max_size=30)),
     st.tuples(st.just("advance"), st.sampled_from([0.0, 0.3, 1.0, 5.0, 40.0])),
     st.tuples(st.just("jump"), st.sampled_from([-100.0, -7.0, 7.0, 100.0])),
     st.tuples(st.just("acknowledge"), st.tuples(names, st.integers(1, 4))),
@@ -213,7 +221,9 @@ def test_nothing_is_early_lost_or_twice(story_steps: list[tuple[str, object]]) -
     story = Story()
     for step, value in story_steps:
         match step, value:
-            case "publish" | "advance" | "jump", float(seconds):
+            case "publish", list(delays_s):
+                story.publish(delays_s)
+            case "advance" | "jump", float(seconds):
                 getattr(story, step)(seconds)
             case "acknowledge", (str(name), int(count)):
                 story.acknowledge(name, count)
@@ -377,11 +387,11 @@ def test_what_is_too_far_away_is_refused_and_the_rest_taken() -> None:
     sender = producer(cluster)
     now_ms = int(cluster.clock.now() * 1000)
 
-    def send(sequence_id: int, delay_ms: int) -> bytes:
+    def sent(sequence_id: int, delay_ms: int) -> bytes:
         stored = entry("x", publish_time=now_ms, deliver_at_time=now_ms + delay_ms)
         return commands.send(producer_id=1, sequence_id=sequence_id, entry=stored)
 
-    sender.say(send(1, 5000), send(2, 5001), send(3, 4000))
+    sender.say(sent(1, 5000), sent(2, 5001), sent(3, 4000))
     (refusal,) = sender.take("SEND_ERROR")
     assert (refusal.sequence_id, refusal.error) == (2, ServerError.NotAllowedError)
     assert refusal.message == "Exceeds max allowed delivery delay of 5000 milliseconds"
@@ -478,3 +488,17 @@ def test_a_million_bits_cost_little() -> None:
     assert withheld.first_absent(Position(2, 64)) == Position(2, 65)
     size = sum(len(entry_ids.serialize()) for _, entry_ids in withheld.ledgers())
     assert size < 2.5 * len(withheld)
+
+
+@given(st.lists(st.lists(st.sampled_from([0.0, 60.0]), min_size=1, max_size=40), min_size=1, max_size=5), st.booleans())
+def test_what_the_watermark_vouches_for_is_there_after_a_crash(runs: list[list[float]], prompt: bool) -> None:
+    cluster = Cluster(settings=EXACT)
+    sender = producer(cluster)
+    consumer(cluster, permits=0)
+    cluster.delayed.prompt = prompt
+    for delays_s in runs:
+        sender.say(*(send(cluster, "x", delay_s) for delay_s in delays_s))
+    cluster.crash()
+    consumer(cluster, permits=0)
+    cluster.loop.advance(1)
+    assert cluster.subscription().delayed == sum(delay_s > 0 for delays_s in runs for delay_s in delays_s)

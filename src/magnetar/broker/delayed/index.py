@@ -150,13 +150,13 @@ class DelayedIndex:
                 _, deliver_at_ms = wire_entry.messages_and_delivery(entry)
                 if deliver_at_ms > now_ms:
                     self._add(Delayed(deliver_at_ms, Position(first.ledger_id, first.entry_id + offset)))
-            self._arm()
+            self._added()
 
     def withhold(self, position: Position, deliver_at_ms: int) -> None:
         """A reader came to an entry that is not due, and passes it over."""
         self.begin()
         self._add(Delayed(deliver_at_ms, position))
-        self._arm()
+        self._added()
 
     def _add(self, entry: Delayed) -> None:
         self.withheld.add(entry.position)
@@ -166,10 +166,14 @@ class DelayedIndex:
             self._fall_behind()
         for window in self._windows:
             window.add(entry)
-        if len(self._unwritten) == WRITE_AFTER_ENTRIES:
+
+    def _added(self) -> None:
+        """All entries of a run are added: not before may they be written, with a watermark behind the run."""
+        if len(self._unwritten) >= WRITE_AFTER_ENTRIES:
             self._turn()
-        elif self._write_timer is None:
-            self._write_timer = self._loop.call_later(WRITE_AFTER_S, self._write_time)
+        elif self._unwritten:
+            self._write_soon()
+        self._arm()
 
     def _fall_behind(self) -> None:
         """Give up what is not written: memory is bounded, and the log has it all."""
