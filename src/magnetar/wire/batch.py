@@ -1,7 +1,7 @@
 """Batches: the messages inside one entry, and the compression around them.
 
-The payload of a batch, before compression, repeats ``u32 size, SingleMessageMetadata, payload``. The broker never
-looks inside; those who read messages do.
+The payload of a batch, before compression, repeats ``u32 size, SingleMessageMetadata, payload``. Those who read
+messages look inside; the broker does only to tell which of them it has already.
 """
 
 from __future__ import annotations
@@ -167,7 +167,7 @@ def _fits(codec: Codec, payload: bytes | memoryview, size: int) -> bool:
 
 
 def _codec(compression: pb.CompressionType.ValueType) -> Codec:
-    """Arrow's codec, loaded on first use: brokers and most clients never look into a payload."""
+    """Arrow's codec, loaded on first use: most brokers and clients never look into a payload."""
     from pyarrow import Codec  # noqa: PLC0415 - a large library
 
     return Codec(_ARROW_CODECS[compression])
