@@ -28,18 +28,22 @@ class LedgerEntries(_message.Message):
 
     LEDGER_ID_FIELD_NUMBER: _builtins.int
     BITMAP_FIELD_NUMBER: _builtins.int
+    ENTRY_IDS_FIELD_NUMBER: _builtins.int
     ledger_id: _builtins.int
     bitmap: _builtins.bytes
-    """Entry ids as a bitmap in Roaring's portable format."""
+    """Entry ids as a bitmap in Roaring's portable format or, where they are few, one by one."""
+    @_builtins.property
+    def entry_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]: ...
     def __init__(
         self,
         *,
         ledger_id: _builtins.int | None = ...,
         bitmap: _builtins.bytes | None = ...,
+        entry_ids: _abc.Iterable[_builtins.int] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["bitmap", b"bitmap", "ledger_id", b"ledger_id"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["bitmap", b"bitmap", "ledger_id", b"ledger_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["bitmap", b"bitmap", "entry_ids", b"entry_ids", "ledger_id", b"ledger_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

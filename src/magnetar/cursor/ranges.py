@@ -21,6 +21,10 @@ ENTRY_ID_MAX = 2**32 - 2
 """Largest entry id that a cursor can hold; one below the widest value of a bitmap, so that ends fit."""
 
 
+ENTRY_IDS_LISTED_MAX = 4
+"""Entries of a ledger that take less space one by one than as a bitmap, whose smallest has some 18 bytes."""
+
+
 class Range(NamedTuple):
     """Consecutive entries of one ledger, both ends inclusive; as text in Pulsar's notation, open below."""
 
@@ -276,16 +280,19 @@ class DeletedEntries:
             del self._ledgers[ledger_id]
             del self._order[0]
 
-    def serialize(self) -> list[tuple[int, bytes]]:
-        """Each ledger's entries in Roaring's portable format, ascending."""
-        saved = []
+    def serialize(self) -> list[tuple[int, list[int] | bytes]]:
+        """Each ledger's entries, ascending: a few as they are, more in Roaring's portable format."""
+        saved: list[tuple[int, list[int] | bytes]] = []
         for ledger_id in self._order:
             bitmap = self._ledgers[ledger_id].bitmap
-            bitmap.run_optimize()
-            saved.append((ledger_id, bitmap.serialize()))
+            if len(bitmap) <= ENTRY_IDS_LISTED_MAX:
+                saved.append((ledger_id, list(bitmap)))
+            else:
+                bitmap.run_optimize()
+                saved.append((ledger_id, bitmap.serialize()))
         return saved
 
 
 def deserialize(saved: Iterable[tuple[int, bytes]]) -> dict[int, BitMap]:
-    """The entries of each ledger that ``DeletedEntries.serialize`` wrote; raises ValueError if that is no bitmap."""
+    """The bitmaps that ``DeletedEntries.serialize`` wrote; raises ValueError if one is none."""
     return {ledger_id: BitMap.deserialize(data) for ledger_id, data in saved}
