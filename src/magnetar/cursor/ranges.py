@@ -21,8 +21,8 @@ ENTRY_ID_MAX = 2**32 - 2
 """Largest entry id that a cursor can hold; one below the widest value of a bitmap, so that ends fit."""
 
 
-ENTRY_IDS_LISTED_MAX = 4
-"""Entries of a ledger that take less space one by one than as a bitmap, whose smallest has some 18 bytes."""
+ENTRIES_LISTED_MAX = 8
+"""Entries of a ledger that take less space one by one, some 4 bytes each, than as a bitmap."""
 
 
 class Range(NamedTuple):
@@ -280,19 +280,20 @@ class DeletedEntries:
             del self._ledgers[ledger_id]
             del self._order[0]
 
-    def serialize(self) -> list[tuple[int, list[int] | bytes]]:
-        """Each ledger's entries, ascending: a few as they are, more in Roaring's portable format."""
-        saved: list[tuple[int, list[int] | bytes]] = []
+    def serialize(self) -> tuple[list[Position], list[tuple[int, bytes]]]:
+        """The entries of ledgers that have few; the others' bitmaps in Roaring's portable format; both ascending."""
+        listed: list[Position] = []
+        mapped: list[tuple[int, bytes]] = []
         for ledger_id in self._order:
             bitmap = self._ledgers[ledger_id].bitmap
-            if len(bitmap) <= ENTRY_IDS_LISTED_MAX:
-                saved.append((ledger_id, list(bitmap)))
+            if len(bitmap) <= ENTRIES_LISTED_MAX:
+                listed += [Position(ledger_id, entry_id) for entry_id in bitmap]
             else:
                 bitmap.run_optimize()
-                saved.append((ledger_id, bitmap.serialize()))
-        return saved
+                mapped.append((ledger_id, bitmap.serialize()))
+        return listed, mapped
 
 
-def deserialize(saved: Iterable[tuple[int, bytes]]) -> dict[int, BitMap]:
-    """The bitmaps that ``DeletedEntries.serialize`` wrote; raises ValueError if one is none."""
-    return {ledger_id: BitMap.deserialize(data) for ledger_id, data in saved}
+def deserialize(mapped: Iterable[tuple[int, bytes]]) -> dict[int, BitMap]:
+    """The bitmaps that ``DeletedEntries.serialize`` made; raises ValueError if one is none."""
+    return {ledger_id: BitMap.deserialize(data) for ledger_id, data in mapped}

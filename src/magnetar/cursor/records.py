@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from google.protobuf.message import DecodeError
@@ -16,7 +18,7 @@ from magnetar.cursor.state import CursorState
 from magnetar.wire.ack_set import int_to_words, words_to_int
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from magnetar.cursor.ranges import Range
     from magnetar.cursor.state import PositionSpace
@@ -42,11 +44,14 @@ def record_of(
 ) -> CursorRecord:
     """A record of these acknowledgements."""
     record = CursorRecord(mark_delete_ledger_id=mark_delete.ledger_id, mark_delete_entry_id=mark_delete.entry_id)
-    for ledger_id, saved in deleted.serialize():
-        if isinstance(saved, bytes):
-            record.deleted.add(ledger_id=ledger_id, bitmap=saved)
-        else:
-            record.deleted.add(ledger_id=ledger_id, entry_ids=saved)
+    listed, mapped = deleted.serialize()
+    ledger_ids = [position.ledger_id for position in listed]
+    record.listed_ledger_steps.extend(
+        after - before for before, after in zip([0, *ledger_ids], ledger_ids, strict=False)
+    )
+    record.listed_entry_ids.extend(position.entry_id for position in listed)
+    for ledger_id, bitmap in mapped:
+        record.deleted.add(ledger_id=ledger_id, bitmap=bitmap)
     for (ledger_id, entry_id), remaining in partial:
         record.partial.add(ledger_id=ledger_id, entry_id=entry_id, remaining=int_to_words(remaining))
     record.attachments.extend(attachments)
@@ -100,9 +105,8 @@ class Change:
         """The change that a record is of, pieces excepted; raises CorruptionError when it cannot be read."""
         record = _decode(data)
         entries = DeletedEntries(_bitmaps_in(record))
-        for each in record.deleted:
-            for entry_id in each.entry_ids:
-                entries.add(Position(each.ledger_id, entry_id))
+        for ledger_id, entry_id in _listed_in(record):
+            entries.add(Position(ledger_id, entry_id))
         partial = dict.fromkeys(position for position, _ in _partial_in(record))
         return cls(list(entries), partial, list(record.attachments), record.properties_changed, record.checkpoint)
 
@@ -125,7 +129,7 @@ class Recovered:
         self.fallbacks = 0
         self._mark_delete = began
         self._deleted: dict[int, BitMap] = {}
-        self._listed: dict[int, list[int]] = {}
+        self._listed: defaultdict[int, list[int]] = defaultdict(list)
         self._partial: list[tuple[Position, int]] = []
         self._pieces: list[bytes] = []
 
@@ -160,7 +164,8 @@ class Recovered:
         mark = Position(record.mark_delete_ledger_id, record.mark_delete_entry_id)
         partial = _partial_in(record)
         if record.checkpoint:
-            self._mark_delete, self._deleted, self._listed, self._partial = mark, deleted, {}, partial
+            self._mark_delete, self._deleted, self._partial = mark, deleted, partial
+            self._listed.clear()
             self.attachments.clear()
             self.checkpoint_bytes, self.delta_bytes, self.deltas = size, 0, 0
             self.fallbacks = record.fallbacks
@@ -172,9 +177,8 @@ class Recovered:
             self._partial += partial
             self.delta_bytes += size
             self.deltas += 1
-        for each in record.deleted:
-            if each.entry_ids:
-                self._listed.setdefault(each.ledger_id, []).extend(each.entry_ids)
+        for ledger_id, entry_id in _listed_in(record):
+            self._listed[ledger_id].append(entry_id)
         if record.properties_changed:
             self.properties = {entry.name: entry.value for entry in record.properties}
         self.attachments.extend(record.attachments)
@@ -184,10 +188,15 @@ class Recovered:
 def _bitmaps_in(record: CursorRecord) -> dict[int, BitMap]:
     """The entries that are not listed one by one."""
     try:
-        return deserialize((each.ledger_id, each.bitmap) for each in record.deleted if each.bitmap)
+        return deserialize((each.ledger_id, each.bitmap) for each in record.deleted)
     except ValueError as error:
         message = f"record of a cursor cannot be read: {error}"
         raise CorruptionError(message) from error
+
+
+def _listed_in(record: CursorRecord) -> Iterator[tuple[int, int]]:
+    """The ledger and entry ids of those that are."""
+    return zip(accumulate(record.listed_ledger_steps), record.listed_entry_ids, strict=True)
 
 
 def _partial_in(record: CursorRecord) -> list[tuple[Position, int]]:
