@@ -125,6 +125,12 @@ _REPLICATION: Mapping[str, Callable[[ReplicatorStats], float]] = {
 }
 
 
+_STORAGE = {
+    "magnetar_storage_failed": "1 when a write or sync has failed: nothing is confirmed until the broker is restarted",
+    "magnetar_storage_full": "1 while publishing is paused because the disk is full",
+}
+
+
 def exposition(service: AdminService) -> bytes:
     """The metrics of every open topic and of the broker, as Prometheus text."""
     registry = CollectorRegistry(auto_describe=False)
@@ -137,12 +143,14 @@ class _Snapshot:
 
     def __init__(self, service: AdminService) -> None:
         self._cluster = service.cluster_name
+        self._storage = service.storage_refuses()
         found = service.all_topic_stats().items()
         self._topics = [((self._cluster, str(name.namespace_name), str(name)), stats) for name, stats in found]
 
     def collect(self) -> Iterator[Metric]:
         yield from self._broker()
         yield from _gauges({**_TOTALLED, **_TOPIC}, _TOPIC_LABELS, self._topics)
+        yield from self._deduplication()
         subscriptions = [
             ((*labels, name), subscription)
             for labels, stats in self._topics
@@ -178,6 +186,22 @@ class _Snapshot:
                 age.add_metric((*labels, remote), seconds)
         yield age
 
+    def _deduplication(self) -> Iterator[Metric]:
+        """Of the topics that have deduplication on."""
+        dropped = CounterMetricFamily(
+            "magnetar_deduplicated_entries",
+            "Entries that were there already and were not stored again",
+            labels=_TOPIC_LABELS,
+        )
+        producers = GaugeMetricFamily(
+            "magnetar_deduplication_producers", "Producers whose last sequence ids are known", labels=_TOPIC_LABELS
+        )
+        for labels, stats in self._topics:
+            if stats.deduplicated_entries is not None and stats.deduplication_producers is not None:
+                dropped.add_metric(labels, stats.deduplicated_entries)
+                producers.add_metric(labels, stats.deduplication_producers)
+        yield from (dropped, producers)
+
     def _broker(self) -> Iterator[Metric]:
         topics = GaugeMetricFamily("pulsar_broker_topics_count", "", labels=("cluster",))
         topics.add_metric((self._cluster,), len(self._topics))
@@ -186,6 +210,10 @@ class _Snapshot:
             total = GaugeMetricFamily(f"pulsar_broker_{name}", "", labels=("cluster",))
             total.add_metric((self._cluster,), sum(value_of(stats) for _, stats in self._topics))
             yield total
+        for name, text, is_so in zip(_STORAGE, _STORAGE.values(), self._storage, strict=True):
+            storage = GaugeMetricFamily(name, text, labels=("cluster",))
+            storage.add_metric((self._cluster,), is_so)
+            yield storage
         per_namespace = GaugeMetricFamily("pulsar_topics_count", "", labels=("cluster", "namespace"))
         for namespace, count in Counter(namespace for (_, namespace, _), _ in self._topics).items():
             per_namespace.add_metric((self._cluster, namespace), count)

@@ -65,9 +65,6 @@ class BrokerConfig(BaseModel):
     dispatcherMaxRoundRobinBatchSize: int = Field(20, gt=0, description="Messages to one consumer before the next.")
     maxUnackedMessagesPerConsumer: int = Field(50_000, ge=0, description="0: no limit. Shared subscriptions only.")
     maxUnackedMessagesPerSubscription: int = Field(200_000, ge=0, description="0: no limit. Shared subscriptions only.")
-    maxDelayedMessagesPerSubscription: int = Field(
-        1_000_000, gt=0, description="Delayed messages held in memory; reading pauses beyond."
-    )
     activeConsumerFailoverDelayTimeMillis: int = Field(
         1000, ge=0, description="Pause before a new active consumer of a Failover subscription receives."
     )
@@ -79,6 +76,12 @@ class BrokerConfig(BaseModel):
     )
 
     journalSyncData: bool = Field(default=True, description="Receipt only after the disk has the bytes.")
+    diskLowWaterBytes: int = Field(
+        64 << 20, ge=0, description="Free space of the disk below which publishing pauses; 0: the disk is not watched."
+    )
+    diskReserveBytes: int = Field(
+        32 << 20, ge=0, description="Room held back for acknowledgements and metadata when the disk is full."
+    )
     logSizeLimit: int = Field(
         64 << 20, gt=0, le=1 << 30, description="Bytes after which the next file of the shared log is begun."
     )
@@ -158,7 +161,9 @@ class BrokerConfig(BaseModel):
         default=False, description="Pause dispatch rather than lose acknowledgement state (PIP-299)."
     )
     delayedDeliveryEnabled: bool = Field(default=True, description="Honour deliver_at_time in Shared subscriptions.")
-    delayedDeliveryTickTimeMillis: int = Field(1000, ge=0, description="Time between two looks for due messages.")
+    delayedDeliveryTickTimeMillis: int = Field(
+        1000, ge=0, description="Shortest time between two looks for messages that have become due."
+    )
     delayedDeliveryMaxDelayInMillis: int = Field(
         0, ge=0, description="How far ahead a message's delivery may lie; 0: any time."
     )

@@ -12,6 +12,7 @@ import structlog
 
 from magnetar.base.errors import MagnetarError
 from magnetar.broker.clock_watch import ClockWatch
+from magnetar.broker.storage_watch import StorageWatch
 from magnetar.cursor.store import release_segments
 
 if TYPE_CHECKING:
@@ -26,6 +27,9 @@ log = structlog.get_logger(__name__)
 RATE_INTERVAL_S = 10.0
 """Seconds over which rates are measured (Pulsar: ``statsUpdateFrequencyInSecs``, 60)."""
 
+STORAGE_INTERVAL_S = 1.0
+"""Seconds between two looks at the room on the disk."""
+
 CURSOR_SEGMENTS_MAX = 4
 """Newest segments of the log in which a cursor's last checkpoint may stay where it is."""
 
@@ -38,6 +42,7 @@ class Maintenance:
         self._environment = environment
         self._topics = topics
         clock = environment.clock
+        self._storage_watch = StorageWatch(environment, topics)
         self._clock_watch = ClockWatch(clock.now(), clock.monotonic())
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -46,6 +51,7 @@ class Maintenance:
         config = self._environment.config
         for interval_s, work in (
             (RATE_INTERVAL_S, self.measure),
+            (STORAGE_INTERVAL_S, self.look_at_storage),
             (config.retentionCheckIntervalInSeconds, self.trim),
             (config.messageExpiryCheckIntervalInMinutes * 60, self.expire),
             (config.backlogQuotaCheckIntervalInSeconds, self.check_backlogs),
@@ -63,6 +69,10 @@ class Maintenance:
         now = self._environment.clock.monotonic()
         for topic in self._topics.loaded.values():
             topic.measure(now)
+
+    async def look_at_storage(self) -> None:
+        """Pause publishing while there is no room, and let it go on."""
+        self._storage_watch.look()
 
     async def trim(self) -> None:
         """Delete what everybody has acknowledged and nothing keeps."""

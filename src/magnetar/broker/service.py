@@ -18,6 +18,8 @@ from magnetar.base.lock import DirectoryLock
 from magnetar.base.real import SystemClock, SystemFiles
 from magnetar.broker.administration import Administration
 from magnetar.broker.check import LEDGERS, METADATA
+from magnetar.broker.delayed.store import DELAYED, DelayedStore
+from magnetar.broker.delayed.thread import StoreThread
 from magnetar.broker.environment import Environment
 from magnetar.broker.maintenance import Maintenance
 from magnetar.broker.server import Server
@@ -35,10 +37,12 @@ if TYPE_CHECKING:
 
     from starlette.applications import Starlette
 
+    from magnetar.base.world import Files
     from magnetar.broker.config import BrokerConfig
 
 log = structlog.get_logger(__name__)
 
+_FILES = SystemFiles()
 _MIB = 1 << 20
 _MINUTE_MS = 60_000
 
@@ -49,9 +53,10 @@ _GC_THRESHOLD = 100_000
 class Broker:
     """One cluster's server in this process. Start it once, stop it once."""
 
-    def __init__(self, config: BrokerConfig) -> None:
-        """Nothing is opened yet."""
+    def __init__(self, config: BrokerConfig, files: Files = _FILES) -> None:
+        """Nothing is opened yet; ``files`` are where the log is."""
         self.config = config
+        self._files = files
         self._clock = SystemClock()
         self._stopping = False
 
@@ -59,22 +64,24 @@ class Broker:
         """Recover the data directory and serve it; raises StorageError, ConfigurationError."""
         loop = asyncio.get_running_loop()
         config = self.config
-        files = SystemFiles()
-        files.make_directory(config.dataDirectory)
+        _FILES.make_directory(config.dataDirectory)
         self._lock = DirectoryLock(config.dataDirectory)
         self._metadata = LocalMetadataStore(config.dataDirectory / METADATA, self._clock)
         options = LocalStoreOptions(
             sync=config.journalSyncData,
             segment_bytes=config.logSizeLimit,
+            reserve_bytes=config.diskReserveBytes,
+            low_water_bytes=config.diskLowWaterBytes,
             tail_cache_bytes=config.managedLedgerCacheSizeMB * _MIB,
         )
-        self._store = LocalLedgerStore(config.dataDirectory / LEDGERS, files, loop, options)
+        self._store = LocalLedgerStore(config.dataDirectory / LEDGERS, self._files, loop, options)
         self._store.open()
         finish_deletions(self._store, self._metadata)
         resources = Resources.over(self._metadata)
         self._links = ProgressLinks(
             config.clusterName, lambda peer: _service_url(resources, peer), self._clock, _link_options(config)
         )
+        self._delayed = StoreThread(DelayedStore(config.dataDirectory / DELAYED), loop)
         environment = Environment(
             config=config,
             clock=self._clock,
@@ -84,6 +91,7 @@ class Broker:
             resources=resources,
             links=self._links,
             ledger_config=_ledger_config(config),
+            delayed=self._delayed,
             unload=lambda name: self.topics.unload(name),  # noqa: PLW0108 - made before the topics are
         )
         self.environment = environment
@@ -122,6 +130,7 @@ class Broker:
         await self._server.stop()
         self._links.close()
         await self._store.close()
+        await asyncio.to_thread(self._delayed.close)
         self._metadata.close()
         self._lock.release()
         log.info("broker_stopped", cluster=self.config.clusterName)

@@ -11,6 +11,7 @@ from magnetar.broker.deduplication import is_whole
 from magnetar.broker.producer import REPLICATOR_PREFIX, LocalProducer, ProducerOptions
 from magnetar.broker.progress import ProgressProducer
 from magnetar.broker.receiver import ReplicatedProducer
+from magnetar.broker.storage_watch import check_publishable
 from magnetar.broker.topics import parse_topic
 from magnetar.geo.link import PROGRESS_PREFIX
 from magnetar.wire import commands
@@ -64,6 +65,7 @@ def _create(session: Session, command: pb.CommandProducer) -> None:
         topic.ensure_subscription(command.initial_subscription_name)
     producer = _make(topic, session, options)
     if not isinstance(producer, ProgressProducer):
+        check_publishable(session.environment.store.state)
         topic.backlog_quotas.check_producer()
     if not isinstance(producer, LocalProducer):
         topic.replace_producer(producer)
@@ -234,7 +236,9 @@ def _check(producer: Producer, heads: Sequence[SendHead], entries: Sequence[byte
         if highest and highest < sequence_id:
             raise RequestError(ServerError.MetadataError, "Invalid lowest or highest sequence id")
     for entry in entries:
-        producer.check(entry)
+        metadata = producer.check(entry)
+        if metadata is not None and metadata.deliver_at_time:
+            producer.topic.delayed.check(metadata)
 
 
 def _checked(producer: Producer, head: SendHead, entry: bytes, size_max: int) -> bytes | RequestError:

@@ -89,6 +89,15 @@ class Subscription:
         """Entries not yet acknowledged."""
         return self.cursor.state.backlog(self.topic.ledger.last_confirmed_entry)
 
+    @property
+    def delayed(self) -> int:
+        """Entries of the backlog that wait for their time, exactly."""
+        withheld = self.topic.delayed.withheld
+        if not withheld:
+            return 0
+        taken = self.dispatcher.taken() if isinstance(self.dispatcher, SharedDispatcher) else ()
+        return self.topic.delayed.undeleted(self.cursor.state) - len({each for each in taken if each in withheld})
+
     def sent(self) -> tuple[int, int]:
         """Messages and bytes sent to consumers since the topic was loaded."""
         consumers = self.consumers

@@ -13,6 +13,7 @@ from magnetar.base.position import EARLIEST, Position
 from magnetar.broker.access import ProducerAccess
 from magnetar.broker.backlog_quotas import BacklogQuotas
 from magnetar.broker.deduplication import CURSOR_NAME, Deduplication
+from magnetar.broker.delayed.index import DelayedIndex
 from magnetar.broker.producer import REPLICATOR_PREFIX, LocalProducer
 from magnetar.broker.progress import SubscriptionProgressKeeper, TopicProgress
 from magnetar.broker.rates import Rates
@@ -74,6 +75,9 @@ class Topic:
         self.index = OriginIndex(
             environment.cluster, {cluster: Position.parse(position) for cluster, position in trimmed.items()}
         )
+        self.delayed = DelayedIndex(
+            environment.delayed, ledger, environment.clock, lambda: self.policies.delayed_delivery, self.notify
+        )
         self.subscriptions: dict[str, Subscription] = {}
         self.replicators: dict[str, Replicator] = {}
         self.progress = TopicProgress(self)
@@ -98,8 +102,9 @@ class Topic:
         """Append entries that were produced in this cluster; ``durable`` gets the first one's position."""
         if self._refuses(durable):
             return
-        first = self.ledger.append(entries, self._when_durable(entries, durable))
-        self.index.append(self.environment.cluster, first, len(entries), first)
+        first = self._append(entries, durable)
+        if first is not None:
+            self.index.append(self.environment.cluster, first, len(entries), first)
 
     def append_replicated(
         self,
@@ -111,11 +116,25 @@ class Topic:
         if self._refuses(durable):
             return
         annotation = encode_annotation(origin.cluster, origin.extents, link_start=origin.link_start)
-        first = self.ledger.append(entries, self._when_durable(entries, durable), annotation)
+        first = self._append(entries, durable, annotation)
+        if first is None:
+            return
         self._index_replicated(origin, first)
         for subscription in self.subscriptions.values():
             if subscription.progress is not None:
                 subscription.progress.arrived(origin)
+
+    def _append(
+        self, entries: list[bytes], durable: Callable[[Position, StorageError | None], None], annotation: bytes = b""
+    ) -> Position | None:
+        """Append a run; None if not even a ledger could be begun for it."""
+        try:
+            return self.ledger.append(entries, self._when_durable(entries, durable), annotation)
+        except StorageError as error:
+            log.exception("publish_failed", topic=str(self.name))
+            self.environment.loop.call_soon(durable, EARLIEST, error)
+            self.dismiss_publishers()
+            return None
 
     def barrier(self, done: Callable[[StorageError | None], None]) -> None:
         """Call ``done`` once everything appended until now is durable, or with why something never will be."""
@@ -128,6 +147,8 @@ class Topic:
             durable(first, error)
             if error is None:
                 self.counters.bytes_in += sum(map(len, entries))
+                if self.delayed.is_expecting:
+                    self.delayed.appended(first, entries)
                 self.notify()
             elif self._failure is None:
                 log.error("publish_failed", topic=str(self.name), error=str(error))
@@ -141,9 +162,11 @@ class Topic:
 
         What is in memory is ahead of the log, and the positions that failed would be given to other entries.
         """
-        if self._failure is not None:
-            self.environment.loop.call_soon(durable, EARLIEST, self._failure)
-        return self._failure is not None
+        failure = self._failure or self.environment.store.state.refusal
+        if failure is not None:
+            self.environment.loop.call_soon(durable, EARLIEST, failure)
+            self.dismiss_publishers()
+        return failure is not None
 
     def notify(self) -> None:
         """There may be something to dispatch: look at the end of this turn."""
@@ -299,6 +322,7 @@ class Topic:
         """Follow the policies as they are now, and bring the links in line with the replication clusters."""
         self.policies = self.environment.policies_of(self.name)
         self.deduplication.apply(enabled=self.policies.deduplication_enabled)
+        self.delayed.policies_changed()
         targets = self.environment.targets_of(self.name.namespace_name)
         for target in [target for target in self.replicators if target not in targets]:
             self.replicators.pop(target).close()
@@ -375,12 +399,13 @@ class Topic:
         return cursors if self.deduplication.cursor is None else [*cursors, self.deduplication.cursor]
 
     def measure(self, now: float) -> None:
-        """Update the rates; ``now`` in monotonic seconds."""
+        """Update the rates, and tidy up what is delayed; ``now`` in monotonic seconds."""
         self.rates_in.update(now, self.counters.messages_in, self.counters.bytes_in)
         for subscription in self.subscriptions.values():
             subscription.rates_out.update(now, *subscription.sent())
         for replicator in self.replicators.values():
             replicator.rates_out.update(now, replicator.entries_out, replicator.bytes_out)
+        self.delayed.tidy()
 
     def trim(self, *, by_age: bool = True) -> None:
         """Delete ledgers that everybody has acknowledged and that retention does not keep.
@@ -406,6 +431,7 @@ class Topic:
         first = self.ledger.trim(consumed, now_ms, (minutes, retained.retentionSizeInMB), self._remember_origins)
         if first is not None:
             self.index.trim(first)
+            self.delayed.trim(first)
 
     def _remember_origins(self, trimmed_through: Position) -> dict[str, str]:
         """What is trimmed can no longer tell how far each origin has come."""
@@ -423,6 +449,7 @@ class Topic:
             replicator.close()
         for subscription in tuple(self.subscriptions.values()):
             subscription.close()
+        self.delayed.close()
         self.ledger.close()
 
     def delete(self) -> None:
@@ -430,6 +457,7 @@ class Topic:
         self.close()
         for name in self.cursors.names():
             self.cursors.delete(name)
+        self.delayed.delete()
         self.ledger.delete()
 
     def _recover_index(self) -> None:

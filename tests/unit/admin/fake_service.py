@@ -195,6 +195,9 @@ class FakeAdminService:
     def runtime_configuration(self) -> dict[str, str]:
         return {"allowAutoTopicCreationType": "non-partitioned", "defaultNumPartitions": "1"}
 
+    def storage_refuses(self) -> tuple[bool, bool]:
+        return not self.healthy, False
+
     async def health(self) -> None:
         if not self.healthy:
             message = "the log cannot be written: no space left"
@@ -230,6 +233,8 @@ class FakeAdminService:
             msg_in_counter=len(topic.entries),
             msg_rate_in=2.0,
             msg_throughput_in=20.0,
+            deduplicated_entries=4,
+            deduplication_producers=9,
             subscriptions=subscriptions,
             replication={"B": ReplicatorStats(replication_backlog=7, connected=True, handovers=3)},
             owner_broker="127.0.0.1:18080",
