@@ -118,8 +118,11 @@ class Subscription:
 
     def readable(self, read_position: Position, limit: int) -> list[Range]:
         """The next entries to send to consumers that share, at most ``limit``; none that could exceed the limits."""
-        through = self.ack_state.readable_through(self.topic.ledger.last_confirmed_entry)
-        return self.cursor.state.undeleted(read_position, through, limit)
+        return self.cursor.state.undeleted(read_position, self.readable_through(), limit)
+
+    def readable_through(self) -> Position:
+        """How far entries may be sent to consumers that share."""
+        return self.ack_state.readable_through(self.topic.ledger.last_confirmed_entry)
 
     def apply_policies(self) -> None:
         """Follow the topic's policies as they are now."""

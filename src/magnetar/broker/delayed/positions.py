@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from pyroaring import BitMap
 
+from magnetar.base.position import Position
 from magnetar.cursor.ranges import ENTRY_ID_MAX, Range, gaps
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-
-    from magnetar.base.position import Position
 
 
 class PositionSet:
@@ -71,6 +71,18 @@ class PositionSet:
             if ledger_id < position.ledger_id or not entries:
                 del self._ledgers[ledger_id]
         return before - len(self)
+
+    def take_through(self, position: Position, count_max: int) -> list[Position]:
+        """Remove the lowest entries up to and including ``position``, at most ``count_max``, and return them."""
+        taken: list[Position] = []
+        for ledger_id in sorted(ledger_id for ledger_id in self._ledgers if ledger_id <= position.ledger_id):
+            last = position.entry_id if ledger_id == position.ledger_id else ENTRY_ID_MAX
+            for entry_id in islice(self._ledgers[ledger_id], count_max - len(taken)):
+                if entry_id > last:
+                    break
+                taken.append(Position(ledger_id, entry_id))
+        self.discard(taken)
+        return taken
 
     def clear(self) -> None:
         """Remove all."""

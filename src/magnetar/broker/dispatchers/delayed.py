@@ -45,6 +45,8 @@ class DelayedEntries:
         """Runs of them that were read from the disk, by their first entry."""
         self._ahead = PositionSet()
         """Taken, and beyond what the dispatcher has read: not to be read again on the way there."""
+        self._parked = PositionSet()
+        """Taken, and not to be sent while acknowledgements are at their limit, which they would make worse."""
         self._reading: asyncio.Task[None] | None = None
         self._retry: asyncio.TimerHandle | None = None
         self._index.attach(self._window)
@@ -62,7 +64,8 @@ class DelayedEntries:
     @property
     def may_have_more(self) -> bool:
         """Whether it is worth asking again what is due."""
-        return bool(self._in_hand) or (self._window.next_due_ms is not None and not self._window.is_waited_for)
+        is_due_later = self._window.next_due_ms is not None and not self._window.is_waited_for
+        return bool(self._in_hand or self._parked) or is_due_later
 
     def next_ranges(self, position: Position, limit: int) -> tuple[Position, list[Range]]:
         """Where reading goes on from ``position``, and the next entries to read, at most ``limit``, if there are any.
@@ -109,6 +112,7 @@ class DelayedEntries:
         """The cursor was moved."""
         self._in_hand.clear()
         self._ahead.clear()
+        self._parked.clear()
         self._stop_reading()
         self._index.restart(self._window)
 
@@ -119,16 +123,30 @@ class DelayedEntries:
 
     def _take(self, read_position: Position, limit: int) -> None:
         """Take what is due until there is enough in hand, and let go of what was acknowledged meanwhile."""
+        through = self._subscription.readable_through()
         self._in_hand = list(filter(self._is_there, self._in_hand))
+        self._park(through)
+        if self._parked:
+            unparked = self._parked.take_through(through, limit - len(self._in_hand))
+            self._in_hand += filter(self._is_there, unparked)
         while len(self._in_hand) < limit:
             taken = self._index.due(self._window, limit - len(self._in_hand))
             if not taken:
                 return
             for position in taken:
-                if self._is_there(position) and position not in self._in_hand and not self._is_held(position):
+                is_taken = position in self._in_hand or position in self._parked or self._is_held(position)
+                if not is_taken and self._is_there(position):
                     self._in_hand.append(position)
                     if position >= read_position:
                         self._ahead.add(position)
+            self._park(through)
+
+    def _park(self, through: Position) -> None:
+        """Put aside what lies beyond ``through``."""
+        for position in self._in_hand:
+            if position > through:
+                self._parked.add(position)
+        self._in_hand = [position for position in self._in_hand if position <= through]
 
     def _is_there(self, position: Position) -> bool:
         """Whether the log has the entry and nobody has acknowledged it."""
