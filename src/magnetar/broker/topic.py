@@ -19,6 +19,7 @@ from magnetar.broker.rates import Rates
 from magnetar.broker.receiver import ReplicatedProducer
 from magnetar.broker.replicator import Replicator
 from magnetar.broker.subscription import REPLICATED_PROPERTY, Subscription
+from magnetar.cursor.ranges import DeletedEntries, Range
 from magnetar.cursor.store import CursorStore
 from magnetar.geo.annotation import decode_annotation, encode_annotation
 from magnetar.geo.origins import OriginIndex
@@ -27,6 +28,7 @@ from magnetar.wire import entry as wire_entry
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from magnetar.base.errors import DamagedEntriesError
     from magnetar.base.names import TopicName
     from magnetar.broker.environment import Environment
     from magnetar.broker.producer import Producer
@@ -81,6 +83,8 @@ class Topic:
             environment.store, environment.metadata, str(name), ledger, environment.cursor_limits
         )
         self.deduplication = Deduplication(self)
+        self.damaged = DeletedEntries()
+        """Entries that were found not to be what was written: nobody gets them, and nobody acknowledges them."""
         self.is_closing = False
         """Set when it, or its producers, are about to be closed: entries that come then are dropped, unanswered."""
         self._is_dismissing = False
@@ -347,6 +351,15 @@ class Topic:
             if isinstance(producer, ReplicatedProducer) and producer.source == source:
                 return producer
         return None
+
+    # -- damage -------------------------------------------------------------------------------------------------
+
+    def note_damage(self, error: DamagedEntriesError) -> None:
+        """Entries turned out to be damaged: say so once, and have consumers sent what lies behind them."""
+        found = Range(Position(error.ledger_id, error.first), Position(error.ledger_id, error.end - 1))
+        if self.damaged.add_range(found):
+            first, last = map(str, found)
+            log.error("entries_damaged", topic=str(self.name), first=first, last=last, error=str(error))
 
     # -- looking ------------------------------------------------------------------------------------------------
 
