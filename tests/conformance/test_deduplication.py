@@ -108,6 +108,17 @@ def test_everything_is_sent_again_after_the_broker_was_killed(broker: Broker, ba
     client.close()
 
 
+def test_a_batch_with_holes_counts_with_its_last_message(client: pulsar.Client) -> None:
+    for numbers in ([10, 20, 30], [20, 30, 40]):
+        producer = producer_of(client, batching_enabled=True, batching_max_publish_delay_ms=1_000)
+        for number in numbers:
+            producer.send_async(b"%d" % number, lambda *_: None, sequence_id=number)
+        producer.flush()
+        producer.close()
+    assert logged(client) == [b"10", b"20", b"30", b"40"]
+    assert producer_of(client).last_sequence_id() == 40
+
+
 def test_a_chunked_message_is_there_once(client: pulsar.Client) -> None:
     payload = os.urandom(11 * 1024 * 1024)
     for _ in range(2):
@@ -123,9 +134,12 @@ def test_a_chunked_message_is_there_once(client: pulsar.Client) -> None:
 
 
 def test_the_cursor_shows_only_among_the_internals(broker: Broker, client: pulsar.Client) -> None:
-    producer_of(client).send(b"x")
+    producer = producer_of(client)
+    producer.send(b"x", sequence_id=1)
+    producer.send(b"x", sequence_id=1)
     stats = broker.rest.get("persistent/public/default/orders/stats")
     assert stats["deduplicationStatus"] == "Enabled"
+    assert (stats["deduplicatedEntries"], stats["deduplicationProducers"]) == (1, 1)
     assert stats["subscriptions"] == {}
     assert stats["backlogSize"] == 0
     assert broker.rest.get("persistent/public/default/orders/subscriptions") == []

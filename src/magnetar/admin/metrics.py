@@ -150,6 +150,7 @@ class _Snapshot:
     def collect(self) -> Iterator[Metric]:
         yield from self._broker()
         yield from _gauges({**_TOTALLED, **_TOPIC}, _TOPIC_LABELS, self._topics)
+        yield from self._deduplication()
         subscriptions = [
             ((*labels, name), subscription)
             for labels, stats in self._topics
@@ -192,6 +193,22 @@ class _Snapshot:
             for remote, seconds in (subscription.progress_age_seconds or {}).items():
                 age.add_metric((*labels, remote), seconds)
         yield age
+
+    def _deduplication(self) -> Iterator[Metric]:
+        """Of the topics that have deduplication on."""
+        dropped = CounterMetricFamily(
+            "magnetar_deduplicated_entries",
+            "Entries that were there already and were not stored again",
+            labels=_TOPIC_LABELS,
+        )
+        producers = GaugeMetricFamily(
+            "magnetar_deduplication_producers", "Producers whose last sequence ids are known", labels=_TOPIC_LABELS
+        )
+        for labels, stats in self._topics:
+            if stats.deduplicated_entries is not None and stats.deduplication_producers is not None:
+                dropped.add_metric(labels, stats.deduplicated_entries)
+                producers.add_metric(labels, stats.deduplication_producers)
+        yield from (dropped, producers)
 
     def _broker(self) -> Iterator[Metric]:
         topics = GaugeMetricFamily("pulsar_broker_topics_count", "", labels=("cluster",))

@@ -274,6 +274,12 @@ class TopicStats(Model):
     subscriptions: dict[str, SubscriptionStats] = field(default_factory=dict)
     replication: dict[str, ReplicatorStats] = field(default_factory=dict)
     deduplication_status: str = "Disabled"
+    deduplicated_entries: int | None = None
+    """Ours. Entries that were there already and were not stored again, since the topic was loaded; None: it is off."""
+
+    deduplication_producers: int | None = None
+    """Ours. Producers whose last sequence ids are known; None: deduplication is off."""
+
     topic_epoch: int | None = None
     non_contiguous_deleted_messages_ranges: int = 0
     non_contiguous_deleted_messages_ranges_serialized_size: int = 0

@@ -25,7 +25,8 @@ from magnetar.broker.overlap import cut_batch
 from magnetar.broker.producer import answer_duplicate, answer_error, answer_failed
 from magnetar.broker.sequence_ids import UNKNOWN_PRODUCER, SequenceIds, Verdict, highest_of, judge
 from magnetar.wire import commands
-from magnetar.wire.entry import parse_metadata
+from magnetar.wire.batch import last_sequence_id
+from magnetar.wire.entry import parse_metadata, payload_of
 from magnetar.wire.markers import marker_type
 
 if TYPE_CHECKING:
@@ -159,7 +160,7 @@ class Deduplication:
                 break
             now = self._environment.clock.monotonic()
             for _, entry in entries:
-                come = completed_by(parse_metadata(entry))
+                come = completed_by(parse_metadata(entry), entry)
                 if come is not None:
                     ids.replay(*come, now)
             replayed += len(entries)
@@ -194,14 +195,17 @@ class Deduplication:
         ids, name = self.sequence_ids, producer.options.name
         assert ids is not None
         if self.status is not Status.ENABLED:  # nobody can tell yet, and nobody was promised anything
-            highest = max([ids.pushed(name), *(highest_of(*head) for head in heads if head[2])])
+            ends = [_highest_in(entry, *head) for head, entry in zip(heads, entries, strict=True) if head[2]]
+            highest = max([ids.pushed(name), *ends])
             return self._append(ids, producer, heads, entries, highest)
         highest = ids.pushed(name)
-        for sequence_id, highest_sequence_id, num_messages in heads:
+        for (sequence_id, highest_sequence_id, num_messages), entry in zip(heads, entries, strict=True):
             if sequence_id <= highest:
                 break
-            if num_messages:
-                highest = highest_of(sequence_id, highest_sequence_id, num_messages)
+            if num_messages == 1 and not highest_sequence_id:  # by far the most frequent
+                highest = sequence_id
+            elif num_messages:
+                highest = _highest_in(entry, sequence_id, highest_sequence_id, num_messages)
         else:
             if not ids.has_failed(name):
                 return self._append(ids, producer, heads, entries, highest)
@@ -265,15 +269,15 @@ class Deduplication:
 
     # --- entries of other clusters ---------------------------------------------------------------------------------
 
-    def replicating(self, metadata: Sequence[pb.MessageMetadata]) -> dict[str, int]:
-        """Entries with this metadata are about to be appended; how far they bring their producers, for ``replicated``.
+    def replicating(self, metadata: Sequence[pb.MessageMetadata], entries: Sequence[bytes]) -> dict[str, int]:
+        """Entries are about to be appended; returns how far they bring their producers, for ``replicated``.
 
         They are identified by their origin positions, and never dropped by what is known of their producers.
         """
         come: dict[str, int] = {}
         if self.sequence_ids is not None:
-            for each in metadata:
-                completed = completed_by(each)
+            for each, entry in zip(metadata, entries, strict=True):
+                completed = completed_by(each, entry)
                 if completed is not None:
                     name, highest = completed
                     come[name] = max(highest, come.get(name, UNKNOWN_PRODUCER))
@@ -345,15 +349,15 @@ class Deduplication:
         self.snapshot()
 
 
-def completed_by(metadata: pb.MessageMetadata) -> tuple[str, int] | None:
-    """The producer of an entry and the sequence id of the last message that is complete with it.
+def completed_by(metadata: pb.MessageMetadata, entry: bytes) -> tuple[str, int] | None:
+    """The producer of an entry, whose metadata is this, and the sequence id of the last message complete with it.
 
     None for what completes no message of a producer's: a marker, and every chunk of a message but its last.
     """
     if marker_type(metadata) is not None or not is_whole(metadata):
         return None
-    highest = highest_of(metadata.sequence_id, metadata.highest_sequence_id, metadata.num_messages_in_batch)
-    return metadata.producer_name, highest
+    numbers = metadata.sequence_id, metadata.highest_sequence_id, metadata.num_messages_in_batch
+    return metadata.producer_name, _highest_in(entry, *numbers)
 
 
 def is_whole(metadata: pb.MessageMetadata) -> bool:
@@ -361,23 +365,37 @@ def is_whole(metadata: pb.MessageMetadata) -> bool:
     return metadata.chunk_id >= metadata.num_chunks_from_msg - 1
 
 
+def _highest_in(entry: bytes, sequence_id: int, highest_sequence_id: int, num_messages: int) -> int:
+    """The sequence id of an entry's last message: named, or born by it, or counted.
+
+    Clients in C++, and Python's, name only the first message of a batch, and an application may leave holes behind it;
+    but each message bears its own sequence id. Only of an encrypted batch holes remain unknown.
+    """
+    highest = highest_of(sequence_id, highest_sequence_id, num_messages)
+    if num_messages > 1 and not highest_sequence_id:
+        try:
+            own = last_sequence_id(parse_metadata(entry), payload_of(entry))
+        except MagnetarError:
+            own = None
+        if own is not None and own > highest:
+            return own
+    return highest
+
+
 def _judge(pushed: int, head: SendHead, entry: bytes) -> tuple[Verdict, bytes, int]:
     """Whether an entry is new or a duplicate, what to store of it, and how far it brings its producer."""
-    sequence_id, highest_sequence_id, num_messages = head
-    highest = highest_of(*head)
-    verdict = judge(pushed, sequence_id, highest)
+    highest = _highest_in(entry, *head)
+    verdict = judge(pushed, head[0], highest)
     if verdict is Verdict.NEW:
-        return verdict, entry, highest if num_messages else pushed
-    if num_messages > 1 and not (verdict is Verdict.DUPLICATE and highest_sequence_id):
-        try:
-            cut = cut_batch(entry, sequence_id, pushed)
-        except MagnetarError as error:
-            if verdict is Verdict.OVERLAP:  # to repeat messages is the lesser evil, and it is said
-                log.warning("batch_partly_repeated", sequence_id=sequence_id, last=pushed, error=str(error))
-                return Verdict.NEW, entry, highest
-        else:
-            return (Verdict.DUPLICATE, entry, pushed) if cut is None else (Verdict.NEW, *cut)
-    return Verdict.DUPLICATE, entry, pushed
+        return verdict, entry, highest if head[2] else pushed
+    if verdict is Verdict.DUPLICATE:
+        return verdict, entry, pushed
+    try:
+        rest = cut_batch(entry, head[0], pushed)
+    except MagnetarError as error:  # to repeat messages is the lesser evil, and it is said
+        log.warning("batch_partly_repeated", sequence_id=head[0], last=pushed, error=str(error))
+        rest = entry
+    return (Verdict.NEW, rest, highest) if rest is not None else (Verdict.DUPLICATE, entry, pushed)
 
 
 def _answer(producer: Producer, heads: Sequence[SendHead], verdicts: Sequence[Verdict], first: Position | None) -> None:

@@ -10,8 +10,8 @@ from magnetar.wire.batch import BatchedMessage, compress, decode_batch, encode_b
 from magnetar.wire.entry import build_entry, parse_metadata, payload_of
 
 
-def cut_batch(entry: bytes, lowest: int, pushed: int) -> tuple[bytes, int] | None:
-    """The entry without its messages up to sequence id ``pushed``, and the sequence id of its last one; None if none.
+def cut_batch(entry: bytes, lowest: int, pushed: int) -> bytes | None:
+    """The entry without its messages up to sequence id ``pushed``; None if nothing is left of it.
 
     ``lowest`` is the sequence id of the first message; a later one that bears none of its own follows the one before.
     Raises MagnetarError when the batch cannot be opened, as it is when it is encrypted.
@@ -31,4 +31,4 @@ def cut_batch(entry: bytes, lowest: int, pushed: int) -> tuple[bytes, int] | Non
     payload = encode_batch(kept)
     metadata.num_messages_in_batch = len(kept)
     metadata.uncompressed_size = len(payload)
-    return build_entry(metadata, compress(payload, metadata.compression)), sequence_id
+    return build_entry(metadata, compress(payload, metadata.compression))

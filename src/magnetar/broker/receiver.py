@@ -84,7 +84,7 @@ class ReplicatedProducer:
                 last = origin.position
         refusal = self._refusal
         deduplication = self.topic.deduplication
-        sequence_ids, come = deduplication.sequence_ids, deduplication.replicating(metadata)
+        sequence_ids, come = deduplication.sequence_ids, deduplication.replicating(metadata, accepted)
 
         def durable(first: Position | None, error: StorageError | None) -> None:
             self.session.publishes_finished(len(heads))

@@ -50,11 +50,7 @@ def judge(pushed: int, lowest: int, highest: int) -> Verdict:
 
 
 def highest_of(sequence_id: int, highest_sequence_id: int, num_messages: int) -> int:
-    """The sequence id of the last message of an entry, from its SEND or its metadata.
-
-    Clients in C++, and Python's, name only the first one of a batch (``highest_sequence_id`` is 0). They number the
-    messages in a row unless the application does, and what it numbers in ascending order is not lower than that.
-    """
+    """The sequence id of the last message of an entry, as its SEND or its metadata says or, if not, at least."""
     return min(highest_sequence_id or sequence_id + max(num_messages, 1) - 1, SEQUENCE_ID_MAX)
 
 

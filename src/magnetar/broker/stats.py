@@ -41,6 +41,7 @@ def topic_stats(topic: Topic, options: StatsOptions) -> TopicStats:
     subscriptions = {
         name: _subscription_stats(subscription, options) for name, subscription in sorted(topic.subscriptions.items())
     }
+    sequence_ids = topic.deduplication.sequence_ids
     locals_ = [producer for producer in topic.producers.values() if isinstance(producer, LocalProducer)]
     return TopicStats(
         msg_rate_in=rates.messages_per_second,
@@ -66,6 +67,8 @@ def topic_stats(topic: Topic, options: StatsOptions) -> TopicStats:
             for remote in sorted({*topic.replicators, *topic.inbound_sources()})
         },
         deduplication_status=topic.deduplication.status.value,
+        deduplicated_entries=topic.deduplication.duplicates if sequence_ids is not None else None,
+        deduplication_producers=len(sequence_ids) if sequence_ids is not None else None,
         topic_epoch=topic.access.topic_epoch,
         non_contiguous_deleted_messages_ranges=sum(
             stats.non_contiguous_deleted_messages_ranges for stats in subscriptions.values()

@@ -78,8 +78,9 @@ class Cursor:
         self.ledger_id: int | None = None
         self.unpersisted_entries = 0
         """Entries whose acknowledgement is beyond the limit as of the last flush: after a crash they come again."""
-        self.bytes_written = 0
-        """Bytes of records handed to the ledger, of checkpoints and of deltas."""
+        self.delta_bytes_written = 0
+        self.checkpoint_bytes_written = 0
+        """Bytes of all records handed to the ledger, by their kind."""
         self._persists_all = False
         self._home = home
         self._began = state.mark_delete_position
@@ -260,13 +261,14 @@ class Cursor:
                 record.fallbacks = self._fallbacks
             data = encode_record(record, self.properties)
             self._checkpoint_bytes, self._delta_bytes, self._deltas = len(data), 0, 0
+            self.checkpoint_bytes_written += len(data)
         else:
             remaining = [(position, self.state.remaining(position) or 0) for position in batches]
             record = record_of(mark, added, remaining, change.attached)
             data = encode_record(record, self.properties if change.properties else None)
             self._delta_bytes += len(data)
             self._deltas += 1
-        self.bytes_written += len(data)
+            self.delta_bytes_written += len(data)
         return data
 
     def _admit(self, change: Change) -> DeletedEntries:
@@ -286,7 +288,7 @@ class Cursor:
         self._persisted = persisted if exceeding else None
         excess = deleted.entries - persisted.entries.entries if exceeding else 0
         if excess > 0 and not self.unpersisted_entries:
-            log.warning("acknowledgements_unpersisted", cursor=self.name, entries=excess, ranges_max=ranges_max)
+            log.warning("acknowledgements_unpersisted", cursor=self._home.path, entries=excess, ranges_max=ranges_max)
         self.unpersisted_entries = excess
         return added
 
@@ -310,16 +312,17 @@ class Cursor:
     def _fall_back(self, lost: Change) -> int:
         """Write to the metadata store what the ledger lacks; how much of it is not there, 0 when all is."""
         limit = self._home.limits.metadata_ranges_max
-        record, left_out = fallback_record(self.state, lost, self.properties, self._whole_attachment(), limit)
+        whole = self._whole_attachment() if lost.replaced else []
+        record, left_out = fallback_record(self.state, lost, self.properties, whole, limit)
         if self._fallback is None:
-            log.warning("cursor_falls_back_to_metadata", cursor=self.name, left_out=left_out)
+            log.warning("cursor_falls_back_to_metadata", cursor=self._home.path, left_out=left_out)
         self._fallbacks += 1
         self._fallback = Fallback(self._fallbacks, record)
         try:
             if self._is_kept:
                 self._save()
         except StorageError as error:
-            log.warning("cursor_fallback_failed", cursor=self.name, error=str(error))
+            log.warning("cursor_fallback_failed", cursor=self._home.path, error=str(error))
             return left_out + 1
         return left_out
 

@@ -66,7 +66,7 @@ def fallback_record(
 ) -> tuple[bytes, int]:
     """A record of ``change`` that has at most ``ranges_max`` ranges and batches, and how much had to be left out.
 
-    ``whole`` is all that the owner attached, which is what counts when the state was replaced.
+    ``whole`` is all that the owner attached; it counts when the state was replaced, and only then.
     """
     mark = state.mark_delete_position
     deleted = state.individually_deleted if change.replaced else entries_beyond(mark, change.deleted)

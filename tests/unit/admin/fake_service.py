@@ -233,6 +233,8 @@ class FakeAdminService:
             msg_in_counter=len(topic.entries),
             msg_rate_in=2.0,
             msg_throughput_in=20.0,
+            deduplicated_entries=4,
+            deduplication_producers=9,
             subscriptions=subscriptions,
             replication={"B": ReplicatorStats(replication_backlog=7, connected=True, handovers=3)},
             owner_broker="127.0.0.1:18080",

@@ -499,6 +499,17 @@ def test_of_a_batch_with_holes_nothing_is_taken_for_a_duplicate_that_is_not_here
     assert messages(cluster) == ["p15", "p20", "p30"]
 
 
+def test_a_batch_with_holes_counts_with_its_last_message() -> None:
+    cluster = Cluster(settings=ON)
+    publisher = Publisher(cluster)
+    publisher.batch([10, 20, 30])
+    publisher.send(20)
+    publisher.batch([20, 30, 40])
+    assert messages(cluster) == ["p10", "p20", "p30", "p40"]
+    publisher = restarted(cluster)
+    assert publisher.last_sequence_id() == 40
+
+
 def test_a_batch_that_cannot_be_opened_is_stored_whole_rather_than_lost() -> None:
     cluster = Cluster(settings=ON)
     publisher = Publisher(cluster)

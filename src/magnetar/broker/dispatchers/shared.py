@@ -147,7 +147,7 @@ class SharedDispatcher:
         ranges = self._subscription.readable(self._read_position, limit)
         if not ranges:
             return None
-        entries = self._reader.read(ranges[0].first, ranges[0].last, limit)
+        entries = self._reader.read_ranges(ranges, limit)
         if entries:
             self._read_position = self._subscription.topic.ledger.next_position(entries[-1][0])
         return entries
