@@ -120,7 +120,7 @@ class _Check:
         file = self._files.open(path)
         try:
             found = read_footer(file, sequence)
-            for line in found[0].extents if found else ():
+            for line in Footer.decode_extents(found.body) if found is not None else ():
                 index = decode_record(file.read_at(line.index_offset, line.index_size), 0, sequence, line.index_offset)
                 if index is None:
                     yield f"{path}: offset {line.index_offset}: broken index of ledger {line.ledger_id}"

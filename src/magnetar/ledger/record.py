@@ -280,18 +280,24 @@ class Footer(NamedTuple):
     @classmethod
     def decode(cls, body: bytes) -> Self:
         """Read the body of a FOOTER."""
-        next_ledger_id, ledgers, extents = _FOOTER.unpack_from(body)
-        extents_at = _FOOTER.size + _LEDGER.size * ledgers
-        ledger_lines = _LEDGER.iter_unpack(body[_FOOTER.size : extents_at])
-        extent_lines = _EXTENT.iter_unpack(body[extents_at : extents_at + _EXTENT.size * extents])
+        next_ledger_id, ledgers, _ = _FOOTER.unpack_from(body)
+        ledger_lines = _LEDGER.iter_unpack(body[_FOOTER.size : _FOOTER.size + _LEDGER.size * ledgers])
         return cls(
             next_ledger_id,
             tuple(
                 LedgerLine(ledger_id, trimmed, length, bool(sealed))
                 for ledger_id, trimmed, length, sealed in ledger_lines
             ),
-            tuple(ExtentLine(*line) for line in extent_lines),
+            cls.decode_extents(body),
         )
+
+    @staticmethod
+    def decode_extents(body: bytes) -> tuple[ExtentLine, ...]:
+        """Read only the extents: what an older segment's FOOTER says of the ledgers, a newer one says again."""
+        _, ledgers, extents = _FOOTER.unpack_from(body)
+        extents_at = _FOOTER.size + _LEDGER.size * ledgers
+        lines = _EXTENT.iter_unpack(body[extents_at : extents_at + _EXTENT.size * extents])
+        return tuple(map(ExtentLine._make, lines))
 
 
 def footer_offset(tail: bytes) -> int | None:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from magnetar.base.world import File, Files
+    from magnetar.ledger.record import ExtentLine
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +104,9 @@ class _Surveyor:
         self._files = files
         self._directory = directory
         self._index = LogIndex()
-        self._footers: dict[int, Footer] = {}
+        self._extents: dict[int, tuple[ExtentLine, ...]] = {}
+        """Of the sealed segments."""
+        self._newest_footer = b""
         self._tail: Tail | None = None
         self._unborn: int | None = None
         self._last_sequence = 0
@@ -139,8 +142,9 @@ class _Surveyor:
             raise corruption(path, 0, f"does not continue segment {sequence - 1}")
         self._last_sequence = sequence
         if found is not None:
-            self._footers[sequence], record = found
-            self._previous = record.crc
+            self._extents[sequence] = Footer.decode_extents(found.body)
+            self._newest_footer = found.body
+            self._previous = found.crc
         else:
             self._adopt_sealed()
             self._replay(path, file.read_at(0, file.size()), header)
@@ -148,16 +152,16 @@ class _Surveyor:
     def _adopt_sealed(self) -> None:
         """Take the state from the newest footer, and the places of what it calls alive from all of them."""
         index = self._index
-        if not self._footers:
+        if not self._extents:
             return
-        index.newest_sealed = max(self._footers)
-        newest = self._footers[index.newest_sealed]
+        index.newest_sealed = max(self._extents)
+        newest = Footer.decode(self._newest_footer)
         index.next_ledger_id = newest.next_ledger_id
         for ledger_id, trimmed_before, length, sealed in newest.ledgers:
             index.ledgers[ledger_id] = LedgerIndex(ledger_id, trimmed_before, length, sealed)
-        for sequence, footer in self._footers.items():
+        for sequence, lines in self._extents.items():
             extents = index.segments[sequence] = {}
-            for ledger_id, first, end, entries_bytes, index_offset, index_size in footer.extents:
+            for ledger_id, first, end, entries_bytes, index_offset, index_size in lines:
                 ledger = index.ledgers.get(ledger_id)
                 if ledger is not None and end > ledger.trimmed_before:
                     extents[ledger_id] = Extent(sequence, first, end, entries_bytes, index_offset, index_size)

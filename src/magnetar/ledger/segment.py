@@ -30,7 +30,6 @@ from magnetar.ledger.record import (
     FOOTER_TAIL_SIZE,
     HEADER_SIZE,
     MAGIC,
-    Footer,
     Kind,
     Place,
     Record,
@@ -108,8 +107,8 @@ def corruption(path: Path, offset: int, what: str) -> CorruptionError:
     return CorruptionError(f"{path}: offset {offset}: {what}")
 
 
-def read_footer(file: File, sequence: int) -> tuple[Footer, Record] | None:
-    """Read the footer of a sealed segment and the record it is in; None if there is none, or no intact one."""
+def read_footer(file: File, sequence: int) -> Record | None:
+    """Read the FOOTER of a sealed segment; None if there is none, or no intact one."""
     size = file.size()
     offset = footer_offset(file.read_at(max(size - FOOTER_TAIL_SIZE, 0), FOOTER_TAIL_SIZE))
     if offset is None or offset >= size:
@@ -117,7 +116,7 @@ def read_footer(file: File, sequence: int) -> tuple[Footer, Record] | None:
     record = decode_record(file.read_at(offset, size - offset), 0, sequence, offset)
     if record is None or record.kind is not Kind.FOOTER or record.end != size:
         return None
-    return Footer.decode(record.body), record
+    return record
 
 
 def walk(data: bytes, header: SegmentHeader, path: Path) -> Iterator[Record]:
