@@ -13,6 +13,7 @@ from magnetar.base.position import EARLIEST, Position
 from magnetar.broker.access import ProducerAccess
 from magnetar.broker.backlog_quotas import BacklogQuotas
 from magnetar.broker.deduplication import CURSOR_NAME, Deduplication
+from magnetar.broker.origin_summaries import OriginSummaries
 from magnetar.broker.producer import REPLICATOR_PREFIX, LocalProducer
 from magnetar.broker.progress import SubscriptionProgressKeeper, TopicProgress
 from magnetar.broker.rates import Rates
@@ -21,7 +22,7 @@ from magnetar.broker.replicator import Replicator
 from magnetar.broker.subscription import REPLICATED_PROPERTY, Subscription
 from magnetar.cursor.ranges import DeletedEntries, Range
 from magnetar.cursor.store import CursorStore
-from magnetar.geo.annotation import decode_annotation, encode_annotation
+from magnetar.geo.annotation import encode_annotation
 from magnetar.geo.origins import OriginIndex
 from magnetar.wire import entry as wire_entry
 
@@ -90,6 +91,7 @@ class Topic:
         self._is_dismissing = False
         self._dispatch_scheduled = False
         self._failure: StorageError | None = None
+        self.origins = OriginSummaries(environment.metadata, name, ledger)
         self._recover_index()
         for cursor in self.cursors.open_all():
             if cursor.name != CURSOR_NAME and not cursor.name.startswith(REPLICATOR_PREFIX):
@@ -129,7 +131,7 @@ class Topic:
     ) -> Position | None:
         """Append a run; None if not even a ledger could be begun for it."""
         try:
-            return self.ledger.append(entries, self._when_durable(entries, durable), annotation)
+            return self.ledger.append(entries, self._when_durable(entries, durable, annotation), annotation)
         except StorageError as error:
             log.exception("publish_failed", topic=str(self.name))
             self.environment.loop.call_soon(durable, EARLIEST, error)
@@ -141,12 +143,13 @@ class Topic:
         self.environment.store.barrier(lambda error: done(error or self._failure))
 
     def _when_durable(
-        self, entries: list[bytes], durable: Callable[[Position, StorageError | None], None]
+        self, entries: list[bytes], durable: Callable[[Position, StorageError | None], None], annotation: bytes
     ) -> Callable[[Position, StorageError | None], None]:
         def confirmed(first: Position, error: StorageError | None) -> None:
             durable(first, error)
             if error is None:
                 self.counters.bytes_in += sum(map(len, entries))
+                self.origins.appended(first, len(entries), annotation)
                 self.notify()
             elif self._failure is None:
                 log.error("publish_failed", topic=str(self.name), error=str(error))
@@ -436,6 +439,8 @@ class Topic:
         first = self.ledger.trim(consumed, now_ms, (minutes, retained.retentionSizeInMB), self._remember_origins)
         if first is not None:
             self.index.trim(first)
+            self.origins.trimmed()
+        self.origins.save()
 
     def _remember_origins(self, trimmed_through: Position) -> dict[str, str]:
         """What is trimmed can no longer tell how far each origin has come."""
@@ -454,18 +459,20 @@ class Topic:
         for subscription in tuple(self.subscriptions.values()):
             subscription.close()
         self.ledger.close()
+        self.origins.save()
 
     def delete(self) -> None:
         """Remove the topic, its log and its cursors for good."""
         self.close()
         for name in self.cursors.names():
             self.cursors.delete(name)
+        self.origins.delete()
         self.ledger.delete()
 
     def _recover_index(self) -> None:
-        for first, count, annotation in self.ledger.runs():
-            if annotation:
-                self._index_replicated(decode_annotation(annotation), first)
+        for first, (count, origin) in self.origins.recover():
+            if origin is not None:
+                self._index_replicated(origin, first)
             else:
                 self.index.append(self.environment.cluster, first, count, first)
 
