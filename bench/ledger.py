@@ -48,8 +48,8 @@ KIB = 1 << 10
 RATIO_TARGET = 0.7
 """Share of the plain loop's rate that durable appends should reach."""
 
-IN_FLIGHT_BYTES = 4 * MIB
-"""Entries on their way to the disk: what some thousand pending publishes of 1 KiB are."""
+IN_FLIGHT_BYTES = 16 * MIB
+"""Entries on their way to the disk, what a dozen busy connections have: one group gathers while another is written."""
 
 RUN_BYTES = 64 * KIB
 """Entries of one append: what one read of a socket brings. A larger entry has a run for itself."""

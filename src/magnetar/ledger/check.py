@@ -30,13 +30,11 @@ from magnetar.ledger.segment import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
 
     from magnetar.base.world import File, Files
-
-    Progress = Callable[[int, int], None]
-    """Told how much of how much is done."""
+    from magnetar.ledger.recovery import Progress
 
 _SYSTEM = SystemFiles()
 

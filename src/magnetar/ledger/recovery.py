@@ -26,10 +26,14 @@ from magnetar.ledger.segment import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from magnetar.base.world import File, Files
     from magnetar.ledger.record import ExtentLine
+
+    Progress = Callable[[int, int], None]
+    """Told how much of how much is done."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,26 +61,28 @@ class Survey:
     """crc of the last record in it."""
 
 
-def survey(files: Files, directory: Path) -> Survey:
-    """Read the state of the log in ``directory`` and change nothing.
+def survey(files: Files, directory: Path, progress: Progress = lambda _done, _total: None) -> Survey:
+    """Read the state of the log in ``directory`` and change nothing; ``progress`` counts segments.
 
     Raises CorruptionError, naming file and offset, for damage that no crash explains, StorageError if it is unreadable.
     """
     try:
-        return _Surveyor(files, directory).run()
+        return _Surveyor(files, directory).run(progress)
     except OSError as error:
         message = f"{directory}: cannot read the log: {error}"
         raise StorageError(message) from error
 
 
-def recover(files: Files, directory: Path) -> tuple[Survey, SegmentWriter | None]:
+def recover(
+    files: Files, directory: Path, progress: Progress = lambda _done, _total: None
+) -> tuple[Survey, SegmentWriter | None]:
     """Read the log in ``directory``, which is made if missing, and cut its torn tail; the unsealed segment goes on.
 
     Raises as ``survey`` does.
     """
     try:
         files.make_directory(directory)
-        found = survey(files, directory)
+        found = survey(files, directory, progress)
         if found.unborn is not None:
             files.remove(segment_path(directory, found.unborn))
         return found, _resume(files, directory, found)
@@ -112,9 +118,10 @@ class _Surveyor:
         self._last_sequence = 0
         self._previous = 0
 
-    def run(self) -> Survey:
+    def run(self, progress: Progress) -> Survey:
         sequences = segment_sequences(self._files.list(self._directory))
-        for sequence in sequences:
+        for done, sequence in enumerate(sequences):
+            progress(done, len(sequences))
             path = segment_path(self._directory, sequence)
             file = self._files.open(path)
             try:

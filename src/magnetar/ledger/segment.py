@@ -184,8 +184,8 @@ class SegmentWriter:
         """Whether anything was written behind the header."""
         return self.size > SEGMENT_HEADER_SIZE
 
-    def write(self, records: Sequence[tuple[Kind, bytes]]) -> list[int]:
-        """Append records in one write and return their offsets; they are durable after ``sync``.
+    def write(self, records: Sequence[tuple[Kind, Sequence[bytes]]]) -> list[int]:
+        """Append records, whose bodies come in parts, in one write; return their offsets. Durable after ``sync``.
 
         Raises DiskFullError with the segment cut back to what it was, or StorageError with its end unknown.
         """
@@ -194,9 +194,10 @@ class SegmentWriter:
         offset, previous = self.size, self.previous
         for kind, body in records:
             header, previous = encode_header(kind, body, Place(self.sequence, offset, previous, self._synced))
-            parts += header, body
+            parts.append(header)
+            parts += body
             offsets.append(offset)
-            offset += HEADER_SIZE + len(body)
+            offset += HEADER_SIZE + sum(map(len, body))
         try:
             self._file.write(b"".join(parts))
         except OSError as error:
