@@ -65,9 +65,6 @@ class BrokerConfig(BaseModel):
     dispatcherMaxRoundRobinBatchSize: int = Field(20, gt=0, description="Messages to one consumer before the next.")
     maxUnackedMessagesPerConsumer: int = Field(50_000, ge=0, description="0: no limit. Shared subscriptions only.")
     maxUnackedMessagesPerSubscription: int = Field(200_000, ge=0, description="0: no limit. Shared subscriptions only.")
-    maxDelayedMessagesPerSubscription: int = Field(
-        1_000_000, gt=0, description="Delayed messages held in memory; reading pauses beyond."
-    )
     activeConsumerFailoverDelayTimeMillis: int = Field(
         1000, ge=0, description="Pause before a new active consumer of a Failover subscription receives."
     )
@@ -164,7 +161,9 @@ class BrokerConfig(BaseModel):
         default=False, description="Pause dispatch rather than lose acknowledgement state (PIP-299)."
     )
     delayedDeliveryEnabled: bool = Field(default=True, description="Honour deliver_at_time in Shared subscriptions.")
-    delayedDeliveryTickTimeMillis: int = Field(1000, ge=0, description="Time between two looks for due messages.")
+    delayedDeliveryTickTimeMillis: int = Field(
+        1000, ge=0, description="Shortest time between two looks for messages that have become due."
+    )
     delayedDeliveryMaxDelayInMillis: int = Field(
         0, ge=0, description="How far ahead a message's delivery may lie; 0: any time."
     )

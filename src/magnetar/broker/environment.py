@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from magnetar.base.names import NamespaceName, TopicName
     from magnetar.base.world import Clock
     from magnetar.broker.config import BrokerConfig
+    from magnetar.broker.delayed.thread import StoreThread
     from magnetar.geo.link import ProgressLinks
     from magnetar.ledger.managed_ledger import ManagedLedgerConfig
     from magnetar.ledger.store import LedgerStore
@@ -37,6 +38,7 @@ class Environment:
     resources: Resources
     links: ProgressLinks
     ledger_config: ManagedLedgerConfig
+    delayed: StoreThread
     unload: Callable[[TopicName], None]
     """Close a topic so that it starts over from its log."""
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from magnetar.base.position import Position
     from magnetar.broker.session import Session
     from magnetar.broker.topic import Topic
+    from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 SendHead = tuple[int, int, int]
 """Of a SEND: its ``sequence_id``, ``highest_sequence_id`` (0 when there is none) and ``num_messages``.
@@ -47,9 +48,10 @@ class Producer(Protocol):
     topic: Topic
     session: Session
 
-    check: Callable[[bytes], None]
-    """Raises ChecksumMismatchError or RemoteProtocolError for an entry that must not get as far as ``publish``.
+    check: Callable[[bytes], pb.MessageMetadata | None]
+    """Returns the metadata where it may say something about dispatch.
 
+    Raises ChecksumMismatchError or RemoteProtocolError for an entry that must not get as far as ``publish``.
     An entry that nobody could read is not stored, so it ends here or there: all readers count on that.
     """
 
@@ -67,7 +69,7 @@ class LocalProducer:
 
     def __init__(self, topic: Topic, session: Session, options: ProducerOptions, *, now: float) -> None:
         """A producer that has published nothing yet."""
-        self.check: Callable[[bytes], None] = wire_entry.check
+        self.check: Callable[[bytes], pb.MessageMetadata | None] = wire_entry.check
         self.topic = topic
         self.session = session
         self.options = options

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from magnetar.cursor.ranges import Range
     from magnetar.geo.annotation import Annotation
     from magnetar.geo.effects import LocalEffects
+    from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 log = structlog.get_logger(__name__)
 
@@ -362,7 +363,7 @@ class ProgressProducer:
 
     def __init__(self, topic: Topic, session: Session, options: ProducerOptions, source: str) -> None:
         """A link of cluster ``source``."""
-        self.check: Callable[[bytes], None] = wire_entry.check
+        self.check: Callable[[bytes], pb.MessageMetadata | None] = wire_entry.check
         self.topic = topic
         self.session = session
         self.options = options

@@ -40,7 +40,9 @@ class ReplicatedProducer:
 
     def __init__(self, topic: Topic, session: Session, options: ProducerOptions, source: str, *, now: float) -> None:
         """A link that has sent nothing yet."""
-        self.check: Callable[[bytes], None] = check_checksum  # the metadata is read, or refused, with the origin
+        self.check: Callable[[bytes], pb.MessageMetadata | None] = (
+            check_checksum  # the metadata is read, or refused, with the origin
+        )
         self.topic = topic
         self.session = session
         self.options = options
@@ -114,6 +116,8 @@ class ReplicatedProducer:
             if origin is None or origin.cluster != self.source:
                 message = f"an entry from {self.source} must name {self.source} and its position there"
                 raise DataLossError(message)
+            if metadata.deliver_at_time:
+                self.topic.delayed.begin()
             is_marker = marker_type(metadata) is not None
             verdict = judge(last, origin, foreign_marker=is_marker and not is_stamped(metadata))
             if verdict is Verdict.GAP:

@@ -18,6 +18,8 @@ from magnetar.base.lock import DirectoryLock
 from magnetar.base.real import SystemClock, SystemFiles
 from magnetar.broker.administration import Administration
 from magnetar.broker.check import LEDGERS, METADATA
+from magnetar.broker.delayed.store import DELAYED, DelayedStore
+from magnetar.broker.delayed.thread import StoreThread
 from magnetar.broker.environment import Environment
 from magnetar.broker.maintenance import Maintenance
 from magnetar.broker.server import Server
@@ -81,6 +83,7 @@ class Broker:
         self._links = ProgressLinks(
             config.clusterName, lambda peer: _service_url(resources, peer), self._clock, _link_options(config)
         )
+        self._delayed = StoreThread(DelayedStore(config.dataDirectory / DELAYED), loop)
         environment = Environment(
             config=config,
             clock=self._clock,
@@ -90,6 +93,7 @@ class Broker:
             resources=resources,
             links=self._links,
             ledger_config=_ledger_config(config),
+            delayed=self._delayed,
             unload=lambda name: self.topics.unload(name),  # noqa: PLW0108 - made before the topics are
         )
         self.environment = environment
@@ -128,6 +132,7 @@ class Broker:
         await self._server.stop()
         self._links.close()
         await self._store.close()
+        await asyncio.to_thread(self._delayed.close)
         self._metadata.close()
         self._lock.release()
         log.info("broker_stopped", cluster=self.config.clusterName)

@@ -236,7 +236,9 @@ def _check(producer: Producer, heads: Sequence[SendHead], entries: Sequence[byte
         if highest and highest < sequence_id:
             raise RequestError(ServerError.MetadataError, "Invalid lowest or highest sequence id")
     for entry in entries:
-        producer.check(entry)
+        metadata = producer.check(entry)
+        if metadata is not None and metadata.deliver_at_time:
+            producer.topic.delayed.check(metadata)
 
 
 def _checked(producer: Producer, head: SendHead, entry: bytes, size_max: int) -> bytes | RequestError:

@@ -70,6 +70,7 @@ def topic_stats(topic: Topic, options: StatsOptions) -> TopicStats:
         deduplicated_entries=topic.deduplication.duplicates if sequence_ids is not None else None,
         deduplication_producers=len(sequence_ids) if sequence_ids is not None else None,
         topic_epoch=topic.access.topic_epoch,
+        delayed_message_index_size_in_bytes=topic.delayed.size_bytes,
         non_contiguous_deleted_messages_ranges=sum(
             stats.non_contiguous_deleted_messages_ranges for stats in subscriptions.values()
         ),
@@ -115,7 +116,7 @@ def _subscription_stats(subscription: Subscription, options: StatsOptions) -> Su
     dispatcher = subscription.dispatcher
     shared = dispatcher if isinstance(dispatcher, SharedDispatcher) else None
     active = dispatcher.active if isinstance(dispatcher, SingleActiveDispatcher) else None
-    delayed = shared.delayed_count if shared else 0
+    delayed = 0 if active else subscription.delayed
     messages_sent, bytes_sent = subscription.sent()
     return SubscriptionStats(
         msg_rate_out=subscription.rates_out.messages_per_second,

@@ -89,6 +89,15 @@ class Subscription:
         """Entries not yet acknowledged."""
         return self.cursor.state.backlog(self.topic.ledger.last_confirmed_entry)
 
+    @property
+    def delayed(self) -> int:
+        """Entries of the backlog that wait for their time, exactly."""
+        withheld = self.topic.delayed.withheld
+        if not withheld:
+            return 0
+        taken = self.dispatcher.taken() if isinstance(self.dispatcher, SharedDispatcher) else ()
+        return self.topic.delayed.undeleted(self.cursor.state) - len({each for each in taken if each in withheld})
+
     def sent(self) -> tuple[int, int]:
         """Messages and bytes sent to consumers since the topic was loaded."""
         consumers = self.consumers
@@ -109,9 +118,11 @@ class Subscription:
 
     def readable(self, read_position: Position, limit: int) -> list[Range]:
         """The next entries to send to consumers that share, at most ``limit``; none that could exceed the limits."""
-        return self._legible(
-            read_position, self.ack_state.readable_through(self.topic.ledger.last_confirmed_entry), limit
-        )
+        return self._legible(read_position, self.readable_through(), limit)
+
+    def readable_through(self) -> Position:
+        """How far entries may be sent to consumers that share."""
+        return self.ack_state.readable_through(self.topic.ledger.last_confirmed_entry)
 
     def has_done_with(self, position: Position) -> bool:
         """Whether an entry is not to be sent again: it was acknowledged, or it cannot be read any more."""

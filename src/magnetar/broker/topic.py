@@ -13,6 +13,7 @@ from magnetar.base.position import EARLIEST, Position
 from magnetar.broker.access import ProducerAccess
 from magnetar.broker.backlog_quotas import BacklogQuotas
 from magnetar.broker.deduplication import CURSOR_NAME, Deduplication
+from magnetar.broker.delayed.index import DelayedIndex
 from magnetar.broker.origin_summaries import OriginSummaries
 from magnetar.broker.producer import REPLICATOR_PREFIX, LocalProducer
 from magnetar.broker.progress import SubscriptionProgressKeeper, TopicProgress
@@ -76,6 +77,9 @@ class Topic:
         trimmed: dict[str, str] = json.loads(ledger.properties.get(_ORIGINS_PROPERTY, "{}"))
         self.index = OriginIndex(
             environment.cluster, {cluster: Position.parse(position) for cluster, position in trimmed.items()}
+        )
+        self.delayed = DelayedIndex(
+            environment.delayed, ledger, environment.clock, lambda: self.policies.delayed_delivery, self.notify
         )
         self.subscriptions: dict[str, Subscription] = {}
         self.replicators: dict[str, Replicator] = {}
@@ -150,6 +154,8 @@ class Topic:
             if error is None:
                 self.counters.bytes_in += sum(map(len, entries))
                 self.origins.appended(first, len(entries), annotation)
+                if self.delayed.is_expecting:
+                    self.delayed.appended(first, entries)
                 self.notify()
             elif self._failure is None:
                 log.error("publish_failed", topic=str(self.name), error=str(error))
@@ -323,6 +329,7 @@ class Topic:
         """Follow the policies as they are now, and bring the links in line with the replication clusters."""
         self.policies = self.environment.policies_of(self.name)
         self.deduplication.apply(enabled=self.policies.deduplication_enabled)
+        self.delayed.policies_changed()
         targets = self.environment.targets_of(self.name.namespace_name)
         for target in [target for target in self.replicators if target not in targets]:
             self.replicators.pop(target).close()
@@ -408,12 +415,13 @@ class Topic:
         return cursors if self.deduplication.cursor is None else [*cursors, self.deduplication.cursor]
 
     def measure(self, now: float) -> None:
-        """Update the rates; ``now`` in monotonic seconds."""
+        """Update the rates, and tidy up what is delayed; ``now`` in monotonic seconds."""
         self.rates_in.update(now, self.counters.messages_in, self.counters.bytes_in)
         for subscription in self.subscriptions.values():
             subscription.rates_out.update(now, *subscription.sent())
         for replicator in self.replicators.values():
             replicator.rates_out.update(now, replicator.entries_out, replicator.bytes_out)
+        self.delayed.tidy()
 
     def trim(self, *, by_age: bool = True) -> None:
         """Delete ledgers that everybody has acknowledged and that retention does not keep.
@@ -440,6 +448,7 @@ class Topic:
         if first is not None:
             self.index.trim(first)
             self.origins.trimmed()
+            self.delayed.trim(first)
         self.origins.save()
 
     def _remember_origins(self, trimmed_through: Position) -> dict[str, str]:
@@ -458,6 +467,7 @@ class Topic:
             replicator.close()
         for subscription in tuple(self.subscriptions.values()):
             subscription.close()
+        self.delayed.close()
         self.ledger.close()
         self.origins.save()
 
@@ -467,6 +477,7 @@ class Topic:
         for name in self.cursors.names():
             self.cursors.delete(name)
         self.origins.delete()
+        self.delayed.delete()
         self.ledger.delete()
 
     def _recover_index(self) -> None:

@@ -100,7 +100,7 @@ def _runs(ledger_id: int, bitmap: BitMap) -> Iterator[Range]:
         start = _next_or(bitmap, stop + 1, end)
 
 
-def _gaps(bitmap: BitMap, first: int, last: int) -> Iterator[tuple[int, int]]:
+def gaps(bitmap: BitMap, first: int, last: int) -> Iterator[tuple[int, int]]:
     """The maximal stretches of ``first..last`` that are absent, ascending."""
     start = first
     while start <= last:
@@ -124,14 +124,14 @@ class _LedgerEntries:
     def add_range(self, first: int, last: int) -> list[tuple[int, int]]:
         """Add ``first..last``; returns the stretches that were absent."""
         bitmap = self.bitmap
-        gaps = list(_gaps(bitmap, first, last))
-        if gaps:
+        absent = list(gaps(bitmap, first, last))
+        if absent:
             # All runs that lie in or touch first..last become one: those between two gaps, and one on each side.
             left = first in bitmap or (first > 0 and first - 1 in bitmap)
             right = last in bitmap or last + 1 in bitmap
-            self.runs += 1 - (len(gaps) - 1 + left + right)
+            self.runs += 1 - (len(absent) - 1 + left + right)
             bitmap.add_range(first, last + 1)
-        return gaps
+        return absent
 
     def discard_through(self, entry_id: int) -> int:
         """Forget the entries up to and including ``entry_id``; returns how many those were."""
@@ -212,9 +212,9 @@ class DeletedEntries:
         assert 0 <= first <= last <= ENTRY_ID_MAX, wanted
         ledger = self._ledger(ledger_id)
         before = ledger.runs
-        gaps = ledger.add_range(first, last)
+        absent = ledger.add_range(first, last)
         self.runs += ledger.runs - before
-        added = [Range(Position(ledger_id, start), Position(ledger_id, stop)) for start, stop in gaps]
+        added = [Range(Position(ledger_id, start), Position(ledger_id, stop)) for start, stop in absent]
         self.entries += sum(gap.entries for gap in added)
         return added
 
@@ -225,7 +225,7 @@ class DeletedEntries:
         if ledger is None:
             yield wanted
             return
-        for start, stop in _gaps(ledger.bitmap, first, last):
+        for start, stop in gaps(ledger.bitmap, first, last):
             yield Range(Position(ledger_id, start), Position(ledger_id, stop))
 
     def run_end(self, position: Position) -> Position:
@@ -275,6 +275,11 @@ class DeletedEntries:
         if not ledger.bitmap:
             del self._ledgers[ledger_id]
             del self._order[0]
+
+    def count_among(self, ledger_id: int, entry_ids: BitMap) -> int:
+        """How many of these entries of one ledger are deleted."""
+        ledger = self._ledgers.get(ledger_id)
+        return ledger.bitmap.intersection_cardinality(entry_ids) if ledger is not None else 0
 
     def serialize(self) -> list[tuple[int, bytes]]:
         """Each ledger's entries in Roaring's portable format, ascending."""

@@ -19,6 +19,8 @@ from magnetar.cursor.ranges import ENTRY_ID_MAX, DeletedEntries, Range
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from pyroaring import BitMap
+
 
 class PositionSpace(Protocol):
     """Which positions a log has; a managed ledger is one."""
@@ -229,6 +231,15 @@ class CursorState:
     def backlog(self, last_confirmed: Position) -> int:
         """Entries up to and including ``last_confirmed`` that are not deleted."""
         return self._space.count(self.mark_delete_position, last_confirmed) - self._deleted.entries
+
+    def undeleted_among(self, ledger_id: int, entry_ids: BitMap) -> int:
+        """How many of these entries of one ledger are not deleted."""
+        mark = self.mark_delete_position
+        if ledger_id < mark.ledger_id:
+            return 0
+        first = mark.entry_id + 1 if ledger_id == mark.ledger_id else 0
+        beyond = entry_ids.range_cardinality(first, ENTRY_ID_MAX + 1)
+        return beyond - self._deleted.count_among(ledger_id, entry_ids)
 
     def undeleted(self, from_: Position, through: Position, limit: int) -> list[Range]:
         """The first ``limit`` entries in ``from_..through``, both inclusive, that are not deleted."""

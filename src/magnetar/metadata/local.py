@@ -6,11 +6,13 @@ import sqlite3
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from magnetar.base.errors import CorruptionError, DiskFullError, NotFoundError, StorageError
+from magnetar.base.errors import NotFoundError, StorageError
+from magnetar.metadata.sqlite_errors import sqlite_errors
 from magnetar.metadata.store import Put, Versioned, Watchers, check_version
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
     from magnetar.base.world import Clock
@@ -135,20 +137,5 @@ class LocalMetadataStore:
                     self._connection.execute("ROLLBACK")
                 raise
 
-    @contextmanager
-    def _errors(self) -> Iterator[None]:
-        """Turn SQLite's errors into ours, naming the file."""
-        try:
-            yield
-        except sqlite3.DatabaseError as error:
-            message = f"metadata store {self._path}: {error}"
-            busy = f"{message}; is another broker using it?"
-            match getattr(error, "sqlite_errorcode", 0) & 0xFF:  # the upper bits only refine the primary code
-                case sqlite3.SQLITE_FULL:
-                    raise DiskFullError(message) from error
-                case sqlite3.SQLITE_CORRUPT | sqlite3.SQLITE_NOTADB:
-                    raise CorruptionError(message) from error
-                case sqlite3.SQLITE_BUSY:
-                    raise StorageError(busy) from error
-                case _:
-                    raise StorageError(message) from error
+    def _errors(self) -> AbstractContextManager[None]:
+        return sqlite_errors(f"metadata store {self._path}")

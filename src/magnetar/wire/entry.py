@@ -55,20 +55,21 @@ def check_checksum(entry: bytes) -> None:
         raise ChecksumMismatchError(message)
 
 
-def check(entry: bytes) -> None:
+def check(entry: bytes) -> pb.MessageMetadata | None:
     """Raise ChecksumMismatchError or RemoteProtocolError where ``checksum_matches`` or ``parse_metadata`` would object.
 
-    Once per published message, so what most of them are is found out in one go.
+    Once per published message, so what most of them are is found out in one go. Returns the metadata if it is not
+    plain: then it may say something about dispatch.
     """
     if len(entry) >= _METADATA_START:
         magic, checksum, size = _read_head(entry)
         if magic == _MAGIC and google_crc32c.value(entry[_CHECKSUMMED_START:]) == checksum:
             end = _METADATA_START + size
             if end > len(entry) or not is_plain(entry, _METADATA_START, end):
-                parse_metadata(entry)
-            return
+                return parse_metadata(entry)
+            return None
     check_checksum(entry)
-    parse_metadata(entry)
+    return parse_metadata(entry)
 
 
 def parse_metadata(entry: bytes) -> pb.MessageMetadata:

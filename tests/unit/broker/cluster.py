@@ -5,11 +5,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from magnetar.base.errors import MagnetarError
 from magnetar.base.names import NamespaceName, TopicName
 from magnetar.broker.config import BrokerConfig
+from magnetar.broker.delayed.store import DelayedStore
 from magnetar.broker.environment import Environment
 from magnetar.broker.session import Session
 from magnetar.broker.topics import TopicRegistry
@@ -25,6 +27,7 @@ from magnetar.wire.frame import Frame, FrameDecoder
 from magnetar.wire.message_id import message_id, position_of
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 from tests.unit.broker.hand_loop import HandClock, HandLoop
+from tests.unit.broker.hand_thread import HandThread
 from tests.unit.broker.store import ManualStore
 
 if TYPE_CHECKING:
@@ -73,6 +76,7 @@ class Cluster:
         self.clock = HandClock(self.loop)
         self.store = ManualStore()
         self.metadata = MemoryMetadataStore(self.clock)
+        self.delayed_store = DelayedStore(Path(":memory:"))
         self.resources = Resources.over(self.metadata)
         self.resources.tenants.create("public", TenantInfo())
         self.resources.namespaces.create(NAMESPACE, Policies(replication_clusters=[self.name, *self.targets]))
@@ -80,6 +84,7 @@ class Cluster:
         self.start()
 
     def start(self) -> None:
+        self.delayed = HandThread(self.delayed_store, self.loop)
         config = BrokerConfig(clusterName=self.name, **self.settings)
         options = LinkOptions(interval_s=0.05, full_state_interval_s=30)
         links = self.links(self) if self.links else NoLinks(self.name, lambda _: None, self.clock, options)
@@ -92,6 +97,7 @@ class Cluster:
             resources=self.resources,
             links=links,
             ledger_config=self.ledger_config,
+            delayed=self.delayed,
             unload=lambda name: self.topics.unload(name),  # noqa: PLW0108 - made before the topics are
         )
         self.topics = TopicRegistry(self.environment, "pulsar://here:6650")
@@ -105,6 +111,7 @@ class Cluster:
             topic.progress.close()
         self.loop.call_soon(self.topics.loaded.clear)
         self.store.crash()
+        self.delayed.crash()
         self.topics.loaded.clear()
         self.start()
 

@@ -45,6 +45,9 @@ class HandLoop(asyncio.SelectorEventLoop):
         self._scheduled_calls += 1
         return super().call_soon(callback, *args, context=context)
 
+    call_soon_threadsafe = call_soon  # type: ignore[assignment]
+    """There is one thread."""
+
     def spin(self) -> None:
         """Run everything that is due now, and what that makes due."""
         before = -1

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 import heapq
 from typing import TYPE_CHECKING
 
 from magnetar.base.position import Position
 from magnetar.broker.consumer import Delivery
+from magnetar.broker.dispatchers.delayed import DelayedEntries
 from magnetar.broker.dispatchers.reader import EntryReader
 from magnetar.broker.entry_counts import EntryCounts
 from magnetar.wire import entry as wire_entry
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from magnetar.broker.consumer import Consumer
     from magnetar.broker.subscription import Subscription
@@ -41,18 +41,18 @@ class SharedDispatcher:
         """Heap of positions to send again; ``_replaying`` holds the same ones, to keep each once."""
         self._replaying: set[Position] = set()
         self._redelivery_counts = EntryCounts()
-        self._delayed: list[tuple[int, Position]] = []
-        """Heap of (deliver_at_time in ms, position) of entries read before their time."""
-        self._timer: asyncio.TimerHandle | None = None
+        self._delayed = DelayedEntries(subscription, self._is_held, self.dispatch)
         self._turn = 0
         self._sent_in_turn = 0
         self._blocked = False
         """Too many unacknowledged messages (``maxUnackedMessagesPerSubscription``); freed below half of it."""
 
-    @property
-    def delayed_count(self) -> int:
-        """Entries held back until their time."""
-        return len(self._delayed)
+    def taken(self) -> Iterator[Position]:
+        """The entries that a consumer holds, or that are about to be sent."""
+        yield from self._delayed.in_hand
+        yield from self._replay
+        for consumer in self.consumers:
+            yield from consumer.pending
 
     @property
     def replay_count(self) -> int:
@@ -109,7 +109,7 @@ class SharedDispatcher:
             consumer.blocked = False
         self._replay.clear()
         self._replaying.clear()
-        self._delayed.clear()
+        self._delayed.restart()
         self._redelivery_counts.clear()
         self._blocked = False
         self._read_position = self._subscription.first_unread()
@@ -118,33 +118,38 @@ class SharedDispatcher:
     def dispatch(self) -> None:
         """Send one read's worth, while some consumer is ready."""
         permits = sum(consumer.permits for consumer in self.consumers if consumer.is_ready)
-        if self._blocked or permits <= 0:
+        if self._blocked or permits <= 0 or not self._delayed.is_ready:
             return
-        entries = self._next_entries(min(permits, self._config.dispatcherMaxReadBatchSize))
-        if not entries:
+        limit = min(permits, self._config.dispatcherMaxReadBatchSize)
+        if entries := self._next_to_replay(limit):
+            self._deliver(entries, self._replay_again)
+        elif entries := self._delayed.due(self._read_position, limit):
+            self._deliver(entries, self._delayed.give_back)
+        elif entries := self._next_new(limit):
+            self._deliver(entries, self._replay_again)
+        else:
             return
-        self._deliver(entries)
         topic = self._subscription.topic
-        if self._replay or self._read_position <= topic.ledger.last_confirmed_entry:
+        if self._replay or self._delayed.may_have_more or self._read_position <= topic.ledger.last_confirmed_entry:
             topic.notify()
 
     def close(self) -> None:
         """Stop reading and waiting."""
         self._reader.close()
-        if self._timer is not None:
-            self._timer.cancel()
+        self._delayed.close()
 
-    def _next_entries(self, limit: int) -> list[tuple[Position, bytes]] | None:
-        if (run := self._replay_run(limit)) is not None:
-            first, last = run
-            entries = self._reader.read(first, last, limit)
-            for position, _ in entries or ():
-                heapq.heappop(self._replay)
-                self._replaying.discard(position)
-            return entries
-        if len(self._delayed) >= self._config.maxDelayedMessagesPerSubscription:
+    def _next_to_replay(self, limit: int) -> list[tuple[Position, bytes]] | None:
+        run = self._replay_run(limit)
+        if run is None:
             return None
-        ranges = self._subscription.readable(self._read_position, limit)
+        entries = self._reader.read(*run, limit)
+        for position, _ in entries or ():
+            heapq.heappop(self._replay)
+            self._replaying.discard(position)
+        return entries
+
+    def _next_new(self, limit: int) -> list[tuple[Position, bytes]] | None:
+        self._read_position, ranges = self._delayed.next_ranges(self._read_position, limit)
         if not ranges:
             return None
         entries = self._reader.read_ranges(ranges, limit)
@@ -167,7 +172,9 @@ class SharedDispatcher:
             last = following
         return first, last
 
-    def _deliver(self, entries: list[tuple[Position, bytes]]) -> None:
+    def _deliver(
+        self, entries: list[tuple[Position, bytes]], put_back: Callable[[list[tuple[Position, bytes]]], None]
+    ) -> None:
         """Send the entries of one read, which are of one ledger, to each consumer what it has room for in its turn."""
         now = self._subscription.environment.clock.now()
         ledger_id = entries[0][0].ledger_id
@@ -176,8 +183,7 @@ class SharedDispatcher:
         while start < len(due):
             consumer = None if self._blocked else self._next_consumer()
             if consumer is None:
-                for delivery in due[start:]:
-                    self._push_replay(Position(ledger_id, delivery.entry_id))
+                put_back([(Position(ledger_id, delivery.entry_id), delivery.entry) for delivery in due[start:]])
                 return
             end, room = start, self._room(consumer)
             while end < len(due) and room > 0:
@@ -190,11 +196,12 @@ class SharedDispatcher:
         """Keep back what is not to be delivered yet, and find out about the rest what its delivery must say."""
         state, counts, now_ms = self._subscription.cursor.state, self._redelivery_counts, now * 1000
         is_first_delivery = not counts and not state.partial_batches_count
+        is_delaying = self._subscription.topic.policies.delayed_delivery.active
         due: list[Delivery] = []
         for position, entry in entries:
             messages, deliver_at_ms = wire_entry.messages_and_delivery(entry)
-            if deliver_at_ms > now_ms:
-                self._delay(deliver_at_ms, position, now)
+            if deliver_at_ms > now_ms and is_delaying:
+                self._delayed.withhold(position, deliver_at_ms)
             elif is_first_delivery:
                 due.append(Delivery(position.entry_id, entry, messages))
             else:
@@ -244,23 +251,13 @@ class SharedDispatcher:
             self._replaying.add(position)
             heapq.heappush(self._replay, position)
 
-    def _delay(self, deliver_at_ms: int, position: Position, now: float) -> None:
-        heapq.heappush(self._delayed, (deliver_at_ms, position))
-        if self._timer is None or self._delayed[0][1] == position:
-            if self._timer is not None:
-                self._timer.cancel()
-            wait_s = max(0.0, deliver_at_ms / 1000 - now)
-            self._timer = asyncio.get_running_loop().call_later(wait_s, self._delay_over)
+    def _replay_again(self, entries: list[tuple[Position, bytes]]) -> None:
+        for position, _ in entries:
+            self._push_replay(position)
 
-    def _delay_over(self) -> None:
-        self._timer = None
-        now = self._subscription.environment.clock.now()
-        while self._delayed and self._delayed[0][0] <= now * 1000:
-            self._push_replay(heapq.heappop(self._delayed)[1])
-        if self._delayed:
-            wait_s = max(0.001, self._delayed[0][0] / 1000 - now)
-            self._timer = asyncio.get_running_loop().call_later(wait_s, self._delay_over)
-        self.dispatch()
+    def _is_held(self, position: Position) -> bool:
+        """Whether the entry is with a consumer, or about to be sent again."""
+        return position in self._replaying or any(consumer.pending[position] for consumer in self.consumers)
 
     def _check_consumer(self, consumer: Consumer) -> None:
         limit = self._config.maxUnackedMessagesPerConsumer

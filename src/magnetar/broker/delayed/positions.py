@@ -1,0 +1,105 @@
+"""Sets of entries that no order is kept of: one compressed bitmap for each ledger. Pure."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from pyroaring import BitMap
+
+from magnetar.base.position import Position
+from magnetar.cursor.ranges import ENTRY_ID_MAX, Range, gaps
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+
+class PositionSet:
+    """Some entries of a log. A million that lie together take some hundred bytes, scattered ones two bytes each."""
+
+    __slots__ = ("_ledgers",)
+
+    def __init__(self) -> None:
+        """Start empty."""
+        self._ledgers: dict[int, BitMap] = {}
+
+    def __bool__(self) -> bool:
+        """Whether there is any."""
+        return bool(self._ledgers)
+
+    def __len__(self) -> int:
+        """How many there are."""
+        return sum(map(len, self._ledgers.values()))
+
+    def __contains__(self, position: Position) -> bool:
+        """Whether ``position`` is one of them."""
+        entries = self._ledgers.get(position.ledger_id)
+        return entries is not None and position.entry_id >= 0 and position.entry_id in entries
+
+    def ledgers(self) -> Iterator[tuple[int, BitMap]]:
+        """Each ledger that has some, with their entry ids; not to be changed."""
+        return iter(self._ledgers.items())
+
+    def add(self, position: Position) -> None:
+        """Add an entry."""
+        entries = self._ledgers.get(position.ledger_id)
+        if entries is None:
+            entries = self._ledgers[position.ledger_id] = BitMap()
+        entries.add(position.entry_id)
+
+    def update(self, ledger_id: int, entry_ids: BitMap) -> None:
+        """Add entries of one ledger."""
+        if entry_ids:
+            self._ledgers.setdefault(ledger_id, BitMap()).update(entry_ids)
+
+    def discard(self, positions: Iterable[Position]) -> None:
+        """Remove entries, those that are there."""
+        for ledger_id, entry_id in positions:
+            entries = self._ledgers.get(ledger_id)
+            if entries is not None:
+                entries.discard(entry_id)
+                if not entries:
+                    del self._ledgers[ledger_id]
+
+    def discard_before(self, position: Position) -> int:
+        """Remove the entries before ``position``; return how many that were."""
+        before = len(self)
+        for ledger_id in [ledger_id for ledger_id in self._ledgers if ledger_id <= position.ledger_id]:
+            entries = self._ledgers[ledger_id]
+            if ledger_id == position.ledger_id:
+                entries.remove_range(0, max(position.entry_id, 0))
+            if ledger_id < position.ledger_id or not entries:
+                del self._ledgers[ledger_id]
+        return before - len(self)
+
+    def take_through(self, position: Position, count_max: int) -> list[Position]:
+        """Remove the lowest entries up to and including ``position``, at most ``count_max``, and return them."""
+        taken: list[Position] = []
+        for ledger_id in sorted(ledger_id for ledger_id in self._ledgers if ledger_id <= position.ledger_id):
+            last = position.entry_id if ledger_id == position.ledger_id else ENTRY_ID_MAX
+            for entry_id in islice(self._ledgers[ledger_id], count_max - len(taken)):
+                if entry_id > last:
+                    break
+                taken.append(Position(ledger_id, entry_id))
+        self.discard(taken)
+        return taken
+
+    def clear(self) -> None:
+        """Remove all."""
+        self._ledgers.clear()
+
+    def first_absent(self, position: Position) -> Position:
+        """The first place at or after ``position``, in its ledger, that is not in the set."""
+        if position not in self:
+            return position
+        first, _ = next(gaps(self._ledgers[position.ledger_id], position.entry_id, ENTRY_ID_MAX))
+        return position._replace(entry_id=first)
+
+    def first_stretch(self, wanted: Range) -> Range:
+        """The entries from the first one of ``wanted``, which is not in the set, up to the next one that is."""
+        entries = self._ledgers.get(wanted.first.ledger_id)
+        if entries is None:
+            return wanted
+        first, last = next(gaps(entries, wanted.first.entry_id, wanted.last.entry_id))
+        assert first == wanted.first.entry_id, wanted
+        return Range(wanted.first, wanted.last._replace(entry_id=last))

@@ -1,0 +1,214 @@
+"""The delayed entries of one Shared subscription: passed over while they wait, taken in the order of their times."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import structlog
+
+from magnetar.base.errors import StorageError
+from magnetar.broker.delayed.positions import PositionSet
+from magnetar.broker.delayed.window import DueWindow
+from magnetar.broker.dispatchers.reader import RETRY_DELAY_S
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from magnetar.base.position import Position
+    from magnetar.broker.subscription import Subscription
+    from magnetar.cursor.ranges import Range
+
+log = structlog.get_logger(__name__)
+
+STRETCHES_MAX = 1000
+"""Stretches of withheld or acknowledged entries that are passed over before others get their turn."""
+
+
+class DelayedEntries:
+    """What a dispatcher asks about delayed entries: what to read next, and what is due."""
+
+    def __init__(
+        self, subscription: Subscription, is_held: Callable[[Position], bool], ready: Callable[[], None]
+    ) -> None:
+        """``is_held``: whether the dispatcher has an entry already; ``ready`` is called when asking makes sense."""
+        config = subscription.environment.config
+        self._subscription = subscription
+        self._index = subscription.topic.delayed
+        self._is_held = is_held
+        self._ready = ready
+        self._max_bytes = config.dispatcherMaxReadSizeBytes
+        self._window = DueWindow()
+        self._in_hand: list[Position] = []
+        """Taken from the window and not sent yet, in the order of their times."""
+        self._fetched: dict[Position, list[tuple[Position, bytes]]] = {}
+        """Runs of them that were read from the disk, by their first entry."""
+        self._ahead = PositionSet()
+        """Taken, and beyond what the dispatcher has read: not to be read again on the way there."""
+        self._parked = PositionSet()
+        """Taken, and not to be sent while acknowledgements are at their limit, which they would make worse."""
+        self._reading: asyncio.Task[None] | None = None
+        self._retry: asyncio.TimerHandle | None = None
+        self._index.attach(self._window)
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether it is known what is delayed."""
+        return not self._index.is_loading
+
+    @property
+    def in_hand(self) -> Iterator[Position]:
+        """The entries that are due and about to be sent."""
+        return iter(self._in_hand)
+
+    @property
+    def may_have_more(self) -> bool:
+        """Whether it is worth asking again what is due."""
+        is_due_later = self._window.next_due_ms is not None and not self._window.is_waited_for
+        return bool(self._in_hand or self._parked) or is_due_later
+
+    def next_ranges(self, position: Position, limit: int) -> tuple[Position, list[Range]]:
+        """Where reading goes on from ``position``, and the next entries to read, at most ``limit``, if there are any.
+
+        Everything before where reading goes on is acknowledged or withheld.
+        """
+        withheld, ahead = self._index.withheld, self._ahead
+        if not withheld and not ahead:
+            return position, self._subscription.readable(position, limit)
+        for _ in range(STRETCHES_MAX):
+            position = ahead.first_absent(withheld.first_absent(position))
+            ranges = self._subscription.readable(position, limit)
+            if not ranges:
+                return position, []
+            position = ranges[0].first
+            if position not in withheld and position not in ahead:
+                return position, [ahead.first_stretch(withheld.first_stretch(ranges[0]))]
+        self._subscription.topic.notify()
+        return position, []
+
+    def withhold(self, position: Position, deliver_at_ms: int) -> None:
+        """The dispatcher came to an entry that is not due: it will be, in its time."""
+        self._index.withhold(position, deliver_at_ms)
+
+    def due(self, read_position: Position, limit: int) -> list[tuple[Position, bytes]] | None:
+        """The next entries that are due, of one ledger; None: there are none, or ask again when ready."""
+        if self._ahead:
+            self._ahead.discard_before(read_position)
+        self._take(read_position, limit)
+        if not self._in_hand or self._reading is not None or self._retry is not None:
+            return None
+        entries = self._read_in_hand(limit)
+        if not entries:
+            self._reading = asyncio.get_running_loop().create_task(self._fetch(self._in_hand[:limit]))
+            return None
+        del self._in_hand[: len(entries)]
+        return entries
+
+    def give_back(self, entries: list[tuple[Position, bytes]]) -> None:
+        """These were due and could not be sent."""
+        self._in_hand[:0] = [position for position, _ in entries]
+
+    def restart(self) -> None:
+        """The cursor was moved."""
+        self._in_hand.clear()
+        self._ahead.clear()
+        self._parked.clear()
+        self._stop_reading()
+        self._index.restart(self._window)
+
+    def close(self) -> None:
+        """Look no longer."""
+        self._stop_reading()
+        self._index.detach(self._window)
+
+    def _take(self, read_position: Position, limit: int) -> None:
+        """Take what is due until there is enough in hand, and let go of what was acknowledged meanwhile."""
+        through = self._subscription.readable_through()
+        self._in_hand = list(filter(self._is_there, self._in_hand))
+        self._park(through)
+        if self._parked:
+            unparked = self._parked.take_through(through, limit - len(self._in_hand))
+            self._in_hand += filter(self._is_there, unparked)
+        while len(self._in_hand) < limit:
+            taken = self._index.due(self._window, limit - len(self._in_hand))
+            if not taken:
+                return
+            for position in taken:
+                is_taken = position in self._in_hand or position in self._parked or self._is_held(position)
+                if not is_taken and self._is_there(position):
+                    self._in_hand.append(position)
+                    if position >= read_position:
+                        self._ahead.add(position)
+            self._park(through)
+
+    def _park(self, through: Position) -> None:
+        """Put aside what lies beyond ``through``."""
+        for position in self._in_hand:
+            if position > through:
+                self._parked.add(position)
+        self._in_hand = [position for position in self._in_hand if position <= through]
+
+    def _is_there(self, position: Position) -> bool:
+        """Whether the log has the entry and nobody has acknowledged it."""
+        contains = self._subscription.topic.ledger.contains(position)
+        return contains and not self._subscription.cursor.state.is_deleted(position)
+
+    def _read_in_hand(self, limit: int) -> list[tuple[Position, bytes]]:
+        """The first entries in hand, of one ledger, as far as they were read or are in memory."""
+        ledger, ledger_id = self._subscription.topic.ledger, self._in_hand[0].ledger_id
+        entries: list[tuple[Position, bytes]] = []
+        size = 0
+        for first, count in runs_of(self._in_hand[:limit]):
+            if first.ledger_id != ledger_id or size >= self._max_bytes:
+                break
+            run = self._fetched.pop(first, None) or ledger.read_cached(first, count, self._max_bytes - size) or []
+            entries += run[:count]
+            size += sum(len(entry) for _, entry in run)
+            if len(run) < count:
+                break
+        return entries
+
+    async def _fetch(self, positions: list[Position]) -> None:
+        ledger, size = self._subscription.topic.ledger, 0
+        fetched: dict[Position, list[tuple[Position, bytes]]] = {}
+        try:
+            for first, count in runs_of(positions):
+                run = ledger.read_cached(first, count, self._max_bytes) or await ledger.read(
+                    first, count, self._max_bytes
+                )
+                fetched[first] = run
+                size += sum(len(entry) for _, entry in run)
+                if size >= self._max_bytes:
+                    break
+        except StorageError as error:
+            log.warning("read_failed", topic=ledger.name, position=str(positions[0]), error=str(error))
+            self._retry = asyncio.get_running_loop().call_later(RETRY_DELAY_S, self._try_again)
+        self._fetched = fetched
+        self._reading = None
+        self._ready()
+
+    def _try_again(self) -> None:
+        self._retry = None
+        self._ready()
+
+    def _stop_reading(self) -> None:
+        self._fetched = {}
+        if self._reading is not None:
+            self._reading.cancel()
+            self._reading = None
+        if self._retry is not None:
+            self._retry.cancel()
+            self._retry = None
+
+
+def runs_of(positions: Iterable[Position]) -> list[tuple[Position, int]]:
+    """The positions as runs, of each its first and how many follow each other."""
+    runs: list[tuple[Position, int]] = []
+    for position in positions:
+        if runs:
+            first, count = runs[-1]
+            if position == (first.ledger_id, first.entry_id + count):
+                runs[-1] = first, count + 1
+                continue
+        runs.append((position, 1))
+    return runs

@@ -1,0 +1,59 @@
+"""The store of delayed entries without a thread: what is asked is done at once, and answered in the loop."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeVar
+
+from magnetar.base.errors import DiskFullError
+from magnetar.broker.delayed.thread import StoreThread
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Callable
+
+    from magnetar.base.errors import StorageError
+    from magnetar.broker.delayed.store import DelayedStore
+
+T = TypeVar("T")
+
+
+class HandThread(StoreThread):
+    """See StoreThread. What is done waits for ``answer`` when the test says so, or fails."""
+
+    def __init__(self, store: DelayedStore, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__(store, loop)
+        self.prompt = True
+        """Whether what is asked is done at once."""
+        self.disk_full = False
+        self.waiting: list[Callable[[], None]] = []
+        self.asked = 0
+        self.crashed = False
+
+    def do(self, work: Callable[[DelayedStore], T], done: Callable[[T | None, StorageError | None], None]) -> None:
+        if self.crashed:
+            return
+        self.asked += 1
+        self.waiting.append(lambda: self._do(self._or_full(work), done))
+        if self.prompt:
+            self.answer()
+
+    def answer(self, count: int | None = None) -> None:
+        """Do the oldest ``count`` things that were asked, by default all."""
+        due, self.waiting = self.waiting[:count], self.waiting[len(self.waiting[:count]) :]
+        for each in due:
+            each()
+
+    def crash(self) -> None:
+        """Do nothing any more, neither what waits nor what is asked by those who do not know it yet."""
+        self.waiting.clear()
+        self.crashed = True
+
+    def close(self) -> None:
+        self.store.close()
+
+    def _or_full(self, work: Callable[[DelayedStore], T]) -> Callable[[DelayedStore], T]:
+        def full(_: DelayedStore) -> T:
+            message = "no space left on device"
+            raise DiskFullError(message)
+
+        return full if self.disk_full else work

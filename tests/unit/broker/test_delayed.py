@@ -1,0 +1,504 @@
+"""Delayed messages: never early, never lost, once each, in the order of their times, whatever happens around them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pyroaring import BitMap
+
+from magnetar.base.errors import CorruptionError, ServerError
+from magnetar.base.position import Position
+from magnetar.broker.delayed import index as indexes
+from magnetar.broker.delayed import store as stores
+from magnetar.broker.delayed import window as windows
+from magnetar.broker.delayed.positions import PositionSet
+from magnetar.ledger.managed_ledger import ManagedLedgerConfig
+from magnetar.metadata.policies import DelayedDeliveryPolicies
+from magnetar.wire import commands
+from magnetar.wire.message_id import position_of
+from tests.unit.broker.cluster import TOPIC, Client, Cluster, Exclusive, entry
+from tests.unit.broker.pipe import Pipe
+
+PAGE = 6
+EXACT = {"delayedDeliveryTickTimeMillis": 0}
+
+
+@pytest.fixture(autouse=True)
+def _small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pages so small that some messages fill several."""
+    monkeypatch.setattr(windows, "PAGE_MAX", PAGE)
+    monkeypatch.setattr(indexes, "PAGE_MAX", PAGE)
+    monkeypatch.setattr(stores, "PAGE_MAX", PAGE)
+    monkeypatch.setattr(indexes, "REMOVABLE_MAX", 2 * PAGE)
+    monkeypatch.setattr(stores, "REMOVABLE_MAX", 2 * PAGE)
+    monkeypatch.setattr(indexes, "WRITE_AFTER_ENTRIES", 2 * PAGE)
+    monkeypatch.setattr(indexes, "UNWRITTEN_MAX", 3 * PAGE)
+    monkeypatch.setattr(indexes, "SCAN_ENTRIES", PAGE)
+
+
+def publish(client: Client, text: str, delay_s: float = 0.0) -> None:
+    client.say(send(client.cluster, text, delay_s))
+
+
+def send(cluster: Cluster, text: str, delay_s: float) -> bytes:
+    at = int((cluster.clock.now() + delay_s) * 1000)
+    metadata = {"deliver_at_time": at} if delay_s else {}
+    return commands.send(producer_id=1, sequence_id=0, entry=entry(text, **metadata))
+
+
+def producer(cluster: Cluster) -> Client:
+    client = cluster.client()
+    client.produce()
+    return client
+
+
+def consumer(cluster: Cluster, name: str = "worker", **fields: object) -> Client:
+    client = cluster.client()
+    client.subscribe(subscription=name, **fields)  # type: ignore[arg-type]
+    return client
+
+
+@dataclass
+class Story:
+    """A cluster, two subscriptions, and what each of them must and must not see."""
+
+    cluster: Cluster = field(default_factory=lambda: Cluster(settings=EXACT))
+    due_at_ms: dict[str, int] = field(default_factory=dict)
+    positions: dict[str, Position] = field(default_factory=dict)
+    consumers: dict[str, Client] = field(default_factory=dict)
+    held: dict[str, list[str]] = field(default_factory=dict)
+    acknowledged: dict[str, set[str]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.producer = producer(self.cluster)
+        for name in ("a", "b"):
+            self.acknowledged[name] = set()
+            self.subscribe(name)
+
+    def subscribe(self, name: str) -> None:
+        self.held[name] = []
+        self.consumers[name] = consumer(self.cluster, name)
+        self.look()
+
+    def now_ms(self) -> float:
+        return self.cluster.clock.now() * 1000
+
+    def look(self) -> None:
+        """Take what came, and object to what must not."""
+        for name, client in self.consumers.items():
+            taken = [frame for frame in client.heard if frame.command.HasField("message")]
+            client.heard = []
+            for frame in taken:
+                text = frame.body.rsplit(b"#", 1)[1].decode()
+                self.positions[text] = position_of(frame.command.message.message_id)
+                assert self.due_at_ms[text] <= self.now_ms(), f"{text} came early"
+                assert text not in self.acknowledged[name], f"{text} came to {name} though acknowledged"
+                assert text not in self.held[name], f"{text} came to {name} twice"
+                self.held[name].append(text)
+
+    def publish(self, delays_s: list[float]) -> None:
+        """Publish a run."""
+        frames = []
+        for delay_s in delays_s:
+            text = str(len(self.due_at_ms))
+            self.due_at_ms[text] = int((self.cluster.clock.now() + delay_s) * 1000) if delay_s else 0
+            frames.append(send(self.cluster, f"#{text}", delay_s))
+        self.producer.say(*frames)
+        self.look()
+
+    def advance(self, seconds: float) -> None:
+        self.cluster.loop.advance(seconds)
+        self.cluster.settle()
+        self.look()
+
+    def jump(self, seconds: float) -> None:
+        self.cluster.clock.jumped_s += seconds
+        self.advance(indexes.CLOCK_CHECK_S)
+
+    def acknowledge(self, name: str, count: int) -> None:
+        texts, self.held[name] = self.held[name][:count], self.held[name][count:]
+        self.acknowledged[name] |= set(texts)
+        if texts:
+            self.consumers[name].ack(*(self.positions[text] for text in texts))
+            self.advance(0.02)  # acknowledgements are durable
+
+    def redeliver(self, name: str) -> None:
+        self.held[name] = []
+        self.consumers[name].say(commands.redeliver_unacknowledged_messages(consumer_id=1))
+        self.look()
+
+    def leave(self, name: str) -> None:
+        """The consumer leaves, and another one comes."""
+        self.consumers.pop(name).leave()
+        self.subscribe(name)
+
+    def reset(self, name: str) -> None:
+        """The subscription goes back to the beginning."""
+        self.acknowledged[name], self.held[name] = set(), []
+        self.cluster.do(lambda: self.cluster.loop.create_task(self._reset(name)))
+        self.consumers.pop(name, None)
+        self.subscribe(name)
+
+    async def _reset(self, name: str) -> None:
+        topic = self.cluster.topics.loaded[TOPIC]
+        await topic.subscriptions[name].reset(topic.before_first())
+
+    def restart(self) -> None:
+        self.consumers.clear()
+        self.cluster.crash()
+        self.begin_again()
+
+    def unload(self) -> None:
+        self.consumers.clear()
+        self.cluster.do(lambda: self.cluster.topics.unload(TOPIC))
+        self.begin_again()
+
+    def begin_again(self) -> None:
+        self.producer = producer(self.cluster)
+        for name in self.acknowledged:
+            self.subscribe(name)
+
+    def lose_index(self) -> None:
+        def damage(_: object) -> None:
+            message = "not a database"
+            raise CorruptionError(message)
+
+        self.cluster.do(lambda: self.cluster.delayed.do(damage, lambda _result, _error: None))
+        self.look()
+
+    def fill_disk(self, *, full: bool) -> None:
+        self.cluster.delayed.disk_full = full
+
+    def hold(self, *, held: bool) -> None:
+        """Let the store be slow, or do all that waits."""
+        self.cluster.delayed.prompt = not held
+        if not held:
+            self.cluster.do(self.cluster.delayed.answer)
+            self.look()
+
+    def check_counts(self) -> None:
+        for name in self.acknowledged:
+            subscription = self.cluster.subscription(name)
+            waiting = set(self.due_at_ms) - self.acknowledged[name] - set(self.held[name])
+            assert subscription.delayed == len(waiting), name
+
+    def end(self) -> None:
+        """When all is well again and all times have come, everybody has had everything."""
+        self.fill_disk(full=False)
+        self.hold(held=False)
+        self.advance(2.5)
+        self.check_counts()
+        for _ in range(3):
+            self.advance(1000)
+        for name in self.acknowledged:
+            assert set(self.held[name]) | self.acknowledged[name] == set(self.due_at_ms), name
+        topic = self.cluster.topic()
+        for _ in range(20):
+            self.cluster.do(lambda: topic.measure(self.cluster.clock.monotonic()))
+            self.advance(10)
+        assert (len(topic.delayed.withheld), self.cluster.delayed_store.entries) == (0, 0)
+
+
+names = st.sampled_from(["a", "b"])
+steps = st.one_of(
+    st.tuples(st.just("publish"), st.lists(st.sampled_from([0.0, 0.5, 1.0, 2.0, 3.0, 30.0, 300.0]), min_size=1)),
+    st.tuples(st.just("publish"), st.lists(st.integers(1, 20).map(float), min_size=1, max_size=30)),
+    st.tuples(st.just("advance"), st.sampled_from([0.0, 0.3, 1.0, 5.0, 40.0])),
+    st.tuples(st.just("jump"), st.sampled_from([-100.0, -7.0, 7.0, 100.0])),
+    st.tuples(st.just("acknowledge"), st.tuples(names, st.integers(1, 4))),
+    st.tuples(st.sampled_from(["redeliver", "leave", "reset"]), names),
+    st.tuples(st.sampled_from(["restart", "unload", "lose_index"]), st.none()),
+    st.tuples(st.sampled_from(["fill_disk", "hold"]), st.booleans()),
+)
+
+
+@settings(max_examples=250)
+@given(st.lists(steps, max_size=60))
+def test_nothing_is_early_lost_or_twice(story_steps: list[tuple[str, object]]) -> None:
+    story = Story()
+    for step, value in story_steps:
+        match step, value:
+            case "publish", list(delays_s):
+                story.publish(delays_s)
+            case "advance" | "jump", float(seconds):
+                getattr(story, step)(seconds)
+            case "acknowledge", (str(name), int(count)):
+                story.acknowledge(name, count)
+            case "redeliver" | "leave" | "reset", str(name):
+                getattr(story, step)(name)
+            case "fill_disk", bool(full):
+                story.fill_disk(full=full)
+            case "hold", bool(held):
+                story.hold(held=held)
+            case _:
+                getattr(story, step)()
+        assert not story.cluster.loop.problems
+    story.end()
+    assert not story.cluster.loop.problems
+
+
+def test_in_the_order_of_their_times_then_of_their_places() -> None:
+    cluster = Cluster(settings=EXACT)
+    sender = producer(cluster)
+    for text, delay_s in (("a", 9), ("b", 3), ("c", 6), ("d", 3), ("e", 1)):
+        publish(sender, text, delay_s)
+    publish(sender, "now")
+    receiver = consumer(cluster)
+    assert receiver.messages() == ["now"]
+    cluster.loop.advance(10)
+    assert receiver.messages() == ["e", "b", "d", "c", "a"]
+
+
+def test_permits_are_kept_to_and_the_order_too() -> None:
+    cluster = Cluster(settings=EXACT)
+    sender = producer(cluster)
+    for number in range(30):
+        publish(sender, str(number), 60 - number)
+    receiver = consumer(cluster, permits=7)
+    cluster.loop.advance(100)
+    assert receiver.messages() == [str(number) for number in range(29, 22, -1)]
+    receiver.say(commands.flow(consumer_id=1, message_permits=100))
+    assert receiver.messages() == [str(number) for number in range(22, -1, -1)]
+
+
+def test_entries_that_are_withheld_are_not_read() -> None:
+    cluster = Cluster(settings=EXACT)
+    sender = producer(cluster)
+    for number in range(50):
+        publish(sender, str(number), 60)
+    publish(sender, "now")
+    cluster.loop.advance(2)
+    cluster.crash()
+    cluster.store.cached = False
+    reads: list[int] = []
+    read = cluster.store.read
+
+    async def counted(ledger_id: int, first: int, max_entries: int, max_bytes: int) -> list[bytes]:
+        reads.append(first)
+        return await read(ledger_id, first, max_entries, max_bytes)
+
+    cluster.store.read = counted  # type: ignore[method-assign]
+    receiver = consumer(cluster)
+    cluster.settle()
+    assert (receiver.messages(), reads) == (["now"], [50])
+
+
+def test_one_subscription_that_is_slow_holds_nobody_up() -> None:
+    cluster = Cluster(settings=EXACT)
+    sender = producer(cluster)
+    quick, slow = consumer(cluster, "quick"), consumer(cluster, "slow", permits=0)
+    for number in range(40):
+        publish(sender, str(number), 1)
+    cluster.loop.advance(5)
+    assert quick.messages() == [str(number) for number in range(40)]
+    assert (cluster.subscription("quick").delayed, cluster.subscription("slow").delayed) == (0, 40)
+    assert cluster.delayed_store.entries == 40
+    slow.say(commands.flow(consumer_id=1, message_permits=100))
+    assert slow.messages() == [str(number) for number in range(40)]
+    tidy(cluster)
+    assert (len(cluster.topic().delayed.withheld), cluster.delayed_store.entries) == (0, 0)
+
+
+def test_a_subscription_that_is_deleted_holds_nothing_back() -> None:
+    cluster = Cluster(settings=EXACT)
+    sender = producer(cluster)
+    quick, slow = consumer(cluster, "quick"), consumer(cluster, "slow", permits=0)
+    for number in range(40):
+        publish(sender, str(number), 1)
+    cluster.loop.advance(5)
+    assert len(quick.messages()) == 40
+    slow.say(commands.unsubscribe(consumer_id=1, request_id=slow.request_id()))
+    tidy(cluster)
+    assert (len(cluster.topic().delayed.withheld), cluster.delayed_store.entries) == (0, 0)
+
+
+def tidy(cluster: Cluster, rounds: int = 10) -> None:
+    for _ in range(rounds):
+        cluster.do(lambda: cluster.topics.loaded[TOPIC].measure(cluster.clock.monotonic()))
+        cluster.loop.advance(2)
+
+
+def test_exclusive_subscriptions_get_them_at_once() -> None:
+    cluster = Cluster(settings=EXACT)
+    sender = producer(cluster)
+    receiver = consumer(cluster, kind=Exclusive)
+    publish(sender, "later", 60)
+    assert receiver.messages() == ["later"]
+    assert cluster.subscription().delayed == 1  # nobody shares it yet, so it would wait
+    cluster.loop.advance(100)
+    tidy(cluster)
+    assert cluster.delayed_store.entries == 0
+
+
+def test_what_one_has_had_from_an_exclusive_subscription_is_not_early_for_another() -> None:
+    cluster = Cluster(settings=EXACT)
+    sender = producer(cluster)
+    first = consumer(cluster, kind=Exclusive)
+    publish(sender, "later", 60)
+    assert first.messages() == ["later"]
+    first.leave()
+    second = consumer(cluster)
+    assert second.messages() == []
+    cluster.loop.advance(61)
+    assert second.messages() == ["later"]
+
+
+def test_a_topic_without_delayed_messages_asks_nothing_of_the_store() -> None:
+    cluster = Cluster(settings=EXACT)
+    sender = producer(cluster)
+    for number in range(20):
+        publish(sender, str(number))
+    receiver = consumer(cluster)
+    assert len(receiver.messages()) == 20
+    tidy(cluster)
+    cluster.crash()
+    consumer(cluster)
+    tidy(cluster)
+    assert cluster.delayed.asked == 0
+
+
+def test_switched_off_all_are_delivered_at_once_and_switched_on_again_none_early() -> None:
+    cluster = Cluster(settings=EXACT)
+    sender = producer(cluster)
+    receiver = consumer(cluster)
+    publish(sender, "a", 60)
+    assert receiver.messages() == []
+    switch(cluster, active=False)
+    assert receiver.messages() == ["a"]
+    publish(sender, "b", 60)
+    assert receiver.messages() == ["b"]
+    switch(cluster, active=True)
+    receiver.say(commands.redeliver_unacknowledged_messages(consumer_id=1))
+    assert receiver.messages() == []
+    cluster.loop.advance(61)
+    assert sorted(receiver.messages()) == ["a", "b"]
+
+
+def switch(cluster: Cluster, *, active: bool) -> None:
+    policies = DelayedDeliveryPolicies(tickTime=0, active=active, maxDeliveryDelayInMillis=0)
+    cluster.do(lambda: cluster.resources.topic_policies.change(TOPIC, delayedDeliveryPolicies=policies))
+
+
+def test_what_is_too_far_away_is_refused_and_the_rest_taken() -> None:
+    cluster = Cluster(settings={**EXACT, "delayedDeliveryMaxDelayInMillis": 5000})
+    sender = producer(cluster)
+    now_ms = int(cluster.clock.now() * 1000)
+
+    def sent(sequence_id: int, delay_ms: int) -> bytes:
+        stored = entry("x", publish_time=now_ms, deliver_at_time=now_ms + delay_ms)
+        return commands.send(producer_id=1, sequence_id=sequence_id, entry=stored)
+
+    sender.say(sent(1, 5000), sent(2, 5001), sent(3, 4000))
+    (refusal,) = sender.take("SEND_ERROR")
+    assert (refusal.sequence_id, refusal.error) == (2, ServerError.NotAllowedError)
+    assert refusal.message == "Exceeds max allowed delivery delay of 5000 milliseconds"
+    assert [sequence_id for sequence_id, _ in sender.receipts()] == [1, 3]
+
+
+def test_looks_for_what_is_due_are_a_tick_apart() -> None:
+    cluster = Cluster(settings={"delayedDeliveryTickTimeMillis": 1000})
+    sender = producer(cluster)
+    receiver = consumer(cluster)
+    for number in range(4):
+        publish(sender, str(number), 2 + number / 10)
+    cluster.loop.advance(2)
+    assert receiver.messages() == ["0"]
+    cluster.loop.advance(0.9)
+    assert receiver.messages() == []
+    cluster.loop.advance(0.1)
+    assert receiver.messages() == ["1", "2", "3"]
+
+
+def test_memory_is_bounded_while_the_disk_is_full_and_the_log_has_the_rest() -> None:
+    cluster = Cluster(settings=EXACT)
+    sender = producer(cluster)
+    receiver = consumer(cluster, permits=0)
+    cluster.delayed.disk_full = True
+    for number in range(200):
+        publish(sender, str(number), 60 - number / 10)
+        assert len(cluster.topic().delayed._unwritten) <= indexes.UNWRITTEN_MAX
+    receiver.say(commands.flow(consumer_id=1, message_permits=1000))
+    cluster.loop.advance(30)
+    assert receiver.messages() == []
+    cluster.delayed.disk_full = False
+    for _ in range(70):
+        cluster.loop.advance(1)
+    assert sorted(receiver.messages(), key=int) == [str(number) for number in range(200)]
+
+
+def test_trimmed_and_deleted_topics_leave_nothing() -> None:
+    cluster = Cluster(settings=EXACT, ledger_config=ManagedLedgerConfig(max_entries_per_ledger=10, min_rollover_ms=0))
+    sender = producer(cluster)
+    receiver = consumer(cluster)
+    for number in range(25):
+        publish(sender, str(number), 10_000)
+    cluster.loop.advance(2)
+    assert cluster.delayed_store.entries == 25
+    positions = [Position(ledger.ledger_id, 9) for ledger in cluster.topic().ledger.ledgers()]
+    cluster.do(lambda: cluster.topics.loaded[TOPIC].subscriptions["worker"].acknowledge_through(positions[1]))
+    cluster.do(cluster.topics.loaded[TOPIC].trim)
+    cluster.settle()
+    assert (len(cluster.topic().delayed.withheld), cluster.delayed_store.entries) == (5, 5)
+    receiver.leave()
+    cluster.do(lambda: cluster.topics.delete(TOPIC))
+    assert cluster.delayed_store.entries == 0
+
+
+def test_an_index_of_an_earlier_topic_of_that_name_is_not_believed() -> None:
+    cluster = Cluster(settings=EXACT)
+    sender = producer(cluster)
+    publish(sender, "old", 1000)
+    cluster.loop.advance(2)
+    cluster.delayed.crashed = True  # what the deletion would have the store forget is lost
+    sender.leave()
+    cluster.do(lambda: cluster.topics.delete(TOPIC))
+    cluster.crash()
+    sender = producer(cluster)
+    publish(sender, "new", 10)
+    cluster.crash()
+    receiver = consumer(cluster)
+    assert cluster.subscription().delayed == 1
+    cluster.loop.advance(11)
+    assert receiver.messages() == ["new"]
+    tidy(cluster)
+    assert cluster.delayed_store.entries == 0
+
+
+def test_replicated_entries_wait_too() -> None:
+    source, target = Cluster("ewr", ["jfk"], EXACT), Cluster("jfk", ["ewr"], EXACT)
+    publish(producer(source), "later", 30)
+    pipe = Pipe(source, target)
+    pipe.attach()
+    pipe.run()
+    receiver = consumer(target)
+    assert (receiver.messages(), len(target.topic().delayed.withheld)) == ([], 1)
+    target.loop.advance(31)
+    assert receiver.messages() == ["later"]
+
+
+def test_a_million_bits_cost_little() -> None:
+    withheld = PositionSet()
+    withheld.update(1, BitMap(range(1_000_000)))
+    withheld.update(2, BitMap(range(0, 64_000_000, 64)))
+    assert len(withheld) == 2_000_000
+    assert withheld.first_absent(Position(1, 5)) == Position(1, 1_000_000)
+    assert withheld.first_absent(Position(2, 64)) == Position(2, 65)
+    size = sum(len(entry_ids.serialize()) for _, entry_ids in withheld.ledgers())
+    assert size < 2.5 * len(withheld)
+
+
+@given(st.lists(st.lists(st.sampled_from([0.0, 60.0]), min_size=1, max_size=40), min_size=1, max_size=5), st.booleans())
+def test_what_the_watermark_vouches_for_is_there_after_a_crash(runs: list[list[float]], prompt: bool) -> None:
+    cluster = Cluster(settings=EXACT)
+    sender = producer(cluster)
+    consumer(cluster, permits=0)
+    cluster.delayed.prompt = prompt
+    for delays_s in runs:
+        sender.say(*(send(cluster, "x", delay_s) for delay_s in delays_s))
+    cluster.crash()
+    consumer(cluster, permits=0)
+    cluster.loop.advance(1)
+    assert cluster.subscription().delayed == sum(delay_s > 0 for delays_s in runs for delay_s in delays_s)
