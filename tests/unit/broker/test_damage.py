@@ -8,6 +8,7 @@ import pytest
 
 from magnetar.admin.service import StatsOptions
 from magnetar.broker.stats import topic_stats
+from magnetar.wire import commands
 from tests.unit.broker.cluster import Cluster, Exclusive, Shared, entry
 from tests.unit.broker.pipe import Pipe
 
@@ -91,3 +92,19 @@ def test_a_link_stops_at_what_is_damaged_and_says_so() -> None:
     pipe.attach(permits=1000)
     pipe.read()
     assert [position for position, _ in pipe.carried] == positions
+
+
+def test_deduplication_learns_from_the_log_what_is_intact() -> None:
+    cluster = Cluster(settings={"brokerDeduplicationEnabled": True})
+    client = cluster.client()
+    client.produce(name="p", user_provided_producer_name=True)
+    entries = [entry(text, producer_name="p", sequence_id=number) for number, text in enumerate("abc")]
+    client.say(*(commands.send(producer_id=1, sequence_id=at, entry=each) for at, each in enumerate(entries)))
+    cluster.store.cached = False
+    cluster.store.damaged = {entries[1]}
+    cluster.crash()
+    again = cluster.client()
+    again.produce(name="p", user_provided_producer_name=True)
+    (success,) = again.take("PRODUCER_SUCCESS")
+    assert success.last_sequence_id == 2
+    assert cluster.topic().damaged.entries == 1
