@@ -25,7 +25,7 @@ from tests.kit.processes import command_line
 from tests.kit.wait import wait_until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sized
     from pathlib import Path
 
 SEED = int(os.environ.get("MAGNETAR_CHAOS_SEED", random.SystemRandom().randrange(10**6)))
@@ -111,7 +111,7 @@ class Tail:
         return True
 
 
-def has_at_least(found: list[bytes], count: int) -> bool:
+def has_at_least(found: Sized, count: int) -> bool:
     """Whether ``found``, which another thread fills, has grown to ``count``."""
     return len(found) >= count
 

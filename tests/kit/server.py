@@ -65,9 +65,13 @@ class Server(ABC):
     def command(self) -> list[str]:
         """Write the configuration and return the command that runs the broker with it."""
 
+    def launch(self) -> None:
+        """Start the process and return at once."""
+        self._process = ChildProcess(self.command(), self.directory, self.process_name)
+
     def start(self) -> None:
         """Start the process and return when it is healthy; a process that does not get there is stopped."""
-        self._process = ChildProcess(self.command(), self.directory, self.process_name)
+        self.launch()
         try:
             wait_until(self._is_up, START_TIMEOUT_S, what=f"broker {self.cluster} healthy")
         except BaseException:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import errno
 import random
+import sys
 import threading
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -105,8 +107,19 @@ class FaultyDisk:
 
     def remove(self, path: Path) -> None:
         with self.lock:
+            if path not in self.nodes:
+                raise FileNotFoundError(errno.ENOENT, "No such file or directory", str(path))
             self.give_room(len(self.nodes.pop(path).data))
             self.count_step()
+
+    def allocate(self, path: Path, size: int) -> None:
+        file = self.open(path)
+        with suppress(OSError):
+            file.truncate(0)
+        file.write(bytes(size))
+
+    def free_bytes(self, directory: Path) -> int:
+        return sys.maxsize if self.room is None else self.room
 
     def sync_directory(self, directory: Path) -> None:
         with self.lock:

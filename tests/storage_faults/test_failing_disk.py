@@ -229,3 +229,95 @@ def test_a_bug_under_the_log_fails_the_store_instead_of_keeping_everybody_waitin
         await store.close()
 
     asyncio.run(story())
+
+
+def test_on_a_full_disk_what_is_urgent_goes_on_in_the_room_held_back() -> None:
+    async def story() -> None:
+        disk = FaultyDisk()
+        options = LocalStoreOptions(segment_bytes=2000, reserve_bytes=1000, low_water_bytes=3000)
+        async with opened(DIRECTORY, options, disk) as store:
+            log, cursor = store.create(), store.create()
+            await append(store, log, [entry(0)])
+            disk.room = 10
+            reports: list[tuple[str, StorageError | None]] = []
+
+            def ask(ledger_id: int, number: int, *, urgent: bool) -> None:
+                def report(error: StorageError | None) -> None:
+                    reports.append((f"{ledger_id}:{number}", error))
+
+                store.append(ledger_id, [entry(number)], report, urgent=urgent)
+
+            ask(log, 1, urgent=False)
+            ask(cursor, 0, urgent=True)
+            store.seal(log)
+            ask(cursor, 1, urgent=True)
+            await barrier(store)
+            await barrier(store)
+            outcome = {name: type(error) for name, error in reports}
+            assert outcome == {f"{log}:1": DiskFullError, f"{cursor}:0": type(None), f"{cursor}:1": type(None)}
+            assert await read_all(store, cursor) == [entry(0), entry(1)]
+            later = store.create()
+            with pytest.raises(DiskFullError, match="No space left"):
+                await refused(store, later)
+            disk.room = 100_000
+            store.look_at_space()
+            assert store.state.refusal is None
+            await append(store, later, [entry(2)])
+        async with opened(DIRECTORY, options, disk) as store:
+            assert await read_all(store, cursor) == [entry(0), entry(1)]
+            assert await read_all(store, log) == [entry(0)]
+
+    asyncio.run(story())
+
+
+async def refused(store: LocalLedgerStore, ledger_id: int) -> None:
+    reported: asyncio.Future[StorageError | None] = asyncio.get_running_loop().create_future()
+    store.append(ledger_id, [entry(9)], reported.set_result, urgent=False)
+    error = await reported
+    if error is not None:
+        raise error
+
+
+def test_a_store_opens_on_a_full_disk_with_what_was_held_back() -> None:
+    async def story() -> None:
+        disk = FaultyDisk()
+        options = LocalStoreOptions(reserve_bytes=1000, low_water_bytes=3000)
+        async with opened(DIRECTORY, options, disk) as store:
+            ledger_id = store.create()
+            await append(store, ledger_id, [entry(0)])
+        disk.room = 0
+        async with opened(DIRECTORY, options, disk) as store:
+            assert await read_all(store, ledger_id) == [entry(0)]
+            assert isinstance(store.state.refusal, DiskFullError)
+
+    asyncio.run(story())
+
+
+def test_a_ledger_that_cannot_be_listed_takes_no_entries() -> None:
+    class FullMetadata(MemoryMetadataStore):
+        full = False
+
+        def put(self, path: str, value: bytes, expected_version: int | None = None) -> int:
+            if self.full:
+                message = "no room"
+                raise DiskFullError(message)
+            return super().put(path, value, expected_version)
+
+    async def story() -> None:
+        disk, clock = FaultyDisk(), SystemClock()
+        metadata = FullMetadata(clock)
+        config = ManagedLedgerConfig(2, 1 << 30, 0, 1 << 40)
+        name = TopicName.parse("persistent://public/default/t")
+        async with opened(DIRECTORY, OPTIONS, disk) as store:
+            log = ManagedLedger.open(store, metadata, name, config, clock)
+            log.append([entry(0), entry(1)], lambda _position, _error: None)
+            metadata.full = True
+            with pytest.raises(DiskFullError):
+                log.append([entry(2)], lambda _position, _error: None)
+            metadata.full = False
+            log.append([entry(3)], lambda _position, _error: None)
+            await barrier(store)
+            again = ManagedLedger.open(store, metadata, name, config, clock)
+            assert again.entries == log.entries == 3
+
+    asyncio.run(story())

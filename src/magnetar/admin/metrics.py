@@ -92,6 +92,26 @@ _SUBSCRIPTION: Mapping[str, Callable[[SubscriptionStats], float]] = {
     "subscription_unacked_messages": attrgetter("unacked_messages"),
 }
 
+_ACK_STATE: Mapping[str, tuple[str, Callable[[SubscriptionStats], float]]] = {
+    "ack_ranges": (
+        "Ranges of individually acknowledged entries",
+        attrgetter("non_contiguous_deleted_messages_ranges"),
+    ),
+    "ack_state_used_ratio": (
+        "Share of the limits of persisted acknowledgement state that is used",
+        attrgetter("ack_state_used"),
+    ),
+    "ack_state_blocked": (
+        "Whether dispatch is paused because more acknowledgement state could not be persisted",
+        attrgetter("is_blocked_on_ack_state_persistent"),
+    ),
+    "unpersisted_acks": (
+        "Acknowledged entries beyond the limit of what is persisted, which come again after a crash",
+        attrgetter("unpersisted_acks"),
+    ),
+}
+"""Of each subscription, ours: ``magnetar_subscription_…``."""
+
 _REPLICATION: Mapping[str, Callable[[ReplicatorStats], float]] = {
     "replication_backlog": attrgetter("replication_backlog"),
     "replication_connected_count": lambda stats: stats.connected,
@@ -102,6 +122,12 @@ _REPLICATION: Mapping[str, Callable[[ReplicatorStats], float]] = {
     "replication_rate_out": attrgetter("msg_rate_out"),
     "replication_throughput_in": attrgetter("msg_throughput_in"),
     "replication_throughput_out": attrgetter("msg_throughput_out"),
+}
+
+
+_STORAGE = {
+    "magnetar_storage_failed": "1 when a write or sync has failed: nothing is confirmed until the broker is restarted",
+    "magnetar_storage_full": "1 while publishing is paused because the disk is full",
 }
 
 
@@ -117,12 +143,14 @@ class _Snapshot:
 
     def __init__(self, service: AdminService) -> None:
         self._cluster = service.cluster_name
+        self._storage = service.storage_refuses()
         found = service.all_topic_stats().items()
         self._topics = [((self._cluster, str(name.namespace_name), str(name)), stats) for name, stats in found]
 
     def collect(self) -> Iterator[Metric]:
         yield from self._broker()
         yield from _gauges({**_TOTALLED, **_TOPIC}, _TOPIC_LABELS, self._topics)
+        yield from self._deduplication()
         subscriptions = [
             ((*labels, name), subscription)
             for labels, stats in self._topics
@@ -143,6 +171,11 @@ class _Snapshot:
         for labels, replicator in links:
             handovers.add_metric(labels, replicator.handovers)
         yield handovers
+        for name, (documentation, value_of) in _ACK_STATE.items():
+            family = GaugeMetricFamily(f"magnetar_subscription_{name}", documentation, labels=_SUBSCRIPTION_LABELS)
+            for labels, subscription in subscriptions:
+                family.add_metric(labels, value_of(subscription))
+            yield family
         age = GaugeMetricFamily(
             "magnetar_progress_age_seconds",
             "Age of the oldest acknowledgement that the remote cluster has not confirmed; 0 when it has them all",
@@ -153,6 +186,22 @@ class _Snapshot:
                 age.add_metric((*labels, remote), seconds)
         yield age
 
+    def _deduplication(self) -> Iterator[Metric]:
+        """Of the topics that have deduplication on."""
+        dropped = CounterMetricFamily(
+            "magnetar_deduplicated_entries",
+            "Entries that were there already and were not stored again",
+            labels=_TOPIC_LABELS,
+        )
+        producers = GaugeMetricFamily(
+            "magnetar_deduplication_producers", "Producers whose last sequence ids are known", labels=_TOPIC_LABELS
+        )
+        for labels, stats in self._topics:
+            if stats.deduplicated_entries is not None and stats.deduplication_producers is not None:
+                dropped.add_metric(labels, stats.deduplicated_entries)
+                producers.add_metric(labels, stats.deduplication_producers)
+        yield from (dropped, producers)
+
     def _broker(self) -> Iterator[Metric]:
         topics = GaugeMetricFamily("pulsar_broker_topics_count", "", labels=("cluster",))
         topics.add_metric((self._cluster,), len(self._topics))
@@ -161,6 +210,10 @@ class _Snapshot:
             total = GaugeMetricFamily(f"pulsar_broker_{name}", "", labels=("cluster",))
             total.add_metric((self._cluster,), sum(value_of(stats) for _, stats in self._topics))
             yield total
+        for name, text, is_so in zip(_STORAGE, _STORAGE.values(), self._storage, strict=True):
+            storage = GaugeMetricFamily(name, text, labels=("cluster",))
+            storage.add_metric((self._cluster,), is_so)
+            yield storage
         per_namespace = GaugeMetricFamily("pulsar_topics_count", "", labels=("cluster", "namespace"))
         for namespace, count in Counter(namespace for (_, namespace, _), _ in self._topics).items():
             per_namespace.add_metric((self._cluster, namespace), count)

@@ -111,6 +111,15 @@ class ConsumerStats(Model):
 
 
 @dataclass(slots=True, kw_only=True)
+class AckHole(Model):
+    """Ours. Entries that are not acknowledged below some that are, such as ``(1:2..1:4]``."""
+
+    entries: str
+    consumers: list[str] = field(default_factory=list)
+    """Those that hold some of them, by name; none for what waits to be sent."""
+
+
+@dataclass(slots=True, kw_only=True)
 class SubscriptionStats(Model):
     """One subscription; ``msg_backlog`` counts messages (entries where the broker cannot look inside)."""
 
@@ -161,6 +170,21 @@ class SubscriptionStats(Model):
     dispatch_throttled_bytes_events_by_topic_limit: int = 0
     dispatch_throttled_msg_events_by_broker_limit: int = 0
     dispatch_throttled_bytes_events_by_broker_limit: int = 0
+    is_blocked_on_ack_state_persistent: bool = False
+    """Ours, of PIP-299. Whether nothing new is sent because more acknowledgement state could not be persisted."""
+
+    ack_state_used: float = 0.0
+    """Ours. The share of the limits of persisted acknowledgement state that is used; 1.0 is all."""
+
+    unpersisted_acks: int = 0
+    """Ours. Acknowledged entries beyond the limit of what is persisted: exactly these come again after a crash."""
+
+    unpersisted_batch_acks: int = 0
+    """Ours. Batches of which more is acknowledged than is persisted, for the same reason."""
+
+    oldest_holes: list[AckHole] | None = None
+    """Ours. The first of the entries that are not acknowledged below acknowledged ones, and who holds them."""
+
     progress_age_seconds: dict[str, float] | None = None
     """Ours. Of a replicated subscription, per remote cluster: how old the oldest acknowledgement is that it has
     not confirmed (0.0: it has them all)."""
@@ -248,6 +272,12 @@ class TopicStats(Model):
     subscriptions: dict[str, SubscriptionStats] = field(default_factory=dict)
     replication: dict[str, ReplicatorStats] = field(default_factory=dict)
     deduplication_status: str = "Disabled"
+    deduplicated_entries: int | None = None
+    """Ours. Entries that were there already and were not stored again, since the topic was loaded; None: it is off."""
+
+    deduplication_producers: int | None = None
+    """Ours. Producers whose last sequence ids are known; None: deduplication is off."""
+
     topic_epoch: int | None = None
     non_contiguous_deleted_messages_ranges: int = 0
     non_contiguous_deleted_messages_ranges_serialized_size: int = 0
@@ -279,6 +309,9 @@ class CursorStats(Model):
     cursor_ledger: int = -1
     cursor_ledger_last_entry: int = -1
     individually_deleted_messages: str = "[]"
+    individually_deleted_messages_omitted: int | None = None
+    """Ours. How many further ranges there are than ``individually_deleted_messages`` shows, the highest ones."""
+
     last_ledger_switch_timestamp: str | None = None
     state: str = "Open"
     active: bool = False

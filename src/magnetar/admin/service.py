@@ -173,6 +173,10 @@ class AdminService(Protocol):
         """Every setting in effect, as text."""
         ...
 
+    def storage_refuses(self) -> tuple[bool, bool]:
+        """Whether storage has failed for good, and whether publishing is paused because the disk is full."""
+        ...
+
     async def health(self) -> None:
         """Return if the broker can store and serve messages; else refuse, saying why."""
         ...

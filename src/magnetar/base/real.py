@@ -75,6 +75,20 @@ class SystemFiles:
         """Delete a file."""
         path.unlink()
 
+    def allocate(self, path: Path, size: int) -> None:
+        """``posix_fallocate``."""
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            os.posix_fallocate(descriptor, 0, size)
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def free_bytes(self, directory: Path) -> int:
+        """What ``statvfs`` grants to a user who is not root."""
+        found = os.statvfs(directory)
+        return found.f_bavail * found.f_frsize
+
     def sync_directory(self, directory: Path) -> None:
         """Make creations and removals durable."""
         descriptor = os.open(directory, os.O_RDONLY | os.O_CLOEXEC)

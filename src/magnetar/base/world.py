@@ -67,6 +67,14 @@ class Files(Protocol):
         """Delete a file."""
         ...
 
+    def allocate(self, path: Path, size: int) -> None:
+        """Make a file of ``size`` bytes whose room on the disk is taken, durably; raises OSError without it."""
+        ...
+
+    def free_bytes(self, directory: Path) -> int:
+        """Bytes that can still be written where ``directory`` is."""
+        ...
+
     def sync_directory(self, directory: Path) -> None:
         """Return once creations and removals in ``directory`` are on the disk."""
         ...

@@ -20,6 +20,7 @@ from magnetar.admin.service import (
 from magnetar.base.errors import AdminError, RequestError, ServerError, StorageError
 from magnetar.base.position import EARLIEST
 from magnetar.broker import stats
+from magnetar.broker.storage_watch import reason_against
 from magnetar.metadata.policies import PartitionedTopicMetadata
 from magnetar.wire import entry as wire_entry
 
@@ -280,13 +281,19 @@ class Administration:
 
     async def health(self) -> None:
         """Return if the broker can store and serve messages; else refuse, saying why."""
+        reason = reason_against(self._environment.store.state)
+        if reason is None:
+            try:
+                await self._environment.durable()
+            except StorageError as error:
+                reason = f"storage has failed: {error}"
+        if reason is not None:
+            raise AdminError(HTTPStatus.INTERNAL_SERVER_ERROR, reason)
+
+    def storage_refuses(self) -> tuple[bool, bool]:
+        """See AdminService."""
         state = self._environment.store.state
-        if not state.healthy:
-            raise AdminError(HTTPStatus.SERVICE_UNAVAILABLE, f"storage has failed: {state.failure}")
-        try:
-            await self._environment.durable()
-        except StorageError as error:
-            raise AdminError(HTTPStatus.SERVICE_UNAVAILABLE, f"storage has failed: {error}") from None
+        return state.failure is not None, state.shortage is not None
 
     def _get(self, name: TopicName) -> Topic:
         try:

@@ -41,9 +41,9 @@ class BacklogQuotas:
 
     @property
     def slowest(self) -> Position:
-        """Everything up to and including it is acknowledged by everybody."""
+        """Everything up to and including it is acknowledged by all who consume."""
         topic = self._topic
-        marks = (cursor.state.mark_delete_position for cursor in topic.all_cursors())
+        marks = (cursor.state.mark_delete_position for cursor in topic.consumer_cursors())
         return min(marks, default=topic.ledger.last_confirmed_entry)
 
     @property

@@ -192,7 +192,7 @@ class _Examination:
             return
         home = CursorHome(self._store, self._metadata, path)
         began = Position.parse(value["markDeletePosition"])
-        state = Cursor.recover(home, name, log, began, value["cursorsLedgerId"]).state
+        state = Cursor.recover(home, name, log, value).state
         deleted = list(state.deleted())
         newest = max([state.mark_delete_position, *(each.last for each in deleted)])
         if newest > max(log.last_confirmed_entry, began):

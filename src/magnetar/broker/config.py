@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from magnetar.base import limits
 from magnetar.base.errors import ConfigurationError
 from magnetar.base.names import is_named_entity
+from magnetar.cursor import limits as cursor_limits
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -75,6 +76,12 @@ class BrokerConfig(BaseModel):
     )
 
     journalSyncData: bool = Field(default=True, description="Receipt only after the disk has the bytes.")
+    diskLowWaterBytes: int = Field(
+        64 << 20, ge=0, description="Free space of the disk below which publishing pauses; 0: the disk is not watched."
+    )
+    diskReserveBytes: int = Field(
+        32 << 20, ge=0, description="Room held back for acknowledgements and metadata when the disk is full."
+    )
     logSizeLimit: int = Field(
         64 << 20, gt=0, le=1 << 30, description="Bytes after which the next file of the shared log is begun."
     )
@@ -115,6 +122,40 @@ class BrokerConfig(BaseModel):
     )
     brokerDeduplicationSnapshotIntervalSeconds: int = Field(
         120, ge=0, description="Age at which a snapshot of the producers' sequence ids is due; 0: by entries alone."
+    )
+    brokerDeduplicationEntriesInterval: int = Field(
+        1000, gt=0, description="Entries after which a snapshot of the producers' sequence ids is due."
+    )
+    brokerDeduplicationSnapshotFrequencyInSeconds: int = Field(
+        120, gt=0, description="Seconds between two looks at all topics for due snapshots and inactive producers."
+    )
+    brokerDeduplicationMaxNumberOfProducers: int = Field(
+        1_000_000,
+        gt=0,
+        description="Producers remembered of a topic; beyond, the longest inactive are forgotten, and it is logged.",
+    )
+    brokerDeduplicationProducerInactivityTimeoutMinutes: int = Field(
+        360, gt=0, description="How long a producer is remembered that is not connected."
+    )
+    managedLedgerMaxUnackedRangesToPersist: int = Field(
+        cursor_limits.UNACKED_RANGES_MAX,
+        gt=0,
+        description="Ranges of individually acknowledged entries that a subscription persists. Pulsar, which writes "
+        "them all with every change, has 10000; here one costs some bytes, once. What comes beyond is counted in the "
+        "stats (unpersistedAcks) and comes again after a crash, unless dispatch pauses.",
+    )
+    managedLedgerMaxBatchDeletedIndexToPersist: int = Field(
+        cursor_limits.BATCH_DELETED_MAX, gt=0, description="The same for batches that are acknowledged in part."
+    )
+    managedLedgerMaxUnackedRangesToPersistInMetadataStore: int = Field(
+        cursor_limits.METADATA_RANGES_MAX,
+        ge=0,
+        description="The same for the metadata store, which takes over while the log cannot be written.",
+    )
+    managedLedgerMaxCursorRecordSizeBytes: int = Field(
+        cursor_limits.RECORD_BYTES_MAX,
+        ge=1024,
+        description="Largest write of acknowledgement state; what is larger is written in pieces.",
     )
     dispatcherPauseOnAckStatePersistentEnabled: bool = Field(
         default=False, description="Pause dispatch rather than lose acknowledgement state (PIP-299)."

@@ -68,6 +68,15 @@ class EntryCounts:
         if not counts:
             del self._ledgers[ledger_id]
 
+    def holds_any(self, wanted: Range) -> bool:
+        """Whether any entry of a range has a number."""
+        ledger_id, first = wanted.first
+        counts = self._ledgers.get(ledger_id, {})
+        looked_for = range(first, wanted.last.entry_id + 1)
+        if len(looked_for) > len(counts):
+            return any(entry_id in looked_for for entry_id in counts)
+        return any(entry_id in counts for entry_id in looked_for)
+
     def clear(self) -> None:
         """Forget every entry."""
         self._ledgers.clear()

@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from magnetar.broker.policies import broker_policies
+from magnetar.cursor.limits import CursorLimits
 from magnetar.metadata.effective import EffectivePolicies, effective
 
 if TYPE_CHECKING:
@@ -40,6 +41,17 @@ class Environment:
     delayed: StoreThread
     unload: Callable[[TopicName], None]
     """Close a topic so that it starts over from its log."""
+
+    @property
+    def cursor_limits(self) -> CursorLimits:
+        """What the cursors of all topics persist at most."""
+        config = self.config
+        return CursorLimits(
+            record_bytes_max=config.managedLedgerMaxCursorRecordSizeBytes,
+            unacked_ranges_max=config.managedLedgerMaxUnackedRangesToPersist,
+            batch_deleted_max=config.managedLedgerMaxBatchDeletedIndexToPersist,
+            metadata_ranges_max=config.managedLedgerMaxUnackedRangesToPersistInMetadataStore,
+        )
 
     @property
     def cluster(self) -> str:

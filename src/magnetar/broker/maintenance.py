@@ -1,4 +1,4 @@
-"""What a broker does from time to time in all its topics: measure, trim, expire, look at backlogs.
+"""What a broker does from time to time in all its topics: measure, trim, expire, look at backlogs and at producers.
 
 Nothing is deleted or acknowledged for its age while the wall clock is in doubt.
 """
@@ -12,6 +12,7 @@ import structlog
 
 from magnetar.base.errors import MagnetarError
 from magnetar.broker.clock_watch import ClockWatch
+from magnetar.broker.storage_watch import StorageWatch
 from magnetar.cursor.store import release_segments
 
 if TYPE_CHECKING:
@@ -26,6 +27,9 @@ log = structlog.get_logger(__name__)
 RATE_INTERVAL_S = 10.0
 """Seconds over which rates are measured (Pulsar: ``statsUpdateFrequencyInSecs``, 60)."""
 
+STORAGE_INTERVAL_S = 1.0
+"""Seconds between two looks at the room on the disk."""
+
 CURSOR_SEGMENTS_MAX = 4
 """Newest segments of the log in which a cursor's last checkpoint may stay where it is."""
 
@@ -38,6 +42,7 @@ class Maintenance:
         self._environment = environment
         self._topics = topics
         clock = environment.clock
+        self._storage_watch = StorageWatch(environment, topics)
         self._clock_watch = ClockWatch(clock.now(), clock.monotonic())
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -46,9 +51,11 @@ class Maintenance:
         config = self._environment.config
         for interval_s, work in (
             (RATE_INTERVAL_S, self.measure),
+            (STORAGE_INTERVAL_S, self.look_at_storage),
             (config.retentionCheckIntervalInSeconds, self.trim),
             (config.messageExpiryCheckIntervalInMinutes * 60, self.expire),
             (config.backlogQuotaCheckIntervalInSeconds, self.check_backlogs),
+            (config.brokerDeduplicationSnapshotFrequencyInSeconds, self.tend_deduplication),
         ):
             self._tasks.append(self._environment.loop.create_task(_repeat(interval_s, work)))
 
@@ -63,6 +70,10 @@ class Maintenance:
         for topic in self._topics.loaded.values():
             topic.measure(now)
 
+    async def look_at_storage(self) -> None:
+        """Pause publishing while there is no room, and let it go on."""
+        self._storage_watch.look()
+
     async def trim(self) -> None:
         """Delete what everybody has acknowledged and nothing keeps."""
         by_age = self._ages_are_trusted()
@@ -70,6 +81,11 @@ class Maintenance:
             topic.trim(by_age=by_age)
         cursors = [cursor for topic in self._topics.loaded.values() for cursor in topic.all_cursors()]
         release_segments(self._environment.store, cursors, CURSOR_SEGMENTS_MAX)
+
+    async def tend_deduplication(self) -> None:
+        """Write snapshots of producers' sequence ids that are due, and forget inactive producers."""
+        for topic in self._topics.loaded.values():
+            topic.deduplication.tend()
 
     async def expire(self) -> None:
         """Acknowledge messages that are older than their topic's TTL, for every subscription.

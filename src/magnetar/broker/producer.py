@@ -20,7 +20,10 @@ if TYPE_CHECKING:
     from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 SendHead = tuple[int, int, int]
-"""Of a SEND: its ``sequence_id``, ``highest_sequence_id`` (0 when there is none) and ``num_messages``."""
+"""Of a SEND: its ``sequence_id``, ``highest_sequence_id`` (0 when there is none) and ``num_messages``.
+
+Of a chunk that is not its message's last, the latter is 0: no message is complete with it.
+"""
 
 REPLICATOR_PREFIX = "pulsar.repl."
 """Names of replication cursors and of the producers that replicators use (protocol, 5.2)."""
@@ -73,14 +76,19 @@ class LocalProducer:
         self.connected_at = now
         self.messages_in = 0
         self.bytes_in = 0
+        self._stopped = False
+        """Whether the client is about to be told to come again: nothing of it is taken until then."""
 
     def publish(self, heads: Sequence[SendHead], entries: list[bytes]) -> None:
         """Append the run; each SEND is receipted, in order, once the run is durable."""
-        if self.topic.is_closing:
+        if self.topic.is_closing or self._stopped:
             return
         messages = sum([num_messages for _, _, num_messages in heads])
         self.messages_in += messages
         self.bytes_in += sum(map(len, entries))
+        if self.topic.deduplication.sequence_ids is not None:
+            self.topic.counters.messages_in += self.topic.deduplication.publish(self, heads, entries)
+            return
         self.topic.counters.messages_in += messages
         self.session.publishes_started(len(heads))
 
@@ -96,8 +104,36 @@ class LocalProducer:
         self.topic.append_own(entries, durable)
 
     def publish_around(self, heads: Sequence[SendHead], entries: Sequence[bytes | RequestError]) -> None:
-        """Refuse what cannot be taken and append the rest."""
-        publish_rest(self, heads, entries)
+        """Refuse what cannot be taken and append the rest.
+
+        With deduplication nothing behind a refused entry is taken: what it holds could not be sent again, being older
+        than what is here. The client is told to come again, and then sends in order what has no receipt.
+        """
+        if self.topic.deduplication.sequence_ids is None:
+            publish_rest(self, heads, entries)
+            return
+        taken: list[bytes] = []
+        for entry in entries:
+            if not isinstance(entry, bytes):
+                self._publish_until(heads, taken, entry)
+                return
+            taken.append(entry)
+        self.publish(heads, taken)
+
+    def _publish_until(self, heads: Sequence[SendHead], taken: list[bytes], refusal: RequestError) -> None:
+        """Publish what came before a refused entry, then answer that, then end the producer."""
+        if taken:
+            self.publish(heads[: len(taken)], taken)
+        if self._stopped:
+            return
+        self._stopped = True
+
+        def settled(_error: StorageError | None) -> None:
+            if self.session.producers.get(self.options.producer_id) is self:
+                answer_error(self, heads[len(taken)], refusal.code, str(refusal))
+                self.session.close_producer(self)
+
+        self.topic.barrier(settled)
 
 
 def publish_rest(producer: Producer, heads: Sequence[SendHead], entries: Sequence[bytes | RequestError]) -> None:

@@ -71,20 +71,26 @@ class ReplicatedProducer:
         verdicts: list[Verdict] = []
         accepted: list[bytes] = []
         extents: list[RunExtent] = []
+        metadata: list[pb.MessageMetadata] = []
         link_start = False
         last = self.last_origin_position
         for entry in entries:
-            verdict, origin = self._judge(last, entry)
+            verdict, arrived = self._judge(last, entry)
             verdicts.append(verdict)
-            if verdict is Verdict.APPEND and origin is not None and isinstance(entry, bytes):
+            if verdict is Verdict.APPEND and arrived is not None and isinstance(entry, bytes):
+                origin, stamped = arrived
                 accepted.append(entry)
+                metadata.append(stamped)
                 _extend(extents, origin.position, floor_of(last, origin))
                 link_start |= origin.link_start
                 last = origin.position
         refusal = self._refusal
+        deduplication = self.topic.deduplication
+        sequence_ids, come = deduplication.sequence_ids, deduplication.replicating(metadata, accepted)
 
         def durable(first: Position | None, error: StorageError | None) -> None:
             self.session.publishes_finished(len(heads))
+            deduplication.replicated(sequence_ids, come, len(accepted), durable=error is None)
             if error is not None:
                 self._refusal = error
                 answer_failed(self, heads, error)
@@ -97,7 +103,9 @@ class ReplicatedProducer:
             # A duplicate may be of an entry that is not durable yet: answer behind it.
             self.topic.barrier(lambda error: durable(None, error))
 
-    def _judge(self, last: Position | None, entry: bytes | RequestError) -> tuple[Verdict, Origin | None]:
+    def _judge(
+        self, last: Position | None, entry: bytes | RequestError
+    ) -> tuple[Verdict, tuple[Origin, pb.MessageMetadata] | None]:
         if self._refusal is not None:
             return Verdict.GAP, None
         try:
@@ -126,7 +134,7 @@ class ReplicatedProducer:
                 last=str(last),
                 previous=str(origin.previous),
             )
-        return verdict, origin
+        return verdict, (origin, metadata)
 
     def _answer(
         self,

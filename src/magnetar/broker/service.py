@@ -37,10 +37,12 @@ if TYPE_CHECKING:
 
     from starlette.applications import Starlette
 
+    from magnetar.base.world import Files
     from magnetar.broker.config import BrokerConfig
 
 log = structlog.get_logger(__name__)
 
+_FILES = SystemFiles()
 _MIB = 1 << 20
 _MINUTE_MS = 60_000
 
@@ -51,9 +53,10 @@ _GC_THRESHOLD = 100_000
 class Broker:
     """One cluster's server in this process. Start it once, stop it once."""
 
-    def __init__(self, config: BrokerConfig) -> None:
-        """Nothing is opened yet."""
+    def __init__(self, config: BrokerConfig, files: Files = _FILES) -> None:
+        """Nothing is opened yet; ``files`` are where the log is."""
         self.config = config
+        self._files = files
         self._clock = SystemClock()
         self._stopping = False
 
@@ -61,16 +64,17 @@ class Broker:
         """Recover the data directory and serve it; raises StorageError, ConfigurationError."""
         loop = asyncio.get_running_loop()
         config = self.config
-        files = SystemFiles()
-        files.make_directory(config.dataDirectory)
+        _FILES.make_directory(config.dataDirectory)
         self._lock = DirectoryLock(config.dataDirectory)
         self._metadata = LocalMetadataStore(config.dataDirectory / METADATA, self._clock)
         options = LocalStoreOptions(
             sync=config.journalSyncData,
             segment_bytes=config.logSizeLimit,
+            reserve_bytes=config.diskReserveBytes,
+            low_water_bytes=config.diskLowWaterBytes,
             tail_cache_bytes=config.managedLedgerCacheSizeMB * _MIB,
         )
-        self._store = LocalLedgerStore(config.dataDirectory / LEDGERS, files, loop, options)
+        self._store = LocalLedgerStore(config.dataDirectory / LEDGERS, self._files, loop, options)
         self._store.open()
         finish_deletions(self._store, self._metadata)
         resources = Resources.over(self._metadata)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from magnetar.base.errors import RemoteProtocolError, RequestError, ServerError, StorageError
 from magnetar.base.position import EARLIEST, LATEST
 from magnetar.broker.consumer import Consumer, ConsumerOptions
+from magnetar.broker.deduplication import CURSOR_NAME
 from magnetar.broker.producer import REPLICATOR_PREFIX
 from magnetar.broker.replicator import LEASE_METADATA, Replicator
 from magnetar.broker.subscription import Subscription
@@ -22,9 +23,6 @@ if TYPE_CHECKING:
     from magnetar.broker.session import Session
     from magnetar.broker.topic import Topic
     from magnetar.wire.runs import Acks
-
-DEDUPLICATION_CURSOR = "pulsar.dedup"
-"""A reserved name, as ``pulsar.repl.*`` is."""
 
 
 # -- SUBSCRIBE --------------------------------------------------------------------------------------------------
@@ -130,7 +128,7 @@ def _find(topic: Topic, command: pb.CommandSubscribe) -> Subscription | Replicat
 def _check_request(command: pb.CommandSubscribe) -> None:
     if not command.subscription:
         raise RequestError(ServerError.ProducerBusy, "Empty subscription name")
-    if command.subscription.startswith(REPLICATOR_PREFIX.rstrip(".")) or command.subscription == DEDUPLICATION_CURSOR:
+    if command.subscription.startswith(REPLICATOR_PREFIX.rstrip(".")) or command.subscription == CURSOR_NAME:
         message = f"Subscription name {command.subscription} is reserved"
         raise RequestError(ServerError.ProducerBusy, message)
     if command.subType == pb.CommandSubscribe.Key_Shared:

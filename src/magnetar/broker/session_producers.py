@@ -7,12 +7,15 @@ from typing import TYPE_CHECKING
 
 from magnetar.base.errors import ChecksumMismatchError, RemoteProtocolError, RequestError, ServerError
 from magnetar.base.limits import ENTRY_METADATA_PADDING
+from magnetar.broker.deduplication import is_whole
 from magnetar.broker.producer import REPLICATOR_PREFIX, LocalProducer, ProducerOptions
 from magnetar.broker.progress import ProgressProducer
 from magnetar.broker.receiver import ReplicatedProducer
+from magnetar.broker.storage_watch import check_publishable
 from magnetar.broker.topics import parse_topic
 from magnetar.geo.link import PROGRESS_PREFIX
 from magnetar.wire import commands
+from magnetar.wire.entry import parse_metadata
 from magnetar.wire.runs import Sends
 
 if TYPE_CHECKING:
@@ -31,8 +34,7 @@ def create(session: Session, command: pb.CommandProducer) -> None:
     """PRODUCER: admit a producer, or say why not (protocol, 2.8)."""
     existing = session.producers.get(command.producer_id)
     if existing is not None:
-        succeed = _succeed if isinstance(existing, LocalProducer) else _succeed_behind_disk
-        succeed(session, command.request_id, existing)
+        _succeed(session, command.request_id, existing)
         return
     waiting = session.waiting.get(command.producer_id)
     if waiting is not None:
@@ -47,6 +49,9 @@ def _create(session: Session, command: pb.CommandProducer) -> None:
         session.start(command.request_id, _create_after_unload(session, command, topic_name))
         return
     topic = session.topics.get_or_create(topic_name)
+    if not topic.deduplication.is_ready:
+        session.start(command.request_id, _create_after_recovery(session, command, topic))
+        return
     name = command.producer_name
     options = ProducerOptions(
         producer_id=command.producer_id,
@@ -60,11 +65,12 @@ def _create(session: Session, command: pb.CommandProducer) -> None:
         topic.ensure_subscription(command.initial_subscription_name)
     producer = _make(topic, session, options)
     if not isinstance(producer, ProgressProducer):
+        check_publishable(session.environment.store.state)
         topic.backlog_quotas.check_producer()
     if not isinstance(producer, LocalProducer):
         topic.replace_producer(producer)
         _enter(session, producer)
-        _succeed_behind_disk(session, command.request_id, producer)
+        _succeed(session, command.request_id, producer)
         return
     owner = topic.producers.get(options.name)
     if owner is None or _is_predecessor(owner, producer):
@@ -84,6 +90,11 @@ def _is_predecessor(owner: Producer, producer: Producer) -> bool:
 
 async def _create_after_unload(session: Session, command: pb.CommandProducer, topic: TopicName) -> None:
     await session.topics.unloaded(topic)
+    create(session, command)
+
+
+async def _create_after_recovery(session: Session, command: pb.CommandProducer, topic: Topic) -> None:
+    await topic.deduplication.recovered()
     create(session, command)
 
 
@@ -147,14 +158,17 @@ def _wait_for_access(session: Session, request_id: int, producer: LocalProducer)
     producer.topic.access.when_decided(producer, tell)
 
 
-def _succeed_behind_disk(session: Session, request_id: int, producer: Producer) -> None:
-    """Admit a link's producer once all that the topic holds is durable: the sender goes on behind that."""
+def _succeed(session: Session, request_id: int, producer: Producer) -> None:
+    """Admit a producer; one that is told where to go on, once all that the topic holds is durable."""
+    if isinstance(producer, LocalProducer) and producer.topic.deduplication.sequence_ids is None:
+        _tell_success(session, request_id, producer)
+        return
 
     def durable(error: StorageError | None) -> None:
         if session.producers.get(producer.options.producer_id) is not producer:
             return  # it was told meanwhile that it is closed
         if error is None:
-            _succeed(session, request_id, producer)
+            _tell_success(session, request_id, producer)
         else:
             del session.producers[producer.options.producer_id]
             producer.topic.remove_producer(producer)
@@ -163,13 +177,15 @@ def _succeed_behind_disk(session: Session, request_id: int, producer: Producer) 
     producer.topic.barrier(durable)
 
 
-def _succeed(session: Session, request_id: int, producer: Producer) -> None:
+def _tell_success(session: Session, request_id: int, producer: Producer) -> None:
+    topic, name = producer.topic, producer.options.name
     last: Position | None = producer.last_origin_position if isinstance(producer, ReplicatedProducer) else None
     session.write(
         commands.producer_success(
             request_id=request_id,
-            producer_name=producer.options.name,
-            topic_epoch=producer.topic.access.topic_epoch,
+            producer_name=name,
+            last_sequence_id=topic.deduplication.last_sequence_id(name),
+            topic_epoch=topic.access.topic_epoch,
             last_origin=last,
         )
     )
@@ -180,12 +196,20 @@ _FOR_SHADOW_TOPICS = RequestError(ServerError.NotAllowedError, "message_id is fo
 
 def send(session: Session, command: pb.CommandSend, entry: bytes) -> None:
     """A SEND of an unusual form, on its own."""
-    head = command.sequence_id, command.highest_sequence_id, command.num_messages
+    messages = 0 if command.is_chunk and not _is_last_chunk(entry) else command.num_messages
+    head = command.sequence_id, command.highest_sequence_id, messages
     producer = session.producers.get(command.producer_id)
     if producer is not None and command.HasField("message_id"):
         producer.publish_around([head], [_FOR_SHADOW_TOPICS])
     else:
         publish(session, Sends(command.producer_id, [head], [entry]))
+
+
+def _is_last_chunk(entry: bytes) -> bool:
+    try:
+        return is_whole(parse_metadata(entry))
+    except RemoteProtocolError:
+        return True  # it is refused in its turn
 
 
 def publish(session: Session, sends: Sends) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from magnetar.admin.models import (
+    AckHole,
     ConsumerStats,
     CursorStats,
     LedgerInfo,
@@ -22,11 +24,15 @@ from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 if TYPE_CHECKING:
     from magnetar.admin.service import StatsOptions
+    from magnetar.broker.ack_state import AckState
     from magnetar.broker.consumer import Consumer
     from magnetar.broker.replicator import Replicator
     from magnetar.broker.subscription import Subscription
     from magnetar.broker.topic import Topic
     from magnetar.cursor.cursor import Cursor
+
+DELETED_RANGES_SHOWN_MAX = 1000
+"""Ranges of one cursor that its internal stats show; of the others they tell the number."""
 
 
 def topic_stats(topic: Topic, options: StatsOptions) -> TopicStats:
@@ -35,6 +41,7 @@ def topic_stats(topic: Topic, options: StatsOptions) -> TopicStats:
     subscriptions = {
         name: _subscription_stats(subscription, options) for name, subscription in sorted(topic.subscriptions.items())
     }
+    sequence_ids = topic.deduplication.sequence_ids
     locals_ = [producer for producer in topic.producers.values() if isinstance(producer, LocalProducer)]
     return TopicStats(
         msg_rate_in=rates.messages_per_second,
@@ -58,6 +65,9 @@ def topic_stats(topic: Topic, options: StatsOptions) -> TopicStats:
             remote: _replicator_stats(topic, remote)
             for remote in sorted({*topic.replicators, *topic.inbound_sources()})
         },
+        deduplication_status=topic.deduplication.status.value,
+        deduplicated_entries=topic.deduplication.duplicates if sequence_ids is not None else None,
+        deduplication_producers=len(sequence_ids) if sequence_ids is not None else None,
         topic_epoch=topic.access.topic_epoch,
         delayed_message_index_size_in_bytes=topic.delayed.size_bytes,
         non_contiguous_deleted_messages_ranges=sum(
@@ -98,7 +108,7 @@ def _consumer_stats(consumer: Consumer) -> ConsumerStats:
 
 
 def _subscription_stats(subscription: Subscription, options: StatsOptions) -> SubscriptionStats:
-    state = subscription.cursor.state
+    state, ack_state = subscription.cursor.state, subscription.ack_state
     backlog = subscription.backlog
     entries = subscription.topic.ledger.entries
     consumers = subscription.consumers
@@ -131,11 +141,21 @@ def _subscription_stats(subscription: Subscription, options: StatsOptions) -> Su
         is_durable=subscription.is_durable,
         is_replicated=subscription.is_replicated,
         non_contiguous_deleted_messages_ranges=state.deleted_ranges_count,
+        is_blocked_on_ack_state_persistent=shared is not None and ack_state.is_blocking,
+        ack_state_used=round(ack_state.used, 4),
+        unpersisted_acks=subscription.cursor.unpersisted_entries,
+        unpersisted_batch_acks=subscription.cursor.unpersisted_batches,
+        oldest_holes=None if options.exclude_consumers else _oldest_holes(ack_state),
         subscription_properties=subscription.cursor.subscription_properties,
         progress_age_seconds=subscription.progress.ages() if subscription.progress else None,
         progress_unavailable=subscription.progress.unavailable() if subscription.progress else None,
         progress_applied=subscription.progress.applied() if subscription.progress else None,
     )
+
+
+def _oldest_holes(ack_state: AckState) -> list[AckHole] | None:
+    holes = ack_state.oldest_holes()
+    return [AckHole(entries=str(hole.entries), consumers=hole.consumers) for hole in holes] or None
 
 
 def _replicator_stats(topic: Topic, remote: str) -> ReplicatorStats:
@@ -184,18 +204,21 @@ def internal_stats(topic: Topic) -> PersistentTopicInternalStats:
         stats.last_ledger_created_timestamp = iso_time(infos[-1].created_ms)
     cursors = [(subscription.cursor, bool(subscription.consumers)) for subscription in topic.subscriptions.values()]
     cursors += [(replicator.cursor, replicator.consumer is not None) for replicator in topic.replicators.values()]
+    if topic.deduplication.cursor is not None:
+        cursors.append((topic.deduplication.cursor, False))
     stats.cursors = {cursor.name: _cursor_stats(topic, cursor, active=active) for cursor, active in cursors}
     return stats
 
 
 def _cursor_stats(topic: Topic, cursor: Cursor, *, active: bool) -> CursorStats:
     state = cursor.state
-    ranges = ",".join(f"({lower}..{upper}]" for lower, upper in state.deleted_ranges())
+    ranges = ",".join(map(str, islice(state.deleted(), DELETED_RANGES_SHOWN_MAX)))
     return CursorStats(
         mark_delete_position=state.mark_delete_position,
         read_position=topic.ledger.next_position(state.mark_delete_position),
         cursor_ledger=cursor.ledger_id if cursor.ledger_id is not None else -1,
         individually_deleted_messages=f"[{ranges}]",
+        individually_deleted_messages_omitted=max(0, state.deleted_ranges_count - DELETED_RANGES_SHOWN_MAX) or None,
         active=active,
         number_of_entries_since_first_not_acked_message=topic.ledger.count(
             state.mark_delete_position, topic.ledger.last_confirmed_entry

@@ -6,6 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from magnetar.base.errors import RequestError, ServerError
+from magnetar.broker.ack_state import AckState
 from magnetar.broker.dispatchers.shared import SharedDispatcher
 from magnetar.broker.dispatchers.single_active import SingleActiveDispatcher
 from magnetar.broker.environment import settle
@@ -61,6 +62,7 @@ class Subscription:
         self._flushed_at = 0.0
         self._resetting = False
         self._closed = False
+        self.ack_state = AckState(self)
 
     @property
     def is_durable(self) -> bool:
@@ -113,6 +115,20 @@ class Subscription:
     def undeleted(self, read_position: Position, limit: int) -> list[Range]:
         """The next entries to read, durable and not acknowledged, at most ``limit``."""
         return self.cursor.state.undeleted(read_position, self.topic.ledger.last_confirmed_entry, limit)
+
+    def readable(self, read_position: Position, limit: int) -> list[Range]:
+        """The next entries to send to consumers that share, at most ``limit``; none that could exceed the limits."""
+        return self.cursor.state.undeleted(read_position, self.readable_through(), limit)
+
+    def readable_through(self) -> Position:
+        """How far entries may be sent for the first time to consumers that share."""
+        return self.ack_state.readable_through(self.topic.ledger.last_confirmed_entry)
+
+    def apply_policies(self) -> None:
+        """Follow the topic's policies as they are now."""
+        if self.ack_state.apply_policies():
+            self.flush_soon()
+            self.topic.notify()
 
     def dispatch(self) -> None:
         """Send what can be sent in one turn."""
@@ -285,6 +301,7 @@ class Subscription:
                 done(error)
 
         self.cursor.flush(durable)
+        self.ack_state.watch()
 
     async def flushed(self) -> None:
         """Return once everything that changed until now is durable; raises StorageError."""

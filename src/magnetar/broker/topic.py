@@ -12,6 +12,7 @@ from magnetar.base.errors import RequestError, ServerError, StorageError
 from magnetar.base.position import EARLIEST, Position
 from magnetar.broker.access import ProducerAccess
 from magnetar.broker.backlog_quotas import BacklogQuotas
+from magnetar.broker.deduplication import CURSOR_NAME, Deduplication
 from magnetar.broker.delayed.index import DelayedIndex
 from magnetar.broker.producer import REPLICATOR_PREFIX, LocalProducer
 from magnetar.broker.progress import SubscriptionProgressKeeper, TopicProgress
@@ -80,7 +81,10 @@ class Topic:
         self.subscriptions: dict[str, Subscription] = {}
         self.replicators: dict[str, Replicator] = {}
         self.progress = TopicProgress(self)
-        self.cursors = CursorStore(environment.store, environment.metadata, str(name), ledger)
+        self.cursors = CursorStore(
+            environment.store, environment.metadata, str(name), ledger, environment.cursor_limits
+        )
+        self.deduplication = Deduplication(self)
         self.is_closing = False
         """Set when it, or its producers, are about to be closed: entries that come then are dropped, unanswered."""
         self._is_dismissing = False
@@ -88,7 +92,7 @@ class Topic:
         self._failure: StorageError | None = None
         self._recover_index()
         for cursor in self.cursors.open_all():
-            if not cursor.name.startswith(REPLICATOR_PREFIX):
+            if cursor.name != CURSOR_NAME and not cursor.name.startswith(REPLICATOR_PREFIX):
                 self._add_subscription(Subscription(self, cursor))
         self.apply_policies()
 
@@ -98,8 +102,9 @@ class Topic:
         """Append entries that were produced in this cluster; ``durable`` gets the first one's position."""
         if self._refuses(durable):
             return
-        first = self.ledger.append(entries, self._when_durable(entries, durable))
-        self.index.append(self.environment.cluster, first, len(entries), first)
+        first = self._append(entries, durable)
+        if first is not None:
+            self.index.append(self.environment.cluster, first, len(entries), first)
 
     def append_replicated(
         self,
@@ -111,15 +116,29 @@ class Topic:
         if self._refuses(durable):
             return
         annotation = encode_annotation(origin.cluster, origin.extents, link_start=origin.link_start)
-        first = self.ledger.append(entries, self._when_durable(entries, durable), annotation)
+        first = self._append(entries, durable, annotation)
+        if first is None:
+            return
         self._index_replicated(origin, first)
         for subscription in self.subscriptions.values():
             if subscription.progress is not None:
                 subscription.progress.arrived(origin)
 
+    def _append(
+        self, entries: list[bytes], durable: Callable[[Position, StorageError | None], None], annotation: bytes = b""
+    ) -> Position | None:
+        """Append a run; None if not even a ledger could be begun for it."""
+        try:
+            return self.ledger.append(entries, self._when_durable(entries, durable), annotation)
+        except StorageError as error:
+            log.exception("publish_failed", topic=str(self.name))
+            self.environment.loop.call_soon(durable, EARLIEST, error)
+            self.dismiss_publishers()
+            return None
+
     def barrier(self, done: Callable[[StorageError | None], None]) -> None:
-        """Call ``done`` once everything appended until now is durable."""
-        self.environment.store.barrier(done)
+        """Call ``done`` once everything appended until now is durable, or with why something never will be."""
+        self.environment.store.barrier(lambda error: done(error or self._failure))
 
     def _when_durable(
         self, entries: list[bytes], durable: Callable[[Position, StorageError | None], None]
@@ -143,9 +162,11 @@ class Topic:
 
         What is in memory is ahead of the log, and the positions that failed would be given to other entries.
         """
-        if self._failure is not None:
-            self.environment.loop.call_soon(durable, EARLIEST, self._failure)
-        return self._failure is not None
+        failure = self._failure or self.environment.store.state.refusal
+        if failure is not None:
+            self.environment.loop.call_soon(durable, EARLIEST, failure)
+            self.dismiss_publishers()
+        return failure is not None
 
     def notify(self) -> None:
         """There may be something to dispatch: look at the end of this turn."""
@@ -172,8 +193,13 @@ class Topic:
         for other in fenced:
             other.session.close_producer(other)
         if ready:
-            self.producers[producer.options.name] = producer
+            self._enter(producer)
         return ready
+
+    def _enter(self, producer: Producer) -> None:
+        self.producers[producer.options.name] = producer
+        if isinstance(producer, LocalProducer):
+            self.deduplication.joined(producer.options.name)
 
     def replace_producer(self, producer: Producer) -> None:
         """Let a link's producer in; an older one of the same name is told to go, a newer one stays."""
@@ -183,15 +209,16 @@ class Topic:
                 message = f"{other.options.name} is connected with the newer epoch {other.options.epoch}"
                 raise RequestError(ServerError.ProducerBusy, message)
             other.session.close_producer(other)
-        self.producers[producer.options.name] = producer
+        self._enter(producer)
 
     def remove_producer(self, producer: Producer) -> None:
         """A producer left; one that waits for the topic may have it now."""
         if self.producers.get(producer.options.name) is producer:
             del self.producers[producer.options.name]
+            self.deduplication.left(producer.options.name)
         successor = self.access.leave(producer)
         if successor is not None:
-            self.producers[successor.options.name] = successor
+            self._enter(successor)
 
     def dismiss_publishers(self) -> None:
         """Send everybody away who publishes, behind the receipts of what was taken; they may come again."""
@@ -295,6 +322,7 @@ class Topic:
         """Follow the policies as they are now, and bring the links in line with the replication clusters."""
         self.policies = self.environment.policies_of(self.name)
         self.delayed.policies_changed()
+        self.deduplication.apply(enabled=self.policies.deduplication_enabled)
         targets = self.environment.targets_of(self.name.namespace_name)
         for target in [target for target in self.replicators if target not in targets]:
             self.replicators.pop(target).close()
@@ -307,6 +335,8 @@ class Topic:
                 cursor = self.cursors.open(name) or self.cursors.create(name, self._link_start())
                 cursor.flush(lambda _: None)
                 self.replicators[target] = Replicator(self, target, cursor)
+        for subscription in self.subscriptions.values():
+            subscription.apply_policies()
         self.progress.changed()
 
     def _link_start(self) -> Position:
@@ -358,10 +388,15 @@ class Topic:
 
     # -- housekeeping -------------------------------------------------------------------------------------------
 
-    def all_cursors(self) -> list[Cursor]:
-        """The durable cursors: of subscriptions and of links."""
+    def consumer_cursors(self) -> list[Cursor]:
+        """The durable cursors of those who consume: subscriptions and links."""
         cursors = [subscription.cursor for subscription in self.subscriptions.values() if subscription.is_durable]
         return cursors + [replicator.cursor for replicator in self.replicators.values()]
+
+    def all_cursors(self) -> list[Cursor]:
+        """The cursors that hold entries back from being trimmed: consumers', and that of deduplication."""
+        cursors = self.consumer_cursors()
+        return cursors if self.deduplication.cursor is None else [*cursors, self.deduplication.cursor]
 
     def measure(self, now: float) -> None:
         """Update the rates, and tidy up what is delayed; ``now`` in monotonic seconds."""
@@ -378,6 +413,7 @@ class Topic:
         Without ``by_age`` those whose time is over stay. Happens once all claims on what may go are durable: afterwards
         the index no longer knows it.
         """
+        self.deduplication.snapshot()
         consumed = min(
             (cursor.state.mark_delete_position for cursor in self.all_cursors()),
             default=self.ledger.last_confirmed_entry,
@@ -408,6 +444,7 @@ class Topic:
         for producer in (*self.access.waiting, *self.producers.values()):
             producer.session.close_producer(producer)
         self.progress.close()
+        self.deduplication.close()
         for replicator in self.replicators.values():
             replicator.close()
         for subscription in tuple(self.subscriptions.values()):

@@ -19,8 +19,29 @@ def standings(stats: dict[str, Any]) -> Iterator[dict[str, Any]]:
             "msg/s out": each["msgRateOut"],
             "consumers": len(each["consumers"]),
             "replicated": each["isReplicated"],
+            "acknowledgement state": ack_state(each),
             "without exact progress in": ", ".join(each.get("progressUnavailable") or ()),
         }
+
+
+def ack_state(each: dict[str, Any]) -> str:
+    """How much of the limit is used of what is persisted of a subscription's acknowledgements, and what follows."""
+    if "ackStateUsed" not in each:
+        return ""  # Apache Pulsar does not tell
+    words = [f"{each['ackStateUsed']:.0%} of the limit"]
+    if each["isBlockedOnAckStatePersistent"]:
+        words.append("dispatch is paused")
+    if each["unpersistedAcks"]:
+        words.append(f"{each['unpersistedAcks']} entries would come again")
+    return ", ".join(words)
+
+
+def holes(stats: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """The oldest entries that are not acknowledged below acknowledged ones, and which consumers hold them."""
+    for name, each in stats["subscriptions"].items():
+        for hole in each.get("oldestHoles") or ():
+            consumers = ", ".join(hole["consumers"]) or "nobody"
+            yield {"subscription": name, "entries": hole["entries"], "held by": consumers}
 
 
 def unavailable(stats: dict[str, Any]) -> dict[str, str]:

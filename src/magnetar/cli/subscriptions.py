@@ -6,7 +6,7 @@ import typer
 
 from magnetar.cli.output import say
 from magnetar.cli.session import Namespace, Session, Topic, command
-from magnetar.cli.standing import standings, unavailable
+from magnetar.cli.standing import holes, standings, unavailable
 
 app = typer.Typer(
     help="Where subscriptions stand, at a glance. To change one, see: magnetar topics --help", no_args_is_help=True
@@ -33,3 +33,9 @@ def stats(session: Session, topic: Topic) -> None:
     session.rows(list(standings(found)))
     for cluster, reason in unavailable(found).items():
         say(f"without exact progress in {cluster}: {reason}")
+
+
+@command(app, "holes")
+def show_holes(session: Session, topic: Topic) -> None:
+    """Show the oldest entries that are not acknowledged below acknowledged ones, and who holds them."""
+    session.rows(list(holes(session.client.topics.stats(topic))))

@@ -2,8 +2,14 @@
 
 Records go to the cursor's own ledger in the store that its topic uses too, so they share its group commit. A record
 is written as the annotation of a run with one empty entry: the store keeps annotations in its index, so opening a
-topic recovers all its cursors without reading an entry. A flush writes a delta or, when the deltas have outgrown the
-last checkpoint, a checkpoint; what lies before a durable checkpoint is trimmed.
+topic recovers all its cursors without reading an entry. A record that is larger than one write may be is written in
+pieces, which count together or not at all. A flush writes a delta or, when the deltas have outgrown the last
+checkpoint, a checkpoint; what lies before a durable checkpoint is trimmed.
+
+Nothing is left out because of its size. Beyond a limit of ranges, or of batches that are acknowledged in part, the
+excess is not persisted and counted, unless the owner takes care of the limit itself (``persists_all``).
+
+While the ledger cannot be written, what it lacks goes to the metadata store, as far as that may hold it.
 
 The metadata store holds, at the cursor's path, which ledger that is, where the cursor began, and the subscription's
 properties. A ledger that is not in the store was never written to, since the store refuses to open with one missing:
@@ -15,20 +21,28 @@ from __future__ import annotations
 import json
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import structlog
 
 from magnetar.base.errors import StorageError
-from magnetar.cursor.records import Recovered, encode_record, record_of
-from magnetar.cursor.state import CursorState
+from magnetar.base.position import Position
+from magnetar.cursor.fallback import Change, Fallback, fallback_record
+from magnetar.cursor.limits import DEFAULT_LIMITS
+from magnetar.cursor.persisted import PersistedBatches, PersistedEntries
+from magnetar.cursor.ranges import DeletedEntries
+from magnetar.cursor.records import Recovered, encode_record, entries_beyond, pieces_of, record_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from magnetar.base.position import Position
+    from magnetar.cursor.limits import CursorLimits
     from magnetar.cursor.ranges import Range
-    from magnetar.cursor.state import PositionSpace
+    from magnetar.cursor.state import CursorState, PositionSpace
     from magnetar.ledger.store import LedgerStore, OnDurable
     from magnetar.metadata.store import MetadataStore
+
+log = structlog.get_logger(__name__)
 
 CHECKPOINT_AFTER_BYTES = 64 * 1024
 """Bytes of deltas that are worth a checkpoint, however small it is."""
@@ -36,14 +50,18 @@ CHECKPOINT_AFTER_BYTES = 64 * 1024
 CHECKPOINT_AFTER_TIMES = 2
 """Times its own size that deltas may grow behind a checkpoint: bounds recovery, and what checkpoints cost over all."""
 
+CHECKPOINT_AFTER_DELTAS = 10_000
+"""Deltas that are worth a checkpoint, however large it is: bounds recovery where each of them is tiny."""
+
 
 @dataclass(frozen=True, slots=True)
 class CursorHome:
-    """Where a cursor is kept; ``path`` is None for one that is not durable."""
+    """Where a cursor is kept, and within which limits; ``path`` is None for one that is not durable."""
 
     store: LedgerStore
     metadata: MetadataStore
     path: str | None
+    limits: CursorLimits = DEFAULT_LIMITS
 
 
 class Cursor:
@@ -58,17 +76,27 @@ class Cursor:
         self.attachments: list[bytes] = []
         """What the owner attached, as recovered: a checkpoint's, then the deltas', oldest first."""
         self.ledger_id: int | None = None
+        self.unpersisted_entries = 0
+        """Entries whose acknowledgement is beyond the limit as of the last flush: after a crash they come again."""
+        self.delta_bytes_written = 0
+        self.checkpoint_bytes_written = 0
+        """Bytes of all records handed to the ledger, by their kind."""
+        self._persists_all = False
         self._home = home
         self._began = state.mark_delete_position
         self._owner: Callable[[], bytes | None] | None = None
-        self._deleted: list[Range] = []  # newly deleted since the last flush
-        self._partial: dict[Position, None] = {}  # batches that changed since the last flush, in order
-        self._attached: list[bytes] = []
-        self._properties_changed = False
+        self._change = Change()  # since the last flush
+        self._unconfirmed: list[Change] = []  # of the records that are on their way, oldest first
         self._mark_written = state.mark_delete_position
+        self._persisted: PersistedEntries | None = None  # None: all that was flushed is
+        self._batches = PersistedBatches(home.limits.batch_deleted_max)
         self._checkpoint_due = True
         self._checkpoint_bytes = 0
         self._delta_bytes = 0
+        self._deltas = 0
+        self._failure: StorageError | None = None  # of the last write, unless the metadata store took all of it
+        self._fallback: Fallback | None = None
+        self._fallbacks = 0
 
     @property
     def durable(self) -> bool:
@@ -90,7 +118,7 @@ class Cursor:
         before = self.state.remaining(position)
         newly = self.state.acknowledge_batch(position, remaining, batch_size)
         if self.state.remaining(position) != before:
-            self._partial[position] = None
+            self._change.partial[position] = None
         return self._note(newly)
 
     def reset(
@@ -101,6 +129,7 @@ class Cursor:
     ) -> None:
         """See ``CursorState.reset``; written as a checkpoint, so that it is taken whole or not at all."""
         self.state.reset(mark_delete, deleted, partial)
+        self._change.merge(Change(replaced=True))
         self._checkpoint_due = True
 
     def set_property(self, name: str, value: int | None) -> None:
@@ -109,7 +138,7 @@ class Cursor:
             self.properties.pop(name, None)
         else:
             self.properties[name] = value
-        self._properties_changed = True
+        self._change.properties = True
 
     def set_subscription_properties(self, properties: Mapping[str, str]) -> None:
         """Replace the subscription's properties; durable on return."""
@@ -119,7 +148,7 @@ class Cursor:
     def attach(self, data: bytes) -> None:
         """Have the next flush write ``data`` of the owner with it; there must be an owner."""
         assert self._owner is not None, f"cursor {self.name} has no owner to attach for"
-        self._attached.append(data)
+        self._change.attached.append(data)
 
     @property
     def checkpoint_attachment(self) -> Callable[[], bytes | None] | None:
@@ -139,20 +168,37 @@ class Cursor:
         self.attachments = []
 
     def _note(self, newly: list[Range]) -> list[Range]:
-        self._deleted += newly
+        self._change.deleted += newly
         return newly
 
     # --- durability ------------------------------------------------------------------------------------------------
 
     @property
+    def persists_all(self) -> bool:
+        """Whether the limits are not applied here, because the owner sees to it that they are kept."""
+        return self._persists_all
+
+    @persists_all.setter
+    def persists_all(self, value: bool) -> None:
+        if value and (self.unpersisted_entries or self.unpersisted_batches):
+            self._checkpoint_due = True
+        self._persists_all = value
+
+    @property
+    def unpersisted_batches(self) -> int:
+        """Batches acknowledged in part of which the latest is beyond the limit: after a crash more of them comes."""
+        return len(self._batches.excess)
+
+    @property
     def changed(self) -> bool:
         """Whether the next flush has something to write."""
+        change = self._change
         return bool(
             self._checkpoint_due
-            or self._attached
-            or self._properties_changed
-            or self._deleted
-            or self._partial
+            or change.attached
+            or change.properties
+            or change.deleted
+            or change.partial
             or self.state.mark_delete_position != self._mark_written
         )
 
@@ -165,9 +211,10 @@ class Cursor:
             on_durable(None)
         elif self.changed:
             outgrown = self._delta_bytes > max(CHECKPOINT_AFTER_BYTES, CHECKPOINT_AFTER_TIMES * self._checkpoint_bytes)
+            outgrown = outgrown or self._deltas >= CHECKPOINT_AFTER_DELTAS
             self._write(on_durable, checkpoint=self._checkpoint_due or outgrown)
         else:
-            self._home.store.barrier(on_durable)
+            self._home.store.barrier(lambda error: on_durable(error and self._failure))
 
     def checkpoint(self, on_durable: OnDurable) -> None:
         """Write everything anew, so that older records need no space any more."""
@@ -177,40 +224,115 @@ class Cursor:
     def _write(self, on_durable: OnDurable, *, checkpoint: bool) -> None:
         store, ledger_id = self._home.store, self.ledger_id
         assert ledger_id is not None, self.name
-        data = self._checkpoint_record() if checkpoint else self._delta_record()
+        change, fallbacks = self._change, self._fallbacks
+        data = self._record(checkpoint=checkpoint)
+        self._unconfirmed.append(change)
+        self._change, self._checkpoint_due = Change(), False
+        self._mark_written = self.state.mark_delete_position
 
         def written(error: StorageError | None) -> None:
             if error is not None:
-                self._checkpoint_due = True
-            elif checkpoint:
+                self._failed(change, error)
+                on_durable(self._failure)
+                return
+            self._unconfirmed = [each for each in self._unconfirmed if each is not change]
+            self._failure = None
+            if checkpoint:
                 with suppress(StorageError):  # the cursor was deleted meanwhile
-                    store.trim(ledger_id, entry_id)
-            on_durable(error)
+                    store.trim(ledger_id, first)
+                self._forget_fallback(fallbacks)
+            on_durable(None)
 
-        entry_id = store.append(ledger_id, (b"",), written, data)
+        *others, last = pieces_of(data, self._home.limits.record_bytes_max)
+        firsts = [store.append(ledger_id, (b"",), _with_the_last, piece) for piece in others]
+        first = [*firsts, store.append(ledger_id, (b"",), written, last)][0]
+
+    def _record(self, *, checkpoint: bool) -> bytes:
+        """What to write now, and note that it is written."""
+        mark, change = self.state.mark_delete_position, self._change
+        added = self._admit(change)
+        batches = self._batches.admit(self.state, change.partial, everything=self._persists_all)
         if checkpoint:
-            self._checkpoint_bytes, self._delta_bytes = len(data), 0
+            deleted = self.state.individually_deleted if self._persisted is None else self._persisted.entries
+            partial = [each for each in self.state.partial_batches() if each[0] not in self._batches.excess]
+            record = record_of(mark, deleted, partial, self._whole_attachment())
+            record.checkpoint = True
+            if self._fallbacks:
+                record.fallbacks = self._fallbacks
+            data = encode_record(record, self.properties)
+            self._checkpoint_bytes, self._delta_bytes, self._deltas = len(data), 0, 0
+            self.checkpoint_bytes_written += len(data)
         else:
+            remaining = [(position, self.state.remaining(position) or 0) for position in batches]
+            record = record_of(mark, added, remaining, change.attached)
+            data = encode_record(record, self.properties if change.properties else None)
             self._delta_bytes += len(data)
-        self._deleted, self._attached, self._partial = [], [], {}
-        self._properties_changed, self._checkpoint_due = False, False
-        self._mark_written = self.state.mark_delete_position
+            self._deltas += 1
+            self.delta_bytes_written += len(data)
+        return data
 
-    def _checkpoint_record(self) -> bytes:
+    def _admit(self, change: Change) -> DeletedEntries:
+        """Which deleted entries a delta is to hold: what is new or, around the limit, what fits."""
+        mark, deleted = self.state.mark_delete_position, self.state.individually_deleted
+        ranges_max = self._home.limits.unacked_ranges_max
+        exceeding = deleted.runs > ranges_max and not self._persists_all
+        persisted = self._persisted
+        if persisted is None and not exceeding:
+            return entries_beyond(mark, change.deleted)
+        if persisted is None or change.replaced:
+            before = DeletedEntries() if change.replaced else deleted.minus(entries_beyond(mark, change.deleted))
+            persisted = PersistedEntries(before, ranges_max)
+        persisted.entries.discard_through(mark)
+        everything = self._persists_all
+        added = deleted.minus(persisted.entries) if everything else persisted.admit(deleted, change.deleted)
+        self._persisted = persisted if exceeding else None
+        excess = deleted.entries - persisted.entries.entries if exceeding else 0
+        if excess > 0 and not self.unpersisted_entries:
+            log.warning("acknowledgements_unpersisted", cursor=self._home.path, entries=excess, ranges_max=ranges_max)
+        self.unpersisted_entries = excess
+        return added
+
+    def _whole_attachment(self) -> list[bytes]:
         if self._owner is None:
-            attachments = self.attachments
-        else:
-            whole = self._owner()
-            attachments = [whole] if whole is not None else []
-        record = record_of(self.state, self.state.deleted(), self.state.partial_batches(), attachments)
-        record.checkpoint = True
-        return encode_record(record, self.properties)
+            return self.attachments
+        whole = self._owner()
+        return [whole] if whole is not None else []
 
-    def _delta_record(self) -> bytes:
-        partial = ((position, self.state.remaining(position)) for position in self._partial)
-        changed = ((position, remaining) for position, remaining in partial if remaining is not None)
-        record = record_of(self.state, self._deleted, changed, self._attached)
-        return encode_record(record, self.properties if self._properties_changed else None)
+    def _failed(self, change: Change, error: StorageError) -> None:
+        """A record was not written: take back what it and the later ones held, and let the metadata store have it."""
+        if change not in self._unconfirmed:
+            return  # it went with one before
+        lost = Change()
+        for each in (*self._unconfirmed, self._change):
+            lost.merge(each)
+        lost.deleted = list(entries_beyond(self.state.mark_delete_position, lost.deleted))
+        self._unconfirmed, self._change, self._checkpoint_due = [], lost, True
+        self._failure = error if self._fall_back(lost) else None
+
+    def _fall_back(self, lost: Change) -> int:
+        """Write to the metadata store what the ledger lacks; how much of it is not there, 0 when all is."""
+        limit = self._home.limits.metadata_ranges_max
+        whole = self._whole_attachment() if lost.replaced else []
+        record, left_out = fallback_record(self.state, lost, self.properties, whole, limit)
+        if self._fallback is None:
+            log.warning("cursor_falls_back_to_metadata", cursor=self._home.path, left_out=left_out)
+        self._fallbacks += 1
+        self._fallback = Fallback(self._fallbacks, record)
+        try:
+            if self._is_kept:
+                self._save()
+        except StorageError as error:
+            log.warning("cursor_fallback_failed", cursor=self._home.path, error=str(error))
+            return left_out + 1
+        return left_out
+
+    def _forget_fallback(self, fallbacks: int) -> None:
+        """A checkpoint is durable that holds the first ``fallbacks`` of them."""
+        if self._fallback is not None and self._fallback.number <= fallbacks:
+            self._fallback = None
+            with suppress(StorageError):  # it does not apply any more, wherever it is kept
+                if self._is_kept:
+                    self._save()
 
     # --- where it is kept ------------------------------------------------------------------------------------------
 
@@ -218,12 +340,21 @@ class Cursor:
         """Store where the cursor is kept; durable on return."""
         if self._home.path is None:
             return
-        value = {
+        value: dict[str, Any] = {
             "cursorsLedgerId": self.ledger_id,
             "markDeletePosition": str(self._began),
             "cursorProperties": self.subscription_properties,
         }
+        if self._fallback is not None:
+            value["fallback"] = self._fallback.to_json()
         self._home.metadata.put(self._home.path, json.dumps(value).encode())
+
+    @property
+    def _is_kept(self) -> bool:
+        """Whether the cursor is still there: a write may be reported after it was deleted, or even made anew."""
+        stored = self._home.metadata.get(self._home.path) if self._home.path is not None else None
+        value = json.loads(stored.value) if stored is not None else {}
+        return value.get("cursorsLedgerId") == self.ledger_id and not value.get("deleted")
 
     def begin(self, subscription_properties: Mapping[str, str]) -> None:
         """Make room to write; the cursor exists on return, and its state is durable with its first flush."""
@@ -233,22 +364,36 @@ class Cursor:
             self._save()
 
     @classmethod
-    def recover(cls, home: CursorHome, name: str, space: PositionSpace, began: Position, ledger_id: int) -> Cursor:
-        """A cursor as its last durable record left it, without a ledger when there is no record.
+    def recover(cls, home: CursorHome, name: str, space: PositionSpace, value: Mapping[str, Any]) -> Cursor:
+        """A cursor as its last durable record left it, without a ledger when there is no record in it.
 
-        Raises CorruptionError when a record cannot be read.
+        ``value`` is what ``begin`` and later writes left at its path. Raises CorruptionError when a record cannot be
+        read.
         """
-        recovered = Recovered(CursorState(space, began))
+        began, ledger_id = Position.parse(value["markDeletePosition"]), value["cursorsLedgerId"]
+        recovered = Recovered(began)
         if _exists(home.store, ledger_id):
             for run in home.store.runs(ledger_id):
                 recovered.apply(run.annotation)
-        cursor = cls(home, name, recovered.state)
+        in_ledger = recovered.found
+        fallback = Fallback.from_json(value["fallback"]) if "fallback" in value else None
+        if fallback is not None and fallback.number > recovered.fallbacks:
+            recovered.apply(fallback.record)
+        cursor = cls(home, name, recovered.state(space))
         cursor._began = began
-        cursor.ledger_id = ledger_id if recovered.found else None
+        cursor.ledger_id = ledger_id if in_ledger else None
         cursor.properties, cursor.attachments = recovered.properties, recovered.attachments
+        cursor.subscription_properties = value["cursorProperties"]
         cursor._checkpoint_bytes, cursor._delta_bytes = recovered.checkpoint_bytes, recovered.delta_bytes
-        cursor._checkpoint_due = not recovered.found
+        cursor._deltas = recovered.deltas
+        cursor._fallback = fallback
+        cursor._fallbacks = max(recovered.fallbacks, fallback.number if fallback is not None else 0)
+        cursor._checkpoint_due = not in_ledger or fallback is not None
         return cursor
+
+
+def _with_the_last(error: StorageError | None) -> None:
+    """Of a piece that is not the last: what became of the record is said there, in the order of all writes."""
 
 
 def _exists(store: LedgerStore, ledger_id: int) -> bool:

@@ -98,6 +98,35 @@ class Property(_message.Message):
 Global___Property: _TypeAlias = Property  # noqa: Y015
 
 @_typing.final
+class Piece(_message.Message):
+    """A record that is too large for one write is cut into pieces, written one after the other. They count together: only
+    when the last one is there has the record been written.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    INDEX_FIELD_NUMBER: _builtins.int
+    COUNT_FIELD_NUMBER: _builtins.int
+    CONTENT_FIELD_NUMBER: _builtins.int
+    index: _builtins.int
+    count: _builtins.int
+    content: _builtins.bytes
+    def __init__(
+        self,
+        *,
+        index: _builtins.int | None = ...,
+        count: _builtins.int | None = ...,
+        content: _builtins.bytes | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["content", b"content", "count", b"count", "index", b"index"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["content", b"content", "count", b"count", "index", b"index"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Piece: _TypeAlias = Piece  # noqa: Y015
+
+@_typing.final
 class CursorRecord(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -109,11 +138,17 @@ class CursorRecord(_message.Message):
     PROPERTIES_FIELD_NUMBER: _builtins.int
     PROPERTIES_CHANGED_FIELD_NUMBER: _builtins.int
     ATTACHMENTS_FIELD_NUMBER: _builtins.int
+    PIECE_FIELD_NUMBER: _builtins.int
+    FALLBACKS_FIELD_NUMBER: _builtins.int
     checkpoint: _builtins.bool
     mark_delete_ledger_id: _builtins.int
-    """Everything up to and including this position is deleted; entry -1 for the place before a ledger's first."""
+    """Everything up to and including this position is deleted; entry -1 for the place before a ledger's first. Missing
+    only next to a piece.
+    """
     mark_delete_entry_id: _builtins.int
     properties_changed: _builtins.bool
+    fallbacks: _builtins.int
+    """In a checkpoint: how often, until then, the ledger could not be written and the metadata store took its place."""
     @_builtins.property
     def deleted(self) -> _containers.RepeatedCompositeFieldContainer[Global___LedgerEntries]: ...
     @_builtins.property
@@ -126,6 +161,10 @@ class CursorRecord(_message.Message):
     def attachments(self) -> _containers.RepeatedScalarFieldContainer[_builtins.bytes]:
         """What the owner of the cursor keeps with it, oldest first; opaque here."""
 
+    @_builtins.property
+    def piece(self) -> Global___Piece:
+        """Alone in its record."""
+
     def __init__(
         self,
         *,
@@ -137,10 +176,12 @@ class CursorRecord(_message.Message):
         properties: _abc.Iterable[Global___Property] | None = ...,
         properties_changed: _builtins.bool | None = ...,
         attachments: _abc.Iterable[_builtins.bytes] | None = ...,
+        piece: Global___Piece | None = ...,
+        fallbacks: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["checkpoint", b"checkpoint", "mark_delete_entry_id", b"mark_delete_entry_id", "mark_delete_ledger_id", b"mark_delete_ledger_id", "properties_changed", b"properties_changed"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["checkpoint", b"checkpoint", "fallbacks", b"fallbacks", "mark_delete_entry_id", b"mark_delete_entry_id", "mark_delete_ledger_id", b"mark_delete_ledger_id", "piece", b"piece", "properties_changed", b"properties_changed"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["attachments", b"attachments", "checkpoint", b"checkpoint", "deleted", b"deleted", "mark_delete_entry_id", b"mark_delete_entry_id", "mark_delete_ledger_id", b"mark_delete_ledger_id", "partial", b"partial", "properties", b"properties", "properties_changed", b"properties_changed"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attachments", b"attachments", "checkpoint", b"checkpoint", "deleted", b"deleted", "fallbacks", b"fallbacks", "mark_delete_entry_id", b"mark_delete_entry_id", "mark_delete_ledger_id", b"mark_delete_ledger_id", "partial", b"partial", "piece", b"piece", "properties", b"properties", "properties_changed", b"properties_changed"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

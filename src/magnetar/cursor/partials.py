@@ -32,6 +32,11 @@ class PartialBatches:
         """Positions and their remaining bits, ascending."""
         return ((position, self._remaining[position]) for position in self._order)
 
+    @property
+    def last(self) -> Position | None:
+        """The highest partly acknowledged entry."""
+        return self._order[-1] if self._order else None
+
     def get(self, position: Position) -> int | None:
         """The remaining bits, or None when the entry has no record."""
         return self._remaining.get(position)

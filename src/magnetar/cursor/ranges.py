@@ -15,17 +15,21 @@ from pyroaring import BitMap
 from magnetar.base.position import Position
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
 ENTRY_ID_MAX = 2**32 - 2
 """Largest entry id that a cursor can hold; one below the widest value of a bitmap, so that ends fit."""
 
 
 class Range(NamedTuple):
-    """Consecutive entries of one ledger, both ends inclusive."""
+    """Consecutive entries of one ledger, both ends inclusive; as text in Pulsar's notation, open below."""
 
     first: Position
     last: Position
+
+    def __str__(self) -> str:
+        """``(1:2..1:4]`` for the entries 3 and 4 of ledger 1."""
+        return f"({self.first._replace(entry_id=self.first.entry_id - 1)}..{self.last}]"
 
     @property
     def entries(self) -> int:
@@ -68,6 +72,24 @@ def _run_end(bitmap: BitMap, entry_id: int) -> int:
     return entry_id
 
 
+def _run_start(bitmap: BitMap, entry_id: int) -> int:
+    """The first entry of the run that holds ``entry_id``, which must be a member: galloping, then halving."""
+    step = 1
+    while entry_id >= step and bitmap.contains_range(entry_id - step, entry_id + 1):
+        entry_id -= step
+        step *= 2
+    while step > 1:
+        step //= 2
+        if entry_id >= step and bitmap.contains_range(entry_id - step, entry_id + 1):
+            entry_id -= step
+    return entry_id
+
+
+def _count_runs(bitmap: BitMap) -> int:
+    """How many maximal runs there are, without a look at each: members whose predecessor is none."""
+    return len(bitmap) - bitmap.intersection_cardinality(bitmap.shift(1))
+
+
 def _runs(ledger_id: int, bitmap: BitMap) -> Iterator[Range]:
     """The maximal runs of one ledger's entries, ascending."""
     end = bitmap.max() + 1 if bitmap else 0
@@ -95,9 +117,9 @@ class _LedgerEntries:
 
     __slots__ = ("bitmap", "runs")
 
-    def __init__(self) -> None:
-        self.bitmap = BitMap()
-        self.runs = 0
+    def __init__(self, bitmap: BitMap | None = None) -> None:
+        self.bitmap = BitMap() if bitmap is None else bitmap
+        self.runs = _count_runs(bitmap) if bitmap else 0
 
     def add_range(self, first: int, last: int) -> list[tuple[int, int]]:
         """Add ``first..last``; returns the stretches that were absent."""
@@ -111,17 +133,31 @@ class _LedgerEntries:
             bitmap.add_range(first, last + 1)
         return absent
 
+    def discard_through(self, entry_id: int) -> int:
+        """Forget the entries up to and including ``entry_id``; returns how many those were."""
+        bitmap = self.bitmap
+        first, gone = bitmap.min(), bitmap.range_cardinality(0, entry_id + 1)
+        bitmap.remove_range(0, entry_id + 1)
+        if gone == entry_id + 1 - first:  # all of one run, as below a mark-delete position
+            self.runs -= entry_id + 1 not in bitmap
+        elif gone:
+            self.runs = _count_runs(bitmap)
+        return gone
+
 
 class DeletedEntries:
     """Which entries are deleted, across ledgers."""
 
-    __slots__ = ("_ledgers", "_order", "entries")
+    __slots__ = ("_ledgers", "_order", "entries", "runs")
 
-    def __init__(self) -> None:
-        """Start empty."""
-        self._ledgers: dict[int, _LedgerEntries] = {}
-        self._order: list[int] = []  # the keys of _ledgers, ascending
-        self.entries = 0
+    def __init__(self, bitmaps: Mapping[int, BitMap] | None = None) -> None:
+        """Start empty, or with what is in each ledger's bitmap, which belongs to this object from now on."""
+        held = sorted((bitmaps or {}).items())
+        self._ledgers = {ledger_id: _LedgerEntries(bitmap) for ledger_id, bitmap in held if bitmap}
+        self._order = list(self._ledgers)  # the keys, ascending
+        self.entries = sum(len(ledger.bitmap) for ledger in self._ledgers.values())
+        self.runs = sum(ledger.runs for ledger in self._ledgers.values())
+        """Number of maximal runs; a run ends with its ledger."""
 
     @property
     def first_ledger_id(self) -> int:
@@ -129,9 +165,10 @@ class DeletedEntries:
         return self._order[0]
 
     @property
-    def runs(self) -> int:
-        """Number of maximal runs; a run ends with its ledger."""
-        return sum(ledger.runs for ledger in self._ledgers.values())
+    def last(self) -> Position:
+        """The highest deleted entry; there must be one."""
+        ledger_id = self._order[-1]
+        return Position(ledger_id, self._ledgers[ledger_id].bitmap.max())
 
     def __bool__(self) -> bool:
         """Whether any entry is deleted."""
@@ -162,7 +199,9 @@ class DeletedEntries:
         bitmap = ledger.bitmap
         if entry_id in bitmap:
             return False
-        ledger.runs += 1 - (entry_id > 0 and entry_id - 1 in bitmap) - (entry_id + 1 in bitmap)
+        runs = 1 - (entry_id > 0 and entry_id - 1 in bitmap) - (entry_id + 1 in bitmap)
+        ledger.runs += runs
+        self.runs += runs
         bitmap.add(entry_id)
         self.entries += 1
         return True
@@ -171,7 +210,10 @@ class DeletedEntries:
         """Delete a range; returns the parts of it that were not deleted before, ascending."""
         (ledger_id, first), (_, last) = wanted
         assert 0 <= first <= last <= ENTRY_ID_MAX, wanted
-        absent = self._ledger(ledger_id).add_range(first, last)
+        ledger = self._ledger(ledger_id)
+        before = ledger.runs
+        absent = ledger.add_range(first, last)
+        self.runs += ledger.runs - before
         added = [Range(Position(ledger_id, start), Position(ledger_id, stop)) for start, stop in absent]
         self.entries += sum(gap.entries for gap in added)
         return added
@@ -190,25 +232,47 @@ class DeletedEntries:
         """The last entry of the run that holds ``position``, which must be deleted."""
         return Position(position.ledger_id, _run_end(self._ledgers[position.ledger_id].bitmap, position.entry_id))
 
-    def discard_through(self, position: Position) -> None:
-        """Forget everything up to and including ``position``.
+    def run_of(self, position: Position) -> Range:
+        """The whole run that holds ``position``, which must be deleted."""
+        first = _run_start(self._ledgers[position.ledger_id].bitmap, position.entry_id)
+        return Range(Position(position.ledger_id, first), self.run_end(position))
 
-        In the ledger of ``position`` that must be one run, ending there, or nothing.
-        """
+    def holds_any(self, wanted: Range) -> bool:
+        """Whether any entry of a range is deleted."""
+        ledger = self._ledgers.get(wanted.first.ledger_id)
+        return (
+            ledger is not None and ledger.bitmap.range_cardinality(wanted.first.entry_id, wanted.last.entry_id + 1) > 0
+        )
+
+    def missing_in(self, other: DeletedEntries) -> Iterator[Range]:
+        """The runs of what is deleted here and not in ``other``, ascending; ``other`` may grow meanwhile."""
+        for ledger_id in self._order:
+            bitmap = self._ledgers[ledger_id].bitmap
+            there = other._ledgers.get(ledger_id)
+            yield from _runs(ledger_id, bitmap if there is None else bitmap - there.bitmap)
+
+    def minus(self, other: DeletedEntries) -> DeletedEntries:
+        """What is deleted here and not in ``other``."""
+        none = _LedgerEntries()
+        held = self._ledgers.items()
+        return DeletedEntries({key: each.bitmap - other._ledgers.get(key, none).bitmap for key, each in held})
+
+    def discard_through(self, position: Position) -> None:
+        """Forget everything up to and including ``position``."""
         ledger_id, entry_id = position
         passed = bisect_left(self._order, ledger_id)
         for old in self._order[:passed]:
-            self.entries -= len(self._ledgers.pop(old).bitmap)
+            gone = self._ledgers.pop(old)
+            self.entries -= len(gone.bitmap)
+            self.runs -= gone.runs
         del self._order[:passed]
         ledger = self._ledgers.get(ledger_id)
-        if ledger is None or entry_id < 0 or ledger.bitmap.min() > entry_id:
+        if ledger is None or entry_id < 0:
             return
-        bitmap = ledger.bitmap
-        assert entry_id in bitmap and entry_id + 1 not in bitmap, position  # noqa: PT018 - one condition: a run ends here
-        self.entries -= bitmap.range_cardinality(0, entry_id + 1)
-        bitmap.remove_range(0, entry_id + 1)
-        ledger.runs -= 1
-        if not bitmap:
+        before = ledger.runs
+        self.entries -= ledger.discard_through(entry_id)
+        self.runs += ledger.runs - before
+        if not ledger.bitmap:
             del self._ledgers[ledger_id]
             del self._order[0]
 
@@ -227,6 +291,6 @@ class DeletedEntries:
         return saved
 
 
-def deserialize(saved: Iterable[tuple[int, bytes]]) -> list[Range]:
-    """The ranges that ``DeletedEntries.serialize`` wrote; raises ValueError when the bytes are not a bitmap."""
-    return [stretch for ledger_id, data in saved for stretch in _runs(ledger_id, BitMap.deserialize(data))]
+def deserialize(saved: Iterable[tuple[int, bytes]]) -> dict[int, BitMap]:
+    """The entries of each ledger that ``DeletedEntries.serialize`` wrote; raises ValueError if that is no bitmap."""
+    return {ledger_id: BitMap.deserialize(data) for ledger_id, data in saved}

@@ -127,10 +127,19 @@ class CursorState:
         Mark-delete becomes ``mark_delete`` or, where ``deleted`` follows it directly, what lies beyond. ``partial``
         holds positions with their remaining bits.
         """
+        entries = DeletedEntries()
+        for stretch in deleted:
+            entries.add_range(stretch)
+        self.restore(mark_delete, entries, partial)
+
+    def restore(
+        self, mark_delete: Position, deleted: DeletedEntries, partial: Iterable[tuple[Position, int]] = ()
+    ) -> None:
+        """See ``reset``; ``deleted`` belongs to the state from now on."""
         self.mark_delete_position = mark_delete
-        self._deleted = DeletedEntries()
+        deleted.discard_through(mark_delete)
+        self._deleted = deleted
         self._partial.clear()
-        self.acknowledge_ranges(deleted)
         self._advance()
         for position, remaining in partial:
             self.acknowledge_batch(position, remaining)
@@ -182,9 +191,32 @@ class CursorState:
         """The ranges deleted beyond mark-delete, ascending."""
         return iter(self._deleted)
 
+    @property
+    def individually_deleted(self) -> DeletedEntries:
+        """The entries deleted beyond mark-delete, not to be changed and good until the next change of the state."""
+        return self._deleted
+
     def deleted_ranges(self) -> list[tuple[Position, Position]]:
         """The ranges deleted beyond mark-delete as Pulsar shows them: open below, closed above."""
         return [(Position(first.ledger_id, first.entry_id - 1), last) for first, last in self._deleted]
+
+    @property
+    def last_acknowledged(self) -> Position:
+        """The highest entry that is acknowledged, if only in part; at least mark-delete."""
+        candidates = (self._deleted.last if self._deleted else None, self._partial.last)
+        return max(self.mark_delete_position, *(each for each in candidates if each is not None))
+
+    def holes(self) -> Iterator[Range]:
+        """The stretches below the last deleted entry that are not deleted, ascending; each lies in one ledger."""
+        if not self._deleted:
+            return
+        last = self._deleted.last
+        position = self._space.next_position(self.mark_delete_position)
+        while position < last:
+            end = last if last.ledger_id == position.ledger_id else self._last_of(position.ledger_id)
+            if position <= end:
+                yield from self._deleted.absent(Range(position, end))
+            position = self._space.next_position(max(position, end))
 
     @property
     def deleted_ranges_count(self) -> int:
@@ -195,10 +227,6 @@ class CursorState:
     def partial_batches_count(self) -> int:
         """How many entries are acknowledged in part."""
         return len(self._partial)
-
-    def serialize_deleted(self) -> list[tuple[int, bytes]]:
-        """The entries deleted beyond mark-delete as bitmaps, one for each ledger."""
-        return self._deleted.serialize()
 
     def backlog(self, last_confirmed: Position) -> int:
         """Entries up to and including ``last_confirmed`` that are not deleted."""

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote_plus, unquote_plus
 
 from magnetar.base.names import TopicName
-from magnetar.base.position import Position
 from magnetar.cursor.cursor import Cursor, CursorHome
+from magnetar.cursor.limits import DEFAULT_LIMITS
 from magnetar.cursor.state import CursorState
 from magnetar.metadata.resources import managed_ledger_path
 
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from magnetar.base.errors import StorageError
+    from magnetar.base.position import Position
+    from magnetar.cursor.limits import CursorLimits
     from magnetar.cursor.state import PositionSpace
     from magnetar.ledger.store import LedgerStore
     from magnetar.metadata.store import MetadataStore
@@ -28,8 +30,16 @@ class CursorStore:
     without an owner.
     """
 
-    def __init__(self, store: LedgerStore, metadata: MetadataStore, topic_name: str, space: PositionSpace) -> None:
+    def __init__(
+        self,
+        store: LedgerStore,
+        metadata: MetadataStore,
+        topic_name: str,
+        space: PositionSpace,
+        limits: CursorLimits = DEFAULT_LIMITS,
+    ) -> None:
         """The cursors of ``topic_name``, whose log has the positions of ``space``."""
+        self._limits = limits
         self._store = store
         self._metadata = metadata
         self._space = space
@@ -49,7 +59,7 @@ class CursorStore:
         One that is not durable is written nowhere and forgotten with its owner.
         """
         assert not durable or self._is_gone(name), f"cursor {name} is there already"
-        home = CursorHome(self._store, self._metadata, self._path(name) if durable else None)
+        home = CursorHome(self._store, self._metadata, self._path(name) if durable else None, self._limits)
         cursor = Cursor(home, name, CursorState(self._space, mark_delete))
         cursor.begin(subscription_properties or {})
         return cursor
@@ -63,13 +73,11 @@ class CursorStore:
         value = self._value(name)
         if value is None or value.get("deleted"):
             return None
-        home = CursorHome(self._store, self._metadata, self._path(name))
-        began = Position.parse(value["markDeletePosition"])
-        cursor = Cursor.recover(home, name, self._space, began, value["cursorsLedgerId"])
+        home = CursorHome(self._store, self._metadata, self._path(name), self._limits)
+        cursor = Cursor.recover(home, name, self._space, value)
         if cursor.ledger_id is None:  # never written to
             self._store.delete(value["cursorsLedgerId"])
             cursor.begin(value["cursorProperties"])
-        cursor.subscription_properties = value["cursorProperties"]
         return cursor
 
     def open_all(self) -> list[Cursor]:

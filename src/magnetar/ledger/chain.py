@@ -66,6 +66,11 @@ class LedgerChain:
         del self.ledgers[:count], self._ids[:count], self._ranks[:count]
         self._ranks = [rank - removed for rank in self._ranks]
 
+    def remove_last(self) -> None:
+        """Forget the newest ledger, which must be empty."""
+        assert not self.ledgers[-1].entries
+        del self.ledgers[-1], self._ids[-1], self._ranks[-1]
+
     def find(self, ledger_id: int) -> ChainLedger | None:
         """Return the ledger with this id."""
         at = bisect_right(self._ids, ledger_id) - 1

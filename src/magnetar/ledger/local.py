@@ -12,6 +12,7 @@ from magnetar.ledger.committer import Committer
 from magnetar.ledger.log import Log, Operation, without_entries
 from magnetar.ledger.reader import LogReader
 from magnetar.ledger.record import Kind
+from magnetar.ledger.space import Space
 from magnetar.ledger.store import StoreState
 from magnetar.ledger.tail_cache import TailCache
 
@@ -45,6 +46,10 @@ class LocalStoreOptions:
     """Runs of sealed segments whose places stay in memory, about 32 bytes each."""
     read_threads: int = 2
     """Reads of entries that are no longer in memory, at the same time."""
+    reserve_bytes: int = 0
+    """Room on the disk that is held back for what is urgent when the disk is full."""
+    low_water_bytes: int = 0
+    """Free space of the disk below which only what is urgent is taken; 0: the disk is not watched."""
     ledger_id_block: int = 65_536
     """Ledger ids reserved at once; at most so many are skipped by a crash."""
 
@@ -78,6 +83,7 @@ class LocalLedgerStore:
         self._options = options
         self._state = StoreState()
         self._cache = TailCache(options.tail_cache_bytes)
+        self._space = Space(files, directory, options.reserve_bytes, options.low_water_bytes)
         self._ledgers: dict[int, _Ledger] = {}
         self._deferred: list[Operation] = []
         """Control operations that found the disk full; tried again before whatever is asked next."""
@@ -96,7 +102,7 @@ class LocalLedgerStore:
         self._next_ledger_id = index.next_ledger_id
         self._reserved = self._reserving = self._next_ledger_id + options.ledger_id_block
         try:
-            self._log.commit([without_entries(Kind.RESERVE, self._reserved)])
+            self._reserve_first()
         except StorageError:
             self._log.abandon()
             raise
@@ -106,6 +112,15 @@ class LocalLedgerStore:
         self._remove_dead_segments()
         self._committer = Committer(self._log, options.group_bytes, self._report_soon, self._remove_dead_segments)
         self._committer.start()
+        self._space.take_reserve()
+        self.look_at_space()
+
+    def look_at_space(self) -> None:
+        """See LedgerStore."""
+        if self._state.failure is None and self._space.is_watched:
+            short = self._state.shortage is not None
+            shortage = self._space.remaining_shortage() if short else self._space.shortage()
+            self._state = StoreState(shortage=shortage)
 
     async def close(self) -> None:
         """Make all that was asked durable and report it, seal the log, end the threads."""
@@ -137,7 +152,15 @@ class LocalLedgerStore:
         self._ledgers[ledger_id] = _Ledger()
         return ledger_id
 
-    def append(self, ledger_id: int, entries: Sequence[bytes], on_durable: OnDurable, annotation: bytes = b"") -> int:
+    def append(
+        self,
+        ledger_id: int,
+        entries: Sequence[bytes],
+        on_durable: OnDurable,
+        annotation: bytes = b"",
+        *,
+        urgent: bool = True,
+    ) -> int:
         """See LedgerStore."""
         assert entries, "a run has at least one entry"
         ledger = self._ledgers.get(ledger_id)
@@ -145,8 +168,12 @@ class LocalLedgerStore:
             message = f"ledger {ledger_id} {'does not exist' if ledger is None else 'is sealed'}"
             raise StorageError(message)
         first = ledger.length
+        if self._state.shortage is not None and not urgent:
+            refusal = DiskFullError(self._state.shortage)
+            self.barrier(lambda error: on_durable(error or refusal))  # behind what was taken before
+            return first
         size = sum(map(len, entries))
-        if self._submit(Operation(Kind.RUN, ledger_id, first, entries, size, annotation, on_durable)):
+        if self._submit(Operation(Kind.RUN, ledger_id, first, entries, size, annotation, on_durable, urgent)):
             ledger.length = first + len(entries)
         return first
 
@@ -223,6 +250,16 @@ class LocalLedgerStore:
     def _durable(self, ledger_id: int) -> LedgerIndex | None:
         return self._log.index.ledgers.get(ledger_id)
 
+    def _reserve_first(self) -> None:
+        """Reserve the first ids, in the room that is held back if there is no other."""
+        reservation = [without_entries(Kind.RESERVE, self._reserved)]
+        try:
+            self._log.commit(reservation)
+        except DiskFullError:
+            if not self._space.give_reserve():
+                raise
+            self._log.commit(reservation)
+
     def _reserve(self) -> None:
         bound = self._reserving = self._reserving + self._options.ledger_id_block
 
@@ -271,11 +308,34 @@ class LocalLedgerStore:
                 durable = self._durable(operation.ledger_id)
                 ledger.length = durable.length if durable else 0
         if isinstance(error, DiskFullError):
-            self._deferred = [operation for operation in failed if operation.is_control]
-            self._committer.resume()
-            return [operation for operation in failed if not operation.is_control]
+            return self._fail_for_now(failed, error)
         self._state = StoreState(str(error))
         return failed
+
+    def _fail_for_now(self, failed: Sequence[Operation], error: DiskFullError) -> list[Operation]:
+        """Go on in the room that is held back, with what is urgent; without any, keep only what must not be dropped."""
+        if self._space.is_watched:
+            self._state = StoreState(shortage=str(error))
+        has_room = self._space.give_reserve()
+        told: list[Operation] = []
+        for operation in failed:
+            if not operation.is_control and not (has_room and self._goes_on(operation)):
+                told.append(operation)
+            elif has_room:
+                self._committer.submit(operation)
+            else:
+                self._deferred.append(operation)
+        self._committer.resume()
+        return told
+
+    def _goes_on(self, operation: Operation) -> bool:
+        """Whether a run that was taken back is asked again, in its old place."""
+        ledger = self._ledgers.get(operation.ledger_id)
+        if not operation.urgent or ledger is None:
+            return False
+        assert ledger.length == operation.argument, "all appends to a ledger are alike"
+        ledger.length += len(operation.entries)
+        return True
 
     def _remove_dead_segments(self) -> None:
         """Give the space of segments back that nobody needs; runs where the index is changed."""

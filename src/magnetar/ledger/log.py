@@ -29,6 +29,8 @@ class Operation(NamedTuple):
     """Bytes of the entries."""
     annotation: bytes
     on_durable: OnDurable | None
+    urgent: bool = False
+    """Whether a RUN goes on in the room that is held back for a full disk."""
 
     @property
     def is_control(self) -> bool:
@@ -101,7 +103,7 @@ class Log:
 
     def _apply(self, operation: Operation, body: bytes, segment: int, offset: int) -> None:
         if operation.kind is Kind.RUN:
-            _, ledger_id, first, entries, entries_bytes, annotation, _ = operation
+            _, ledger_id, first, entries, entries_bytes, annotation, _, _ = operation
             head = RunHead(ledger_id, first, len(entries), annotation, entries_bytes)
             self.index.apply_run(segment, head, offset, HEADER_SIZE + len(body))
         elif operation.kind is not None:

@@ -175,7 +175,8 @@ class ManagedLedger:
                 self._chain.change(ledger, -count, -size)
             on_durable(first, error)
 
-        first = Position(ledger.ledger_id, self._store.append(ledger.ledger_id, entries, report, annotation))
+        entry_id = self._store.append(ledger.ledger_id, entries, report, annotation, urgent=False)
+        first = Position(ledger.ledger_id, entry_id)
         self._chain.change(ledger, count, size)
         return first
 
@@ -274,10 +275,21 @@ class ManagedLedger:
             self._close_current(now_ms)
             current = None
         if current is None:
-            current = self._current = ChainLedger(self._store.create(), now_ms)
-            self._chain.add(current)
-            self._persist()
+            current = self._begin_ledger(now_ms)
         return current
+
+    def _begin_ledger(self, now_ms: int) -> ChainLedger:
+        """List a new ledger for appends; one that cannot be listed takes none, or they would not be found again."""
+        begun = ChainLedger(self._store.create(), now_ms)
+        self._chain.add(begun)
+        try:
+            self._persist()
+        except BaseException:
+            self._chain.remove_last()
+            self._store.delete(begun.ledger_id)
+            raise
+        self._current = begun
+        return begun
 
     def _is_full(self, ledger: ChainLedger, now_ms: int) -> bool:
         config, age_ms = self._config, now_ms - ledger.created_ms

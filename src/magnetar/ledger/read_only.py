@@ -31,11 +31,22 @@ class ReadOnlyLedgerStore:
         self._index = index
         self._reader = LogReader(files, directory, index, _CACHED_RUNS)
 
+    def look_at_space(self) -> None:
+        """Change nothing."""
+
     def create(self) -> int:
         """Refuse, with StorageError."""
         raise StorageError(_REASON)
 
-    def append(self, ledger_id: int, entries: Sequence[bytes], on_durable: OnDurable, annotation: bytes = b"") -> int:
+    def append(
+        self,
+        ledger_id: int,
+        entries: Sequence[bytes],
+        on_durable: OnDurable,
+        annotation: bytes = b"",
+        *,
+        urgent: bool = True,
+    ) -> int:
         """Refuse, with StorageError."""
         raise StorageError(_REASON)
 

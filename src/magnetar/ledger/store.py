@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from magnetar.base.errors import DiskFullError, StorageError
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
-
-    from magnetar.base.errors import StorageError
 
     OnDurable = Callable[[StorageError | None], None]
     """Told None once durable, or why it never will be."""
@@ -30,11 +30,20 @@ class StoreState:
 
     failure: str | None = None
     """Why it takes none any more, until it is opened again; None while it is healthy."""
+    shortage: str | None = None
+    """Why it takes only urgent ones for now; None while there is room on the disk."""
 
     @property
     def healthy(self) -> bool:
         """Whether nothing has failed for good."""
         return self.failure is None
+
+    @property
+    def refusal(self) -> StorageError | None:
+        """What an append that is not urgent would fail with; None while it would not."""
+        if self.failure is not None:
+            return StorageError(self.failure)
+        return DiskFullError(self.shortage) if self.shortage is not None else None
 
 
 class LedgerStore(Protocol):
@@ -49,16 +58,30 @@ class LedgerStore(Protocol):
         """Whether the store still takes appends."""
         ...
 
+    def look_at_space(self) -> None:
+        """Find out whether there is room on the disk, and change ``state`` by it; to be called every second or so."""
+        ...
+
     def create(self) -> int:
         """Return the id of a new, empty ledger, greater than every id that was ever given in this cluster."""
         ...
 
-    def append(self, ledger_id: int, entries: Sequence[bytes], on_durable: OnDurable, annotation: bytes = b"") -> int:
+    def append(
+        self,
+        ledger_id: int,
+        entries: Sequence[bytes],
+        on_durable: OnDurable,
+        annotation: bytes = b"",
+        *,
+        urgent: bool = True,
+    ) -> int:
         """Append a run of at least one entry and return the entry id of its first; ids are contiguous from 0.
 
         ``on_durable`` is called once, later, in the order of all appends and barriers of the whole store: with None
         after the run is on the disk, or with the error if it is not. DiskFullError: nothing of the run remains, nor of
         any run appended before this report; their ids will be given again. Any other error: the store has failed.
+
+        What is ``urgent`` goes on when the disk is full, in room that was held back. All appends to a ledger are alike.
         """
         ...
 

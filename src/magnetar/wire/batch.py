@@ -15,6 +15,7 @@ from google.protobuf.message import DecodeError
 
 from magnetar.base.errors import RemoteProtocolError, RequestError, ServerError
 from magnetar.base.limits import MAX_MESSAGE_SIZE
+from magnetar.wire import varint
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 if TYPE_CHECKING:
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
 _SIZE_LENGTH = 4
 _pack_size = struct.Struct(">I").pack
 _read_size = struct.Struct(">I").unpack_from
+
+_PAYLOAD_SIZE = 0x18
+"""The tag of ``SingleMessageMetadata.payload_size``."""
 
 # Arrow's names for the formats that Pulsar's clients write, beside ZLIB.
 _ARROW_CODECS = {pb.LZ4: "lz4_raw", pb.ZSTD: "zstd", pb.SNAPPY: "snappy"}
@@ -70,6 +74,30 @@ def decode_batch(
         message_text = f"batch of {metadata.num_messages_in_batch} messages ends at {offset} of {len(data)} bytes"
         raise RemoteProtocolError(message_text)
     return messages
+
+
+def last_sequence_id(metadata: pb.MessageMetadata, payload: bytes | memoryview) -> int | None:
+    """The sequence id that the last message of a batch bears; None when it bears none of its own.
+
+    Raises as ``decode_batch``; of the messages before the last nothing but their sizes is read.
+    """
+    data = decompress(metadata, payload)
+    offset = 0
+    try:
+        for _ in range(metadata.num_messages_in_batch - 1):
+            start = offset + _SIZE_LENGTH
+            size = _read_size(data, offset)[0]
+            if data[start] == _PAYLOAD_SIZE:  # the first field, as in most messages
+                first = data[start + 1]
+                payload_size = first if first < varint.MORE else varint.read(data, start + 1)[0]
+            else:
+                payload_size = pb.SingleMessageMetadata.FromString(data[start : start + size]).payload_size
+            offset = start + size + max(payload_size, 0)
+    except (struct.error, IndexError, OverflowError, DecodeError) as error:
+        message = f"batched message at {offset} cannot be parsed: {error}"
+        raise RemoteProtocolError(message) from error
+    last, _ = _read_message(data, offset)
+    return last.metadata.sequence_id if last.metadata.HasField("sequence_id") else None
 
 
 def compress(payload: bytes, compression: pb.CompressionType.ValueType) -> bytes:

@@ -44,7 +44,7 @@ class Sends(NamedTuple):
 
     producer_id: int
     heads: list[tuple[int, int, int]]
-    """``sequence_id``, ``highest_sequence_id`` (0 when there is none) and ``num_messages`` of each."""
+    """``sequence_id``, ``highest_sequence_id`` (0 when there is none) and ``num_messages`` of each; no chunks."""
     entries: list[bytes]
 
 
@@ -196,6 +196,6 @@ def _send_rest(rest: bytes) -> tuple[int, int] | None:
         send = pb.CommandSend.FromString(_REQUIRED_OF_SEND + rest)
     except DecodeError:
         return None
-    if send.producer_id or send.sequence_id or send.HasField("message_id"):
+    if send.producer_id or send.sequence_id or send.is_chunk or send.HasField("message_id"):
         return None
     return send.highest_sequence_id, send.num_messages

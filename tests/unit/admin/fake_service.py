@@ -10,6 +10,7 @@ import httpx
 
 from magnetar.admin.api import build_app
 from magnetar.admin.models import (
+    AckHole,
     CursorStats,
     MessageId,
     PersistentTopicInternalStats,
@@ -194,6 +195,9 @@ class FakeAdminService:
     def runtime_configuration(self) -> dict[str, str]:
         return {"allowAutoTopicCreationType": "non-partitioned", "defaultNumPartitions": "1"}
 
+    def storage_refuses(self) -> tuple[bool, bool]:
+        return not self.healthy, False
+
     async def health(self) -> None:
         if not self.healthy:
             message = "the log cannot be written: no space left"
@@ -215,6 +219,11 @@ class FakeAdminService:
             name: SubscriptionStats(
                 msg_backlog=len(topic.entries) - 1 - each.position.entry_id,
                 is_replicated=each.replicated,
+                is_blocked_on_ack_state_persistent=True,
+                non_contiguous_deleted_messages_ranges=12,
+                ack_state_used=1.2,
+                unpersisted_acks=4,
+                oldest_holes=[AckHole(entries="(3:4..3:6]", consumers=["slow"])],
                 progress_age_seconds={"B": 1.5} if each.replicated else None,
                 progress_unavailable={"apache": "because"} if each.replicated else None,
             )
@@ -224,6 +233,8 @@ class FakeAdminService:
             msg_in_counter=len(topic.entries),
             msg_rate_in=2.0,
             msg_throughput_in=20.0,
+            deduplicated_entries=4,
+            deduplication_producers=9,
             subscriptions=subscriptions,
             replication={"B": ReplicatorStats(replication_backlog=7, connected=True, handovers=3)},
             owner_broker="127.0.0.1:18080",

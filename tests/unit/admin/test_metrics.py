@@ -43,7 +43,13 @@ def samples() -> list[tuple[str, dict[str, str], float]]:
         ("pulsar_replication_connected_count", LINK, 1),
         ("pulsar_replication_disconnected_count", LINK, 0),
         ("pulsar_replication_delay_in_seconds", LINK, 0),
+        ("magnetar_deduplicated_entries_total", TOPIC, 4),
+        ("magnetar_deduplication_producers", TOPIC, 9),
         ("magnetar_replication_handovers_total", LINK, 3),
+        ("magnetar_subscription_ack_ranges", SUBSCRIPTION, 12),
+        ("magnetar_subscription_ack_state_used_ratio", SUBSCRIPTION, 1.2),
+        ("magnetar_subscription_ack_state_blocked", SUBSCRIPTION, 1),
+        ("magnetar_subscription_unpersisted_acks", SUBSCRIPTION, 4),
         ("magnetar_progress_age_seconds", {**SUBSCRIPTION, "remote_cluster": "B"}, 1.5),
     ],
 )

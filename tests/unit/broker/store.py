@@ -60,12 +60,23 @@ class ManualStore:
             if not ledger.entries:
                 del self.ledgers[ledger_id]
 
+    def look_at_space(self) -> None:
+        pass
+
     def create(self) -> int:
         self._next_id += 1
         self.ledgers[self._next_id] = _Ledger()
         return self._next_id
 
-    def append(self, ledger_id: int, entries: Sequence[bytes], on_durable: OnDurable, annotation: bytes = b"") -> int:
+    def append(
+        self,
+        ledger_id: int,
+        entries: Sequence[bytes],
+        on_durable: OnDurable,
+        annotation: bytes = b"",
+        *,
+        urgent: bool = True,
+    ) -> int:
         ledger = self._require(ledger_id)
         if ledger.sealed:
             message = f"ledger {ledger_id} is sealed"

@@ -106,6 +106,15 @@ def test_a_topic_that_is_unloaded_meanwhile_stays_closed_to_entries() -> None:
     assert topic.is_closing
 
 
+def test_what_deduplication_has_not_accounted_for_does_not_count() -> None:
+    cluster = stage(backlogQuotaDefaultLimitBytes=ENTRY_BYTES, brokerDeduplicationEnabled=True)
+    cluster.do(partial(cluster.subscription().skip, 10))
+    cursor = cluster.topic().deduplication.cursor
+    assert cursor is not None
+    assert cursor.state.backlog(cluster.topic().ledger.last_confirmed_entry) == 10
+    assert newcomer(cluster).names() == ADMITTED
+
+
 @pytest.mark.parametrize(("policy", "code"), [("producer_request_hold", HOLD), ("producer_exception", REFUSE)])
 def test_no_producer_is_let_in_beyond_the_age(policy: str, code: int) -> None:
     cluster = stage(backlogQuotaDefaultLimitSecond=60, backlogQuotaDefaultRetentionPolicy=policy)

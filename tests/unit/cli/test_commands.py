@@ -188,7 +188,11 @@ def test_peek(run: Run) -> None:
 def test_where_subscriptions_stand(run: Run) -> None:
     (row,) = run("subscriptions list nyc/flights")
     assert (row["topic"], row["subscription"], row["backlog"]) == (TOPIC, "sub", 10)
-    assert run(f"subscriptions stats {TOPIC}")[0]["backlog"] == 10
+    (row,) = run(f"subscriptions stats {TOPIC}")
+    assert row["backlog"] == 10
+    assert row["acknowledgement state"] == "120% of the limit, dispatch is paused, 4 entries would come again"
+    (hole,) = run(f"subscriptions holes {TOPIC}")
+    assert hole == {"subscription": "sub", "entries": "(3:4..3:6]", "held by": "slow"}
 
 
 def test_what_a_cluster_of_another_make_cannot_have_is_said_once(

@@ -6,67 +6,19 @@ from typing import TYPE_CHECKING
 import pytest
 
 from magnetar.base.errors import CorruptionError, StorageError
-from magnetar.base.position import Position
-from magnetar.base.real import SystemClock
 from magnetar.cursor.cursor import CHECKPOINT_AFTER_BYTES, Cursor
 from magnetar.cursor.store import CursorStore, release_segments
-from magnetar.metadata.memory import MemoryMetadataStore
-from tests.unit.cursor.fakes import Log, MemoryLedgerStore, singly
+from tests.unit.cursor.fakes import singly
+from tests.unit.cursor.support import TOPIC, Setup, same
 from tests.unit.ledger.support import barrier, opened
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-TOPIC = "persistent://public/default/orders"
-
-
-class Setup:
-    """A topic of 100 entries in one ledger, whose broker can crash."""
-
-    def __init__(self) -> None:
-        self.log = Log()
-        self.positions = [self.log.append() for _ in range(100)]
-        self.start = Position(self.log.ledger_id, -1)
-        self.store = MemoryLedgerStore()
-        self.metadata = MemoryMetadataStore(SystemClock())
-        self.cursors = CursorStore(self.store, self.metadata, TOPIC, self.log)
-
-    def flush(self, cursor: Cursor) -> None:
-        outcomes: list[StorageError | None] = []
-        cursor.flush(outcomes.append)
-        assert outcomes == []
-        self.store.settle()
-        assert outcomes == [None]
-
-    def crash(self) -> Cursor:
-        self.store.crash()
-        self.cursors = CursorStore(self.store, self.metadata, TOPIC, self.log)
-        (cursor,) = self.cursors.open_all()
-        return cursor
-
-    def records(self, cursor: Cursor) -> list[int]:
-        """The sizes of the records that recovery would read."""
-        assert cursor.ledger_id is not None
-        return [len(run.annotation) for run in self.store.runs(cursor.ledger_id)]
-
 
 @pytest.fixture
 def setup() -> Setup:
     return Setup()
-
-
-def same(cursor: Cursor, other: Cursor) -> bool:
-    states = [
-        (
-            each.state.mark_delete_position,
-            each.state.deleted_ranges(),
-            list(each.state.partial_batches()),
-            each.properties,
-            each.subscription_properties,
-        )
-        for each in (cursor, other)
-    ]
-    return states[0] == states[1]
 
 
 def test_what_was_flushed_survives_and_the_rest_does_not(setup: Setup) -> None:
@@ -175,9 +127,11 @@ def test_after_a_failed_write_the_next_one_holds_everything(setup: Setup) -> Non
     outcomes: list[StorageError | None] = []
     cursor.acknowledge_ranges(singly(setup.positions[:5]))
     cursor.attach(b"lost")
+    setup.metadata.full = True
     cursor.flush(outcomes.append)
     setup.store.fail()
     assert isinstance(outcomes[0], StorageError)
+    setup.metadata.full = False
     setup.flush(cursor)
     recovered = setup.crash()
     assert same(recovered, cursor)

@@ -323,7 +323,7 @@ def test_a_ledger_that_was_listed_but_never_written_is_left_out(
         async with a_world(tmp_path) as world:
             ledger = world.open()
             with monkeypatch.context() as crash:
-                crash.setattr(world.store, "append", lambda *_: 0)
+                crash.setattr(world.store, "append", lambda *_, **__: 0)
                 ledger.append([b"lost"], lambda _position, _error: None)
             again = world.open()
             assert again.entries == 0

@@ -9,19 +9,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from magnetar.base.errors import RemoteProtocolError, RequestError
-from magnetar.wire.batch import BatchedMessage, compress, decode_batch, decompress, encode_batch
+from magnetar.wire.batch import BatchedMessage, compress, decode_batch, decompress, encode_batch, last_sequence_id
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 COMPRESSIONS = [pb.NONE, pb.LZ4, pb.ZLIB, pb.ZSTD, pb.SNAPPY]
 
 batches = st.lists(
     st.builds(
-        lambda key, payload: BatchedMessage(
-            pb.SingleMessageMetadata(partition_key=key, payload_size=len(payload)),
+        lambda key, sequence_id, payload: BatchedMessage(
+            pb.SingleMessageMetadata(partition_key=key, sequence_id=sequence_id, payload_size=len(payload)),
             payload,
         ),
-        st.text(max_size=5),
-        st.binary(max_size=30),
+        st.none() | st.text(max_size=5),
+        st.none() | st.integers(0, 2**64 - 1),
+        st.binary(max_size=300),
     ),
     max_size=5,
 )
@@ -44,6 +45,35 @@ def metadata_of(
 def test_a_batch_reads_back(messages: list[BatchedMessage], compression: pb.CompressionType.ValueType) -> None:
     payload = compress(encode_batch(messages), compression)
     assert decode_batch(metadata_of(messages, compression), memoryview(payload)) == messages
+
+
+@given(batches.filter(len), st.sampled_from(COMPRESSIONS))
+def test_the_last_sequence_id_is_what_the_last_message_bears(
+    messages: list[BatchedMessage], compression: pb.CompressionType.ValueType
+) -> None:
+    last = messages[-1].metadata
+    expected = last.sequence_id if last.HasField("sequence_id") else None
+    payload = compress(encode_batch(messages), compression)
+    assert last_sequence_id(metadata_of(messages, compression), payload) == expected
+
+
+@given(batches.filter(len), st.data())
+def test_the_last_sequence_id_of_a_damaged_batch_is_any_or_a_protocol_error(
+    messages: list[BatchedMessage], data: st.DataObject
+) -> None:
+    payload = bytearray(encode_batch(messages))
+    payload[data.draw(st.integers(0, len(payload) - 1))] = data.draw(st.integers(0, 255))
+    cut = data.draw(st.integers(0, len(payload)))
+    with contextlib.suppress(RemoteProtocolError):
+        last_sequence_id(metadata_of(messages), bytes(payload[:cut]))
+
+
+def test_a_batch_that_claims_more_messages_than_it_has_is_refused() -> None:
+    backwards = pb.SingleMessageMetadata(payload_size=-9).SerializeToString()
+    for serialized in (backwards, b"\x40\x00" + backwards):
+        payload = len(serialized).to_bytes(4, "big") + serialized
+        with pytest.raises(RemoteProtocolError):
+            last_sequence_id(pb.MessageMetadata(num_messages_in_batch=2**31 - 1), payload)
 
 
 def test_the_payload_size_is_written_anew() -> None:

@@ -10,9 +10,10 @@ import structlog
 from magnetar.base.errors import StorageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from magnetar.base.position import Position
+    from magnetar.cursor.ranges import Range
     from magnetar.ledger.managed_ledger import ManagedLedger
 
 log = structlog.get_logger(__name__)
@@ -24,8 +25,8 @@ RETRY_DELAY_S = 1.0
 class EntryReader:
     """Answers a read at once, or says "ask again" and calls ``ready`` when asking makes sense.
 
-    A finished background read is handed out only to the one who asks for its first position, so a read that a rewind
-    has made stale is dropped by itself.
+    A finished background read is handed out only to the one who asks for something in it, so a read that a rewind has
+    made stale is dropped by itself.
     """
 
     def __init__(self, ledger: ManagedLedger, ready: Callable[[], None], *, max_entries: int, max_bytes: int) -> None:
@@ -44,10 +45,10 @@ class EntryReader:
             return None
         limit = min(limit, self._max_entries)
         entries: list[tuple[Position, bytes]] | None
-        if self._fetched and self._fetched[0][0] == first:
-            entries, self._fetched = self._fetched[:limit], self._fetched[limit:]
-            if any(position > last for position, _ in entries):
-                self._fetched = []
+        skipped = first.entry_id - self._fetched[0][0].entry_id if self._fetched else -1
+        if 0 <= skipped < len(self._fetched) and self._fetched[skipped][0] == first:
+            entries = [entry for entry in self._fetched[skipped : skipped + limit] if entry[0] <= last]
+            self._fetched = self._fetched[skipped + len(entries) :]
         else:
             entries = self._ledger.read_cached(first, limit, self._max_bytes)
         if entries is None:
@@ -57,6 +58,19 @@ class EntryReader:
         if entries and entries[-1][0] > last:
             entries = [entry for entry in entries if entry[0] <= last]
         return entries
+
+    def read_ranges(self, ranges: Sequence[Range], limit: int) -> list[tuple[Position, bytes]] | None:
+        """As ``read``, of all ``ranges``, ascending, that one read reaches: entries between two of them are dropped."""
+        first = ranges[0].first
+        end = first.entry_id + self._max_entries
+        near = [each for each in ranges if each.first.ledger_id == first.ledger_id and each.first.entry_id < end]
+        if len(near) == 1:
+            return self.read(first, near[0].last, limit)
+        entries = self.read(first, near[-1].last, self._max_entries)
+        if entries is None:
+            return None
+        wanted = {entry_id for each in near for entry_id in range(each.first.entry_id, each.last.entry_id + 1)}
+        return [entry for entry in entries if entry[0].entry_id in wanted][:limit]
 
     def close(self) -> None:
         """Give up what is under way."""

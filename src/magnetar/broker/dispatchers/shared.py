@@ -148,10 +148,10 @@ class SharedDispatcher:
         return entries
 
     def _next_new(self, limit: int) -> list[tuple[Position, bytes]] | None:
-        self._read_position, stretch = self._delayed.next_stretch(self._read_position, limit)
-        if stretch is None:
+        self._read_position, ranges = self._delayed.readable(self._read_position, limit)
+        if not ranges:
             return None
-        entries = self._reader.read(*stretch, limit)
+        entries = self._reader.read_ranges(ranges, limit)
         if entries:
             self._read_position = self._subscription.topic.ledger.next_position(entries[-1][0])
         return entries

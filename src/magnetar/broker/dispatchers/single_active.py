@@ -87,7 +87,7 @@ class SingleActiveDispatcher:
             return
         limit = min(self._read_limit, consumer.permits)
         ranges = self._subscription.undeleted(self._read_position, limit)
-        entries = self._reader.read(ranges[0].first, ranges[0].last, limit) if ranges else None
+        entries = self._reader.read_ranges(ranges, limit) if ranges else None
         if not entries:
             return
         ledger = self._subscription.topic.ledger

@@ -1,0 +1,144 @@
+"""More acknowledgement state than may be persisted, and ``kill -9`` in the middle of it (PIP-299)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pulsar
+from pulsar import ConsumerType
+
+from magnetar.wire.proto import pulsar_api_pb2 as pb
+from tests.kit.broker import Broker
+from tests.kit.messages import connect, entry_of, numbered, receive_until_quiet
+from tests.kit.raw import RawConnection
+from tests.kit.wait import wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from tests.kit.raw import Part
+
+RANGES_MAX = 1_000
+MESSAGES = 5_000
+QUEUE = 200
+"""Messages that the client asks for ahead: what is on its way when dispatch pauses."""
+
+SETTINGS = {"managedLedgerMaxUnackedRangesToPersist": RANGES_MAX}
+PAUSING = {**SETTINGS, "dispatcherPauseOnAckStatePersistentEnabled": "true"}
+
+
+def publish_all(client: pulsar.Client, topic: str) -> None:
+    """Publish ``MESSAGES`` entries of one message."""
+    producer = client.create_producer(topic, block_if_queue_full=True, batching_enabled=False)
+    for payload in numbered(MESSAGES):
+        producer.send_async(payload, None)
+    producer.flush()
+    producer.close()
+
+
+def subscribe(client: pulsar.Client, topic: str) -> pulsar.Consumer:
+    return client.subscribe(
+        topic,
+        "s",
+        ConsumerType.Shared,
+        initial_position=pulsar.InitialPosition.Earliest,
+        receiver_queue_size=QUEUE,
+    )
+
+
+def leave_holes(consumer: pulsar.Consumer) -> tuple[list[pulsar.Message], list[pulsar.Message]]:
+    """Acknowledge every second message that comes, until none comes any more; return (acknowledged, the others)."""
+    acknowledged: list[pulsar.Message] = []
+    others: list[pulsar.Message] = []
+    while True:
+        try:
+            message = consumer.receive(1_000)
+        except pulsar.Timeout:
+            return acknowledged, others
+        if int(message.data()) % 2:
+            consumer.acknowledge(message)
+            acknowledged.append(message)
+        else:
+            others.append(message)
+
+
+def stats(broker: Broker, topic: str) -> Any:  # noqa: ANN401 - decoded JSON
+    return broker.rest.stats(topic)["subscriptions"]["s"]
+
+
+def make_durable(broker: Broker, topic: str, message: pulsar.Message) -> Part:
+    """Return when all acknowledgements that the broker has got until now are on the disk."""
+    with RawConnection.connected(broker.service_url) as connection:
+        connection.subscribe(topic, "s", consumer_id=7)
+        ledger_id, entry_id = entry_of(message.message_id())
+        return connection.acknowledge(pb.MessageIdData(ledgerId=ledger_id, entryId=entry_id), consumer_id=7)
+
+
+def numbers(messages: Iterable[pulsar.Message]) -> set[int]:
+    return {int(message.data()) for message in messages}
+
+
+def test_dispatch_pauses_and_goes_on_when_the_holes_are_filled(tmp_path: Path, topic: str) -> None:
+    with Broker(tmp_path, settings=PAUSING) as broker:
+        client = connect(broker.service_url)
+        consumer = subscribe(client, topic)
+        publish_all(client, topic)
+        acknowledged, others = leave_holes(consumer)
+        found = stats(broker, topic)
+        assert found["isBlockedOnAckStatePersistent"]
+        assert RANGES_MAX < found["nonContiguousDeletedMessagesRanges"] <= RANGES_MAX + QUEUE
+        assert found["oldestHoles"][0]["consumers"] == [found["consumers"][0]["consumerName"]]
+        assert len(acknowledged) + len(others) <= 2 * RANGES_MAX + 2 * QUEUE < MESSAGES
+        assert 'magnetar_subscription_ack_state_blocked{cluster="standalone"' in broker.rest.metrics()
+        for message in others:
+            consumer.acknowledge(message)
+        rest = receive_until_quiet(consumer)
+        assert numbers(acknowledged) | numbers(others) | numbers(rest) == set(range(MESSAGES))
+        assert not stats(broker, topic)["isBlockedOnAckStatePersistent"]
+        client.close()
+
+
+def test_nothing_acknowledged_comes_again_after_kill_9_in_the_pause(tmp_path: Path, topic: str) -> None:
+    with Broker(tmp_path, settings=PAUSING) as broker:
+        client = connect(broker.service_url)
+        consumer = subscribe(client, topic)
+        publish_all(client, topic)
+        acknowledged, others = leave_holes(consumer)
+        wait_until(lambda: stats(broker, topic)["nonContiguousDeletedMessagesRanges"] == len(acknowledged))
+        assert stats(broker, topic)["unpersistedAcks"] == 0
+        make_durable(broker, topic, acknowledged[0])
+        broker.kill()
+        client.close()
+        broker.start()
+        client = connect(broker.service_url)
+        consumer = subscribe(client, topic)
+        again = receive_until_quiet(consumer)
+        assert numbers(again) == numbers(others)
+        assert stats(broker, topic)["isBlockedOnAckStatePersistent"]
+        for message in again:
+            consumer.acknowledge(message)
+        rest = receive_until_quiet(consumer)
+        assert numbers(rest) == set(range(MESSAGES)) - numbers(acknowledged) - numbers(others)
+        client.close()
+
+
+def test_without_the_pause_as_many_come_again_as_were_announced(tmp_path: Path, topic: str) -> None:
+    with Broker(tmp_path, settings=SETTINGS) as broker:
+        client = connect(broker.service_url)
+        consumer = subscribe(client, topic)
+        publish_all(client, topic)
+        acknowledged, others = leave_holes(consumer)
+        assert len(acknowledged) + len(others) == MESSAGES
+        wait_until(lambda: stats(broker, topic)["nonContiguousDeletedMessagesRanges"] == len(acknowledged))
+        make_durable(broker, topic, acknowledged[0])
+        announced = stats(broker, topic)["unpersistedAcks"]
+        assert announced == MESSAGES // 2 - RANGES_MAX
+        broker.kill()
+        client.close()
+        broker.start()
+        client = connect(broker.service_url)
+        again = numbers(receive_until_quiet(subscribe(client, topic)))
+        assert len(again & numbers(acknowledged)) == announced
+        assert numbers(others) <= again
+        client.close()

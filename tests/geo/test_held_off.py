@@ -1,0 +1,34 @@
+"""A link that its target holds off for a backlog quota: it waits, nobody else does, and nothing is lost."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tests.geo.stories import entries, log_of, wait_for_entries
+from tests.kit.clusters import NAMES
+from tests.kit.messages import numbered, publish
+
+if TYPE_CHECKING:
+    from tests.kit.clusters import Up
+
+
+def test_a_held_link_waits_and_goes_on(up: Up, namespace: str) -> None:
+    held, other = f"persistent://{namespace}/held", f"persistent://{namespace}/other"
+    path = held.replace("://", "/")
+    publish(up.client("ewr"), held, numbered(10))
+    wait_for_entries(up, held, 10, NAMES)
+    jfk = up.rest("jfk")
+    jfk.put(f"{path}/subscription/hoarder", "earliest")
+    jfk.post(f"{path}/backlogQuota", {"limitSize": 1, "policy": "producer_request_hold"})
+    jfk.put(f"{path}/unload")  # the link comes again, and is refused
+    publish(up.client("ewr"), held, numbered(10, first=10))
+    publish(up.client("ewr"), other, numbered(10))
+    wait_for_entries(up, held, 20, ["lga"])
+    wait_for_entries(up, other, 10, NAMES)
+    assert entries(up, "jfk", held) == 10
+    assert up.rest("ewr").stats(held)["replication"]["jfk"]["replicationBacklog"] == 10
+
+    jfk.delete(f"{path}/backlogQuota")
+    wait_for_entries(up, held, 20, NAMES)
+    for name in NAMES:
+        assert log_of(up, name, held) == numbered(20)

@@ -1,0 +1,45 @@
+"""A producer moves to another cluster and sends again: it is told where to go on, and each message is there once."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from tests.geo.stories import log_of, wait_for_entries
+from tests.kit.messages import numbered
+
+if TYPE_CHECKING:
+    import pulsar
+
+    from tests.kit.clusters import Up
+
+MOVER = "tower"
+
+
+def publish(client: pulsar.Client, topic: str, first: int, last: int) -> int:
+    """Send messages ``first`` to ``last`` under the mover's name; return how far it was told that it has come."""
+    producer = client.create_producer(topic, producer_name=MOVER, block_if_queue_full=True)
+    told: int = producer.last_sequence_id()
+    results: list[pulsar.Result] = []
+    for number in range(first, last + 1):
+        producer.send_async(b"%d" % number, lambda result, _: results.append(result), sequence_id=number)
+    producer.flush()
+    producer.close()
+    assert {result.name for result in results} == {"Ok"}
+    return told
+
+
+def test_what_was_replicated_is_not_stored_again_wherever_its_producer_goes(up: Up, namespace: str) -> None:
+    topic = f"persistent://{namespace}/moving"
+    for name in ("ewr", "jfk", "lga"):
+        up.rest(name).post(f"namespaces/{namespace}/deduplication", True)
+    wait = partial(wait_for_entries, up, topic)
+    assert publish(up.client("ewr"), topic, 1, 40) == -1
+    wait(40, ["jfk", "lga"])
+    assert publish(up.client("jfk"), topic, 1, 60) == 40
+    wait(60, ["ewr", "lga"])
+    assert publish(up.client("lga"), topic, 30, 70) == 60
+    wait(70, ["ewr", "jfk"])
+    assert publish(up.client("ewr"), topic, 1, 70) == 70
+    for name in ("ewr", "jfk", "lga"):
+        assert log_of(up, name, topic) == numbered(70, first=1)

@@ -1,0 +1,68 @@
+"""A broker in this process, on a loop in a thread of its own, so that a test can hand it a world that fails."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import TYPE_CHECKING, Self
+
+from magnetar.broker.config import BrokerConfig
+from magnetar.broker.service import Broker
+from tests.kit.child import LOOPBACK, free_ports
+from tests.kit.rest import Rest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from magnetar.base.world import Files
+
+
+class BrokerInProcess:
+    """Serves ``directory`` between entering and leaving; its log is on ``files``."""
+
+    def __init__(self, directory: Path, files: Files, **settings: object) -> None:
+        """Choose ports; ``settings`` are further keys of the configuration."""
+        binary_port, web_port = free_ports(2)
+        self.service_url = f"pulsar://{LOOPBACK}:{binary_port}"
+        self.admin_url = f"http://{LOOPBACK}:{web_port}"
+        self.rest = Rest(self.admin_url)
+        self._files = files
+        self._config = BrokerConfig.model_validate(
+            {
+                "brokerServicePort": binary_port,
+                "webServicePort": web_port,
+                "bindAddress": LOOPBACK,
+                "advertisedAddress": LOOPBACK,
+                "dataDirectory": directory,
+                **settings,
+            }
+        )
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="broker", daemon=True)
+
+    def __enter__(self) -> Self:
+        """Start, and make ``public/default``."""
+        self._thread.start()
+        self.broker = Broker(self._config, self._files)
+        asyncio.run_coroutine_threadsafe(self.broker.start(), self._loop).result(60)
+        self.rest.ensure("clusters/standalone", {"serviceUrl": self.admin_url, "brokerServiceUrl": self.service_url})
+        self.rest.ensure("tenants/public", {"adminRoles": [], "allowedClusters": ["standalone"]})
+        self.rest.ensure("namespaces/public/default", {})
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        """Stop."""
+        asyncio.run_coroutine_threadsafe(self.broker.stop(), self._loop).result(60)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+        self.rest.close()
+
+    def call(self, work: Callable[[], None]) -> None:
+        """Do ``work`` on the broker's loop and wait for it."""
+
+        async def do() -> None:
+            work()
+
+        asyncio.run_coroutine_threadsafe(do(), self._loop).result(60)

@@ -1,0 +1,135 @@
+"""Power lost, or the disk full, at any moment: a cursor is at something that it was, not before what it confirmed."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from magnetar.base.errors import DiskFullError, StorageError
+from magnetar.base.position import Position
+from magnetar.base.real import SystemClock
+from magnetar.cursor.limits import CursorLimits
+from magnetar.cursor.store import CursorStore
+from magnetar.ledger.local import LocalLedgerStore, LocalStoreOptions
+from magnetar.metadata.memory import MemoryMetadataStore
+from tests.storage_faults.disk import FaultyDisk
+from tests.unit.cursor.fakes import Log, singly
+from tests.unit.ledger.support import barrier
+
+if TYPE_CHECKING:
+    from magnetar.cursor.cursor import Cursor
+
+DIRECTORY = Path("/log")
+TOPIC = "persistent://public/default/orders"
+OPTIONS = LocalStoreOptions(segment_bytes=4000, tail_cache_bytes=200, cached_runs=5, ledger_id_block=256)
+LIMITS = CursorLimits(record_bytes_max=80)
+"""Small enough for most records to be written in pieces."""
+
+Standing = tuple[object, ...]
+
+
+class MetadataOnDisk(MemoryMetadataStore):
+    """A metadata store that takes nothing while its disk is full, or without power."""
+
+    disk: FaultyDisk
+
+    def put(self, path: str, value: bytes, expected_version: int | None = None) -> int:
+        if self.disk.after_crash is not None or self.disk.room == 0:
+            message = "no space"
+            raise DiskFullError(message)
+        return super().put(path, value, expected_version)
+
+
+def standing(cursor: Cursor) -> Standing:
+    state = cursor.state
+    return state.mark_delete_position, *state.deleted_ranges(), *state.partial_batches(), *cursor.properties.items()
+
+
+class Story:
+    """A cursor that changes on a disk that is full at times and loses power again and again."""
+
+    def __init__(self, seed: int) -> None:
+        self.chance = random.Random(seed)
+        self.metadata = MetadataOnDisk(SystemClock())
+        self.log = Log()
+        self.positions = [self.log.append() for _ in range(200)]
+        self.standings: list[Standing] = []
+        """All that the cursor may be found at."""
+        self.confirmed = 0
+        """The oldest of them that it may be."""
+
+    async def run(self, crashes: int) -> None:
+        disk = FaultyDisk()
+        for _ in range(crashes):
+            disk = await self.live_and_crash(disk)
+
+    async def live_and_crash(self, disk: FaultyDisk) -> FaultyDisk:
+        """Open what a crash left, see where the cursor is, and go on until power is lost."""
+        self.metadata.disk = disk
+        disk.crash_in(self.chance.randint(10, 90), self.chance)
+        store = LocalLedgerStore(DIRECTORY, disk, asyncio.get_running_loop(), OPTIONS)
+        try:
+            store.open()
+            cursor = self.cursor(store)
+        except StorageError:
+            assert disk.after_crash is not None
+            return disk.after_crash
+        while store.state.healthy:
+            self.step(cursor)
+            if self.chance.random() < 0.5:
+                self.flush(cursor)
+            if self.chance.random() < 0.1:
+                disk.room = self.chance.choice([None, 0, 100, 500, 1000])
+                await barrier(store)
+            if self.chance.random() < 0.2:
+                await barrier(store)
+        await store.close()
+        assert disk.after_crash is not None
+        return disk.after_crash
+
+    def cursor(self, store: LocalLedgerStore) -> Cursor:
+        cursors = CursorStore(store, self.metadata, TOPIC, self.log, LIMITS)
+        cursor = cursors.open("s")
+        if cursor is None:
+            assert not self.standings
+            cursor = cursors.create("s", Position(self.log.ledger_id, -1))
+        else:
+            assert standing(cursor) in self.standings[self.confirmed :]
+        self.standings, self.confirmed = [standing(cursor)], 0
+        return cursor
+
+    def step(self, cursor: Cursor) -> None:
+        position = self.chance.choice(self.positions)
+        match self.chance.choice(["one", "many", "many", "batch", "through", "reset", "property"]):
+            case "one":
+                cursor.acknowledge_ranges(singly([position]))
+            case "many":
+                cursor.acknowledge_ranges(singly(self.chance.sample(self.positions, 40)))
+            case "batch":
+                cursor.acknowledge_batch(position, self.chance.randint(1, 30), 5)
+            case "through":
+                cursor.acknowledge_cumulative(self.positions[self.chance.randint(0, 30)])
+            case "reset":
+                cursor.reset(self.positions[self.chance.randint(0, 30)])
+            case "property":
+                cursor.set_property("p", self.chance.randint(0, 9))
+
+    def flush(self, cursor: Cursor) -> None:
+        number = len(self.standings)
+        self.standings.append(standing(cursor))
+
+        def reported(error: StorageError | None) -> None:
+            self.standings.append(standing(cursor))  # which the metadata store may have taken over
+            if error is None:
+                self.confirmed = max(self.confirmed, number)
+
+        cursor.flush(reported)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_cursor_is_never_before_what_it_confirmed(seed: int) -> None:
+    asyncio.run(Story(seed).run(crashes=12))

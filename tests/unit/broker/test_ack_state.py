@@ -1,0 +1,236 @@
+"""More acknowledgement state than may be persisted: dispatch pauses, or the excess is announced (PIP-299)."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from structlog.testing import capture_logs
+
+from magnetar.admin.service import StatsOptions
+from magnetar.base.position import Position
+from magnetar.broker.ack_state import ALARM_AGAIN_BELOW_PERCENTS, ALARM_PERCENTS, LimitAlarm
+from magnetar.broker.stats import internal_stats, topic_stats
+from magnetar.cursor.ranges import Range
+from magnetar.metadata.policies import Policies
+from magnetar.wire import commands
+from tests.unit.broker.cluster import NAMESPACE, Client, Cluster, Failover
+
+if TYPE_CHECKING:
+    from magnetar.admin.models import SubscriptionStats
+
+RANGES_MAX = 4
+PAUSING = {"dispatcherPauseOnAckStatePersistentEnabled": True}
+
+
+def cluster_of(entries: int, **settings: Any) -> tuple[Cluster, Client]:  # noqa: ANN401 - settings are of every type
+    """A cluster with a backlog, and a client that has not subscribed yet."""
+    cluster = Cluster(
+        settings={
+            "managedLedgerMaxUnackedRangesToPersist": RANGES_MAX,
+            "managedLedgerMaxBatchDeletedIndexToPersist": 2,
+            "dispatcherMaxReadBatchSize": 2,
+            **settings,
+        }
+    )
+    client = cluster.client()
+    client.produce()
+    client.send(*map(str, range(entries)))
+    return cluster, client
+
+
+def position(cluster: Cluster, entry_id: int) -> Position:
+    return Position(cluster.topic().ledger.first_position.ledger_id, entry_id)
+
+
+def acknowledge(cluster: Cluster, client: Client, *entry_ids: int) -> None:
+    """Acknowledge, and let the flush come that follows within the interval."""
+    client.ack(*(position(cluster, entry_id) for entry_id in entry_ids))
+    cluster.loop.advance(0.011)
+
+
+def stats(cluster: Cluster) -> SubscriptionStats:
+    return topic_stats(cluster.topic(), StatsOptions()).subscriptions["worker"]
+
+
+def flow(client: Client, permits: int) -> None:
+    client.say(commands.flow(consumer_id=1, message_permits=permits))
+
+
+def test_dispatch_pauses_beyond_the_limit_and_goes_on_when_holes_are_filled() -> None:
+    cluster, client = cluster_of(40, **PAUSING)
+    client.subscribe(permits=12)
+    assert len(client.messages()) == 12
+    acknowledge(cluster, client, *range(1, 12, 2))
+    assert stats(cluster).is_blocked_on_ack_state_persistent
+    flow(client, 6)
+    assert client.messages() == []
+    acknowledge(cluster, client, 2)
+    assert client.messages() == []
+    acknowledge(cluster, client, 4)
+    assert client.messages() == [str(number) for number in range(12, 18)]
+    assert not stats(cluster).is_blocked_on_ack_state_persistent
+    assert cluster.loop.problems == []
+
+
+def test_nothing_acknowledged_comes_again_after_a_crash_in_the_pause() -> None:
+    cluster, client = cluster_of(40, **PAUSING)
+    client.subscribe(permits=30)
+    acknowledged = range(1, 30, 2)
+    acknowledge(cluster, client, *acknowledged)
+    assert stats(cluster).non_contiguous_deleted_messages_ranges == len(acknowledged) > RANGES_MAX
+    assert stats(cluster).unpersisted_acks == 0
+    cluster.crash()
+    client = cluster.client()
+    client.subscribe(permits=100)
+    assert client.messages() == [str(number) for number in range(30) if number not in acknowledged]
+    assert stats(cluster).is_blocked_on_ack_state_persistent
+    acknowledge(cluster, client, *range(0, 30, 2))
+    assert client.messages() == [str(number) for number in range(30, 40)]
+
+
+def test_what_was_sent_already_comes_again_in_the_pause() -> None:
+    cluster, client = cluster_of(40, **PAUSING)
+    client.subscribe(permits=12)
+    acknowledge(cluster, client, *range(1, 12, 2))
+    client.leave()
+    other = cluster.client()
+    other.subscribe(permits=100)
+    assert other.messages() == [str(number) for number in range(0, 12, 2)]
+
+
+@pytest.mark.parametrize("how", ["skip", "through", "seek", "broker", "namespace"])
+def test_all_that_makes_room_ends_the_pause(how: str) -> None:
+    cluster, client = cluster_of(40, **PAUSING)
+    client.subscribe(permits=12)
+    acknowledge(cluster, client, *range(1, 12, 2))
+    flow(client, 100)
+    client.heard.clear()
+    subscription, eighth = cluster.subscription(), position(cluster, 7)
+    if how == "skip":
+        cluster.do(lambda: subscription.skip(4))
+    elif how == "through":
+        cluster.do(lambda: subscription.acknowledge_through(eighth))
+    elif how == "seek":
+        assert subscription.dispatcher is not None
+        cluster.do(lambda: subscription.cursor.reset(eighth))
+        cluster.do(subscription.dispatcher.rewind)
+    elif how == "namespace":
+        changed = Policies(replication_clusters=["ewr"], dispatcherPauseOnAckStatePersistentEnabled=False)
+        cluster.do(lambda: cluster.resources.namespaces.update(NAMESPACE, lambda _: changed))
+    else:
+        cluster.settings["managedLedgerMaxUnackedRangesToPersist"] = 100
+        cluster.crash()
+        client = cluster.client()
+        client.subscribe(permits=100)
+    assert client.messages()[-1] == "39"
+
+
+def test_partly_acknowledged_batches_count_as_well() -> None:
+    cluster, client = cluster_of(40, **PAUSING)
+    client.subscribe(permits=12)
+    cursor = cluster.subscription().cursor
+    for each in [position(cluster, entry_id) for entry_id in (1, 2, 3)]:
+        cluster.do(partial(cursor.acknowledge_batch, each, 0b01, 2))
+    flow(client, 100)
+    client.heard.clear()
+    assert stats(cluster).is_blocked_on_ack_state_persistent
+    acknowledge(cluster, client, 2)
+    assert client.messages()[-1] == "39"
+
+
+def test_without_the_pause_exactly_what_is_announced_comes_again() -> None:
+    cluster, client = cluster_of(40)
+    client.subscribe(permits=100)
+    acknowledged = range(1, 40, 2)
+    for entry_id in acknowledged:
+        acknowledge(cluster, client, entry_id)
+    assert not stats(cluster).is_blocked_on_ack_state_persistent
+    announced = stats(cluster).unpersisted_acks
+    assert announced == len(acknowledged) - RANGES_MAX
+    cluster.crash()
+    client = cluster.client()
+    client.subscribe(permits=100)
+    again = set(map(int, client.messages()))
+    assert len(again & set(acknowledged)) == announced
+
+
+def test_switching_the_pause_on_persists_what_was_not() -> None:
+    cluster, client = cluster_of(40)
+    client.subscribe(permits=100)
+    acknowledge(cluster, client, *range(1, 40, 2))
+    assert stats(cluster).unpersisted_acks > 0
+    changed = Policies(replication_clusters=["ewr"], dispatcherPauseOnAckStatePersistentEnabled=True)
+    cluster.do(lambda: cluster.resources.namespaces.update(NAMESPACE, lambda _: changed))
+    cluster.loop.advance(0.011)
+    assert stats(cluster).unpersisted_acks == 0
+    cluster.crash()
+    client = cluster.client()
+    client.subscribe(permits=100)
+    assert [int(number) % 2 for number in client.messages()] == [0] * 20
+
+
+def test_a_consumer_that_does_not_share_is_not_paused() -> None:
+    cluster, client = cluster_of(40, **PAUSING)
+    client.subscribe(kind=Failover, permits=30)
+    acknowledge(cluster, client, *range(1, 30, 2))
+    flow(client, 100)
+    assert not stats(cluster).is_blocked_on_ack_state_persistent
+    assert client.messages()[-1] == "39"
+
+
+def test_the_oldest_holes_are_told_with_who_holds_them() -> None:
+    cluster, first = cluster_of(6, dispatcherMaxRoundRobinBatchSize=1)
+    first.subscribe(consumer_id=1, permits=3)
+    second = cluster.client()
+    second.subscribe(consumer_id=2, permits=3)
+    held = [int(number) for number in second.messages()]
+    assert held == [3, 4, 5]
+    acknowledge(cluster, first, 1)
+    second.ack(position(cluster, 5), consumer_id=2)
+    found = [(hole.entries, hole.consumers) for hole in stats(cluster).oldest_holes or []]
+    ledger_id = position(cluster, 0).ledger_id
+    assert found == [
+        (f"({ledger_id}:-1..{ledger_id}:0]", ["consumer-1"]),
+        (f"({ledger_id}:1..{ledger_id}:4]", ["consumer-1", "consumer-2"]),
+    ]
+
+
+def test_each_share_of_the_limit_is_told_once() -> None:
+    cluster, client = cluster_of(40)
+    client.subscribe(permits=100)
+    with capture_logs() as logs:
+        for entry_id in range(1, 30, 2):
+            acknowledge(cluster, client, entry_id)
+    told = [each for each in logs if each["event"] == "ack_state_limit"]
+    assert [each["percent"] for each in told] == [50, 100]  # of 4 ranges 80 % is more than 3
+    assert told[0]["subscription"] == "worker"
+    assert told[0]["oldest_holes"][0].endswith("consumer-1")
+    assert [each["event"] for each in logs].count("acknowledgements_unpersisted") == 1
+
+
+@given(st.lists(st.integers(0, 130), max_size=60))
+def test_an_alarm_is_repeated_only_after_the_state_was_well_below(percents: list[int]) -> None:
+    alarm, told = LimitAlarm(), 0
+    for percent in percents:
+        reached = alarm.reached(percent)
+        highest = max((share for share in ALARM_PERCENTS if share <= percent), default=0)
+        assert reached == (highest if highest > told else None)
+        if highest > told or percent < told - ALARM_AGAIN_BELOW_PERCENTS:
+            told = highest
+
+
+def test_internal_statistics_show_the_first_ranges_and_how_many_more_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("magnetar.broker.stats.DELETED_RANGES_SHOWN_MAX", 2)
+    cluster, client = cluster_of(12)
+    client.subscribe(permits=100)
+    acknowledge(cluster, client, 1, 3, 4, 6)
+    found = internal_stats(cluster.topic()).cursors["worker"]
+    ledger_id = position(cluster, 0).ledger_id
+    assert found.individually_deleted_messages == f"[({ledger_id}:0..{ledger_id}:1],({ledger_id}:2..{ledger_id}:4]]"
+    assert found.individually_deleted_messages_omitted == 1
+    assert found.total_non_contiguous_deleted_messages_range == 3
+    assert str(Range(Position(3, 4), Position(3, 6))) == "(3:3..3:6]"

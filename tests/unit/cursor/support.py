@@ -1,0 +1,75 @@
+"""A topic with cursors, whose broker can crash and whose disk can be full."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from magnetar.base.errors import DiskFullError, StorageError
+from magnetar.base.position import Position
+from magnetar.base.real import SystemClock
+from magnetar.cursor.limits import DEFAULT_LIMITS, CursorLimits
+from magnetar.cursor.store import CursorStore
+from magnetar.metadata.memory import MemoryMetadataStore
+from tests.unit.cursor.fakes import Log, MemoryLedgerStore
+
+if TYPE_CHECKING:
+    from magnetar.cursor.cursor import Cursor
+
+TOPIC = "persistent://public/default/orders"
+
+
+class FillingMetadataStore(MemoryMetadataStore):
+    """A metadata store whose disk may be full."""
+
+    full = False
+
+    def put(self, path: str, value: bytes, expected_version: int | None = None) -> int:
+        if self.full:
+            message = "no space"
+            raise DiskFullError(message)
+        return super().put(path, value, expected_version)
+
+
+class Setup:
+    """A topic of 100 entries in one ledger, whose broker can crash."""
+
+    def __init__(self, limits: CursorLimits = DEFAULT_LIMITS) -> None:
+        self.limits = limits
+        self.log = Log()
+        self.positions = [self.log.append() for _ in range(100)]
+        self.start = Position(self.log.ledger_id, -1)
+        self.store = MemoryLedgerStore()
+        self.metadata = FillingMetadataStore(SystemClock())
+        self.cursors = CursorStore(self.store, self.metadata, TOPIC, self.log, limits)
+
+    def flush(self, cursor: Cursor) -> None:
+        outcomes: list[StorageError | None] = []
+        cursor.flush(outcomes.append)
+        assert outcomes == []
+        self.store.settle()
+        assert outcomes == [None]
+
+    def crash(self) -> Cursor:
+        self.store.crash()
+        self.cursors = CursorStore(self.store, self.metadata, TOPIC, self.log, self.limits)
+        (cursor,) = self.cursors.open_all()
+        return cursor
+
+    def records(self, cursor: Cursor) -> list[int]:
+        """The sizes of the records that recovery would read."""
+        assert cursor.ledger_id is not None
+        return [len(run.annotation) for run in self.store.runs(cursor.ledger_id)]
+
+
+def same(cursor: Cursor, other: Cursor) -> bool:
+    states = [
+        (
+            each.state.mark_delete_position,
+            each.state.deleted_ranges(),
+            list(each.state.partial_batches()),
+            each.properties,
+            each.subscription_properties,
+        )
+        for each in (cursor, other)
+    ]
+    return states[0] == states[1]

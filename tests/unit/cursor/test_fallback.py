@@ -1,0 +1,178 @@
+"""While a cursor's ledger cannot be written the metadata store takes over, as far as that goes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from magnetar.base.errors import StorageError
+from magnetar.cursor import fallback
+from magnetar.cursor.limits import CursorLimits
+from tests.unit.cursor.fakes import singly
+from tests.unit.cursor.support import Setup, same
+
+if TYPE_CHECKING:
+    import pytest
+
+    from magnetar.base.position import Position
+    from magnetar.cursor.cursor import Cursor
+
+
+def fail(setup: Setup, cursor: Cursor, *, full: bool = False) -> list[StorageError | None]:
+    """Flush while nothing can be written to the ledger, nor to the metadata store if that is full too."""
+    outcomes: list[StorageError | None] = []
+    setup.metadata.full = full
+    cursor.flush(outcomes.append)
+    setup.store.fail()
+    setup.metadata.full = False
+    return outcomes
+
+
+def test_what_the_metadata_store_took_is_durable() -> None:
+    setup = Setup()
+    cursor = setup.cursors.create("worker", setup.start)
+    cursor.acknowledge_ranges(singly(setup.positions[3:50:2]))
+    setup.flush(cursor)
+    cursor.acknowledge_ranges(singly(setup.positions[51:60:2]))
+    cursor.acknowledge_batch(setup.positions[70], 0b011, 3)
+    cursor.set_property("pulsar.replicated.subscription", 1)
+    assert fail(setup, cursor) == [None]
+    recovered = setup.crash()
+    assert same(recovered, cursor)
+    setup.flush(recovered)
+    assert same(setup.crash(), cursor)
+
+
+def test_a_cursor_that_never_had_a_ledger_lives_in_the_metadata_store() -> None:
+    setup = Setup()
+    cursor = setup.cursors.create("worker", setup.start)
+    cursor.acknowledge_ranges(singly(setup.positions[3:50:2]))
+    assert fail(setup, cursor) == [None]
+    recovered = setup.crash()
+    assert same(recovered, cursor)
+    assert same(setup.crash(), cursor)  # it has a new ledger by now, and nothing in it
+
+
+def test_a_later_checkpoint_wins_over_what_the_metadata_store_has() -> None:
+    setup = Setup()
+    cursor = setup.cursors.create("worker", setup.start)
+    cursor.acknowledge_cumulative(setup.positions[50])
+    assert fail(setup, cursor) == [None]
+    cursor.reset(setup.positions[10])
+    setup.metadata.full = True  # so that it keeps the old record
+    setup.flush(cursor)
+    setup.metadata.full = False
+    assert setup.crash().state.mark_delete_position == setup.positions[10]
+
+
+def test_going_back_while_the_ledger_cannot_be_written_is_kept() -> None:
+    setup = Setup()
+    cursor = setup.cursors.create("worker", setup.start)
+    cursor.acknowledge_cumulative(setup.positions[50])
+    setup.flush(cursor)
+    cursor.reset(setup.positions[10], [], [(setup.positions[12], 0b1)])
+    assert fail(setup, cursor) == [None]
+    assert same(setup.crash(), cursor)
+
+
+def test_ranges_beyond_the_limit_give_way_first_and_no_receipt_is_given() -> None:
+    setup = Setup(CursorLimits(metadata_ranges_max=3))
+    cursor = setup.cursors.create("worker", setup.start)
+    cursor.checkpoint_attachment = lambda: b"all"
+    setup.flush(cursor)
+    cursor.set_property("limit", 7)
+    cursor.attach(b"sequence ids")
+    cursor.acknowledge_ranges(singly(setup.positions[11:21:2]))
+    cursor.acknowledge_batch(setup.positions[30], 0b1, 2)
+    (outcome,) = fail(setup, cursor)
+    assert isinstance(outcome, StorageError)
+    recovered = setup.crash()
+    assert recovered.properties == {"limit": 7}
+    assert recovered.attachments == [b"all", b"sequence ids"]
+    assert list(recovered.state.deleted()) == singly(setup.positions[11:17:2])
+    assert recovered.state.partial_batches_count == 0
+
+
+def test_attachments_that_are_too_large_give_way_before_properties(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fallback, "METADATA_RECORD_BYTES_MAX", 10)
+    setup = Setup()
+    cursor = setup.cursors.create("worker", setup.start)
+    cursor.checkpoint_attachment = lambda: b"all"
+    setup.flush(cursor)
+    cursor.set_property("limit", 7)
+    cursor.attach(b"sequence ids")
+    (outcome,) = fail(setup, cursor)
+    assert isinstance(outcome, StorageError)
+    recovered = setup.crash()
+    assert (recovered.properties, recovered.attachments) == ({"limit": 7}, [b"all"])
+
+
+def test_all_that_waits_for_the_same_outage_hears_the_same() -> None:
+    setup = Setup()
+    cursor = setup.cursors.create("worker", setup.start)
+    setup.flush(cursor)
+    for full in (True, False):
+        outcomes: list[StorageError | None] = []
+        for position in setup.positions[10:30:2]:
+            cursor.acknowledge_ranges(singly([position]))
+            cursor.flush(outcomes.append)
+            cursor.flush(outcomes.append)
+        setup.metadata.full = full
+        setup.store.fail()
+        setup.metadata.full = False
+        assert [outcome is None for outcome in outcomes] == [not full] * 20
+    assert same(setup.crash(), cursor)
+
+
+def test_a_write_that_fails_after_the_cursor_was_deleted_does_not_bring_it_back() -> None:
+    setup = Setup()
+    cursor = setup.cursors.create("worker", setup.start)
+    cursor.acknowledge_ranges(singly(setup.positions[3:50:2]))
+    cursor.flush(lambda _: None)
+    setup.cursors.delete("worker")
+    setup.store.fail()
+    assert setup.cursors.names() == []
+
+
+def do(cursor: Cursor, attached: list[bytes], what: str, position: Position) -> None:
+    match what:
+        case "ack":
+            cursor.acknowledge_ranges(singly([position]))
+        case "through":
+            cursor.acknowledge_cumulative(position)
+        case "reset":
+            cursor.reset(position)
+        case "attach":
+            attached.append(b"%d" % position.entry_id)
+            cursor.attach(attached[-1])
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(["ack", "through", "reset", "attach"]), st.integers(0, 99)), max_size=20),
+    st.lists(st.sampled_from(["durable", "taken", "lost", "crash"]), min_size=20, max_size=20),
+)
+def test_whatever_was_confirmed_survives(steps: list[tuple[str, int]], outcomes: list[str]) -> None:
+    setup = Setup()
+    attached: list[bytes] = []
+    cursor = setup.cursors.create("worker", setup.start)
+    cursor.checkpoint_attachment = lambda: b"|".join(attached) or None
+    setup.flush(cursor)
+    for (what, index), outcome in zip(steps, outcomes, strict=False):
+        do(cursor, attached, what, setup.positions[index])
+        if outcome == "durable":
+            setup.flush(cursor)
+        elif outcome == "taken":
+            assert fail(setup, cursor) == [None]
+        elif outcome == "lost":
+            fail(setup, cursor, full=True)
+        else:
+            setup.flush(cursor)
+            recovered = setup.crash()
+            assert same(recovered, cursor)
+            assert b"|".join(recovered.attachments).split(b"|") == (attached or [b""])
+            cursor = recovered
+            cursor.checkpoint_attachment = lambda: b"|".join(attached) or None
+    assert fail(setup, cursor) == [None]
+    assert same(setup.crash(), cursor)
