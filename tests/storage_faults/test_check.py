@@ -17,6 +17,9 @@ from magnetar.base.position import Position
 from magnetar.base.real import SystemClock, SystemFiles
 from magnetar.broker.check import LEDGERS, METADATA, Loss, check
 from magnetar.broker.deduplication import CURSOR_NAME
+from magnetar.broker.delayed.index import INCARNATION_PROPERTY
+from magnetar.broker.delayed.store import DELAYED, DelayedStore, Request
+from magnetar.broker.delayed.window import Delayed
 from magnetar.broker.sequence_ids import SequenceIds
 from magnetar.cli.main import main
 from magnetar.cursor.ranges import Range
@@ -262,3 +265,48 @@ def test_a_read_only_metadata_store_refuses_to_change(directory: Path) -> None:
     with pytest.raises(StorageError, match="readonly"):
         metadata.put("/a", b"")
     metadata.close()
+
+
+def delay(directory: Path, *, claimed_ms: int) -> None:
+    """Have the index claim that the second entry, which is not delayed, is due then."""
+    metadata = LocalMetadataStore(directory / METADATA, SystemClock())
+    path = managed_ledger_path(TOPIC)
+    stored = metadata.get(path)
+    assert stored is not None
+    value = json.loads(stored.value)
+    value["properties"][INCARNATION_PROPERTY] = "-1:-1@1"
+    metadata.put(path, json.dumps(value).encode())
+    metadata.close()
+    store = DelayedStore(directory / DELAYED)
+    position = Position(value["ledgers"][0]["ledgerId"], 1)
+    store.turn(str(TOPIC), "-1:-1@1", Request(None, [Delayed(claimed_ms, position)], position, [], None))
+    store.close()
+
+
+def test_an_index_of_delayed_messages_that_says_what_the_log_does_not_is_named(
+    directory: Path, run: Callable[..., tuple[int, Any, str]]
+) -> None:
+    delay(directory, claimed_ms=5)
+    code, found, _ = run()
+    assert (code, found["losses"]) == (1, [])
+    (problem,) = found["problems"]
+    assert problem.startswith(str(directory / DELAYED))
+    assert problem.endswith(":1 is due at 5, its entry says 0")
+
+
+def test_an_index_of_delayed_messages_that_agrees_is_intact(
+    directory: Path, run: Callable[..., tuple[int, Any, str]]
+) -> None:
+    delay(directory, claimed_ms=0)
+    assert run()[0] == 0
+
+
+def test_a_damaged_index_of_delayed_messages_loses_nothing(
+    directory: Path, run: Callable[..., tuple[int, Any, str]]
+) -> None:
+    delay(directory, claimed_ms=0)
+    (directory / DELAYED).write_bytes(b"not a database" * 1000)
+    code, found, _ = run()
+    assert (code, found["losses"]) == (1, [])
+    (problem,) = found["problems"]
+    assert "makes it again from the log" in problem

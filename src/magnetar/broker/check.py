@@ -5,6 +5,7 @@ Nothing is changed. What cannot be read is said twice: where it lies, and what w
 
 from __future__ import annotations
 
+import asyncio
 import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,8 @@ from magnetar.base.names import NamespaceName, TopicName
 from magnetar.base.position import Position
 from magnetar.base.real import SystemClock, SystemFiles
 from magnetar.broker.deduplication import CURSOR_NAME
+from magnetar.broker.delayed.check import problems_of
+from magnetar.broker.delayed.store import DELAYED, DelayedStore
 from magnetar.broker.origin_summaries import summaries_path
 from magnetar.broker.sequence_ids import SequenceIds
 from magnetar.cursor.cursor import Cursor, CursorHome
@@ -105,6 +108,21 @@ def _examine(directory: Path, metadata: LocalMetadataStore, report: DirectoryRep
         examination.topic(name)
     progress("topics", len(topics), len(topics))
     examination.finish()
+    _examine_delayed(directory, examination.opened, report)
+
+
+def _examine_delayed(directory: Path, logs: list[ManagedLedger], report: DirectoryReport) -> None:
+    """Hold the index of delayed messages against the log; nothing is lost with it."""
+    if not (directory / DELAYED).exists():
+        return
+    store = DelayedStore(directory / DELAYED, read_only=True)
+    try:
+        for log in logs:
+            report.problems += asyncio.run(problems_of(store, log))
+    except StorageError as error:
+        report.problems.append(f"{error}; a broker that starts makes it again from the log")
+    finally:
+        store.close()
 
 
 def _topics(metadata: MetadataStore) -> Iterator[TopicName]:
@@ -127,6 +145,8 @@ class _Examination:
         self._damaged: dict[int, list[Damage]] = {}
         for damage in report.log.damaged:
             self._damaged.setdefault(damage.ledger_id, []).append(damage)
+        self.opened: list[ManagedLedger] = []
+        """The logs of the topics that lack nothing."""
         self._named: set[int] = set()
         """Ledgers that something names."""
 
@@ -148,6 +168,7 @@ class _Examination:
         log = None
         if not missing:
             log = ManagedLedger.open(self._store, self._metadata, name, ManagedLedgerConfig(), SystemClock())
+            self.opened.append(log)
         self._cursors(name, log)
 
     def finish(self) -> None:

@@ -502,3 +502,25 @@ def test_what_the_watermark_vouches_for_is_there_after_a_crash(runs: list[list[f
     consumer(cluster, permits=0)
     cluster.loop.advance(1)
     assert cluster.subscription().delayed == sum(delay_s > 0 for delays_s in runs for delay_s in delays_s)
+
+
+def test_what_is_taken_is_withheld_still_for_one_who_begins_again_meanwhile() -> None:
+    cluster = Cluster(settings=EXACT)
+    sender = producer(cluster)
+    receiver = consumer(cluster)
+    publish(sender, "later", 1)
+    cluster.loop.advance(2)
+    assert receiver.messages() == ["later"]
+    cluster.delayed.prompt = False
+    cluster.do(cluster.topics.loaded[TOPIC].delayed.tidy)
+
+    def begin_again_before_the_answer_is_heard() -> None:
+        cluster.delayed.answer()
+        dispatcher = cluster.topics.loaded[TOPIC].subscriptions["worker"].dispatcher
+        assert dispatcher is not None
+        dispatcher.rewind()
+
+    cluster.do(begin_again_before_the_answer_is_heard)
+    cluster.delayed.prompt = True
+    cluster.do(cluster.delayed.answer)
+    assert receiver.messages() == ["later"]

@@ -119,9 +119,10 @@ class DelayedStore:
     Every method raises StorageError, and CorruptionError when the file is not what was written: then ``discard`` it.
     """
 
-    def __init__(self, path: Path) -> None:
-        """Nothing is opened yet."""
+    def __init__(self, path: Path, *, read_only: bool = False) -> None:
+        """Nothing is opened yet; ``read_only`` changes nothing in the file, and refuses to."""
         self.path = path
+        self._read_only = read_only
         self.used_bytes = 0
         """Bytes of the file that hold something, when it was last written to."""
         self.entries = 0
@@ -227,13 +228,16 @@ class DelayedStore:
         return self._opened
 
     def _open(self) -> sqlite3.Connection:
-        connection = sqlite3.connect(self.path, isolation_level=None, timeout=0)
+        address = f"{self.path.absolute().as_uri()}?mode=ro" if self._read_only else str(self.path)
+        connection = sqlite3.connect(address, uri=self._read_only, isolation_level=None, timeout=0)
         try:
-            connection.execute("PRAGMA locking_mode = EXCLUSIVE")  # before anything else, so that nothing is shared
+            if not self._read_only:
+                connection.execute("PRAGMA locking_mode = EXCLUSIVE")  # before anything else, so that nothing is shared
             (found,) = connection.execute("PRAGMA user_version").fetchone()
             self._check_format(found)
-            connection.executescript(_OPEN)
-            connection.execute(f"PRAGMA user_version = {_SCHEMA_VERSION}")
+            if not self._read_only:
+                connection.executescript(_OPEN)
+                connection.execute(f"PRAGMA user_version = {_SCHEMA_VERSION}")
         except BaseException:
             connection.close()
             raise

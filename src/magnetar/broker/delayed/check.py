@@ -1,0 +1,41 @@
+"""Whether the index of delayed messages says what the log says."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from magnetar.base.errors import StorageError
+from magnetar.broker.delayed.index import INCARNATION_PROPERTY
+from magnetar.wire import entry as wire_entry
+
+if TYPE_CHECKING:
+    from magnetar.broker.delayed.store import DelayedStore
+    from magnetar.ledger.managed_ledger import ManagedLedger
+
+_READ_BYTES = 1 << 20
+
+
+async def problems_of(store: DelayedStore, ledger: ManagedLedger) -> list[str]:
+    """What is wrong with what the store has of a topic; empty for one that it does not know.
+
+    Entries that are missing from it are none: a reader finds them, and withholds them then.
+    """
+    known = store.all_entries(ledger.name)
+    if known is None or known[0] != ledger.properties.get(INCARNATION_PROPERTY):
+        return []
+    _, watermark, entries = known
+    problems = []
+    if watermark > ledger.last_confirmed_entry:
+        problems.append(f"gone through up to {watermark}, though the log ends at {ledger.last_confirmed_entry}")
+    for deliver_at_ms, position in sorted(entries, key=lambda entry: entry.position):
+        if position > ledger.last_confirmed_entry:
+            problems.append(f"{position} is delayed, though the log ends at {ledger.last_confirmed_entry}")
+        elif ledger.contains(position):  # else it was trimmed, and is about to go
+            try:
+                ((_, entry),) = await ledger.read(position, 1, _READ_BYTES)
+            except StorageError:
+                continue  # of the log, and said of it
+            _, found_ms = wire_entry.messages_and_delivery(entry)
+            if found_ms != deliver_at_ms:
+                problems.append(f"{position} is due at {deliver_at_ms}, its entry says {found_ms}")
+    return [f"{store.path}: {ledger.name}: {problem}" for problem in problems]
