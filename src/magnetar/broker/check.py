@@ -14,7 +14,9 @@ from magnetar.base.errors import CorruptionError, StorageError
 from magnetar.base.names import NamespaceName, TopicName
 from magnetar.base.position import Position
 from magnetar.base.real import SystemClock, SystemFiles
+from magnetar.broker.deduplication import CURSOR_NAME
 from magnetar.broker.origin_summaries import summaries_path
+from magnetar.broker.sequence_ids import SequenceIds
 from magnetar.cursor.cursor import Cursor, CursorHome
 from magnetar.geo.summary import OriginSummary, decode_summary
 from magnetar.ledger import check as ledger_check
@@ -211,7 +213,10 @@ class _Examination:
             return
         home = CursorHome(self._store, self._metadata, path)
         began = Position.parse(value["markDeletePosition"])
-        state = Cursor.recover(home, name, log, value).state
+        cursor = Cursor.recover(home, name, log, value)
+        if name == CURSOR_NAME:
+            SequenceIds().load(cursor.attachments, 0)
+        state = cursor.state
         deleted = list(state.deleted())
         newest = max([state.mark_delete_position, *(each.last for each in deleted)])
         if newest > max(log.last_confirmed_entry, began):

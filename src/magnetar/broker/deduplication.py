@@ -139,7 +139,8 @@ class Deduplication:
             self.status = Status.ENABLED
             log.info("deduplication_recovered", topic=str(self._topic.name), entries=replayed)
         finally:
-            self._recovery = None
+            if self._recovery is asyncio.current_task():  # else this one was cancelled, and another may have begun
+                self._recovery = None
 
     async def _replay(self) -> int:
         """Learn from the log what no snapshot accounts for; returns how many entries that were.
@@ -329,8 +330,10 @@ class Deduplication:
             log.warning("deduplication_snapshot_failed", topic=str(self._topic.name), error=str(error))
 
     def tend(self) -> None:
-        """Forget producers that were inactive for too long, and write a snapshot if one is due."""
+        """Forget producers that were inactive for too long, write a snapshot if one is due, read again what failed."""
         ids, config = self.sequence_ids, self._environment.config
+        if self.status is Status.FAILED:
+            self._recover()
         if ids is None or self.status is not Status.ENABLED:
             return
         timeout_s = config.brokerDeduplicationProducerInactivityTimeoutMinutes * 60
