@@ -177,7 +177,7 @@ async def appends(directory: Path, size: int, scale: Scale) -> dict[str, float]:
     per_run = max(RUN_BYTES // len(entry), 1)
     count = scale.append_bytes // len(entry) // per_run * per_run
     buffer = memoryview(bytes(os.urandom(MIB)) * 64)
-    ours, plain, cpu, on_disk = [], [], [], []
+    ours, plain, cpu, plain_cpu, on_disk = [], [], [], [], []
     for _ in range(scale.rounds):
         files = RecordedFiles()
         store = LocalLedgerStore(directory / "log", files, asyncio.get_running_loop(), LocalStoreOptions())
@@ -191,7 +191,9 @@ async def appends(directory: Path, size: int, scale: Scale) -> dict[str, float]:
         await store.close()
         on_disk.append(bytes_on_disk(directory / "log") / (count * len(entry)))
         shutil.rmtree(directory / "log")
+        used = processor_seconds()
         plain.append(replay(directory / "plain", steps, buffer))
+        plain_cpu.append(processor_seconds() - used)
         shutil.rmtree(directory / "plain")
     ours_s, plain_s = statistics.median(ours), statistics.median(plain)
     return {
@@ -200,6 +202,7 @@ async def appends(directory: Path, size: int, scale: Scale) -> dict[str, float]:
         "plain_mb_per_s": count * len(entry) / plain_s / 1e6,
         "share_of_plain": statistics.median([p / o for p, o in zip(plain, ours, strict=True)]),
         "cpu_us_per_entry": statistics.median(cpu) / count * 1e6,
+        "plain_cpu_us_per_entry": statistics.median(plain_cpu) / count * 1e6,
         "bytes_on_disk_per_byte": statistics.median(on_disk),
     }
 

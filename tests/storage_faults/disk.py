@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import random
 import sys
 import threading
@@ -34,9 +35,10 @@ class FaultyFile:
     def write(self, data: bytes) -> None:
         with self._disk.lock:
             room = self._disk.take_room(len(data))
-            self._node.data += data[:room]
+            torn_at = self._disk.tear_write_at
+            self._node.data += data[: room if torn_at is None else min(room, torn_at)]
             self._disk.count_step()
-        if self._disk.fail_writes:
+        if self._disk.fail_writes or (torn_at is not None and torn_at < len(data)):
             raise OSError(errno.EIO, "Input/output error")
         if room < len(data):
             raise OSError(errno.ENOSPC, "No space left on device")
@@ -49,7 +51,7 @@ class FaultyFile:
 
     def sync(self) -> None:
         if self._disk.fail_syncs:
-            raise OSError(errno.EIO, "Input/output error")
+            raise OSError(self._disk.sync_errno, os.strerror(self._disk.sync_errno))
         with self._disk.lock:
             self._disk.syncs += 1
             self._disk.count_step()
@@ -73,6 +75,12 @@ class FaultyDisk:
         """Bytes that can still be written; None for any number."""
         self.fail_writes = False
         self.fail_syncs = False
+        self.sync_errno = errno.EIO
+        self.tear_write_at: int | None = None
+        """Bytes of a write after which it fails; None: writes are whole."""
+        self.fail_opens = False
+        self.fail_removes = False
+        self.fail_directory_syncs = False
         self.syncs = 0
         self.lock = threading.Lock()
         """Makes every operation one step, so that a crash comes between two of them or tears the last write."""
@@ -95,6 +103,8 @@ class FaultyDisk:
             self.room += given
 
     def open(self, path: Path) -> FaultyFile:
+        if self.fail_opens:
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
         with self.lock:
             return FaultyFile(self, self.nodes.setdefault(path, Node()))
 
@@ -106,6 +116,8 @@ class FaultyDisk:
         pass
 
     def remove(self, path: Path) -> None:
+        if self.fail_removes:
+            raise OSError(errno.EACCES, os.strerror(errno.EACCES))
         with self.lock:
             if path not in self.nodes:
                 raise FileNotFoundError(errno.ENOENT, "No such file or directory", str(path))
@@ -122,6 +134,8 @@ class FaultyDisk:
         return sys.maxsize if self.room is None else self.room
 
     def sync_directory(self, directory: Path) -> None:
+        if self.fail_directory_syncs:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
         with self.lock:
             self._durable = dict(self.nodes)
 

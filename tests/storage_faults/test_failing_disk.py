@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import random
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -319,5 +320,82 @@ def test_a_ledger_that_cannot_be_listed_takes_no_entries() -> None:
             await barrier(store)
             again = ManagedLedger.open(store, metadata, name, config, clock)
             assert again.entries == log.entries == 3
+
+    asyncio.run(story())
+
+
+def break_disk(disk: FaultyDisk, fault: str) -> None:
+    match fault:
+        case "a write that ends in the middle":
+            disk.tear_write_at = 40
+        case "no room at the sync":
+            disk.fail_syncs, disk.sync_errno = True, errno.ENOSPC
+        case "a file that cannot be made":
+            disk.fail_opens = True
+        case "a directory that cannot be synced":
+            disk.fail_directory_syncs = True
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        "a write that ends in the middle",
+        "no room at the sync",
+        "a file that cannot be made",
+        "a directory that cannot be synced",
+    ],
+)
+def test_whatever_fails_nothing_is_confirmed_that_is_not_there_afterwards(fault: str) -> None:
+    async def story() -> None:
+        disk = FaultyDisk()
+        store = LocalLedgerStore(DIRECTORY, disk, asyncio.get_running_loop(), LocalStoreOptions(segment_bytes=400))
+        store.open()
+        ledger_id = store.create()
+        await append(store, ledger_id, [entry(0)])
+        break_disk(disk, fault)
+        confirmed = 1
+        for number in range(1, 10):  # more than fit a segment, so that a new one has to be made
+            try:
+                await append(store, ledger_id, [entry(number)])
+            except StorageError:
+                break
+            confirmed += 1
+        assert confirmed < 10
+        assert not store.state.healthy, "what reached the disk is unknown"
+        with pytest.raises(StorageError):
+            await append(store, ledger_id, [entry(99)])
+        await store.close()
+        async with opened(DIRECTORY, OPTIONS, repaired(disk)) as store:
+            found = await read_all(store, ledger_id)
+            assert found[:confirmed] == [entry(number) for number in range(confirmed)]
+            assert len(found) <= confirmed + 1
+            await append(store, ledger_id, [entry(100)])
+
+    asyncio.run(story())
+
+
+def repaired(disk: FaultyDisk) -> FaultyDisk:
+    """The disk as it is found after power was lost, with nothing wrong any more."""
+    return disk.crash(random.Random(1))
+
+
+def test_a_segment_that_cannot_be_removed_is_removed_later() -> None:
+    async def story() -> None:
+        disk = FaultyDisk()
+        options = LocalStoreOptions(segment_bytes=400)
+        async with opened(DIRECTORY, options, disk) as store:
+            first, second = store.create(), store.create()
+            for number in range(10):
+                await append(store, first, [entry(number)])
+            disk.fail_removes = True
+            store.delete(first)
+            for number in range(10):
+                await append(store, second, [entry(number)])
+            assert store.state.healthy
+            files = len(disk.nodes)
+        disk.fail_removes = False
+        async with opened(DIRECTORY, options, disk) as store:
+            assert len(disk.nodes) < files
+            assert await read_all(store, second) == [entry(number) for number in range(10)]
 
     asyncio.run(story())

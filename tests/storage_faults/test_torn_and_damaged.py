@@ -259,3 +259,33 @@ def test_damage_costs_the_entry_that_it_is_in_and_check_says_which() -> None:
             await store.close()
 
     asyncio.run(story())
+
+
+def test_a_damaged_index_is_made_again_from_the_runs_and_check_names_it() -> None:
+    async def story() -> None:
+        disk = FaultyDisk()
+        async with opened(DIRECTORY, LARGE, disk) as store:
+            one, two = store.create(), store.create()
+            for number in range(5):
+                await append(store, one, [entry(number)])
+                await append(store, two, [entry(number * 2), entry(number * 2 + 1)])
+        data = bytes(disk.nodes[FIRST].data)
+        starts = [match.start() for match in re.finditer(rb"MgRc", data)]
+        for ledger_id, index_at in zip((one, two), starts[-3:-1], strict=True):  # before the footer
+            broken = copy_of(disk)
+            broken.nodes[FIRST].data[index_at + 50] ^= 0x01
+            assert any(f"offset {index_at}: " in problem for problem in check(DIRECTORY, broken).problems)
+            store = LocalLedgerStore(DIRECTORY, broken, asyncio.get_running_loop(), LARGE)
+            store.open()
+            assert await read_all(store, one) == [entry(number) for number in range(5)]
+            assert await read_all(store, two) == [entry(number) for number in range(10)]
+            await store.close()
+            broken.nodes[FIRST].data[starts[2] + 50] ^= 0x01  # and a run of each
+            broken.nodes[FIRST].data[starts[3] + 50] ^= 0x01
+            store = LocalLedgerStore(DIRECTORY, broken, asyncio.get_running_loop(), LARGE)
+            store.open()
+            with pytest.raises(CorruptionError, match="broken INDEX record"):
+                await read_all(store, ledger_id)
+            await store.close()
+
+    asyncio.run(story())

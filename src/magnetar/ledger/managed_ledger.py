@@ -296,6 +296,8 @@ class ManagedLedger:
         return begun
 
     def _is_full(self, ledger: ChainLedger, now_ms: int) -> bool:
+        # A clock that went back must not keep a ledger open until it has caught up: its age counts from now.
+        ledger.created_ms = min(ledger.created_ms, now_ms)
         config, age_ms = self._config, now_ms - ledger.created_ms
         if age_ms >= config.max_rollover_ms:
             return ledger.entries > 0

@@ -7,10 +7,10 @@ from bisect import bisect_right
 from collections import OrderedDict
 from typing import TYPE_CHECKING
 
-from magnetar.base.errors import DamagedEntriesError, StorageError
+from magnetar.base.errors import CorruptionError, DamagedEntriesError, StorageError
 from magnetar.ledger.record import HEADER_SIZE, Kind, Record, Table, decode_record, decode_run_entries, decode_run_head
 from magnetar.ledger.salvage import damaged_ranges, salvage
-from magnetar.ledger.segment import corruption, segment_path
+from magnetar.ledger.segment import SEGMENT_HEADER_SIZE, corruption, segment_path
 from magnetar.ledger.store import Run
 from magnetar.ledger.tail_cache import within
 
@@ -144,12 +144,22 @@ class LogReader:
                 return table
         file = self._open(ledger_id, extent)
         try:
-            record = self._record(file, extent.segment, Kind.INDEX, extent.index_offset, extent.index_size)
+            table = self._indexed(file, ledger_id, extent)
         finally:
             file.close()
-        _, table = Table.decode(record.body)
         self._remember(key, table)
         return table
+
+    def _indexed(self, file: File, ledger_id: int, extent: Extent) -> Table:
+        """Read the extent's INDEX; one that is damaged is made again from the runs. Raises CorruptionError."""
+        try:
+            record = self._record(file, extent.segment, Kind.INDEX, extent.index_offset, extent.index_size)
+        except CorruptionError:
+            table = _walked(file.read_at(0, extent.index_offset), extent.segment, ledger_id).suffix_from(extent.first)
+            if not table.firsts or (table.firsts[0], table.firsts[-1] + table.counts[-1]) != (extent.first, extent.end):
+                raise  # a run is damaged as well
+            return table
+        return Table.decode(record.body)[1]
 
     def _remember(self, key: tuple[int, int], table: Table) -> None:
         with self._lock:
@@ -159,3 +169,14 @@ class LogReader:
             while self._cached_runs > self._max_cached_runs and len(self._tables) > 1:
                 _, evicted = self._tables.popitem(last=False)
                 self._cached_runs -= len(evicted.firsts)
+
+
+def _walked(data: bytes, segment: int, ledger_id: int) -> Table:
+    """Return the runs of a ledger that the intact records at the start of a segment hold."""
+    table = Table()
+    offset = SEGMENT_HEADER_SIZE
+    while (record := decode_record(data, offset, segment, offset)) is not None:
+        if record.kind is Kind.RUN and (head := decode_run_head(record.body)).ledger_id == ledger_id:
+            table.append(head, offset, record.end - offset)
+        offset = record.end
+    return table

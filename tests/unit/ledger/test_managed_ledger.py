@@ -330,3 +330,19 @@ def test_a_ledger_that_was_listed_but_never_written_is_left_out(
             assert again.last_confirmed_entry == EARLIEST
 
     asyncio.run(story())
+
+
+def test_a_clock_that_went_back_does_not_keep_a_ledger_open(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with a_world(tmp_path) as world:
+            ledger = world.open(ManagedLedgerConfig(2, 10**6, 60_000, 10**9))
+            world.clock.seconds += 10**9
+            await world.append(ledger, [b"a", b"b"])
+            world.clock.seconds -= 10**9
+            await world.append(ledger, [b"c"])
+            assert [each.entries for each in ledger.ledgers()] == [3], "not younger than the minimum"
+            world.clock.seconds += 60
+            await world.append(ledger, [b"d"])
+            assert [each.entries for each in ledger.ledgers()] == [3, 1]
+
+    asyncio.run(story())
