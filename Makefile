@@ -65,4 +65,5 @@ proto: setup ## generate the protobuf modules again
 
 bench: java setup ## Magnetar beside Apache Pulsar, measured in turn: one table; 25 minutes (QUICK=1: three; ARGS=--resume)
 	@$(BIN)/python -m bench $(if $(QUICK),--quick) $(ARGS)
+	@$(BIN)/python -m bench.ledger $(if $(QUICK),--quick)
 	@$(BIN)/python -m bench.acks $(if $(QUICK),--quick)

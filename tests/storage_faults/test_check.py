@@ -16,9 +16,11 @@ from magnetar.base.names import TopicName
 from magnetar.base.position import Position
 from magnetar.base.real import SystemClock, SystemFiles
 from magnetar.broker.check import LEDGERS, METADATA, Loss, check
+from magnetar.broker.deduplication import CURSOR_NAME
 from magnetar.broker.delayed.index import INCARNATION_PROPERTY
 from magnetar.broker.delayed.store import DELAYED, DelayedStore, Request
 from magnetar.broker.delayed.window import Delayed
+from magnetar.broker.sequence_ids import SequenceIds
 from magnetar.cli.main import main
 from magnetar.cursor.ranges import Range
 from magnetar.cursor.store import CursorStore
@@ -183,6 +185,31 @@ def test_a_cursor_beyond_its_topic_is_found(directory: Path) -> None:
     (problem,) = check(directory).problems
     assert "acknowledged up to" in problem
     assert "though the log ends at 0:0" in problem
+
+
+def test_sequence_ids_that_cannot_be_read_are_found(directory: Path, run: Callable[..., tuple[int, Any, str]]) -> None:
+    async def snapshot(attached: bytes) -> None:
+        clock = SystemClock()
+        metadata = LocalMetadataStore(directory / METADATA, clock)
+        store = LocalLedgerStore(directory / LEDGERS, SystemFiles(), asyncio.get_running_loop(), LocalStoreOptions())
+        store.open()
+        log = ManagedLedger.open(store, metadata, TOPIC, ManagedLedgerConfig(), clock)
+        cursors = CursorStore(store, metadata, str(TOPIC), log)
+        cursors.delete(CURSOR_NAME)
+        cursor = cursors.create(CURSOR_NAME, log.last_confirmed_entry)
+        cursor.checkpoint_attachment = lambda: attached
+        cursor.flush(lambda _: None)
+        await barrier(store)
+        log.close()
+        await store.close()
+        metadata.close()
+
+    asyncio.run(snapshot(SequenceIds().checkpoint(Position(1, 2))))
+    assert run()[0] == 0
+    asyncio.run(snapshot(b"\x09"))
+    code, found, _ = run()
+    assert code == 1
+    assert "snapshot of sequence ids" in str(found["problems"])
 
 
 @pytest.mark.parametrize("below", ["", "/cursors/a%2Fb+c"])

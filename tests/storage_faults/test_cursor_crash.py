@@ -130,6 +130,6 @@ class Story:
         cursor.flush(reported)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(25))
 def test_a_cursor_is_never_before_what_it_confirmed(seed: int) -> None:
     asyncio.run(Story(seed).run(crashes=12))

@@ -163,6 +163,14 @@ class _Snapshot:
             for remote, replicator in stats.replication.items()
         ]
         yield from _gauges(_REPLICATION, _REPLICATION_LABELS, links)
+        damaged = GaugeMetricFamily(
+            "magnetar_damaged_entries",
+            "Entries that were found damaged on the disk; nobody is sent them, and they stay unacknowledged",
+            labels=_TOPIC_LABELS,
+        )
+        for topic, stats in self._topics:
+            damaged.add_metric(topic, stats.damaged_entries or 0)
+        yield damaged
         handovers = CounterMetricFamily(
             "magnetar_replication_handovers",
             "How often a link's replication passed from one lease to the next",

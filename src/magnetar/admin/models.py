@@ -224,6 +224,8 @@ class ReplicatorStats(Model):
     msg_expired_count: int = 0
     handovers: int = 0
     """Ours. How often the link passed from one lease to the next."""
+    damaged_at: str | None = None
+    """Ours. The damaged entry that the link has stopped at."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -283,6 +285,8 @@ class TopicStats(Model):
     non_contiguous_deleted_messages_ranges_serialized_size: int = 0
     delayed_message_index_size_in_bytes: int = 0
     compaction: CompactionStats = field(default_factory=CompactionStats)
+    damaged_entries: int | None = None
+    """Ours. Entries that were found damaged on the disk since the topic was loaded."""
     owner_broker: str | None = None
 
 

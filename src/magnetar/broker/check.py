@@ -15,9 +15,13 @@ from magnetar.base.errors import CorruptionError, StorageError
 from magnetar.base.names import NamespaceName, TopicName
 from magnetar.base.position import Position
 from magnetar.base.real import SystemClock, SystemFiles
+from magnetar.broker.deduplication import CURSOR_NAME
 from magnetar.broker.delayed.check import problems_of
 from magnetar.broker.delayed.store import DELAYED, DelayedStore
+from magnetar.broker.origin_summaries import summaries_path
+from magnetar.broker.sequence_ids import SequenceIds
 from magnetar.cursor.cursor import Cursor, CursorHome
+from magnetar.geo.summary import OriginSummary, decode_summary
 from magnetar.ledger import check as ledger_check
 from magnetar.ledger.deletions import noted_deletions
 from magnetar.ledger.managed_ledger import ManagedLedger, ManagedLedgerConfig
@@ -160,6 +164,7 @@ class _Examination:
         except (ValueError, KeyError, TypeError) as error:
             self._report.problems.append(f"{path}: the list of ledgers cannot be read: {error!r}")
             return
+        self._summaries(name)
         log = None
         if not missing:
             log = ManagedLedger.open(self._store, self._metadata, name, ManagedLedgerConfig(), SystemClock())
@@ -185,6 +190,22 @@ class _Examination:
         self._report.problems.append(f"{managed_ledger_path(name)}: {what}")
         self._lose(name, ledger_id, length, confirmed)
         return False
+
+    def _summaries(self, name: TopicName) -> None:
+        """Check that what is kept in short of a ledger's origins is what its runs say."""
+        root = summaries_path(name)
+        for child in self._metadata.children(root):
+            stored, ledger = self._metadata.get(f"{root}/{child}"), self._index.ledgers.get(int(child))
+            if stored is None or ledger is None:
+                continue
+            kept = decode_summary(stored.value, ledger.length)
+            if kept is None:  # it is made again when the topic is next used
+                continue
+            summary = OriginSummary()
+            for run in self._store.runs(ledger.ledger_id):
+                summary.add(run.count, run.annotation)
+            if kept != list(summary.stretches()):
+                self._report.problems.append(f"{root}/{child}: the summary of origins differs from the log")
 
     def _lose(self, name: TopicName, ledger_id: int, first: int, end: int) -> None:
         positions = Position(ledger_id, first), Position(ledger_id, end - 1)
@@ -213,7 +234,10 @@ class _Examination:
             return
         home = CursorHome(self._store, self._metadata, path)
         began = Position.parse(value["markDeletePosition"])
-        state = Cursor.recover(home, name, log, value).state
+        cursor = Cursor.recover(home, name, log, value)
+        if name == CURSOR_NAME:
+            SequenceIds().load(cursor.attachments, 0)
+        state = cursor.state
         deleted = list(state.deleted())
         newest = max([state.mark_delete_position, *(each.last for each in deleted)])
         if newest > max(log.last_confirmed_entry, began):

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from magnetar.base.errors import MagnetarError, RequestError, ServerError, StorageError
-from magnetar.base.position import EARLIEST
+from magnetar.base.errors import DamagedEntriesError, MagnetarError, RequestError, ServerError, StorageError
+from magnetar.base.position import EARLIEST, Position
 from magnetar.broker.overlap import cut_batch
 from magnetar.broker.producer import answer_duplicate, answer_error, answer_failed
 from magnetar.broker.sequence_ids import UNKNOWN_PRODUCER, SequenceIds, Verdict, highest_of, judge
@@ -32,7 +32,6 @@ from magnetar.wire.markers import marker_type
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from magnetar.base.position import Position
     from magnetar.broker.producer import Producer, SendHead
     from magnetar.broker.topic import Topic
     from magnetar.cursor.cursor import Cursor
@@ -140,7 +139,8 @@ class Deduplication:
             self.status = Status.ENABLED
             log.info("deduplication_recovered", topic=str(self._topic.name), entries=replayed)
         finally:
-            self._recovery = None
+            if self._recovery is asyncio.current_task():  # else this one was cancelled, and another may have begun
+                self._recovery = None
 
     async def _replay(self) -> int:
         """Learn from the log what no snapshot accounts for; returns how many entries that were.
@@ -155,7 +155,13 @@ class Deduplication:
         while position <= through:
             entries = ledger.read_cached(position, _REPLAY_ENTRIES, _REPLAY_BYTES)
             if entries is None:
-                entries = await ledger.read(position, _REPLAY_ENTRIES, _REPLAY_BYTES)
+                try:
+                    entries = await ledger.read(position, _REPLAY_ENTRIES, _REPLAY_BYTES)
+                except DamagedEntriesError as error:
+                    # Nobody will get what is damaged, so it is as well that it is taken if it is sent again.
+                    self._topic.note_damage(error)
+                    position = ledger.next_position(Position(error.ledger_id, error.end - 1))
+                    continue
             if not entries:
                 break
             now = self._environment.clock.monotonic()
@@ -324,8 +330,10 @@ class Deduplication:
             log.warning("deduplication_snapshot_failed", topic=str(self._topic.name), error=str(error))
 
     def tend(self) -> None:
-        """Forget producers that were inactive for too long, and write a snapshot if one is due."""
+        """Forget producers that were inactive for too long, write a snapshot if one is due, read again what failed."""
         ids, config = self.sequence_ids, self._environment.config
+        if self.status is Status.FAILED:
+            self._recover()
         if ids is None or self.status is not Status.ENABLED:
             return
         timeout_s = config.brokerDeduplicationProducerInactivityTimeoutMinutes * 60

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable, Sequence
 
+    from magnetar.base.errors import DamagedEntriesError
     from magnetar.broker.consumer import Consumer
     from magnetar.broker.environment import Environment
     from magnetar.broker.topic import Topic
@@ -65,9 +66,12 @@ class Replicator:
         self._reader = EntryReader(
             topic.ledger,
             self.dispatch,
+            self._stop_at,
             max_entries=self.environment.config.dispatcherMaxReadBatchSize,
             max_bytes=self.environment.config.dispatcherMaxReadSizeBytes,
         )
+        self.damaged_at: Position | None = None
+        """The damaged entry that the link has stopped at: going on would leave a gap that nobody sees."""
         self._flush_scheduled = False
         self._oldest: tuple[Position, float] | None = None
         """The oldest unconfirmed entry and when it was published, in seconds."""
@@ -207,6 +211,8 @@ class Replicator:
         consumer, ledger = self.consumer, self.topic.ledger
         if consumer is None or not consumer.is_ready or self._read_position > ledger.last_confirmed_entry:
             return
+        if self.damaged_at is not None:
+            return
         after = ledger.previous_position(self._read_position)
         extents = self.topic.index.own_extents(after, ledger.last_confirmed_entry, self.environment.cluster)
         extent = next(iter(extents), None)
@@ -221,6 +227,11 @@ class Replicator:
             self._send(consumer, position, entry)
         if self._read_position <= ledger.last_confirmed_entry:
             self.topic.notify()
+
+    def _stop_at(self, error: DamagedEntriesError) -> None:
+        """Wait at the entry: it may be repaired from a copy, or the link be set up anew."""
+        self.damaged_at = Position(error.ledger_id, error.first)
+        self.topic.note_damage(error)
 
     def close(self) -> None:
         """Stop reading; the holder is told to come again."""
@@ -267,6 +278,7 @@ class Replicator:
         """Read again from the first entry after ``after`` (default: the newest confirmed one)."""
         start = self.cursor.state.mark_delete_position if after is None else after
         self._in_flight.clear()
+        self.damaged_at = None
         self._read_position = self.topic.ledger.next_position(start)
         self._previous = self._floor = self.topic.index.positions_at(start).get(self.environment.cluster, EARLIEST)
 

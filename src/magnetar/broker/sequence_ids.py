@@ -62,14 +62,15 @@ class _UnderWay:
     def __init__(self, highest: int) -> None:
         self.highest = highest
         self.runs = 0
-        self.failed = False
+        self.failed: int | None = None
+        """The lowest ``highest`` of those that failed."""
 
 
 class SequenceIds:
     """The highest sequence ids of one topic's producers.
 
-    The writes of one producer are reported in the order in which they were pushed, and after one that failed none that
-    was pushed before that report succeeds: the log promises both. Times are in seconds.
+    After a write that failed none that is behind it in the log succeeds, which the log promises; one that was refused,
+    and never got as far as the log, may be reported before those that did. Times are in seconds.
     """
 
     def __init__(self) -> None:
@@ -100,7 +101,7 @@ class SequenceIds:
     def has_failed(self, name: str) -> bool:
         """Whether a write failed and others that were pushed behind it are still to be reported."""
         under_way = self._under_way.get(name)
-        return under_way is not None and under_way.failed
+        return under_way is not None and under_way.failed is not None
 
     def check(self, name: str, lowest: int, highest: int) -> Verdict:
         """Judge messages ``lowest`` to ``highest``, both inclusive, of one producer."""
@@ -115,18 +116,20 @@ class SequenceIds:
         under_way.runs += 1
 
     def settle(self, name: str, highest: int, now: float, *, durable: bool) -> None:
-        """Tell the outcome of the oldest push of this producer: the same ``highest``, and whether it is durable.
+        """Tell the outcome of a push of this producer: its ``highest``, and whether it is durable.
 
         After one that is not, nothing is taken from the producer until all that it pushed is settled; then it is where
         its durable messages end, so that it can send the others again.
         """
         under_way = self._under_way[name]
         under_way.runs -= 1
-        under_way.failed = under_way.failed or not durable
+        if not durable:
+            under_way.failed = highest if under_way.failed is None else min(under_way.failed, highest)
         if under_way.runs == 0:
             del self._under_way[name]
         if durable:
-            assert not under_way.failed, f"a write of {name} succeeded behind one that failed"
+            behind = under_way.failed is not None and highest > under_way.failed
+            assert not behind, f"a write of {name} succeeded behind one that failed"
             self.replay(name, highest, now)
 
     def replay(self, name: str, highest: int, now: float) -> None:

@@ -23,6 +23,7 @@ from magnetar.broker.delayed.thread import StoreThread
 from magnetar.broker.environment import Environment
 from magnetar.broker.maintenance import Maintenance
 from magnetar.broker.server import Server
+from magnetar.broker.starting import Starting
 from magnetar.broker.topics import TopicRegistry
 from magnetar.geo.link import LinkOptions, ProgressLinks
 from magnetar.ledger.deletions import finish_deletions
@@ -75,7 +76,8 @@ class Broker:
             tail_cache_bytes=config.managedLedgerCacheSizeMB * _MIB,
         )
         self._store = LocalLedgerStore(config.dataDirectory / LEDGERS, self._files, loop, options)
-        self._store.open()
+        starting = Starting(self._clock)
+        self._store.open(lambda done, total: starting.told("segments", done, total))
         finish_deletions(self._store, self._metadata)
         resources = Resources.over(self._metadata)
         self._links = ProgressLinks(
@@ -104,7 +106,7 @@ class Broker:
             message = f"cannot listen on brokerServicePort {config.brokerServicePort} of {config.bindAddress}: {error}"
             raise ConfigurationError(message) from error
         self.topics.service_url = f"pulsar://{host}:{binary_port}"
-        loaded = self.topics.load_linked()
+        loaded = self.topics.load_linked(lambda done, total: starting.told("topics", done, total))
         administration = Administration(environment, self.topics, f"http://{host}:{config.webServicePort}")
         await self._start_web(build_app(administration, resources))
         self._maintenance = Maintenance(environment, self.topics)

@@ -54,6 +54,7 @@ def topic_stats(topic: Topic, options: StatsOptions) -> TopicStats:
         bytes_out_counter=sum(stats.bytes_out_counter for stats in subscriptions.values()),
         msg_out_counter=sum(stats.msg_out_counter for stats in subscriptions.values()),
         storage_size=topic.ledger.size_bytes,
+        damaged_entries=topic.damaged.entries or None,
         backlog_size=max((stats.backlog_size for stats in subscriptions.values()), default=0),
         backlog_quota_limit_size=topic.policies.backlog_quotas["destination_storage"].limitSize,
         backlog_quota_limit_time=topic.policies.backlog_quotas["message_age"].limitTime,
@@ -180,6 +181,7 @@ def _fill_outbound(stats: ReplicatorStats, replicator: Replicator) -> None:
     stats.replication_backlog = replicator.backlog
     stats.replication_delay_in_seconds = replicator.delay_s()
     stats.handovers = replicator.handovers
+    stats.damaged_at = None if replicator.damaged_at is None else str(replicator.damaged_at)
     stats.connected = replicator.consumer is not None
     if replicator.consumer is not None:
         stats.outbound_connection = replicator.consumer.session.address

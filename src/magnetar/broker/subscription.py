@@ -114,15 +114,31 @@ class Subscription:
 
     def undeleted(self, read_position: Position, limit: int) -> list[Range]:
         """The next entries to read, durable and not acknowledged, at most ``limit``."""
-        return self.cursor.state.undeleted(read_position, self.topic.ledger.last_confirmed_entry, limit)
+        return self._legible(read_position, self.topic.ledger.last_confirmed_entry, limit)
 
     def readable(self, read_position: Position, limit: int) -> list[Range]:
         """The next entries to send to consumers that share, at most ``limit``; none that could exceed the limits."""
-        return self.cursor.state.undeleted(read_position, self.readable_through(), limit)
+        return self._legible(read_position, self.readable_through(), limit)
 
     def readable_through(self) -> Position:
-        """How far entries may be sent for the first time to consumers that share."""
+        """How far entries may be sent to consumers that share."""
         return self.ack_state.readable_through(self.topic.ledger.last_confirmed_entry)
+
+    def has_done_with(self, position: Position) -> bool:
+        """Whether an entry is not to be sent again: it was acknowledged, or it cannot be read any more."""
+        state = self.cursor.state
+        return position <= state.mark_delete_position or state.is_deleted(position) or position in self.topic.damaged
+
+    def _legible(self, read_position: Position, through: Position, limit: int) -> list[Range]:
+        """The next entries that are not acknowledged, past those known to be damaged: these stay unacknowledged."""
+        while ranges := self.cursor.state.undeleted(read_position, through, limit):
+            if not self.topic.damaged:
+                break
+            intact = [part for each in ranges for part in self.topic.damaged.absent(each)]
+            if intact:
+                return intact
+            read_position = self.topic.ledger.next_position(ranges[-1].last)
+        return ranges
 
     def apply_policies(self) -> None:
         """Follow the topic's policies as they are now."""
@@ -228,7 +244,7 @@ class Subscription:
 
     def skip(self, entries: int) -> None:
         """Acknowledge the next ``entries`` entries that are not acknowledged yet."""
-        ranges = self.undeleted(self.first_unread(), entries)
+        ranges = self.cursor.state.undeleted(self.first_unread(), self.topic.ledger.last_confirmed_entry, entries)
         self.entries_deleted(self.cursor.acknowledge_ranges(ranges))
 
     def _acknowledge_cumulative(self, message_id: pb.MessageIdData) -> list[Range]:

@@ -14,20 +14,23 @@ from magnetar.broker.access import ProducerAccess
 from magnetar.broker.backlog_quotas import BacklogQuotas
 from magnetar.broker.deduplication import CURSOR_NAME, Deduplication
 from magnetar.broker.delayed.index import DelayedIndex
+from magnetar.broker.origin_summaries import OriginSummaries
 from magnetar.broker.producer import REPLICATOR_PREFIX, LocalProducer
 from magnetar.broker.progress import SubscriptionProgressKeeper, TopicProgress
 from magnetar.broker.rates import Rates
 from magnetar.broker.receiver import ReplicatedProducer
 from magnetar.broker.replicator import Replicator
 from magnetar.broker.subscription import REPLICATED_PROPERTY, Subscription
+from magnetar.cursor.ranges import DeletedEntries, Range
 from magnetar.cursor.store import CursorStore
-from magnetar.geo.annotation import decode_annotation, encode_annotation
+from magnetar.geo.annotation import encode_annotation
 from magnetar.geo.origins import OriginIndex
 from magnetar.wire import entry as wire_entry
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from magnetar.base.errors import DamagedEntriesError
     from magnetar.base.names import TopicName
     from magnetar.broker.environment import Environment
     from magnetar.broker.producer import Producer
@@ -85,11 +88,14 @@ class Topic:
             environment.store, environment.metadata, str(name), ledger, environment.cursor_limits
         )
         self.deduplication = Deduplication(self)
+        self.damaged = DeletedEntries()
+        """Entries that were found not to be what was written: nobody gets them, and nobody acknowledges them."""
         self.is_closing = False
         """Set when it, or its producers, are about to be closed: entries that come then are dropped, unanswered."""
         self._is_dismissing = False
         self._dispatch_scheduled = False
         self._failure: StorageError | None = None
+        self.origins = OriginSummaries(environment.metadata, name, ledger)
         self._recover_index()
         for cursor in self.cursors.open_all():
             if cursor.name != CURSOR_NAME and not cursor.name.startswith(REPLICATOR_PREFIX):
@@ -129,7 +135,7 @@ class Topic:
     ) -> Position | None:
         """Append a run; None if not even a ledger could be begun for it."""
         try:
-            return self.ledger.append(entries, self._when_durable(entries, durable), annotation)
+            return self.ledger.append(entries, self._when_durable(entries, durable, annotation), annotation)
         except StorageError as error:
             log.exception("publish_failed", topic=str(self.name))
             self.environment.loop.call_soon(durable, EARLIEST, error)
@@ -141,12 +147,13 @@ class Topic:
         self.environment.store.barrier(lambda error: done(error or self._failure))
 
     def _when_durable(
-        self, entries: list[bytes], durable: Callable[[Position, StorageError | None], None]
+        self, entries: list[bytes], durable: Callable[[Position, StorageError | None], None], annotation: bytes
     ) -> Callable[[Position, StorageError | None], None]:
         def confirmed(first: Position, error: StorageError | None) -> None:
             durable(first, error)
             if error is None:
                 self.counters.bytes_in += sum(map(len, entries))
+                self.origins.appended(first, len(entries), annotation)
                 if self.delayed.is_expecting:
                     self.delayed.appended(first, entries)
                 self.notify()
@@ -321,8 +328,8 @@ class Topic:
     def apply_policies(self) -> None:
         """Follow the policies as they are now, and bring the links in line with the replication clusters."""
         self.policies = self.environment.policies_of(self.name)
-        self.delayed.policies_changed()
         self.deduplication.apply(enabled=self.policies.deduplication_enabled)
+        self.delayed.policies_changed()
         targets = self.environment.targets_of(self.name.namespace_name)
         for target in [target for target in self.replicators if target not in targets]:
             self.replicators.pop(target).close()
@@ -354,6 +361,15 @@ class Topic:
             if isinstance(producer, ReplicatedProducer) and producer.source == source:
                 return producer
         return None
+
+    # -- damage -------------------------------------------------------------------------------------------------
+
+    def note_damage(self, error: DamagedEntriesError) -> None:
+        """Entries turned out to be damaged: say so once, and have consumers sent what lies behind them."""
+        found = Range(Position(error.ledger_id, error.first), Position(error.ledger_id, error.end - 1))
+        if self.damaged.add_range(found):
+            first, last = map(str, found)
+            log.error("entries_damaged", topic=str(self.name), first=first, last=last, error=str(error))
 
     # -- looking ------------------------------------------------------------------------------------------------
 
@@ -431,7 +447,9 @@ class Topic:
         first = self.ledger.trim(consumed, now_ms, (minutes, retained.retentionSizeInMB), self._remember_origins)
         if first is not None:
             self.index.trim(first)
+            self.origins.trimmed()
             self.delayed.trim(first)
+        self.origins.save()
 
     def _remember_origins(self, trimmed_through: Position) -> dict[str, str]:
         """What is trimmed can no longer tell how far each origin has come."""
@@ -451,19 +469,21 @@ class Topic:
             subscription.close()
         self.delayed.close()
         self.ledger.close()
+        self.origins.save()
 
     def delete(self) -> None:
         """Remove the topic, its log and its cursors for good."""
         self.close()
         for name in self.cursors.names():
             self.cursors.delete(name)
+        self.origins.delete()
         self.delayed.delete()
         self.ledger.delete()
 
     def _recover_index(self) -> None:
-        for first, count, annotation in self.ledger.runs():
-            if annotation:
-                self._index_replicated(decode_annotation(annotation), first)
+        for first, (count, origin) in self.origins.recover():
+            if origin is not None:
+                self._index_replicated(origin, first)
             else:
                 self.index.append(self.environment.cluster, first, count, first)
 

@@ -15,6 +15,8 @@ from magnetar.ledger.managed_ledger import ManagedLedger
 from magnetar.metadata.policies import PartitionedTopicMetadata
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from magnetar.broker.environment import Environment
     from magnetar.metadata.policies import Policies
 
@@ -122,14 +124,14 @@ class TopicRegistry:
             raise RequestError(ServerError.TopicNotFound, f"Topic {name} not found")
         return self._load(name)
 
-    def load_linked(self) -> int:
+    def load_linked(self, progress: Callable[[int, int], None] = lambda _done, _total: None) -> int:
         """Load every topic that is replicated, so that links and progress run without a client; how many."""
         resources = self.environment.resources
-        for tenant in resources.tenants.names():
-            for namespace in resources.namespaces.of_tenant(tenant):
-                if self.environment.targets_of(namespace):
-                    for name in self.names(namespace):
-                        self.get(name)
+        namespaces = [each for tenant in resources.tenants.names() for each in resources.namespaces.of_tenant(tenant)]
+        linked = [name for each in namespaces if self.environment.targets_of(each) for name in self.names(each)]
+        for done, name in enumerate(linked):
+            progress(done, len(linked))
+            self.get(name)
         return len(self.loaded)
 
     # -- creating and deleting ------------------------------------------------------------------------------------

@@ -27,11 +27,11 @@ import structlog
 
 from magnetar.base.errors import StorageError
 from magnetar.base.position import Position
-from magnetar.cursor.fallback import Change, Fallback, fallback_record
+from magnetar.cursor.fallback import Fallback, fallback_record
 from magnetar.cursor.limits import DEFAULT_LIMITS
 from magnetar.cursor.persisted import PersistedBatches, PersistedEntries
 from magnetar.cursor.ranges import DeletedEntries
-from magnetar.cursor.records import Recovered, encode_record, entries_beyond, pieces_of, record_of
+from magnetar.cursor.records import Change, Recovered, encode_record, entries_beyond, pieces_of, record_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -377,15 +377,17 @@ class Cursor:
                 recovered.apply(run.annotation)
         in_ledger = recovered.found
         fallback = Fallback.from_json(value["fallback"]) if "fallback" in value else None
+        lacking = Change()  # in the ledger, until the next checkpoint
         if fallback is not None and fallback.number > recovered.fallbacks:
             recovered.apply(fallback.record)
+            lacking = Change.in_record(fallback.record)
         cursor = cls(home, name, recovered.state(space))
         cursor._began = began
         cursor.ledger_id = ledger_id if in_ledger else None
         cursor.properties, cursor.attachments = recovered.properties, recovered.attachments
         cursor.subscription_properties = value["cursorProperties"]
         cursor._checkpoint_bytes, cursor._delta_bytes = recovered.checkpoint_bytes, recovered.delta_bytes
-        cursor._deltas = recovered.deltas
+        cursor._deltas, cursor._change = recovered.deltas, lacking
         cursor._fallback = fallback
         cursor._fallbacks = max(recovered.fallbacks, fallback.number if fallback is not None else 0)
         cursor._checkpoint_due = not in_ledger or fallback is not None

@@ -24,13 +24,17 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1cmagnetar/cursor/cursor.proto\x12\x0fmagnetar.cursor\"2\n\rLedgerEntries\x12\x11\n\tledger_id\x18\x01 \x02(\x03\x12\x0e\n\x06\x62itmap\x18\x02 \x02(\x0c\"F\n\x0cPartialBatch\x12\x11\n\tledger_id\x18\x01 \x02(\x03\x12\x10\n\x08\x65ntry_id\x18\x02 \x02(\x03\x12\x11\n\tremaining\x18\x03 \x03(\x03\"\'\n\x08Property\x12\x0c\n\x04name\x18\x01 \x02(\t\x12\r\n\x05value\x18\x02 \x02(\x03\"6\n\x05Piece\x12\r\n\x05index\x18\x01 \x02(\r\x12\r\n\x05\x63ount\x18\x02 \x02(\r\x12\x0f\n\x07\x63ontent\x18\x03 \x02(\x0c\"\xda\x02\n\x0c\x43ursorRecord\x12\x12\n\ncheckpoint\x18\x01 \x01(\x08\x12\x1d\n\x15mark_delete_ledger_id\x18\x02 \x01(\x12\x12\x1c\n\x14mark_delete_entry_id\x18\x03 \x01(\x12\x12/\n\x07\x64\x65leted\x18\x04 \x03(\x0b\x32\x1e.magnetar.cursor.LedgerEntries\x12.\n\x07partial\x18\x05 \x03(\x0b\x32\x1d.magnetar.cursor.PartialBatch\x12-\n\nproperties\x18\x06 \x03(\x0b\x32\x19.magnetar.cursor.Property\x12\x1a\n\x12properties_changed\x18\x07 \x01(\x08\x12\x13\n\x0b\x61ttachments\x18\x08 \x03(\x0c\x12%\n\x05piece\x18\t \x01(\x0b\x32\x16.magnetar.cursor.Piece\x12\x11\n\tfallbacks\x18\n \x01(\x04')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1cmagnetar/cursor/cursor.proto\x12\x0fmagnetar.cursor\"2\n\rLedgerEntries\x12\x11\n\tledger_id\x18\x01 \x02(\x03\x12\x0e\n\x06\x62itmap\x18\x02 \x02(\x0c\"F\n\x0cPartialBatch\x12\x11\n\tledger_id\x18\x01 \x02(\x03\x12\x10\n\x08\x65ntry_id\x18\x02 \x02(\x03\x12\x11\n\tremaining\x18\x03 \x03(\x03\"\'\n\x08Property\x12\x0c\n\x04name\x18\x01 \x02(\t\x12\r\n\x05value\x18\x02 \x02(\x03\"6\n\x05Piece\x12\r\n\x05index\x18\x01 \x02(\r\x12\r\n\x05\x63ount\x18\x02 \x02(\r\x12\x0f\n\x07\x63ontent\x18\x03 \x02(\x0c\"\x99\x03\n\x0c\x43ursorRecord\x12\x12\n\ncheckpoint\x18\x01 \x01(\x08\x12\x1d\n\x15mark_delete_ledger_id\x18\x02 \x01(\x12\x12\x1c\n\x14mark_delete_entry_id\x18\x03 \x01(\x12\x12/\n\x07\x64\x65leted\x18\x04 \x03(\x0b\x32\x1e.magnetar.cursor.LedgerEntries\x12\x1f\n\x13listed_ledger_steps\x18\x0b \x03(\x04\x42\x02\x10\x01\x12\x1c\n\x10listed_entry_ids\x18\x0c \x03(\rB\x02\x10\x01\x12.\n\x07partial\x18\x05 \x03(\x0b\x32\x1d.magnetar.cursor.PartialBatch\x12-\n\nproperties\x18\x06 \x03(\x0b\x32\x19.magnetar.cursor.Property\x12\x1a\n\x12properties_changed\x18\x07 \x01(\x08\x12\x13\n\x0b\x61ttachments\x18\x08 \x03(\x0c\x12%\n\x05piece\x18\t \x01(\x0b\x32\x16.magnetar.cursor.Piece\x12\x11\n\tfallbacks\x18\n \x01(\x04')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'magnetar.cursor.cursor_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
+  _globals['_CURSORRECORD'].fields_by_name['listed_ledger_steps']._loaded_options = None
+  _globals['_CURSORRECORD'].fields_by_name['listed_ledger_steps']._serialized_options = b'\020\001'
+  _globals['_CURSORRECORD'].fields_by_name['listed_entry_ids']._loaded_options = None
+  _globals['_CURSORRECORD'].fields_by_name['listed_entry_ids']._serialized_options = b'\020\001'
   _globals['_LEDGERENTRIES']._serialized_start=49
   _globals['_LEDGERENTRIES']._serialized_end=99
   _globals['_PARTIALBATCH']._serialized_start=101
@@ -40,5 +44,5 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_PIECE']._serialized_start=214
   _globals['_PIECE']._serialized_end=268
   _globals['_CURSORRECORD']._serialized_start=271
-  _globals['_CURSORRECORD']._serialized_end=617
+  _globals['_CURSORRECORD']._serialized_end=680
 # @@protoc_insertion_point(module_scope)

@@ -134,6 +134,8 @@ class CursorRecord(_message.Message):
     MARK_DELETE_LEDGER_ID_FIELD_NUMBER: _builtins.int
     MARK_DELETE_ENTRY_ID_FIELD_NUMBER: _builtins.int
     DELETED_FIELD_NUMBER: _builtins.int
+    LISTED_LEDGER_STEPS_FIELD_NUMBER: _builtins.int
+    LISTED_ENTRY_IDS_FIELD_NUMBER: _builtins.int
     PARTIAL_FIELD_NUMBER: _builtins.int
     PROPERTIES_FIELD_NUMBER: _builtins.int
     PROPERTIES_CHANGED_FIELD_NUMBER: _builtins.int
@@ -151,6 +153,14 @@ class CursorRecord(_message.Message):
     """In a checkpoint: how often, until then, the ledger could not be written and the metadata store took its place."""
     @_builtins.property
     def deleted(self) -> _containers.RepeatedCompositeFieldContainer[Global___LedgerEntries]: ...
+    @_builtins.property
+    def listed_ledger_steps(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """Deleted like those in a bitmap, of ledgers that have few, ascending: how much higher each one's ledger id is than the
+        one before, the first one's than 0; and its entry id.
+        """
+
+    @_builtins.property
+    def listed_entry_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]: ...
     @_builtins.property
     def partial(self) -> _containers.RepeatedCompositeFieldContainer[Global___PartialBatch]: ...
     @_builtins.property
@@ -172,6 +182,8 @@ class CursorRecord(_message.Message):
         mark_delete_ledger_id: _builtins.int | None = ...,
         mark_delete_entry_id: _builtins.int | None = ...,
         deleted: _abc.Iterable[Global___LedgerEntries] | None = ...,
+        listed_ledger_steps: _abc.Iterable[_builtins.int] | None = ...,
+        listed_entry_ids: _abc.Iterable[_builtins.int] | None = ...,
         partial: _abc.Iterable[Global___PartialBatch] | None = ...,
         properties: _abc.Iterable[Global___Property] | None = ...,
         properties_changed: _builtins.bool | None = ...,
@@ -181,7 +193,7 @@ class CursorRecord(_message.Message):
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["checkpoint", b"checkpoint", "fallbacks", b"fallbacks", "mark_delete_entry_id", b"mark_delete_entry_id", "mark_delete_ledger_id", b"mark_delete_ledger_id", "piece", b"piece", "properties_changed", b"properties_changed"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["attachments", b"attachments", "checkpoint", b"checkpoint", "deleted", b"deleted", "fallbacks", b"fallbacks", "mark_delete_entry_id", b"mark_delete_entry_id", "mark_delete_ledger_id", b"mark_delete_ledger_id", "partial", b"partial", "piece", b"piece", "properties", b"properties", "properties_changed", b"properties_changed"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attachments", b"attachments", "checkpoint", b"checkpoint", "deleted", b"deleted", "fallbacks", b"fallbacks", "listed_entry_ids", b"listed_entry_ids", "listed_ledger_steps", b"listed_ledger_steps", "mark_delete_entry_id", b"mark_delete_entry_id", "mark_delete_ledger_id", b"mark_delete_ledger_id", "partial", b"partial", "piece", b"piece", "properties", b"properties", "properties_changed", b"properties_changed"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

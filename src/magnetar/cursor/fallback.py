@@ -7,7 +7,6 @@ deduplication cursor, the producers' sequence ids), then ranges, then batches th
 from __future__ import annotations
 
 import base64
-from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -18,31 +17,8 @@ from magnetar.cursor.records import encode_record, entries_beyond, record_of
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from magnetar.base.position import Position
-    from magnetar.cursor.ranges import Range
+    from magnetar.cursor.records import Change
     from magnetar.cursor.state import CursorState
-
-
-@dataclass(slots=True, eq=False)
-class Change:
-    """What happened to a cursor since some record of it."""
-
-    deleted: list[Range] = field(default_factory=list)
-    partial: dict[Position, None] = field(default_factory=dict)
-    """Batches of which more was acknowledged, in order."""
-    attached: list[bytes] = field(default_factory=list)
-    properties: bool = False
-    replaced: bool = False
-    """Whether the state was replaced, so that nothing from before counts; the rest came after that."""
-
-    def merge(self, later: Change) -> None:
-        """Add what happened after this."""
-        if later.replaced:
-            self.deleted, self.partial, self.replaced = [], {}, True
-        self.deleted += later.deleted
-        self.partial.update(later.partial)
-        self.attached += later.attached
-        self.properties |= later.properties
 
 
 class Fallback(NamedTuple):

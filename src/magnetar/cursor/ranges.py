@@ -21,6 +21,10 @@ ENTRY_ID_MAX = 2**32 - 2
 """Largest entry id that a cursor can hold; one below the widest value of a bitmap, so that ends fit."""
 
 
+ENTRIES_LISTED_MAX = 8
+"""Entries of a ledger that take less space one by one, some 4 bytes each, than as a bitmap."""
+
+
 class Range(NamedTuple):
     """Consecutive entries of one ledger, both ends inclusive; as text in Pulsar's notation, open below."""
 
@@ -281,16 +285,20 @@ class DeletedEntries:
         ledger = self._ledgers.get(ledger_id)
         return ledger.bitmap.intersection_cardinality(entry_ids) if ledger is not None else 0
 
-    def serialize(self) -> list[tuple[int, bytes]]:
-        """Each ledger's entries in Roaring's portable format, ascending."""
-        saved = []
+    def serialize(self) -> tuple[list[Position], list[tuple[int, bytes]]]:
+        """The entries of ledgers that have few; the others' bitmaps in Roaring's portable format; both ascending."""
+        listed: list[Position] = []
+        mapped: list[tuple[int, bytes]] = []
         for ledger_id in self._order:
             bitmap = self._ledgers[ledger_id].bitmap
-            bitmap.run_optimize()
-            saved.append((ledger_id, bitmap.serialize()))
-        return saved
+            if len(bitmap) <= ENTRIES_LISTED_MAX:
+                listed += [Position(ledger_id, entry_id) for entry_id in bitmap]
+            else:
+                bitmap.run_optimize()
+                mapped.append((ledger_id, bitmap.serialize()))
+        return listed, mapped
 
 
-def deserialize(saved: Iterable[tuple[int, bytes]]) -> dict[int, BitMap]:
-    """The entries of each ledger that ``DeletedEntries.serialize`` wrote; raises ValueError if that is no bitmap."""
-    return {ledger_id: BitMap.deserialize(data) for ledger_id, data in saved}
+def deserialize(mapped: Iterable[tuple[int, bytes]]) -> dict[int, BitMap]:
+    """The bitmaps that ``DeletedEntries.serialize`` made; raises ValueError if one is none."""
+    return {ledger_id: BitMap.deserialize(data) for ledger_id, data in mapped}

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from google.protobuf.message import DecodeError
+from pyroaring import BitMap
 
 from magnetar.base.errors import CorruptionError
 from magnetar.base.position import Position
@@ -14,9 +18,7 @@ from magnetar.cursor.state import CursorState
 from magnetar.wire.ack_set import int_to_words, words_to_int
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from pyroaring import BitMap
+    from collections.abc import Iterable, Iterator, Mapping
 
     from magnetar.cursor.ranges import Range
     from magnetar.cursor.state import PositionSpace
@@ -42,7 +44,13 @@ def record_of(
 ) -> CursorRecord:
     """A record of these acknowledgements."""
     record = CursorRecord(mark_delete_ledger_id=mark_delete.ledger_id, mark_delete_entry_id=mark_delete.entry_id)
-    for ledger_id, bitmap in deleted.serialize():
+    listed, mapped = deleted.serialize()
+    ledger_ids = [position.ledger_id for position in listed]
+    record.listed_ledger_steps.extend(
+        after - before for before, after in zip([0, *ledger_ids], ledger_ids, strict=False)
+    )
+    record.listed_entry_ids.extend(position.entry_id for position in listed)
+    for ledger_id, bitmap in mapped:
         record.deleted.add(ledger_id=ledger_id, bitmap=bitmap)
     for (ledger_id, entry_id), remaining in partial:
         record.partial.add(ledger_id=ledger_id, entry_id=entry_id, remaining=int_to_words(remaining))
@@ -71,6 +79,38 @@ def pieces_of(data: bytes, record_bytes_max: int) -> list[bytes]:
     ]
 
 
+@dataclass(slots=True, eq=False)
+class Change:
+    """What happened to a cursor since some record of it."""
+
+    deleted: list[Range] = field(default_factory=list)
+    partial: dict[Position, None] = field(default_factory=dict)
+    """Batches of which more was acknowledged, in order."""
+    attached: list[bytes] = field(default_factory=list)
+    properties: bool = False
+    replaced: bool = False
+    """Whether the state was replaced, so that nothing from before counts; the rest came after that."""
+
+    def merge(self, later: Change) -> None:
+        """Add what happened after this."""
+        if later.replaced:
+            self.deleted, self.partial, self.replaced = [], {}, True
+        self.deleted += later.deleted
+        self.partial.update(later.partial)
+        self.attached += later.attached
+        self.properties |= later.properties
+
+    @classmethod
+    def in_record(cls, data: bytes) -> Change:
+        """The change that a record is of, pieces excepted; raises CorruptionError when it cannot be read."""
+        record = _decode(data)
+        entries = DeletedEntries(_bitmaps_in(record))
+        for ledger_id, entry_id in _listed_in(record):
+            entries.add(Position(ledger_id, entry_id))
+        partial = dict.fromkeys(position for position, _ in _partial_in(record))
+        return cls(list(entries), partial, list(record.attachments), record.properties_changed, record.checkpoint)
+
+
 class Recovered:
     """A cursor's state while its records are replayed.
 
@@ -89,6 +129,7 @@ class Recovered:
         self.fallbacks = 0
         self._mark_delete = began
         self._deleted: dict[int, BitMap] = {}
+        self._listed: defaultdict[int, list[int]] = defaultdict(list)
         self._partial: list[tuple[Position, int]] = []
         self._pieces: list[bytes] = []
 
@@ -112,38 +153,54 @@ class Recovered:
 
     def state(self, space: PositionSpace) -> CursorState:
         """The state that all records lead to; only once, for it takes the entries over."""
+        for ledger_id, entry_ids in self._listed.items():
+            self._deleted.setdefault(ledger_id, BitMap()).update(entry_ids)
         state = CursorState(space, self._mark_delete)
         state.restore(self._mark_delete, DeletedEntries(self._deleted), self._partial)
         return state
 
     def _replay(self, record: CursorRecord, size: int) -> None:
-        try:
-            deleted = deserialize((ledger.ledger_id, ledger.bitmap) for ledger in record.deleted)
-        except ValueError as error:
-            message = f"record of a cursor cannot be read: {error}"
-            raise CorruptionError(message) from error
+        deleted = _bitmaps_in(record)
         mark = Position(record.mark_delete_ledger_id, record.mark_delete_entry_id)
-        partial = [
-            (Position(batch.ledger_id, batch.entry_id), words_to_int(batch.remaining)) for batch in record.partial
-        ]
+        partial = _partial_in(record)
         if record.checkpoint:
             self._mark_delete, self._deleted, self._partial = mark, deleted, partial
+            self._listed.clear()
             self.attachments.clear()
             self.checkpoint_bytes, self.delta_bytes, self.deltas = size, 0, 0
             self.fallbacks = record.fallbacks
         else:
             self._mark_delete = max(self._mark_delete, mark)
             for ledger_id, bitmap in deleted.items():
-                known = self._deleted.setdefault(ledger_id, bitmap)
-                if known is not bitmap:
-                    known |= bitmap  # in place
+                if (known := self._deleted.setdefault(ledger_id, bitmap)) is not bitmap:
+                    known.update(bitmap)
             self._partial += partial
             self.delta_bytes += size
             self.deltas += 1
+        for ledger_id, entry_id in _listed_in(record):
+            self._listed[ledger_id].append(entry_id)
         if record.properties_changed:
             self.properties = {entry.name: entry.value for entry in record.properties}
         self.attachments.extend(record.attachments)
         self.found = True
+
+
+def _bitmaps_in(record: CursorRecord) -> dict[int, BitMap]:
+    """The entries that are not listed one by one."""
+    try:
+        return deserialize((each.ledger_id, each.bitmap) for each in record.deleted)
+    except ValueError as error:
+        message = f"record of a cursor cannot be read: {error}"
+        raise CorruptionError(message) from error
+
+
+def _listed_in(record: CursorRecord) -> Iterator[tuple[int, int]]:
+    """The ledger and entry ids of those that are."""
+    return zip(accumulate(record.listed_ledger_steps), record.listed_entry_ids, strict=True)
+
+
+def _partial_in(record: CursorRecord) -> list[tuple[Position, int]]:
+    return [(Position(batch.ledger_id, batch.entry_id), words_to_int(batch.remaining)) for batch in record.partial]
 
 
 def _decode(data: bytes) -> CursorRecord:

@@ -30,13 +30,11 @@ from magnetar.ledger.segment import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
 
     from magnetar.base.world import File, Files
-
-    Progress = Callable[[int, int], None]
-    """Told how much of how much is done."""
+    from magnetar.ledger.recovery import Progress
 
 _SYSTEM = SystemFiles()
 
@@ -120,7 +118,7 @@ class _Check:
         file = self._files.open(path)
         try:
             found = read_footer(file, sequence)
-            for line in found[0].extents if found else ():
+            for line in Footer.decode_extents(found.body) if found is not None else ():
                 index = decode_record(file.read_at(line.index_offset, line.index_size), 0, sequence, line.index_offset)
                 if index is None:
                     yield f"{path}: offset {line.index_offset}: broken index of ledger {line.ledger_id}"

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from magnetar.base.world import Files
     from magnetar.ledger.index import LedgerIndex
+    from magnetar.ledger.recovery import Progress
     from magnetar.ledger.store import OnDurable, Run
 
 _MIB = 1024 * 1024
@@ -90,14 +91,14 @@ class LocalLedgerStore:
         self._next_ledger_id = self._reserved = self._reserving = 0
         """The next id to give; ids below the second are durably reserved, below the third they are about to be."""
 
-    def open(self) -> None:
-        """Recover what the directory holds and start to serve.
+    def open(self, progress: Progress = lambda _done, _total: None) -> None:
+        """Recover what the directory holds and start to serve; ``progress`` counts segments.
 
         Raises CorruptionError, naming file and offset, for damage that no crash explains; DiskFullError or StorageError
         if nothing can be written.
         """
         options = self._options
-        self._log = Log(self._files, self._directory, options.segment_bytes, sync=options.sync)
+        self._log = Log(self._files, self._directory, options.segment_bytes, progress, sync=options.sync)
         index = self._log.index
         self._next_ledger_id = index.next_ledger_id
         self._reserved = self._reserving = self._next_ledger_id + options.ledger_id_block

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from magnetar.base.world import Files
     from magnetar.ledger.index import LogIndex
+    from magnetar.ledger.recovery import Progress
     from magnetar.ledger.store import OnDurable
 
 
@@ -37,11 +38,11 @@ class Operation(NamedTuple):
         """Whether it changes ledgers without adding entries; then it must not be dropped when space runs out."""
         return self.kind is not None and self.kind is not Kind.RUN
 
-    def encode(self) -> bytes:
-        """Make the record's body."""
+    def encode(self) -> list[bytes]:
+        """Make the record's body, in parts."""
         if self.kind is Kind.RUN:
             return encode_run(self.ledger_id, self.argument, self.entries, self.annotation)
-        return encode_control(self.ledger_id, self.argument)
+        return [encode_control(self.ledger_id, self.argument)]
 
 
 def without_entries(
@@ -54,13 +55,21 @@ def without_entries(
 class Log:
     """Segments, and the index of what they durably hold."""
 
-    def __init__(self, files: Files, directory: Path, segment_bytes: int, *, sync: bool) -> None:
+    def __init__(
+        self,
+        files: Files,
+        directory: Path,
+        segment_bytes: int,
+        progress: Progress = lambda _done, _total: None,
+        *,
+        sync: bool,
+    ) -> None:
         """Recover the log in ``directory``; raises CorruptionError where it is damaged.
 
         A segment is sealed before a group would make it exceed ``segment_bytes``; a larger group has one for itself.
         Without ``sync`` only sealed segments are sure to survive the machine, though a killed process loses nothing.
         """
-        found, self._writer = recover(files, directory)
+        found, self._writer = recover(files, directory, progress)
         self.index: LogIndex = found.index
         self._files = files
         self._directory = directory
@@ -82,12 +91,16 @@ class Log:
                 written.append(operation)
         if not written:
             return
-        writer = self._writer_for(sum(map(len, bodies)) + HEADER_SIZE * len(bodies))
+        sizes = [HEADER_SIZE + sum(map(len, body)) for body in bodies]
+        writer = self._writer_for(sum(sizes))
         offsets = writer.write(list(zip(kinds, bodies, strict=True)))
         if self._sync:
             writer.sync()
-        for operation, body, offset in zip(written, bodies, offsets, strict=True):
-            self._apply(operation, body, writer.sequence, offset)
+        for operation, body, offset, size in zip(written, bodies, offsets, sizes, strict=True):
+            if operation.kind is Kind.RUN:
+                self._apply_run(operation, writer.sequence, offset, size)
+            elif operation.kind is not None:
+                self.index.apply_control(operation.kind, b"".join(body))
 
     def close(self, next_ledger_id: int) -> None:
         """Seal the newest segment, so that opening needs no walk; ids below ``next_ledger_id`` have been given."""
@@ -101,13 +114,9 @@ class Log:
             self._writer.close()
             self._writer = None
 
-    def _apply(self, operation: Operation, body: bytes, segment: int, offset: int) -> None:
-        if operation.kind is Kind.RUN:
-            _, ledger_id, first, entries, entries_bytes, annotation, _, _ = operation
-            head = RunHead(ledger_id, first, len(entries), annotation, entries_bytes)
-            self.index.apply_run(segment, head, offset, HEADER_SIZE + len(body))
-        elif operation.kind is not None:
-            self.index.apply_control(operation.kind, body)
+    def _apply_run(self, operation: Operation, segment: int, offset: int, size: int) -> None:
+        _, ledger_id, first, entries, entries_bytes, annotation, _, _ = operation
+        self.index.apply_run(segment, RunHead(ledger_id, first, len(entries), annotation, entries_bytes), offset, size)
 
     def _writer_for(self, size: int) -> SegmentWriter:
         writer = self._writer
@@ -123,12 +132,12 @@ class Log:
 
     def _seal(self, writer: SegmentWriter) -> None:
         extents = self.index.segments[writer.sequence]
-        tables = [(Kind.INDEX, extent.table.encode(ledger_id)) for ledger_id, extent in extents.items() if extent.table]
-        offsets = writer.write(tables)
+        tables = [extent.table.encode(ledger_id) for ledger_id, extent in extents.items() if extent.table]
+        offsets = writer.write([(Kind.INDEX, [table]) for table in tables])
         writer.sync()  # the footer vouches for everything before it, so it must not reach the disk alone
-        places = [(offset, HEADER_SIZE + len(body)) for offset, (_, body) in zip(offsets, tables, strict=True)]
+        places = [(offset, HEADER_SIZE + len(table)) for offset, table in zip(offsets, tables, strict=True)]
         footer = self.index.footer(writer.sequence, places)
-        writer.write([(Kind.FOOTER, footer.encode(writer.size))])
+        writer.write([(Kind.FOOTER, [footer.encode(writer.size)])])
         writer.sync()
         writer.close()
         self._writer = None

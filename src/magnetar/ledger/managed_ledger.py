@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from magnetar.base.names import TopicName
     from magnetar.base.world import Clock
-    from magnetar.ledger.store import LedgerStore
+    from magnetar.ledger.store import LedgerStore, Run
     from magnetar.metadata.store import MetadataStore
 
 _MIB = 1024 * 1024
@@ -197,6 +197,10 @@ class ManagedLedger:
         if not limit:
             return []
         return _with_positions(first, await self._store.read(first.ledger_id, first.entry_id, limit, max_bytes))
+
+    def runs_of(self, ledger_id: int) -> Iterator[Run]:
+        """Yield the durable runs of one ledger of the chain, in order."""
+        return self._store.runs(ledger_id)
 
     def runs(self) -> Iterator[tuple[Position, int, bytes]]:
         """Yield first position, number of entries and annotation of all durable runs, in order."""

@@ -59,6 +59,9 @@ _EXTENT = Struct("<QQQQII")
 _FOOTER_TAIL = Struct("<I4s")
 _FOOTER_MAGIC = b"MgFt"
 
+_LARGE_ENTRY_BYTES = 16 * 1024
+"""A larger entry costs more to copy than to handle by itself."""
+
 FOOTER_TAIL_SIZE = _FOOTER_TAIL.size
 
 
@@ -97,11 +100,13 @@ class Record(NamedTuple):
         return self.place.offset + HEADER_SIZE + len(self.body)
 
 
-def encode_header(kind: Kind, body: bytes, place: Place) -> tuple[bytes, int]:
-    """Make the header of ``body`` at ``place``; also the record's crc, which the next record repeats."""
+def encode_header(kind: Kind, body: Sequence[bytes], place: Place) -> tuple[bytes, int]:
+    """Make the header of a body, given in parts, at ``place``; also the record's crc, which the next record repeats."""
     segment, offset, previous, synced = place
-    checked = _CHECKED.pack(previous, segment & 0xFFFFFFFF, offset, synced, kind, len(body))
-    crc = google_crc32c.extend(google_crc32c.value(checked), body)
+    checked = _CHECKED.pack(previous, segment & 0xFFFFFFFF, offset, synced, kind, sum(map(len, body)))
+    crc = google_crc32c.value(checked)
+    for part in body:
+        crc = google_crc32c.extend(crc, part)
     return _UNCHECKED.pack(MAGIC, crc) + checked, crc
 
 
@@ -144,10 +149,11 @@ class RunHead(NamedTuple):
     entries_bytes: int
 
 
-def encode_run(ledger_id: int, first_entry_id: int, entries: Sequence[bytes], annotation: bytes) -> bytes:
-    """Make the body of a RUN."""
+def encode_run(ledger_id: int, first_entry_id: int, entries: Sequence[bytes], annotation: bytes) -> list[bytes]:
+    """Make the body of a RUN, in parts: large entries are not copied before they are written."""
     head = _RUN.pack(ledger_id, first_entry_id, len(entries), len(annotation))
-    return b"".join((head, annotation, _pack(array("I", map(len, entries))), *entries))
+    parts = [head, annotation, _pack(array("I", map(len, entries))), *entries]
+    return parts if sum(map(len, entries)) > _LARGE_ENTRY_BYTES * len(entries) else [b"".join(parts)]
 
 
 def decode_run_head(body: bytes) -> RunHead:
@@ -280,18 +286,24 @@ class Footer(NamedTuple):
     @classmethod
     def decode(cls, body: bytes) -> Self:
         """Read the body of a FOOTER."""
-        next_ledger_id, ledgers, extents = _FOOTER.unpack_from(body)
-        extents_at = _FOOTER.size + _LEDGER.size * ledgers
-        ledger_lines = _LEDGER.iter_unpack(body[_FOOTER.size : extents_at])
-        extent_lines = _EXTENT.iter_unpack(body[extents_at : extents_at + _EXTENT.size * extents])
+        next_ledger_id, ledgers, _ = _FOOTER.unpack_from(body)
+        ledger_lines = _LEDGER.iter_unpack(body[_FOOTER.size : _FOOTER.size + _LEDGER.size * ledgers])
         return cls(
             next_ledger_id,
             tuple(
                 LedgerLine(ledger_id, trimmed, length, bool(sealed))
                 for ledger_id, trimmed, length, sealed in ledger_lines
             ),
-            tuple(ExtentLine(*line) for line in extent_lines),
+            cls.decode_extents(body),
         )
+
+    @staticmethod
+    def decode_extents(body: bytes) -> tuple[ExtentLine, ...]:
+        """Read only the extents: what an older segment's FOOTER says of the ledgers, a newer one says again."""
+        _, ledgers, extents = _FOOTER.unpack_from(body)
+        extents_at = _FOOTER.size + _LEDGER.size * ledgers
+        lines = _EXTENT.iter_unpack(body[extents_at : extents_at + _EXTENT.size * extents])
+        return tuple(map(ExtentLine._make, lines))
 
 
 def footer_offset(tail: bytes) -> int | None:

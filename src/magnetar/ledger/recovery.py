@@ -26,9 +26,14 @@ from magnetar.ledger.segment import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from magnetar.base.world import File, Files
+    from magnetar.ledger.record import ExtentLine
+
+    Progress = Callable[[int, int], None]
+    """Told how much of how much is done."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,26 +61,28 @@ class Survey:
     """crc of the last record in it."""
 
 
-def survey(files: Files, directory: Path) -> Survey:
-    """Read the state of the log in ``directory`` and change nothing.
+def survey(files: Files, directory: Path, progress: Progress = lambda _done, _total: None) -> Survey:
+    """Read the state of the log in ``directory`` and change nothing; ``progress`` counts segments.
 
     Raises CorruptionError, naming file and offset, for damage that no crash explains, StorageError if it is unreadable.
     """
     try:
-        return _Surveyor(files, directory).run()
+        return _Surveyor(files, directory).run(progress)
     except OSError as error:
         message = f"{directory}: cannot read the log: {error}"
         raise StorageError(message) from error
 
 
-def recover(files: Files, directory: Path) -> tuple[Survey, SegmentWriter | None]:
+def recover(
+    files: Files, directory: Path, progress: Progress = lambda _done, _total: None
+) -> tuple[Survey, SegmentWriter | None]:
     """Read the log in ``directory``, which is made if missing, and cut its torn tail; the unsealed segment goes on.
 
     Raises as ``survey`` does.
     """
     try:
         files.make_directory(directory)
-        found = survey(files, directory)
+        found = survey(files, directory, progress)
         if found.unborn is not None:
             files.remove(segment_path(directory, found.unborn))
         return found, _resume(files, directory, found)
@@ -103,15 +110,18 @@ class _Surveyor:
         self._files = files
         self._directory = directory
         self._index = LogIndex()
-        self._footers: dict[int, Footer] = {}
+        self._extents: dict[int, tuple[ExtentLine, ...]] = {}
+        """Of the sealed segments."""
+        self._newest_footer = b""
         self._tail: Tail | None = None
         self._unborn: int | None = None
         self._last_sequence = 0
         self._previous = 0
 
-    def run(self) -> Survey:
+    def run(self, progress: Progress) -> Survey:
         sequences = segment_sequences(self._files.list(self._directory))
-        for sequence in sequences:
+        for done, sequence in enumerate(sequences):
+            progress(done, len(sequences))
             path = segment_path(self._directory, sequence)
             file = self._files.open(path)
             try:
@@ -139,8 +149,9 @@ class _Surveyor:
             raise corruption(path, 0, f"does not continue segment {sequence - 1}")
         self._last_sequence = sequence
         if found is not None:
-            self._footers[sequence], record = found
-            self._previous = record.crc
+            self._extents[sequence] = Footer.decode_extents(found.body)
+            self._newest_footer = found.body
+            self._previous = found.crc
         else:
             self._adopt_sealed()
             self._replay(path, file.read_at(0, file.size()), header)
@@ -148,16 +159,16 @@ class _Surveyor:
     def _adopt_sealed(self) -> None:
         """Take the state from the newest footer, and the places of what it calls alive from all of them."""
         index = self._index
-        if not self._footers:
+        if not self._extents:
             return
-        index.newest_sealed = max(self._footers)
-        newest = self._footers[index.newest_sealed]
+        index.newest_sealed = max(self._extents)
+        newest = Footer.decode(self._newest_footer)
         index.next_ledger_id = newest.next_ledger_id
         for ledger_id, trimmed_before, length, sealed in newest.ledgers:
             index.ledgers[ledger_id] = LedgerIndex(ledger_id, trimmed_before, length, sealed)
-        for sequence, footer in self._footers.items():
+        for sequence, lines in self._extents.items():
             extents = index.segments[sequence] = {}
-            for ledger_id, first, end, entries_bytes, index_offset, index_size in footer.extents:
+            for ledger_id, first, end, entries_bytes, index_offset, index_size in lines:
                 ledger = index.ledgers.get(ledger_id)
                 if ledger is not None and end > ledger.trimmed_before:
                     extents[ledger_id] = Extent(sequence, first, end, entries_bytes, index_offset, index_size)

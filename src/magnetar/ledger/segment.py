@@ -30,7 +30,6 @@ from magnetar.ledger.record import (
     FOOTER_TAIL_SIZE,
     HEADER_SIZE,
     MAGIC,
-    Footer,
     Kind,
     Place,
     Record,
@@ -108,8 +107,8 @@ def corruption(path: Path, offset: int, what: str) -> CorruptionError:
     return CorruptionError(f"{path}: offset {offset}: {what}")
 
 
-def read_footer(file: File, sequence: int) -> tuple[Footer, Record] | None:
-    """Read the footer of a sealed segment and the record it is in; None if there is none, or no intact one."""
+def read_footer(file: File, sequence: int) -> Record | None:
+    """Read the FOOTER of a sealed segment; None if there is none, or no intact one."""
     size = file.size()
     offset = footer_offset(file.read_at(max(size - FOOTER_TAIL_SIZE, 0), FOOTER_TAIL_SIZE))
     if offset is None or offset >= size:
@@ -117,7 +116,7 @@ def read_footer(file: File, sequence: int) -> tuple[Footer, Record] | None:
     record = decode_record(file.read_at(offset, size - offset), 0, sequence, offset)
     if record is None or record.kind is not Kind.FOOTER or record.end != size:
         return None
-    return Footer.decode(record.body), record
+    return record
 
 
 def walk(data: bytes, header: SegmentHeader, path: Path) -> Iterator[Record]:
@@ -185,8 +184,8 @@ class SegmentWriter:
         """Whether anything was written behind the header."""
         return self.size > SEGMENT_HEADER_SIZE
 
-    def write(self, records: Sequence[tuple[Kind, bytes]]) -> list[int]:
-        """Append records in one write and return their offsets; they are durable after ``sync``.
+    def write(self, records: Sequence[tuple[Kind, Sequence[bytes]]]) -> list[int]:
+        """Append records, whose bodies come in parts, in one write; return their offsets. Durable after ``sync``.
 
         Raises DiskFullError with the segment cut back to what it was, or StorageError with its end unknown.
         """
@@ -195,9 +194,10 @@ class SegmentWriter:
         offset, previous = self.size, self.previous
         for kind, body in records:
             header, previous = encode_header(kind, body, Place(self.sequence, offset, previous, self._synced))
-            parts += header, body
+            parts.append(header)
+            parts += body
             offsets.append(offset)
-            offset += HEADER_SIZE + len(body)
+            offset += HEADER_SIZE + sum(map(len, body))
         try:
             self._file.write(b"".join(parts))
         except OSError as error:

@@ -34,7 +34,6 @@ _PRODUCER_ID, _SEQUENCE_ID = 0x08, 0x10
 _CONSUMER_ID, _INDIVIDUAL_MESSAGE_ID = 0x08, b"\x10\x00\x1a"
 _LEDGER_ID, _ENTRY_ID = 0x08, 0x10
 
-_REQUIRED_OF_SEND = b"\x08\x00\x10\x00"
 _ID_MAX = 2**63 - 1
 """Greater ids are negative ones, which name no entry."""
 
@@ -193,9 +192,10 @@ class Runs:
 def _send_rest(rest: bytes) -> tuple[int, int] | None:
     """Read the optional fields of a SEND: ``highest_sequence_id`` and ``num_messages``. None if there are others."""
     try:
-        send = pb.CommandSend.FromString(_REQUIRED_OF_SEND + rest)
+        send = pb.CommandSend.FromString(rest)
     except DecodeError:
         return None
-    if send.producer_id or send.sequence_id or send.is_chunk or send.HasField("message_id"):
+    repeated = send.HasField("producer_id") or send.HasField("sequence_id")
+    if repeated or send.is_chunk or send.HasField("message_id"):
         return None
     return send.highest_sequence_id, send.num_messages

@@ -8,11 +8,11 @@ from magnetar.base.errors import DiskFullError
 from magnetar.broker.delayed.thread import StoreThread
 
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import Callable
 
     from magnetar.base.errors import StorageError
     from magnetar.broker.delayed.store import DelayedStore
-    from tests.unit.broker.hand_loop import HandLoop
 
 T = TypeVar("T")
 
@@ -20,7 +20,7 @@ T = TypeVar("T")
 class HandThread(StoreThread):
     """See StoreThread. What is done waits for ``answer`` when the test says so, or fails."""
 
-    def __init__(self, store: DelayedStore, loop: HandLoop) -> None:
+    def __init__(self, store: DelayedStore, loop: asyncio.AbstractEventLoop) -> None:
         super().__init__(store, loop)
         self.prompt = True
         """Whether what is asked is done at once."""

@@ -6,7 +6,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from magnetar.base.errors import DiskFullError, StorageError
+from magnetar.base.errors import DamagedEntriesError, DiskFullError, StorageError
 from magnetar.ledger.store import Run, StoreState
 
 if TYPE_CHECKING:
@@ -35,6 +35,8 @@ class ManualStore:
         self.pending: deque[tuple[Callable[[], None], OnDurable]] = deque()
         self.cached = True
         """Whether durable entries are found in memory."""
+        self.damaged: set[bytes] = set()
+        """Entries that cannot be read from the disk."""
         self._next_id = 0
 
     def commit(self, count: int | None = None) -> None:
@@ -103,7 +105,13 @@ class ManualStore:
         if first < ledger.trimmed:
             message = f"entry {first} of ledger {ledger_id} was trimmed"
             raise StorageError(message)
-        return ledger.entries[first : first + max_entries]
+        found = ledger.entries[first : first + max_entries]
+        at = next((at for at, entry in enumerate(found) if entry in self.damaged), len(found))
+        if found and at == 0:
+            end = next((at for at, entry in enumerate(found) if entry not in self.damaged), len(found))
+            message = f"entries {first} to {first + end - 1} of ledger {ledger_id} are damaged"
+            raise DamagedEntriesError(message, ledger_id, first, first + end)
+        return found[:at]
 
     def runs(self, ledger_id: int) -> Iterator[Run]:
         ledger = self._require(ledger_id)

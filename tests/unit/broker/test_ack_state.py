@@ -17,7 +17,7 @@ from magnetar.broker.stats import internal_stats, topic_stats
 from magnetar.cursor.ranges import Range
 from magnetar.metadata.policies import Policies
 from magnetar.wire import commands
-from tests.unit.broker.cluster import NAMESPACE, Client, Cluster, Failover
+from tests.unit.broker.cluster import NAMESPACE, Client, Cluster, Failover, entry
 
 if TYPE_CHECKING:
     from magnetar.admin.models import SubscriptionStats
@@ -90,6 +90,27 @@ def test_nothing_acknowledged_comes_again_after_a_crash_in_the_pause() -> None:
     assert stats(cluster).is_blocked_on_ack_state_persistent
     acknowledge(cluster, client, *range(0, 30, 2))
     assert client.messages() == [str(number) for number in range(30, 40)]
+
+
+@pytest.mark.parametrize("permits", [1, 1000])
+def test_delayed_messages_wait_for_the_end_of_the_pause(permits: int) -> None:
+    cluster, client = cluster_of(11, **PAUSING)
+    due_ms = int((cluster.clock.now() + 5) * 1000)
+    frames = [
+        commands.send(producer_id=1, sequence_id=20 + number, entry=entry(f"late-{number}", deliver_at_time=due_ms))
+        for number in range(6)
+    ]
+    client.say(*frames)
+    client.subscribe(permits=11)
+    client.messages()
+    acknowledge(cluster, client, 1, 3, 5, 7, 9)
+    assert stats(cluster).is_blocked_on_ack_state_persistent
+    cluster.loop.advance(6)
+    flow(client, permits)
+    assert client.messages() == []
+    acknowledge(cluster, client, 0, 2)
+    flow(client, 6)
+    assert sorted(client.messages()) == [f"late-{number}" for number in range(6)]
 
 
 def test_what_was_sent_already_comes_again_in_the_pause() -> None:

@@ -12,6 +12,7 @@ from magnetar.base.position import EARLIEST
 from magnetar.broker.administration import Administration
 from magnetar.broker.deduplication import CURSOR_NAME, Status
 from magnetar.ledger.managed_ledger import ManagedLedgerConfig
+from magnetar.ledger.store import StoreState
 from magnetar.wire import commands
 from magnetar.wire.batch import BatchedMessage, compress, decode_batch, encode_batch
 from magnetar.wire.entry import build_entry, parse_metadata, payload_of
@@ -291,6 +292,26 @@ def test_what_came_before_a_refused_entry_is_receipted_before_the_refusal() -> N
     assert publisher.client.names() == ["SEND_RECEIPT", "SEND_ERROR", "CLOSE_PRODUCER"]
 
 
+def test_what_is_refused_while_the_disk_is_full_leaves_what_is_on_its_way() -> None:
+    cluster = Cluster(settings=ON)
+    publisher = Publisher(cluster)
+    publisher.client.names()
+    cluster.prompt = False
+    publisher.send(0)
+    cluster.store.state = StoreState(shortage="no space left")
+    publisher.send(1)
+    cluster.store.state = StoreState()
+    cluster.prompt = True
+    cluster.settle()
+    assert sorted(publisher.client.names()) == ["CLOSE_PRODUCER", "SEND_ERROR", "SEND_RECEIPT"]
+    publisher.produce()
+    assert publisher.last_sequence_id() == 0
+    publisher.send(0, 1)
+    assert publisher.receipts() == [(0, False), (1, True)]
+    assert stored(cluster) == ["p0", "p1"]
+    assert cluster.loop.problems == []
+
+
 # --- restarts --------------------------------------------------------------------------------------------------------
 
 
@@ -424,7 +445,8 @@ def test_producers_wait_until_the_topic_knows_them() -> None:
     assert topic.deduplication.is_ready
 
 
-def test_a_log_that_cannot_be_read_keeps_producers_out_until_it_can() -> None:
+@pytest.mark.parametrize("look", ["producer", "broker"])
+def test_a_log_that_cannot_be_read_keeps_producers_out_until_it_can(look: str) -> None:
     cluster = Cluster(settings=ON)
     Publisher(cluster).send(0)
     cluster.crash()
@@ -434,10 +456,15 @@ def test_a_log_that_cannot_be_read_keeps_producers_out_until_it_can() -> None:
     publisher = Publisher(cluster)
     (error,) = publisher.client.take("ERROR")
     assert "bad sector" in error.message
-    assert cluster.topic().deduplication.status is Status.FAILED
+    deduplication = cluster.topic().deduplication
+    assert deduplication.status is Status.FAILED
     cluster.store.read = read  # type: ignore[method-assign]
-    publisher.produce()
-    assert publisher.last_sequence_id() == 0
+    if look == "producer":
+        publisher.produce()
+        assert publisher.last_sequence_id() == 0
+    else:
+        cluster.do(deduplication.tend)
+        assert deduplication.is_ready
 
 
 async def _unreadable(*_: object) -> list[bytes]:
@@ -697,6 +724,27 @@ def test_switched_off_while_it_learns() -> None:
     assert waiting.last_sequence_id() == -1
     assert deduplication.status is Status.DISABLED
     assert cluster.loop.problems == []
+
+
+def test_switched_off_and_on_again_while_it_learns() -> None:
+    cluster = Cluster(settings=ON)
+    Publisher(cluster).send(0)
+    cluster.crash()
+    cluster.prompt = False
+    deduplication = cluster.do(lambda: cluster.topics.get(TOPIC)).deduplication
+    publisher = Publisher(cluster)
+
+    def off_and_on() -> None:
+        deduplication.apply(enabled=False)
+        deduplication.apply(enabled=True)
+
+    cluster.loop.call_soon(off_and_on)
+    cluster.loop.spin()
+    assert deduplication.status is Status.RECOVERING
+    assert publisher.client.names() == []
+    cluster.prompt = True
+    cluster.settle()
+    assert publisher.last_sequence_id() == 0
 
 
 def test_a_cursor_that_nobody_wants_any_more_does_not_hold_anything_back() -> None:

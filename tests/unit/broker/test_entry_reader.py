@@ -47,7 +47,7 @@ def read_all(ledger: ReadLedger, wanted: Sequence[int], limit: int) -> list[int]
 
     async def run() -> list[int]:
         ready = asyncio.Event()
-        reader = EntryReader(ledger, ready.set, max_entries=READ_MAX, max_bytes=1000)  # type: ignore[arg-type]
+        reader = EntryReader(ledger, ready.set, lambda _: None, max_entries=READ_MAX, max_bytes=1000)  # type: ignore[arg-type]
         found: list[int] = []
         while left := [entry_id for entry_id in wanted if not found or entry_id > found[-1]]:
             entries = reader.read_ranges(ranges_of(LEDGER, left[:limit]), limit)

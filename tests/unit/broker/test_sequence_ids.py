@@ -24,6 +24,8 @@ class Twin:
     persisted: set[int] = field(default_factory=set)
     under_way: list[range] = field(default_factory=list)
     failed: bool = False
+    lost: int | None = None
+    """What failed in the log; nothing behind it becomes durable."""
 
     def verdict(self, messages: range) -> Verdict:
         if self.failed:
@@ -59,7 +61,7 @@ class Story(RuleBasedStateMachine):
     @rule(name=st.sampled_from(NAMES))
     def become_durable(self, name: str) -> None:
         twin = self.twins[name]
-        if twin.under_way and not twin.failed:
+        if twin.under_way and twin.lost is None:
             messages = twin.under_way.pop(0)
             twin.persisted |= set(messages)
             self.settle(name, messages, durable=True)
@@ -69,12 +71,24 @@ class Story(RuleBasedStateMachine):
         twin = self.twins[name]
         if twin.under_way:
             messages = twin.under_way.pop(0)
-            twin.failed = bool(twin.under_way)
+            twin.failed, twin.lost = True, messages[-1]
+            self.settle(name, messages, durable=False)
+
+    @rule(name=st.sampled_from(NAMES))
+    def refuse(self, name: str) -> None:
+        """The newest never gets as far as the log."""
+        twin = self.twins[name]
+        if twin.under_way:
+            messages = twin.under_way.pop()
+            twin.failed = True
             self.settle(name, messages, durable=False)
 
     def settle(self, name: str, messages: range, *, durable: bool) -> None:
         self.now += 1
         self.ids.settle(name, messages[-1], self.now, durable=durable)
+        twin = self.twins[name]
+        if not twin.under_way:
+            twin.failed, twin.lost = False, None
 
     @rule()
     def write_delta(self) -> None:
@@ -92,7 +106,7 @@ class Story(RuleBasedStateMachine):
         self.ids = SequenceIds()
         assert self.ids.load(self.snapshots, self.now) == self.through
         for twin in self.twins.values():
-            twin.under_way, twin.failed = [], False
+            twin.under_way, twin.failed, twin.lost = [], False, None
 
     @invariant()
     def it_knows_what_is_durable(self) -> None:
@@ -153,6 +167,17 @@ def test_nothing_is_taken_behind_a_failed_write_until_all_that_was_pushed_is_set
     ids.settle("p", 3, 0, durable=False)
     assert ids.check("p", 1, 1) is Verdict.NEW, "it is not here, and must not be taken for a duplicate"
     assert not ids.changed
+
+
+def test_what_is_refused_at_once_leaves_what_is_on_its_way() -> None:
+    ids = SequenceIds()
+    ids.push("p", 1)
+    ids.push("p", 2)
+    ids.settle("p", 2, 0, durable=False)
+    assert ids.check("p", 3, 3) is Verdict.UNKNOWN
+    ids.settle("p", 1, 0, durable=True)
+    assert ids.check("p", 1, 1) is Verdict.DUPLICATE
+    assert ids.check("p", 2, 2) is Verdict.NEW
 
 
 def test_a_log_that_breaks_its_promise_is_found_out() -> None:

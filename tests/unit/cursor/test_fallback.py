@@ -45,6 +45,20 @@ def test_what_the_metadata_store_took_is_durable() -> None:
     assert same(setup.crash(), cursor)
 
 
+def test_what_the_metadata_store_took_before_a_crash_stays_there_as_long_as_the_ledger_fails() -> None:
+    setup = Setup()
+    cursor = setup.cursors.create("worker", setup.start)
+    cursor.acknowledge_ranges(singly(setup.positions[3:50:2]))
+    setup.flush(cursor)
+    cursor.acknowledge_ranges(singly(setup.positions[60:80:2]))
+    cursor.acknowledge_batch(setup.positions[90], 0b011, 3)
+    assert fail(setup, cursor) == [None]
+    recovered = setup.crash()
+    recovered.acknowledge_ranges(singly(setup.positions[81:83:2]))
+    assert fail(setup, recovered) == [None]
+    assert same(setup.crash(), recovered)
+
+
 def test_a_cursor_that_never_had_a_ledger_lives_in_the_metadata_store() -> None:
     setup = Setup()
     cursor = setup.cursors.create("worker", setup.start)

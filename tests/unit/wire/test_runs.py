@@ -211,6 +211,13 @@ def ack_of(number: bytes) -> bytes:
     return struct.pack(">II", 4 + len(command), len(command)) + command
 
 
+@pytest.mark.parametrize("rest", [b"\x38\x01", b"\x10\x00", b"\x10\x09", b"\x08\x01"])
+def test_a_chunk_and_a_send_that_says_a_number_twice_are_left_to_protobuf(rest: bytes) -> None:
+    frame = send_of(b"\x05\x18\x01" + rest)
+    (received,) = FrameDecoder().feed_gathering(frame)
+    assert [received] == FrameDecoder().feed(frame)
+
+
 @pytest.mark.parametrize("frame_of", [send_of, ack_of])
 @pytest.mark.parametrize(("number", "stranger"), [(b"\x05", b"\x85"), (b"\x85\x01", b"\x05\x01")])
 def test_a_number_that_ends_elsewhere_is_not_taken_for_one_alike(

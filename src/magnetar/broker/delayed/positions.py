@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from pyroaring import BitMap
@@ -71,6 +72,18 @@ class PositionSet:
                 del self._ledgers[ledger_id]
         return before - len(self)
 
+    def take_through(self, position: Position, count_max: int) -> list[Position]:
+        """Remove the lowest entries up to and including ``position``, at most ``count_max``, and return them."""
+        taken: list[Position] = []
+        for ledger_id in sorted(ledger_id for ledger_id in self._ledgers if ledger_id <= position.ledger_id):
+            last = position.entry_id if ledger_id == position.ledger_id else ENTRY_ID_MAX
+            for entry_id in islice(self._ledgers[ledger_id], count_max - len(taken)):
+                if entry_id > last:
+                    break
+                taken.append(Position(ledger_id, entry_id))
+        self.discard(taken)
+        return taken
+
     def clear(self) -> None:
         """Remove all."""
         self._ledgers.clear()
@@ -82,11 +95,11 @@ class PositionSet:
         first, _ = next(gaps(self._ledgers[position.ledger_id], position.entry_id, ENTRY_ID_MAX))
         return position._replace(entry_id=first)
 
-    def absent(self, wanted: Range) -> list[Range]:
-        """The parts of a range of which no entry is in the set, ascending."""
-        ledger_id = wanted.first.ledger_id
-        entries = self._ledgers.get(ledger_id)
+    def first_stretch(self, wanted: Range) -> Range:
+        """The entries from the first one of ``wanted``, which is not in the set, up to the next one that is."""
+        entries = self._ledgers.get(wanted.first.ledger_id)
         if entries is None:
-            return [wanted]
-        parts = gaps(entries, wanted.first.entry_id, wanted.last.entry_id)
-        return [Range(Position(ledger_id, first), Position(ledger_id, last)) for first, last in parts]
+            return wanted
+        first, last = next(gaps(entries, wanted.first.entry_id, wanted.last.entry_id))
+        assert first == wanted.first.entry_id, wanted
+        return Range(wanted.first, wanted.last._replace(entry_id=last))

@@ -24,9 +24,6 @@ log = structlog.get_logger(__name__)
 STRETCHES_MAX = 1000
 """Stretches of withheld or acknowledged entries that are passed over before others get their turn."""
 
-IN_HAND_MAX = 10_000
-"""Entries that are due and may not be sent yet before no more are looked at."""
-
 
 class DelayedEntries:
     """What a dispatcher asks about delayed entries: what to read next, and what is due."""
@@ -48,6 +45,8 @@ class DelayedEntries:
         """Runs of them that were read from the disk, by their first entry."""
         self._ahead = PositionSet()
         """Taken, and beyond what the dispatcher has read: not to be read again on the way there."""
+        self._parked = PositionSet()
+        """Taken, and not to be sent while acknowledgements are at their limit, which they would make worse."""
         self._reading: asyncio.Task[None] | None = None
         self._retry: asyncio.TimerHandle | None = None
         self._index.attach(self._window)
@@ -65,25 +64,25 @@ class DelayedEntries:
     @property
     def may_have_more(self) -> bool:
         """Whether it is worth asking again what is due."""
-        return bool(self._in_hand) or (self._window.next_due_ms is not None and not self._window.is_waited_for)
+        is_due_later = self._window.next_due_ms is not None and not self._window.is_waited_for
+        return bool(self._in_hand or self._parked) or is_due_later
 
-    def readable(self, position: Position, limit: int) -> tuple[Position, list[Range]]:
+    def next_ranges(self, position: Position, limit: int) -> tuple[Position, list[Range]]:
         """Where reading goes on from ``position``, and the next entries to read, at most ``limit``, if there are any.
 
         Everything before where reading goes on is acknowledged or withheld.
         """
         withheld, ahead = self._index.withheld, self._ahead
+        if not withheld and not ahead:
+            return position, self._subscription.readable(position, limit)
         for _ in range(STRETCHES_MAX):
             position = ahead.first_absent(withheld.first_absent(position))
             ranges = self._subscription.readable(position, limit)
             if not ranges:
                 return position, []
-            if not withheld and not ahead:
-                return ranges[0].first, ranges
-            left = [part for each in ranges for between in withheld.absent(each) for part in ahead.absent(between)]
-            if left:
-                return left[0].first, left
-            position = ranges[-1].last._replace(entry_id=ranges[-1].last.entry_id + 1)
+            position = ranges[0].first
+            if position not in withheld and position not in ahead:
+                return position, [ahead.first_stretch(withheld.first_stretch(ranges[0]))]
         self._subscription.topic.notify()
         return position, []
 
@@ -95,15 +94,14 @@ class DelayedEntries:
         """The next entries that are due, of one ledger; None: there are none, or ask again when ready."""
         if self._ahead:
             self._ahead.discard_before(read_position)
-        sendable = self._take(read_position, limit)
-        if not sendable or self._reading is not None or self._retry is not None:
+        self._take(read_position, limit)
+        if not self._in_hand or self._reading is not None or self._retry is not None:
             return None
-        entries = self._read_in_hand(sendable)
+        entries = self._read_in_hand(limit)
         if not entries:
-            self._reading = asyncio.get_running_loop().create_task(self._fetch(sendable))
+            self._reading = asyncio.get_running_loop().create_task(self._fetch(self._in_hand[:limit]))
             return None
-        sent = {position for position, _ in entries}
-        self._in_hand = [position for position in self._in_hand if position not in sent]
+        del self._in_hand[: len(entries)]
         return entries
 
     def give_back(self, entries: list[tuple[Position, bytes]]) -> None:
@@ -114,6 +112,7 @@ class DelayedEntries:
         """The cursor was moved."""
         self._in_hand.clear()
         self._ahead.clear()
+        self._parked.clear()
         self._stop_reading()
         self._index.restart(self._window)
 
@@ -122,37 +121,44 @@ class DelayedEntries:
         self._stop_reading()
         self._index.detach(self._window)
 
-    def _take(self, read_position: Position, limit: int) -> list[Position]:
-        """Take what is due until ``limit`` entries can be sent, and let go of what was acknowledged; return the former.
-
-        While too many holes would have to be persisted, what would make more of them stays in hand.
-        """
+    def _take(self, read_position: Position, limit: int) -> None:
+        """Take what is due until there is enough in hand, and let go of what was acknowledged meanwhile."""
         through = self._subscription.readable_through()
         self._in_hand = list(filter(self._is_there, self._in_hand))
-        while True:
-            sendable = [position for position in self._in_hand if position <= through]
-            if len(sendable) >= limit or len(self._in_hand) >= IN_HAND_MAX:
-                return sendable[:limit]
-            taken = self._index.due(self._window, limit - len(sendable))
+        self._park(through)
+        if self._parked:
+            unparked = self._parked.take_through(through, limit - len(self._in_hand))
+            self._in_hand += filter(self._is_there, unparked)
+        while len(self._in_hand) < limit:
+            taken = self._index.due(self._window, limit - len(self._in_hand))
             if not taken:
-                return sendable
+                return
             for position in taken:
-                if self._is_there(position) and position not in self._in_hand and not self._is_held(position):
+                is_taken = position in self._in_hand or position in self._parked or self._is_held(position)
+                if not is_taken and self._is_there(position):
                     self._in_hand.append(position)
                     if position >= read_position:
                         self._ahead.add(position)
+            self._park(through)
+
+    def _park(self, through: Position) -> None:
+        """Put aside what lies beyond ``through``."""
+        for position in self._in_hand:
+            if position > through:
+                self._parked.add(position)
+        self._in_hand = [position for position in self._in_hand if position <= through]
 
     def _is_there(self, position: Position) -> bool:
         """Whether the log has the entry and nobody has acknowledged it."""
         contains = self._subscription.topic.ledger.contains(position)
         return contains and not self._subscription.cursor.state.is_deleted(position)
 
-    def _read_in_hand(self, positions: list[Position]) -> list[tuple[Position, bytes]]:
-        """The first of these entries, of one ledger, as far as they were read or are in memory."""
-        ledger, ledger_id = self._subscription.topic.ledger, positions[0].ledger_id
+    def _read_in_hand(self, limit: int) -> list[tuple[Position, bytes]]:
+        """The first entries in hand, of one ledger, as far as they were read or are in memory."""
+        ledger, ledger_id = self._subscription.topic.ledger, self._in_hand[0].ledger_id
         entries: list[tuple[Position, bytes]] = []
         size = 0
-        for first, count in runs_of(positions):
+        for first, count in runs_of(self._in_hand[:limit]):
             if first.ledger_id != ledger_id or size >= self._max_bytes:
                 break
             run = self._fetched.pop(first, None) or ledger.read_cached(first, count, self._max_bytes - size) or []

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from magnetar.base.errors import StorageError
+from magnetar.base.errors import DamagedEntriesError, StorageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -29,10 +29,22 @@ class EntryReader:
     made stale is dropped by itself.
     """
 
-    def __init__(self, ledger: ManagedLedger, ready: Callable[[], None], *, max_entries: int, max_bytes: int) -> None:
-        """Reads of at most ``max_entries`` entries and about ``max_bytes`` bytes."""
+    def __init__(
+        self,
+        ledger: ManagedLedger,
+        ready: Callable[[], None],
+        damaged: Callable[[DamagedEntriesError], None],
+        *,
+        max_entries: int,
+        max_bytes: int,
+    ) -> None:
+        """Reads of at most ``max_entries`` entries and about ``max_bytes`` bytes.
+
+        ``damaged`` is told of entries that will never be read; whoever asks again leaves them out.
+        """
         self._ledger = ledger
         self._ready = ready
+        self._damaged = damaged
         self._max_entries = max_entries
         self._max_bytes = max_bytes
         self._task: asyncio.Task[None] | None = None
@@ -83,6 +95,8 @@ class EntryReader:
     async def _fetch(self, first: Position) -> None:
         try:
             self._fetched = await self._ledger.read(first, self._max_entries, self._max_bytes)
+        except DamagedEntriesError as error:
+            self._damaged(error)
         except StorageError as error:
             log.warning("read_failed", topic=self._ledger.name, position=str(first), error=str(error))
             self._retry = asyncio.get_running_loop().call_later(RETRY_DELAY_S, self._try_again)

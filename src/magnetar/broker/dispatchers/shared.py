@@ -32,6 +32,7 @@ class SharedDispatcher:
         self._reader = EntryReader(
             subscription.topic.ledger,
             self.dispatch,
+            subscription.topic.note_damage,
             max_entries=config.dispatcherMaxReadBatchSize,
             max_bytes=config.dispatcherMaxReadSizeBytes,
         )
@@ -148,7 +149,7 @@ class SharedDispatcher:
         return entries
 
     def _next_new(self, limit: int) -> list[tuple[Position, bytes]] | None:
-        self._read_position, ranges = self._delayed.readable(self._read_position, limit)
+        self._read_position, ranges = self._delayed.next_ranges(self._read_position, limit)
         if not ranges:
             return None
         entries = self._reader.read_ranges(ranges, limit)
@@ -159,7 +160,7 @@ class SharedDispatcher:
     def _replay_run(self, limit: int) -> tuple[Position, Position] | None:
         """The first positions to replay that follow each other, as (first, last)."""
         state = self._subscription.cursor.state
-        while self._replay and (self._replay[0] <= state.mark_delete_position or state.is_deleted(self._replay[0])):
+        while self._replay and self._subscription.has_done_with(self._replay[0]):
             self._replaying.discard(heapq.heappop(self._replay))
         if not self._replay:
             return None

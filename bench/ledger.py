@@ -1,0 +1,351 @@
+"""The log by itself, without a broker around it: durable appends, reads, recovery, and what it takes on disk.
+
+Appends are compared with the plainest loop there is on the same disk: the very writes and syncs that the log made, in
+the same sizes and into files of the same size, from one prepared buffer by ``os.write`` and ``os.fdatasync``. The two
+take turns. Needs nothing but Magnetar.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import resource
+import shutil
+import statistics
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.table import Table
+
+from bench.frames import payload
+from bench.sessions.one_broker import bytes_on_disk
+from magnetar.base.names import TopicName
+from magnetar.base.real import SystemClock, SystemFile, SystemFiles
+from magnetar.broker.check import LEDGERS, METADATA
+from magnetar.broker.origin_summaries import OriginSummaries
+from magnetar.ledger.local import LocalLedgerStore, LocalStoreOptions
+from magnetar.ledger.managed_ledger import ManagedLedger, ManagedLedgerConfig
+from magnetar.metadata.local import LocalMetadataStore
+from magnetar.wire.entry import build_entry
+from magnetar.wire.proto import pulsar_api_pb2 as pb
+from tests.kit.measure import describe_machine
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from magnetar.base.errors import StorageError
+
+TOPIC = TopicName.parse("persistent://public/default/bench")
+CLOCK = SystemClock()
+MIB = 1 << 20
+KIB = 1 << 10
+RATIO_TARGET = 0.7
+"""Share of the plain loop's rate that durable appends should reach."""
+
+IN_FLIGHT_BYTES = 16 * MIB
+"""Entries on their way to the disk, what a dozen busy connections have: one group gathers while another is written."""
+
+RUN_BYTES = 64 * KIB
+"""Entries of one append: what one read of a socket brings. A larger entry has a run for itself."""
+
+READ_ENTRIES, READ_BYTES = 100, 5 * MIB
+"""What a dispatcher reads at once."""
+
+SMALL_ENTRY_BYTES = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """How much of everything."""
+
+    rounds: int
+    append_bytes: int
+    recovery_entries: int
+
+
+FULL = Scale(rounds=5, append_bytes=512 * MIB, recovery_entries=1_000_000)
+QUICK = Scale(rounds=3, append_bytes=96 * MIB, recovery_entries=100_000)
+
+
+@dataclass(slots=True)
+class Steps:
+    """What was done to the disk: a new file (None), bytes written, or a sync (0)."""
+
+    taken: list[int | None] = field(default_factory=list)
+
+
+class RecordedFile(SystemFile):
+    """A file that notes what is done to it."""
+
+    def __init__(self, path: Path, steps: Steps) -> None:
+        """Open ``path``."""
+        super().__init__(path)
+        self._steps = steps
+
+    def write(self, data: bytes) -> None:
+        """Note and write."""
+        self._steps.taken.append(len(data))
+        super().write(data)
+
+    def sync(self) -> None:
+        """Note and sync."""
+        self._steps.taken.append(0)
+        super().sync()
+
+
+class RecordedFiles(SystemFiles):
+    """The file system, with notes of what is done."""
+
+    def __init__(self) -> None:
+        """Nothing has been done."""
+        self.steps = Steps()
+
+    def open(self, path: Path) -> SystemFile:
+        """Note a file that is made."""
+        if path.exists():
+            return SystemFile(path)
+        self.steps.taken.append(None)
+        return RecordedFile(path, self.steps)
+
+
+def entry_of(size: int) -> bytes:
+    """Return an entry of about ``size`` bytes, as a producer makes it."""
+    return build_entry(pb.MessageMetadata(producer_name="bench", sequence_id=0, publish_time=1), payload(size))
+
+
+async def append(store: LocalLedgerStore, ledger_id: int, entry: bytes, count: int, per_run: int) -> None:
+    """Append ``count`` entries and return when all are durable."""
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[None] = loop.create_future()
+    run = [entry] * per_run
+    pending, window = 0, max(IN_FLIGHT_BYTES // (len(entry) * per_run), 2)
+    left = count // per_run
+
+    def more(error: StorageError | None) -> None:
+        nonlocal pending, left
+        assert error is None, error
+        pending -= 1
+        submit()
+        if not pending and not done.done():
+            done.set_result(None)
+
+    def submit() -> None:
+        nonlocal pending, left
+        while left and pending < window:
+            left -= 1
+            pending += 1
+            store.append(ledger_id, run, more)
+
+    submit()
+    await done
+
+
+def replay(directory: Path, steps: list[int | None], buffer: memoryview) -> float:
+    """Do the same writes and syncs as plainly as can be; return the seconds that they took."""
+    directory.mkdir(parents=True)
+    descriptor, number = -1, 0
+    started = time.perf_counter()
+    for step in steps:
+        if step is None:
+            if descriptor >= 0:
+                os.close(descriptor)
+            number += 1
+            descriptor = os.open(directory / f"{number}", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        elif step:
+            os.write(descriptor, buffer[:step])
+        else:
+            os.fdatasync(descriptor)
+    os.close(descriptor)
+    return time.perf_counter() - started
+
+
+def processor_seconds() -> float:
+    """Return the processor time of this process."""
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return used.ru_utime + used.ru_stime
+
+
+async def appends(directory: Path, size: int, scale: Scale) -> dict[str, float]:
+    """Compare durable appends of entries of ``size`` with the plain loop, in turn."""
+    entry = entry_of(size)
+    per_run = max(RUN_BYTES // len(entry), 1)
+    count = scale.append_bytes // len(entry) // per_run * per_run
+    buffer = memoryview(bytes(os.urandom(MIB)) * 64)
+    ours, plain, cpu, on_disk = [], [], [], []
+    for _ in range(scale.rounds):
+        files = RecordedFiles()
+        store = LocalLedgerStore(directory / "log", files, asyncio.get_running_loop(), LocalStoreOptions())
+        store.open()
+        ledger_id = store.create()
+        started, used = time.perf_counter(), processor_seconds()
+        await append(store, ledger_id, entry, count, per_run)
+        ours.append(time.perf_counter() - started)
+        cpu.append(processor_seconds() - used)
+        steps = list(files.steps.taken)
+        await store.close()
+        on_disk.append(bytes_on_disk(directory / "log") / (count * len(entry)))
+        shutil.rmtree(directory / "log")
+        plain.append(replay(directory / "plain", steps, buffer))
+        shutil.rmtree(directory / "plain")
+    ours_s, plain_s = statistics.median(ours), statistics.median(plain)
+    return {
+        "entries_per_s": count / ours_s,
+        "mb_per_s": count * len(entry) / ours_s / 1e6,
+        "plain_mb_per_s": count * len(entry) / plain_s / 1e6,
+        "share_of_plain": statistics.median([p / o for p, o in zip(plain, ours, strict=True)]),
+        "cpu_us_per_entry": statistics.median(cpu) / count * 1e6,
+        "bytes_on_disk_per_byte": statistics.median(on_disk),
+    }
+
+
+async def reads(directory: Path, size: int, scale: Scale) -> dict[str, float]:
+    """Read the newest entries from memory, and all entries from files that are not in memory."""
+    entry = entry_of(size)
+    per_run = max(RUN_BYTES // len(entry), 1)
+    count = scale.append_bytes // len(entry) // per_run * per_run
+    store = LocalLedgerStore(directory, SystemFiles(), asyncio.get_running_loop(), LocalStoreOptions())
+    store.open()
+    ledger_id = store.create()
+    await append(store, ledger_id, entry, count, per_run)
+    first = count - LocalStoreOptions().tail_cache_bytes // 2 // len(entry)
+    started, found = time.perf_counter(), 0
+    while entries := store.read_cached(ledger_id, first + found, READ_ENTRIES, READ_BYTES):
+        found += len(entries)
+    tail_s = time.perf_counter() - started
+    await store.close()
+    forget(directory)
+    store = LocalLedgerStore(directory, SystemFiles(), asyncio.get_running_loop(), LocalStoreOptions())
+    store.open()
+    started, at = time.perf_counter(), 0
+    while entries := await store.read(ledger_id, at, READ_ENTRIES, READ_BYTES):
+        at += len(entries)
+    backlog_s = time.perf_counter() - started
+    assert at == count, (at, count)
+    await store.close()
+    shutil.rmtree(directory)
+    return {
+        "tail_entries_per_s": found / tail_s,
+        "backlog_entries_per_s": count / backlog_s,
+        "backlog_mb_per_s": count * len(entry) / backlog_s / 1e6,
+    }
+
+
+def forget(directory: Path) -> None:
+    """Have the kernel forget the files of ``directory``, which are on the disk."""
+    for path in directory.iterdir():
+        descriptor = os.open(path, os.O_RDONLY)
+        os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+        os.close(descriptor)
+
+
+class Opened:
+    """A store, its metadata, and one topic in it."""
+
+    def __init__(self, directory: Path) -> None:
+        """Recover the store, and note how long that takes and how long the topic does."""
+        started = time.perf_counter()
+        self._metadata = LocalMetadataStore(directory / METADATA, CLOCK)
+        self._store = LocalLedgerStore(
+            directory / LEDGERS, SystemFiles(), asyncio.get_running_loop(), LocalStoreOptions()
+        )
+        self._store.open()
+        self.store_s = time.perf_counter() - started
+        config = ManagedLedgerConfig(min_rollover_ms=0)
+        self.log = ManagedLedger.open(self._store, self._metadata, TOPIC, config, CLOCK)
+        self.log.create()
+        self.origins = OriginSummaries(self._metadata, TOPIC, self.log)
+        self.stretches = sum(1 for _ in self.origins.recover())
+        self.topic_s = time.perf_counter() - started - self.store_s
+
+    async def settle(self) -> None:
+        """Return once all is durable, and keep what a broker keeps of closed ledgers."""
+        durable = asyncio.get_running_loop().create_future()
+        self._store.barrier(durable.set_result)
+        await durable
+        self.origins.save()
+
+    async def close(self) -> None:
+        """Close all."""
+        self.log.close()
+        self.origins.save()
+        await self._store.close()
+        self._metadata.close()
+
+
+async def recovery(directory: Path, scale: Scale, per_run: int) -> dict[str, float]:
+    """Open a topic of small entries, as a killed broker left it and as one that was stopped did."""
+    (directory / LEDGERS).mkdir(parents=True)
+    run, count = [entry_of(SMALL_ENTRY_BYTES)] * per_run, scale.recovery_entries
+    opened = Opened(directory)
+    for number in range(count // per_run):
+        opened.log.append(run, lambda first, _error: opened.origins.appended(first, per_run, b""))
+        if number % 1_000 == 0:  # let the log keep up, and the maintenance have its turn
+            await opened.settle()
+    await opened.settle()
+    killed = directory.with_name("killed")
+    shutil.copytree(directory, killed)
+    await opened.close()
+    figures = {}
+    for state, place in ("killed", killed), ("stopped", directory):
+        again = Opened(place)
+        assert again.log.entries == count
+        figures[f"{state}_store_s_per_million"] = again.store_s / count * 1e6
+        figures[f"{state}_topic_s_per_million"] = again.topic_s / count * 1e6
+        await again.close()
+        shutil.rmtree(place)
+    return figures
+
+
+async def measure(directory: Path, scale: Scale) -> dict[str, dict[str, float]]:
+    """Return all figures."""
+    return {
+        "appends of 1 KiB": await appends(directory / "appends", KIB, scale),
+        "appends of 100 KiB": await appends(directory / "appends", 100 * KIB, scale),
+        "reads of 1 KiB": await reads(directory / "reads", KIB, scale),
+        "reads of 100 KiB": await reads(directory / "reads", 100 * KIB, scale),
+        "recovery, runs of 100": await recovery(directory / "recovery", scale, 100),
+        "recovery, single entries": await recovery(directory / "recovery", scale, 1),
+    }
+
+
+def rows(found: dict[str, dict[str, float]]) -> Iterator[tuple[str, str, str]]:
+    """Yield the lines of the table."""
+    for group, figures in found.items():
+        for name, value in figures.items():
+            text = f"{value:,.0f}" if value >= 100 else f"{value:,.3g}"
+            verdict = ""
+            if name == "share_of_plain":
+                verdict = f"{'met' if value >= RATIO_TARGET else 'missed'}: at least {RATIO_TARGET}"
+            yield f"{group}: {name.replace('_', ' ')}", text, verdict
+
+
+def main() -> int:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(prog="python -m bench.ledger", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="less of everything, some ten seconds")
+    parser.add_argument("--output", choices=("text", "json"), default="text", help="what to print")
+    parser.add_argument("--directory", type=Path, default=Path("build") / "bench" / "ledger", help="where the files go")
+    options = parser.parse_args()
+    shutil.rmtree(options.directory, ignore_errors=True)
+    options.directory.mkdir(parents=True)
+    machine: dict[str, Any] = describe_machine(options.directory)
+    found = asyncio.run(measure(options.directory, QUICK if options.quick else FULL))
+    shutil.rmtree(options.directory)
+    if options.output == "json":
+        sys.stdout.write(json.dumps({"machine": machine, "figures": found}, indent=2) + "\n")
+        return 0
+    table = Table("the log by itself", "result", "target")
+    for row in rows(found):
+        table.add_row(*row)
+    Console(width=100).print(table)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,110 @@
+"""Entries that rotted on the disk: nobody gets them, nobody acknowledges them, and nobody else has to wait."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from magnetar.admin.service import StatsOptions
+from magnetar.broker.stats import topic_stats
+from magnetar.wire import commands
+from tests.unit.broker.cluster import Cluster, Exclusive, Shared, entry
+from tests.unit.broker.pipe import Pipe
+
+if TYPE_CHECKING:
+    from magnetar.base.position import Position
+    from magnetar.wire.proto import pulsar_api_pb2 as pb
+
+TEXTS = [str(number) for number in range(250)]
+"""More than two reads."""
+
+
+def on_disk(*damaged: str, **options: list[str]) -> tuple[Cluster, list[Position]]:
+    """A cluster whose topic is to be read from the disk, with damage in it."""
+    cluster = Cluster(**options)  # type: ignore[arg-type]
+    client = cluster.client()
+    client.produce()
+    client.send(*TEXTS)
+    positions = [position for _, position in client.receipts()]
+    cluster.store.cached = False
+    cluster.store.damaged = {entry(text) for text in damaged}
+    return cluster, positions
+
+
+@pytest.mark.parametrize("kind", [Shared, Exclusive], ids=["Shared", "Exclusive"])
+@pytest.mark.parametrize(
+    "damaged",
+    [["0"], ["7", "8"], ["249"], TEXTS[:120], TEXTS[90:230]],
+    ids=["the first", "two", "the last", "more than a read", "more than a read in the middle"],
+)
+def test_consumers_get_all_that_is_intact(damaged: list[str], kind: pb.CommandSubscribe.SubType.ValueType) -> None:
+    cluster, positions = on_disk(*damaged)
+    client = cluster.client()
+    client.subscribe(kind=kind)
+    assert client.messages() == [text for text in TEXTS if text not in damaged]
+    assert cluster.topic().damaged.entries == len(damaged)
+    client.ack(*positions)
+    stats = topic_stats(cluster.topic(), StatsOptions())
+    assert stats.damaged_entries == len(damaged)
+
+
+def test_what_is_damaged_stays_unacknowledged_until_it_is_skipped() -> None:
+    cluster, positions = on_disk("0", "3")
+    client = cluster.client()
+    client.subscribe()
+    intact = [position for text, position in zip(TEXTS, positions, strict=True) if text not in ("0", "3")]
+    client.ack(*intact)
+    assert cluster.subscription().backlog == 2
+    subscription = cluster.subscription()
+    cluster.do(lambda: subscription.skip(1))
+    assert cluster.subscription().backlog == 1
+    assert cluster.subscription().cursor.state.mark_delete_position == positions[2]
+
+
+def test_an_entry_that_is_to_be_sent_again_and_rotted_meanwhile_is_given_up() -> None:
+    cluster, positions = on_disk()
+    client = cluster.client()
+    client.subscribe(permits=3)
+    assert client.messages() == TEXTS[:3]
+    cluster.store.damaged = {entry("1")}
+    client.leave()
+    again = cluster.client()
+    again.subscribe()
+    assert again.messages() == [text for text in TEXTS if text != "1"]
+    assert positions[1] in cluster.topic().damaged
+
+
+def test_a_link_stops_at_what_is_damaged_and_says_so() -> None:
+    source, positions = on_disk("2", targets=["jfk"])
+    target = Cluster("jfk", targets=["ewr"], loop=source.loop)
+    pipe = Pipe(source, target)
+    pipe.attach(permits=1000)
+    pipe.read()
+    assert [position for position, _ in pipe.carried] == positions[:2]
+    topic = source.topic()
+    source.do(topic.notify)
+    pipe.read()
+    assert len(pipe.carried) == 2
+    stats = topic_stats(source.topic(), StatsOptions())
+    assert stats.replication["jfk"].damaged_at == str(positions[2])
+    source.store.damaged = set()  # repaired from a copy
+    pipe.attach(permits=1000)
+    pipe.read()
+    assert [position for position, _ in pipe.carried] == positions
+
+
+def test_deduplication_learns_from_the_log_what_is_intact() -> None:
+    cluster = Cluster(settings={"brokerDeduplicationEnabled": True})
+    client = cluster.client()
+    client.produce(name="p", user_provided_producer_name=True)
+    entries = [entry(text, producer_name="p", sequence_id=number) for number, text in enumerate("abc")]
+    client.say(*(commands.send(producer_id=1, sequence_id=at, entry=each) for at, each in enumerate(entries)))
+    cluster.store.cached = False
+    cluster.store.damaged = {entries[1]}
+    cluster.crash()
+    again = cluster.client()
+    again.produce(name="p", user_provided_producer_name=True)
+    (success,) = again.take("PRODUCER_SUCCESS")
+    assert success.last_sequence_id == 2
+    assert cluster.topic().damaged.entries == 1

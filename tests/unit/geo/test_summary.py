@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from magnetar.base.position import EARLIEST, Position
+from magnetar.geo.annotation import Annotation, RunExtent, encode_annotation
+from magnetar.geo.summary import OriginSummary, Stretch, decode_summary
+
+Run = tuple[int, bytes]
+
+
+def own(count: int) -> Run:
+    return count, b""
+
+
+def replicated(cluster: str, *extents: RunExtent) -> Run:
+    return sum(extent.count for extent in extents), encode_annotation(cluster, extents)
+
+
+def extent(first: int, count: int, floor: int | None = None) -> RunExtent:
+    return RunExtent(Position(7, first), count, Position(7, first - 1 if floor is None else floor))
+
+
+def summary_of(*runs: Run) -> OriginSummary:
+    summary = OriginSummary()
+    for run in runs:
+        summary.add(*run)
+    return summary
+
+
+def entry_by_entry(stretches: list[Stretch]) -> list[tuple[str, Position, Position] | None]:
+    """The origin and floor of each entry, spelled out."""
+    found: list[tuple[str, Position, Position] | None] = []
+    for count, origin in stretches:
+        if origin is None:
+            found += [None] * count
+            continue
+        for (ledger_id, first), length, floor in origin.extents:
+            for number in range(length):
+                at = Position(ledger_id, first + number)
+                found.append((origin.cluster, at, Position(ledger_id, at.entry_id - 1) if number else floor))
+    return found
+
+
+def test_runs_that_go_on_become_one_stretch() -> None:
+    summary = summary_of(own(1), own(2), replicated("jfk", extent(0, 2)), replicated("jfk", extent(2, 3)), own(1))
+    assert list(summary.stretches()) == [
+        Stretch(3, None),
+        Stretch(5, Annotation("jfk", (extent(0, 5),), link_start=False)),
+        Stretch(1, None),
+    ]
+    assert (summary.entries, summary.runs) == (9, 5)
+
+
+def test_a_gap_in_the_origin_or_in_its_floor_stays() -> None:
+    summary = summary_of(replicated("jfk", extent(0, 2)), replicated("jfk", extent(2, 1, floor=0), extent(4, 1)))
+    (stretch,) = summary.stretches()
+    assert stretch.origin is not None
+    assert stretch.origin.extents == (extent(0, 2), extent(2, 1, floor=0), extent(4, 1))
+
+
+_EXTENTS = st.builds(
+    extent, st.integers(0, 9), st.integers(1, 3), st.one_of(st.none(), st.just(EARLIEST.entry_id), st.integers(0, 9))
+)
+_RUNS = st.lists(
+    st.one_of(
+        st.builds(own, st.integers(1, 3)),
+        st.lists(_EXTENTS, min_size=1, max_size=3).map(lambda extents: replicated("jfk", *extents)),
+        st.lists(_EXTENTS, min_size=1, max_size=3).map(lambda extents: replicated("lga", *extents)),
+    ),
+    max_size=12,
+)
+
+
+@given(_RUNS)
+def test_a_summary_says_of_each_entry_what_its_run_says(runs: list[Run]) -> None:
+    summary = summary_of(*runs)
+    plain = [stretch for run in runs for stretch in summary_of(run).stretches()]
+    assert entry_by_entry(list(summary.stretches())) == entry_by_entry(plain)
+    assert decode_summary(summary.encode(), summary.entries) == list(summary.stretches())
+
+
+def test_what_is_not_an_intact_summary_of_so_many_entries_is_none() -> None:
+    summary = summary_of(own(2), replicated("jfk", extent(0, 2)))
+    data = summary.encode()
+    assert decode_summary(data, 5) is None
+    assert decode_summary(b"", 0) is None
+    for at in range(len(data)):
+        broken = bytearray(data)
+        broken[at] ^= 1
+        assert decode_summary(bytes(broken), 4) is None
+        assert decode_summary(data[:at], 4) is None
