@@ -13,6 +13,7 @@ from magnetar.base.errors import StorageError
 from magnetar.base.real import SystemClock
 from magnetar.broker.config import BrokerConfig
 from magnetar.broker.delayed.store import DelayedStore
+from magnetar.broker.delayed.thread import StoreThread
 from magnetar.broker.environment import Environment
 from magnetar.broker.topics import TopicRegistry
 from magnetar.geo.link import LinkOptions
@@ -25,7 +26,6 @@ from magnetar.wire import commands
 from magnetar.wire.entry import parse_metadata
 from tests.storage_faults.disk import FaultyDisk
 from tests.unit.broker.cluster import NAMESPACE, TOPIC, Client, NoLinks, entry
-from tests.unit.broker.hand_thread import HandThread
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -57,7 +57,7 @@ class Broker:
             resources=Resources.over(metadata),
             links=NoLinks("ewr", lambda _: None, self.clock, LinkOptions(interval_s=1, full_state_interval_s=1)),
             ledger_config=LEDGERS,
-            delayed=HandThread(DelayedStore(Path(":memory:")), loop),
+            delayed=StoreThread(DelayedStore(Path(":memory:")), loop),
             unload=lambda name: self.topics.unload(name),  # noqa: PLW0108 - made before the topics are
         )
         self.topics = TopicRegistry(self.environment, "pulsar://here:6650")

@@ -10,6 +10,7 @@ so whoever takes positions from a client checks them against the last confirmed 
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING, Protocol
 
 from magnetar.base.position import Position
@@ -20,6 +21,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from pyroaring import BitMap
+
+
+NEWLY_MAX = 10_000
+"""Ranges that one acknowledgement names exactly; a million would keep everybody waiting for seconds."""
 
 
 class PositionSpace(Protocol):
@@ -79,12 +84,17 @@ class CursorState:
         return newly
 
     def acknowledge_cumulative(self, position: Position) -> list[Range]:
-        """Delete everything up to and including ``position``; returns what was not deleted before, ascending."""
+        """Delete everything up to and including ``position``; returns what was not deleted before, ascending.
+
+        Where that is more than NEWLY_MAX ranges, the few stretches are returned that it lies in, one for each ledger.
+        """
         if position <= self.mark_delete_position:
             return []
-        newly = [gap for wanted in self._stretches_through(position) for gap in self._deleted.absent(wanted)]
+        stretches = self._stretches_through(position)
+        gaps = (gap for wanted in stretches for gap in self._deleted.absent(wanted))
+        newly = list(islice(gaps, NEWLY_MAX + 1))
         self.advance_mark_delete(position)
-        return newly
+        return newly if len(newly) <= NEWLY_MAX else stretches
 
     def acknowledge_batch(self, position: Position, remaining: int, batch_size: int | None = None) -> list[Range]:
         """Delete the messages of a batch whose bit in ``remaining`` is 0.

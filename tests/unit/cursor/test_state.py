@@ -1,12 +1,18 @@
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from magnetar.base.position import EARLIEST, Position
+from magnetar.cursor import state as states
 from magnetar.cursor.ranges import DeletedEntries, Range, deserialize
 from magnetar.cursor.state import CursorState
 from tests.unit.cursor.fakes import Log
+
+if TYPE_CHECKING:
+    import pytest
 
 LEDGERS = (7, 3, 1, 9)  # entries of the log's ledgers
 
@@ -143,3 +149,17 @@ def test_deleted_entries_survive_as_bytes(stretches: list[tuple[int, int, int]])
     assert (again.runs, again.entries) == (entries.runs, entries.entries)
     assert entries.runs == len(list(entries))
     assert entries.entries == sum(stretch.entries for stretch in entries)
+
+
+def test_deleting_through_very_many_holes_names_the_ledgers_stretches(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(states, "NEWLY_MAX", 3)
+    log = Log()
+    log.roll()
+    positions = [log.append() for _ in range(10)]
+    before = Position(log.ledger_id, -1)
+    state = CursorState(log, before)
+    state.acknowledge(positions[1:6:2])
+    assert state.acknowledge_cumulative(positions[5]) == [Range(each, each) for each in positions[0:6:2]]
+    state.reset(before, [Range(each, each) for each in positions[1:8:2]])
+    assert state.acknowledge_cumulative(positions[7]) == [Range(positions[0], positions[7])]
+    assert state.mark_delete_position == positions[7]

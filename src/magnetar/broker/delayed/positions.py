@@ -95,11 +95,11 @@ class PositionSet:
         first, _ = next(gaps(self._ledgers[position.ledger_id], position.entry_id, ENTRY_ID_MAX))
         return position._replace(entry_id=first)
 
-    def first_stretch(self, wanted: Range) -> Range:
-        """The entries from the first one of ``wanted``, which is not in the set, up to the next one that is."""
-        entries = self._ledgers.get(wanted.first.ledger_id)
+    def absent(self, wanted: Range) -> list[Range]:
+        """The parts of a range of which no entry is in the set, ascending."""
+        ledger_id = wanted.first.ledger_id
+        entries = self._ledgers.get(ledger_id)
         if entries is None:
-            return wanted
-        first, last = next(gaps(entries, wanted.first.entry_id, wanted.last.entry_id))
-        assert first == wanted.first.entry_id, wanted
-        return Range(wanted.first, wanted.last._replace(entry_id=last))
+            return [wanted]
+        parts = gaps(entries, wanted.first.entry_id, wanted.last.entry_id)
+        return [Range(Position(ledger_id, first), Position(ledger_id, last)) for first, last in parts]

@@ -67,22 +67,23 @@ class DelayedEntries:
         is_due_later = self._window.next_due_ms is not None and not self._window.is_waited_for
         return bool(self._in_hand or self._parked) or is_due_later
 
-    def next_ranges(self, position: Position, limit: int) -> tuple[Position, list[Range]]:
+    def readable(self, position: Position, limit: int) -> tuple[Position, list[Range]]:
         """Where reading goes on from ``position``, and the next entries to read, at most ``limit``, if there are any.
 
         Everything before where reading goes on is acknowledged or withheld.
         """
         withheld, ahead = self._index.withheld, self._ahead
-        if not withheld and not ahead:
-            return position, self._subscription.readable(position, limit)
         for _ in range(STRETCHES_MAX):
             position = ahead.first_absent(withheld.first_absent(position))
             ranges = self._subscription.readable(position, limit)
             if not ranges:
                 return position, []
-            position = ranges[0].first
-            if position not in withheld and position not in ahead:
-                return position, [ahead.first_stretch(withheld.first_stretch(ranges[0]))]
+            if not withheld and not ahead:
+                return ranges[0].first, ranges
+            left = [part for each in ranges for between in withheld.absent(each) for part in ahead.absent(between)]
+            if left:
+                return left[0].first, left
+            position = ranges[-1].last._replace(entry_id=ranges[-1].last.entry_id + 1)
         self._subscription.topic.notify()
         return position, []
 
@@ -94,14 +95,15 @@ class DelayedEntries:
         """The next entries that are due, of one ledger; None: there are none, or ask again when ready."""
         if self._ahead:
             self._ahead.discard_before(read_position)
-        self._take(read_position, limit)
-        if not self._in_hand or self._reading is not None or self._retry is not None:
+        sendable = self._take(read_position, limit)
+        if not sendable or self._reading is not None or self._retry is not None:
             return None
-        entries = self._read_in_hand(limit)
+        entries = self._read_in_hand(sendable)
         if not entries:
-            self._reading = asyncio.get_running_loop().create_task(self._fetch(self._in_hand[:limit]))
+            self._reading = asyncio.get_running_loop().create_task(self._fetch(sendable))
             return None
-        del self._in_hand[: len(entries)]
+        sent = {position for position, _ in entries}
+        self._in_hand = [position for position in self._in_hand if position not in sent]
         return entries
 
     def give_back(self, entries: list[tuple[Position, bytes]]) -> None:
@@ -121,8 +123,11 @@ class DelayedEntries:
         self._stop_reading()
         self._index.detach(self._window)
 
-    def _take(self, read_position: Position, limit: int) -> None:
-        """Take what is due until there is enough in hand, and let go of what was acknowledged meanwhile."""
+    def _take(self, read_position: Position, limit: int) -> list[Position]:
+        """Take what is due until ``limit`` entries can be sent, and let go of what was acknowledged; return the former.
+
+        While too many holes would have to be persisted, what would make more of them is put aside.
+        """
         through = self._subscription.readable_through()
         self._in_hand = list(filter(self._is_there, self._in_hand))
         self._park(through)
@@ -132,7 +137,7 @@ class DelayedEntries:
         while len(self._in_hand) < limit:
             taken = self._index.due(self._window, limit - len(self._in_hand))
             if not taken:
-                return
+                break
             for position in taken:
                 is_taken = position in self._in_hand or position in self._parked or self._is_held(position)
                 if not is_taken and self._is_there(position):
@@ -140,6 +145,7 @@ class DelayedEntries:
                     if position >= read_position:
                         self._ahead.add(position)
             self._park(through)
+        return self._in_hand[:limit]
 
     def _park(self, through: Position) -> None:
         """Put aside what lies beyond ``through``."""
@@ -149,16 +155,16 @@ class DelayedEntries:
         self._in_hand = [position for position in self._in_hand if position <= through]
 
     def _is_there(self, position: Position) -> bool:
-        """Whether the log has the entry and nobody has acknowledged it."""
+        """Whether the log has the entry and it is still to be sent."""
         contains = self._subscription.topic.ledger.contains(position)
-        return contains and not self._subscription.cursor.state.is_deleted(position)
+        return contains and not self._subscription.has_done_with(position)
 
-    def _read_in_hand(self, limit: int) -> list[tuple[Position, bytes]]:
-        """The first entries in hand, of one ledger, as far as they were read or are in memory."""
-        ledger, ledger_id = self._subscription.topic.ledger, self._in_hand[0].ledger_id
+    def _read_in_hand(self, positions: list[Position]) -> list[tuple[Position, bytes]]:
+        """The first of these entries, of one ledger, as far as they were read or are in memory."""
+        ledger, ledger_id = self._subscription.topic.ledger, positions[0].ledger_id
         entries: list[tuple[Position, bytes]] = []
         size = 0
-        for first, count in runs_of(self._in_hand[:limit]):
+        for first, count in runs_of(positions):
             if first.ledger_id != ledger_id or size >= self._max_bytes:
                 break
             run = self._fetched.pop(first, None) or ledger.read_cached(first, count, self._max_bytes - size) or []

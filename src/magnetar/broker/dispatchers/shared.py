@@ -149,7 +149,7 @@ class SharedDispatcher:
         return entries
 
     def _next_new(self, limit: int) -> list[tuple[Position, bytes]] | None:
-        self._read_position, ranges = self._delayed.next_ranges(self._read_position, limit)
+        self._read_position, ranges = self._delayed.readable(self._read_position, limit)
         if not ranges:
             return None
         entries = self._reader.read_ranges(ranges, limit)
