@@ -236,10 +236,12 @@ def test_many_take_little_memory_and_all_come_in_order(
         connection.subscribe(topic, "s")
         # What is due already when the index is made again is delivered as it comes.
         wait_until(lambda: delayed(broker, topic) == count or is_due(due_ms), 600)
+        assert broker.resident_bytes() - before < growth_mib << 20
         flood.connection = connection
         is_early = not is_due(due_ms)
         connection.flow(1000)
         flood.receive(in_order=is_early)
         wait_until(lambda: broker.rest.backlog(topic, "s") == 0)
         assert delayed(broker, topic) == 0
-        assert broker.resident_bytes() - before < growth_mib << 20
+        # Delivery in an order that is not the log's leaves as many holes in the cursor: its records are in memory too.
+        assert broker.resident_bytes() - before < 2 * growth_mib << 20

@@ -57,12 +57,12 @@ class LogReader:
             try:
                 for run in range(bisect_right(table.firsts, first) - 1, len(table.firsts)):
                     try:
-                        found = self._run_entries(file, ledger_id, extent.segment, table, run, first)
+                        wanted = range(first, first + max_entries - len(entries))
+                        found = self._run_entries(file, ledger_id, extent.segment, table, run, wanted)
                     except DamagedEntriesError:
                         if entries:  # whoever asks for the next ones is told
                             return within(entries, max_bytes)
                         raise
-                    found = found[: max_entries - len(entries)]
                     entries += found
                     size += sum(map(len, found))
                     first += len(found)
@@ -102,19 +102,22 @@ class LogReader:
                 raise StorageError(message)
             return self._files.open(segment_path(self._directory, extent.segment))
 
-    def _run_entries(self, file: File, ledger_id: int, segment: int, table: Table, run: int, first: int) -> list[bytes]:
-        """Return the entries of a run from ``first`` on, of a damaged one up to the next that is not intact.
+    def _run_entries(
+        self, file: File, ledger_id: int, segment: int, table: Table, run: int, wanted: range
+    ) -> list[bytes]:
+        """Return those of the wanted entries that a run has, of a damaged one up to the next that is not intact.
 
-        Raises DamagedEntriesError if the first one is not.
+        The run has the first one. Raises DamagedEntriesError if that is not intact.
         """
         offset, size, run_first = table.offsets[run], table.sizes[run], table.firsts[run]
+        first = wanted.start
         data = file.read_at(offset, size)
         record = decode_record(data, 0, segment, offset)
         if record is not None and record.kind is Kind.RUN and record.end == offset + size:
             head = decode_run_head(record.body)
             if (head.ledger_id, head.first_entry_id) != (ledger_id, run_first):
                 raise corruption(segment_path(self._directory, segment), offset, f"not the run of ledger {ledger_id}")
-            return decode_run_entries(record.body, first - run_first)
+            return decode_run_entries(record.body, first - run_first, len(wanted))
         salvaged = salvage(data[HEADER_SIZE:], table.counts[run], len(table.annotations[run]))
         for start, end in damaged_ranges(salvaged, run_first):
             if start <= first < end:
@@ -122,8 +125,9 @@ class LogReader:
                 message = f"{segment_path(self._directory, segment)}: offset {offset}: {what}"
                 raise DamagedEntriesError(message, ledger_id, first, end)
             if start > first:
-                return [entry for entry in salvaged[first - run_first : start - run_first] if entry is not None]
-        return [entry for entry in salvaged[first - run_first :] if entry is not None]
+                salvaged = salvaged[: start - run_first]
+                break
+        return [entry for entry in salvaged[first - run_first :][: len(wanted)] if entry is not None]
 
     def _record(self, file: File, segment: int, kind: Kind, offset: int, size: int) -> Record:
         record = decode_record(file.read_at(offset, size), 0, segment, offset)

@@ -131,6 +131,10 @@ def _pack(words: array[int]) -> bytes:
     return words.tobytes()
 
 
+_COUNT_MAX = 2**32 - 1
+"""More entries than a run can hold."""
+
+
 def _unpack(typecode: str, data: bytes) -> array[int]:
     words = array(typecode)
     words.frombytes(data)
@@ -164,13 +168,14 @@ def decode_run_head(body: bytes) -> RunHead:
     return RunHead(ledger_id, first_entry_id, count, annotation, len(body) - entries_at)
 
 
-def decode_run_entries(body: bytes, skip: int = 0) -> list[bytes]:
-    """Read the entries of a RUN from the one with index ``skip`` on."""
+def decode_run_entries(body: bytes, skip: int = 0, count_max: int = _COUNT_MAX) -> list[bytes]:
+    """Read the entries of a RUN from the one with index ``skip`` on, at most ``count_max``."""
     _, _, count, annotation_size = _RUN.unpack_from(body)
     lengths_at = _RUN.size + annotation_size
     entries_at = lengths_at + 4 * count
-    ends = accumulate(_unpack("I", body[lengths_at:entries_at]), initial=entries_at)
-    return [body[start:end] for start, end in list(pairwise(ends))[skip:]]
+    lengths = _unpack("I", body[lengths_at:entries_at])
+    ends = accumulate(lengths[skip : skip + count_max], initial=entries_at + sum(lengths[:skip]))
+    return [body[start:end] for start, end in pairwise(ends)]
 
 
 def run_lengths(body: bytes, count: int, annotation_size: int) -> tuple[Sequence[int], bytes]:

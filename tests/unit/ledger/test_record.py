@@ -33,11 +33,14 @@ def record_of(kind: Kind, body: bytes, place: Place = PLACE) -> bytes:
     return header + body
 
 
-@given(IDS, IDS, ENTRIES, st.binary(max_size=20), st.integers(0, 10))
-def test_a_run_reads_back(ledger_id: int, first: int, entries: list[bytes], annotation: bytes, skip: int) -> None:
+@given(IDS, IDS, ENTRIES, st.binary(max_size=20), st.integers(0, 10), st.integers(0, 10))
+def test_a_run_reads_back(
+    ledger_id: int, first: int, entries: list[bytes], annotation: bytes, skip: int, count: int
+) -> None:
     body = b"".join(encode_run(ledger_id, first, entries, annotation))
     assert decode_run_head(body) == RunHead(ledger_id, first, len(entries), annotation, sum(map(len, entries)))
     assert decode_run_entries(body, skip) == entries[skip:]
+    assert decode_run_entries(body, skip, count) == entries[skip : skip + count]
 
 
 def test_a_run_has_the_documented_bytes() -> None:
