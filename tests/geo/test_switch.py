@@ -279,6 +279,7 @@ def test_consumers_in_two_clusters_at_once_converge(up: Up, topic: str) -> None:
     """Both may get a message before they hear of each other's acknowledgement; none is left over, none is lost."""
     consumers = [subscribe(up, name, topic) for name in ("ewr", "jfk")]
     publish(up.client("lga"), topic, numbered(200))
+    wait_for_entries(up, topic, 200, NAMES)
     seen: set[bytes] = set()
     for consumer in consumers:
         while len(seen) < 200:
