@@ -15,6 +15,7 @@ from magnetar.broker.delayed import index as indexes
 from magnetar.broker.delayed import store as stores
 from magnetar.broker.delayed import window as windows
 from magnetar.broker.delayed.positions import PositionSet
+from magnetar.broker.dispatchers.shared import SharedDispatcher
 from magnetar.ledger.managed_ledger import ManagedLedgerConfig
 from magnetar.metadata.policies import DelayedDeliveryPolicies
 from magnetar.wire import commands
@@ -524,3 +525,22 @@ def test_what_is_taken_is_withheld_still_for_one_who_begins_again_meanwhile() ->
     cluster.delayed.prompt = True
     cluster.do(cluster.delayed.answer)
     assert receiver.messages() == ["later"]
+
+
+def test_more_in_hand_than_is_permitted_now_waits_beside_what_was_put_aside() -> None:
+    cluster = Cluster(settings=EXACT)
+    sender = producer(cluster)
+    receiver = consumer(cluster, permits=0)
+    for number in range(5):
+        publish(sender, str(number), 1)
+    cluster.loop.advance(2)
+    dispatcher = cluster.subscription().dispatcher
+    assert isinstance(dispatcher, SharedDispatcher)
+    first = cluster.topic().ledger.first_position
+    held = cluster.do(lambda: dispatcher._delayed._take(first, 4))
+    assert len(held) == 4
+    dispatcher._delayed._parked.add(dispatcher._delayed._in_hand.pop())
+    receiver.say(commands.flow(consumer_id=1, message_permits=2))
+    assert receiver.messages() == ["0", "1"]
+    receiver.say(commands.flow(consumer_id=1, message_permits=9))
+    assert receiver.messages() == ["2", "3", "4"]

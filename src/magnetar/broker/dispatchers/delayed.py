@@ -131,7 +131,7 @@ class DelayedEntries:
         through = self._subscription.readable_through()
         self._in_hand = list(filter(self._is_there, self._in_hand))
         self._park(through)
-        if self._parked:
+        if self._parked and len(self._in_hand) < limit:
             unparked = self._parked.take_through(through, limit - len(self._in_hand))
             self._in_hand += filter(self._is_there, unparked)
         while len(self._in_hand) < limit:
