@@ -46,13 +46,14 @@ def admit(persisted: set[int], deleted: set[int], newly: list[int], ranges_max: 
     ranges_max=st.integers(0, 6),
 )
 @example(flushes=[[1, 3, 5, 7], [2]], passed=[-1] * 12, ranges_max=2)
+@example(flushes=[[51, 55, 1, 52, 53], [51, 3, 54]], passed=[0] * 12, ranges_max=2)
 def test_what_fits_is_chosen_as_one_by_one(flushes: list[list[int]], passed: list[int], ranges_max: int) -> None:
     persisted = PersistedEntries(DeletedEntries(), ranges_max)
     deleted, twin = DeletedEntries(), set[int]()
-    for newly, mark in zip(flushes, passed, strict=False):
-        stretches = [Range(Position(LEDGER, entry_id), Position(LEDGER, entry_id)) for entry_id in newly]
-        for stretch in stretches:
-            deleted.add_range(stretch)
+    for acknowledged, mark in zip(flushes, passed, strict=False):
+        wanted = singly(Position(LEDGER, entry_id) for entry_id in acknowledged)
+        stretches = [added for each in wanted for added in deleted.add_range(each)]
+        newly = [each.first.entry_id for each in stretches]
         run_end = next((max(run) for run in runs(ids_of(deleted)) if mark in run), mark)  # as a mark-delete position
         deleted.discard_through(Position(LEDGER, run_end))
         persisted.entries.discard_through(Position(LEDGER, run_end))
