@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import uvloop
 from rich.console import Console
 from rich.table import Table
 
@@ -29,6 +30,7 @@ from magnetar.base.names import TopicName
 from magnetar.base.real import SystemClock, SystemFile, SystemFiles
 from magnetar.broker.check import LEDGERS, METADATA
 from magnetar.broker.origin_summaries import OriginSummaries
+from magnetar.broker.process import tune
 from magnetar.ledger.local import LocalLedgerStore, LocalStoreOptions
 from magnetar.ledger.managed_ledger import ManagedLedger, ManagedLedgerConfig
 from magnetar.metadata.local import LocalMetadataStore
@@ -37,7 +39,7 @@ from magnetar.wire.proto import pulsar_api_pb2 as pb
 from tests.kit.measure import describe_machine
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from magnetar.base.errors import StorageError
 
@@ -88,10 +90,10 @@ class RecordedFile(SystemFile):
         super().__init__(path)
         self._steps = steps
 
-    def write(self, data: bytes) -> None:
+    def write(self, parts: Sequence[bytes]) -> None:
         """Note and write."""
-        self._steps.taken.append(len(data))
-        super().write(data)
+        self._steps.taken.append(sum(map(len, parts)))
+        super().write(parts)
 
     def sync(self) -> None:
         """Note and sync."""
@@ -338,7 +340,8 @@ def main() -> int:
     shutil.rmtree(options.directory, ignore_errors=True)
     options.directory.mkdir(parents=True)
     machine: dict[str, Any] = describe_machine(options.directory)
-    found = asyncio.run(measure(options.directory, QUICK if options.quick else FULL))
+    tune()
+    found = uvloop.run(measure(options.directory, QUICK if options.quick else FULL))
     shutil.rmtree(options.directory)
     if options.output == "json":
         sys.stdout.write(json.dumps({"machine": machine, "figures": found}, indent=2) + "\n")

@@ -11,6 +11,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
 SECTOR = 64
@@ -32,7 +33,8 @@ class FaultyFile:
         self._disk = disk
         self._node = node
 
-    def write(self, data: bytes) -> None:
+    def write(self, parts: Sequence[bytes]) -> None:
+        data = b"".join(parts)
         with self._disk.lock:
             room = self._disk.take_room(len(data))
             torn_at = self._disk.tear_write_at
@@ -128,7 +130,7 @@ class FaultyDisk:
         file = self.open(path)
         with suppress(OSError):
             file.truncate(0)
-        file.write(bytes(size))
+        file.write([bytes(size)])
 
     def free_bytes(self, directory: Path) -> int:
         return sys.maxsize if self.room is None else self.room

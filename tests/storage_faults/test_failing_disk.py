@@ -13,7 +13,7 @@ from magnetar.base.names import TopicName
 from magnetar.base.real import SystemClock
 from magnetar.ledger.check import check
 from magnetar.ledger.local import LocalLedgerStore, LocalStoreOptions
-from magnetar.ledger.log import Operation
+from magnetar.ledger.log import Log
 from magnetar.ledger.managed_ledger import ManagedLedger, ManagedLedgerConfig
 from magnetar.metadata.memory import MemoryMetadataStore
 from tests.storage_faults.disk import FaultyDisk
@@ -223,7 +223,7 @@ def test_a_bug_under_the_log_fails_the_store_instead_of_keeping_everybody_waitin
         store.open()
         ledger_id = store.create()
         with monkeypatch.context() as patch:
-            patch.setattr(Operation, "encode", lambda _: 1 / 0)
+            patch.setattr(Log, "_apply_run", lambda *_: 1 / 0)
             with pytest.raises(StorageError, match="ZeroDivisionError"):
                 await append(store, ledger_id, [entry(0)])
         assert not store.state.healthy

@@ -207,9 +207,9 @@ def test_a_newer_format_is_refused_by_its_version() -> None:
 
         disk, _, _ = await written(1)
         data = disk.nodes[FIRST].data
-        data[8:10] = b"\x02\x00"
+        data[8:10] = b"\x03\x00"
         data[24:28] = google_crc32c.value(bytes(data[:24])).to_bytes(4, "little")
-        with pytest.raises(Exception, match="version 2 of the format, this release knows 1"):
+        with pytest.raises(Exception, match="version 3 of the format, this release knows 2"):
             await opens(disk)
 
     asyncio.run(story())

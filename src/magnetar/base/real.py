@@ -7,7 +7,11 @@ import time
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
+
+_PARTS_MAX = 1024
+"""Parts that one call of ``writev`` takes (IOV_MAX)."""
 
 
 class SystemClock:
@@ -29,11 +33,15 @@ class SystemFile:
         """Open ``path`` for reading and appending."""
         self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
 
-    def write(self, data: bytes) -> None:
-        """Append all of ``data``."""
-        rest = memoryview(data)
-        while rest:
-            rest = rest[os.write(self._descriptor, rest) :]
+    def write(self, parts: Sequence[bytes]) -> None:
+        """Append all of ``parts``."""
+        for start in range(0, len(parts), _PARTS_MAX):
+            some = parts[start : start + _PARTS_MAX]
+            written = os.writev(self._descriptor, some)
+            if written < sum(map(len, some)):
+                rest = memoryview(b"".join(some))[written:]
+                while rest:
+                    rest = rest[os.write(self._descriptor, rest) :]
 
     def read_at(self, offset: int, length: int) -> bytes:
         """Up to ``length`` bytes from ``offset``."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
 
@@ -23,8 +24,8 @@ class Clock(Protocol):
 class File(Protocol):
     """One open file of the log."""
 
-    def write(self, data: bytes) -> None:
-        """Append all of ``data`` at the end; raises OSError, and then how much was written is unknown."""
+    def write(self, parts: Sequence[bytes]) -> None:
+        """Append all of ``parts`` at the end, in order; raises OSError, and then how much was written is unknown."""
         ...
 
     def read_at(self, offset: int, length: int) -> bytes:

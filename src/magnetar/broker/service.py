@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import gc
 import signal
 from typing import TYPE_CHECKING
 
@@ -22,6 +21,7 @@ from magnetar.broker.delayed.store import DELAYED, DelayedStore
 from magnetar.broker.delayed.thread import StoreThread
 from magnetar.broker.environment import Environment
 from magnetar.broker.maintenance import Maintenance
+from magnetar.broker.process import tune
 from magnetar.broker.server import Server
 from magnetar.broker.starting import Starting
 from magnetar.broker.topics import TopicRegistry
@@ -46,9 +46,6 @@ log = structlog.get_logger(__name__)
 _FILES = SystemFiles()
 _MIB = 1 << 20
 _MINUTE_MS = 60_000
-
-_GC_THRESHOLD = 100_000
-"""Allocations between two looks for cycles: what the hot path makes is freed by reference counts alone."""
 
 
 class Broker:
@@ -111,8 +108,7 @@ class Broker:
         await self._start_web(build_app(administration, resources))
         self._maintenance = Maintenance(environment, self.topics)
         self._maintenance.start()
-        gc.freeze()
-        gc.set_threshold(_GC_THRESHOLD)
+        tune()
         log.info(
             "broker_started",
             cluster=config.clusterName,

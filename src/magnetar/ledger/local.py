@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from magnetar.base.errors import ConfigurationError, DiskFullError, StorageError
 from magnetar.ledger.committer import Committer
-from magnetar.ledger.log import Log, Operation, without_entries
+from magnetar.ledger.log import Log, Operation, with_entries, without_entries
 from magnetar.ledger.reader import LogReader
 from magnetar.ledger.record import Kind
 from magnetar.ledger.space import Space
@@ -173,8 +173,7 @@ class LocalLedgerStore:
             refusal = DiskFullError(self._state.shortage)
             self.barrier(lambda error: on_durable(error or refusal))  # behind what was taken before
             return first
-        size = sum(map(len, entries))
-        if self._submit(Operation(Kind.RUN, ledger_id, first, entries, size, annotation, on_durable, urgent)):
+        if self._submit(with_entries(ledger_id, first, entries, annotation, on_durable, urgent=urgent)):
             ledger.length = first + len(entries)
         return first
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from magnetar.ledger.record import HEADER_SIZE, Kind, RunHead, encode_control, encode_run
+from magnetar.ledger.record import HEADER_SIZE, Body, Kind, RunHead, body_of, encode_control, encode_run
 from magnetar.ledger.recovery import recover
 from magnetar.ledger.segment import SegmentWriter
 
@@ -29,6 +29,8 @@ class Operation(NamedTuple):
     size: int
     """Bytes of the entries."""
     annotation: bytes
+    body: Body
+    """Of its record; made by who asks, while the disk is busy with what was asked before."""
     on_durable: OnDurable | None
     urgent: bool = False
     """Whether a RUN goes on in the room that is held back for a full disk."""
@@ -38,18 +40,20 @@ class Operation(NamedTuple):
         """Whether it changes ledgers without adding entries; then it must not be dropped when space runs out."""
         return self.kind is not None and self.kind is not Kind.RUN
 
-    def encode(self) -> list[bytes]:
-        """Make the record's body, in parts."""
-        if self.kind is Kind.RUN:
-            return encode_run(self.ledger_id, self.argument, self.entries, self.annotation)
-        return [encode_control(self.ledger_id, self.argument)]
+
+def with_entries(
+    ledger_id: int, first: int, entries: Sequence[bytes], annotation: bytes, on_durable: OnDurable, *, urgent: bool
+) -> Operation:
+    """Make the operation that appends a run."""
+    body = encode_run(ledger_id, first, entries, annotation)
+    return Operation(Kind.RUN, ledger_id, first, entries, sum(map(len, entries)), annotation, body, on_durable, urgent)
 
 
 def without_entries(
     kind: Kind | None, ledger_id: int = 0, argument: int = 0, on_durable: OnDurable | None = None
 ) -> Operation:
     """Make a control operation or a barrier."""
-    return Operation(kind, ledger_id, argument, (), 0, b"", on_durable)
+    return Operation(kind, ledger_id, argument, (), 0, b"", body_of(encode_control(ledger_id, argument)), on_durable)
 
 
 class Log:
@@ -83,24 +87,19 @@ class Log:
 
         Raises DiskFullError with nothing of them done, or StorageError, after which the log must not be used.
         """
-        kinds, bodies, written = [], [], []
-        for operation in operations:
-            if operation.kind is not None:
-                kinds.append(operation.kind)
-                bodies.append(operation.encode())
-                written.append(operation)
+        written = [(operation, operation.kind) for operation in operations if operation.kind is not None]
         if not written:
             return
-        sizes = [HEADER_SIZE + sum(map(len, body)) for body in bodies]
+        sizes = [HEADER_SIZE + operation.body.size for operation, _ in written]
         writer = self._writer_for(sum(sizes))
-        offsets = writer.write(list(zip(kinds, bodies, strict=True)))
+        offsets = writer.write([(kind, operation.body) for operation, kind in written])
         if self._sync:
             writer.sync()
-        for operation, body, offset, size in zip(written, bodies, offsets, sizes, strict=True):
-            if operation.kind is Kind.RUN:
+        for (operation, kind), offset, size in zip(written, offsets, sizes, strict=True):
+            if kind is Kind.RUN:
                 self._apply_run(operation, writer.sequence, offset, size)
-            elif operation.kind is not None:
-                self.index.apply_control(operation.kind, b"".join(body))
+            else:
+                self.index.apply_control(kind, b"".join(operation.body.parts))
 
     def close(self, next_ledger_id: int) -> None:
         """Seal the newest segment, so that opening needs no walk; ids below ``next_ledger_id`` have been given."""
@@ -115,8 +114,10 @@ class Log:
             self._writer = None
 
     def _apply_run(self, operation: Operation, segment: int, offset: int, size: int) -> None:
-        _, ledger_id, first, entries, entries_bytes, annotation, _, _ = operation
-        self.index.apply_run(segment, RunHead(ledger_id, first, len(entries), annotation, entries_bytes), offset, size)
+        head = RunHead(
+            operation.ledger_id, operation.argument, len(operation.entries), operation.annotation, operation.size
+        )
+        self.index.apply_run(segment, head, offset, size)
 
     def _writer_for(self, size: int) -> SegmentWriter:
         writer = self._writer
@@ -133,11 +134,11 @@ class Log:
     def _seal(self, writer: SegmentWriter) -> None:
         extents = self.index.segments[writer.sequence]
         tables = [extent.table.encode(ledger_id) for ledger_id, extent in extents.items() if extent.table]
-        offsets = writer.write([(Kind.INDEX, [table]) for table in tables])
+        offsets = writer.write([(Kind.INDEX, body_of(table)) for table in tables])
         writer.sync()  # the footer vouches for everything before it, so it must not reach the disk alone
         places = [(offset, HEADER_SIZE + len(table)) for offset, table in zip(offsets, tables, strict=True)]
         footer = self.index.footer(writer.sequence, places)
-        writer.write([(Kind.FOOTER, [footer.encode(writer.size)])])
+        writer.write([(Kind.FOOTER, body_of(footer.encode(writer.size)))])
         writer.sync()
         writer.close()
         self._writer = None

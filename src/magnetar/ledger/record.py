@@ -4,7 +4,7 @@ All numbers are little-endian. A record is a header and a body::
 
     offset size
        0    4   magic      "MgRc"
-       4    4   crc        CRC32C of everything behind this field, to the end of the body
+       4    4   crc        CRC32C of the body and then of the header's fields behind this one
        8    4   previous   crc of the record before it; of the segment's header for the first record
       12    4   segment    sequence of the segment, modulo 2^32
       16    4   offset     where the record starts in its segment
@@ -100,13 +100,28 @@ class Record(NamedTuple):
         return self.place.offset + HEADER_SIZE + len(self.body)
 
 
-def encode_header(kind: Kind, body: Sequence[bytes], place: Place) -> tuple[bytes, int]:
-    """Make the header of a body, given in parts, at ``place``; also the record's crc, which the next record repeats."""
-    segment, offset, previous, synced = place
-    checked = _CHECKED.pack(previous, segment & 0xFFFFFFFF, offset, synced, kind, sum(map(len, body)))
-    crc = google_crc32c.value(checked)
-    for part in body:
+class Body(NamedTuple):
+    """A record's body, and what can be said of it before it is known where the record will lie."""
+
+    parts: Sequence[bytes]
+    size: int
+    crc: int
+    """CRC32C of the body alone."""
+
+
+def body_of(*parts: bytes) -> Body:
+    """Make a body of parts, which are not copied."""
+    crc = 0
+    for part in parts:
         crc = google_crc32c.extend(crc, part)
+    return Body(parts, sum(map(len, parts)), crc)
+
+
+def encode_header(kind: Kind, body: Body, place: Place) -> tuple[bytes, int]:
+    """Make the header of ``body`` at ``place``; also the record's crc, which the next record repeats."""
+    segment, offset, previous, synced = place
+    checked = _CHECKED.pack(previous, segment & 0xFFFFFFFF, offset, synced, kind, body.size)
+    crc = google_crc32c.extend(body.crc, checked)
     return _UNCHECKED.pack(MAGIC, crc) + checked, crc
 
 
@@ -118,10 +133,11 @@ def decode_record(data: bytes, at: int, segment: int, offset: int) -> Record | N
     end = at + HEADER_SIZE + length
     if magic != MAGIC or own_segment != segment & 0xFFFFFFFF or own_offset != offset or end > len(data):
         return None
-    if google_crc32c.value(data[at + _UNCHECKED.size : end]) != crc:
+    body_at = at + HEADER_SIZE
+    body = data[body_at:end]
+    if google_crc32c.extend(google_crc32c.value(body), data[at + _UNCHECKED.size : body_at]) != crc:
         return None
-    place = Place(segment, offset, previous, synced)
-    return Record(Kind(kind), place, crc, data[at + HEADER_SIZE : end])
+    return Record(Kind(kind), Place(segment, offset, previous, synced), crc, body)
 
 
 def _pack(words: array[int]) -> bytes:
@@ -153,11 +169,11 @@ class RunHead(NamedTuple):
     entries_bytes: int
 
 
-def encode_run(ledger_id: int, first_entry_id: int, entries: Sequence[bytes], annotation: bytes) -> list[bytes]:
-    """Make the body of a RUN, in parts: large entries are not copied before they are written."""
+def encode_run(ledger_id: int, first_entry_id: int, entries: Sequence[bytes], annotation: bytes) -> Body:
+    """Make the body of a RUN; large entries are not copied before they are written."""
     head = _RUN.pack(ledger_id, first_entry_id, len(entries), len(annotation))
-    parts = [head, annotation, _pack(array("I", map(len, entries))), *entries]
-    return parts if sum(map(len, entries)) > _LARGE_ENTRY_BYTES * len(entries) else [b"".join(parts)]
+    parts = (head, annotation, _pack(array("I", map(len, entries))), *entries)
+    return body_of(*parts) if sum(map(len, entries)) > _LARGE_ENTRY_BYTES * len(entries) else body_of(b"".join(parts))
 
 
 def decode_run_head(body: bytes) -> RunHead:

@@ -4,7 +4,7 @@ A segment is named ``segment-<sequence, 16 digits>.log`` and starts with a heade
 
     offset size
        0    8   magic      "MAGNETAR"
-       8    2   version    1
+       8    2   version    2
       10    2   zero
       12    4   previous   crc of the last record of the segment before; 0 for the first segment
       16    8   sequence
@@ -43,14 +43,21 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from magnetar.base.world import File, Files
+    from magnetar.ledger.record import Body
 
 SEGMENT_HEADER_SIZE = 28
 
 _MAGIC = b"MAGNETAR"
-_VERSION = 1
+_VERSION = 2
 _HEADER = Struct("<8sHHIQ")
 _CRC = Struct("<I")
 _NAME = re.compile(r"segment-(\d{16})\.log")
+_PART_BYTES = 4096
+"""Bytes of a part, on average, that is written from where it is."""
+
+_PARTS_JOINED = 512
+"""Smaller parts that are joined."""
+
 _DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
@@ -169,7 +176,7 @@ class SegmentWriter:
             raise _storage_error(path, error) from error
         try:
             file.truncate(0)  # an attempt that ran out of space may have left something
-            file.write(header.encode())
+            file.write([header.encode()])
             file.sync()
             files.sync_directory(directory)
             return cls(path, file, sequence, header.crc)
@@ -184,8 +191,8 @@ class SegmentWriter:
         """Whether anything was written behind the header."""
         return self.size > SEGMENT_HEADER_SIZE
 
-    def write(self, records: Sequence[tuple[Kind, Sequence[bytes]]]) -> list[int]:
-        """Append records, whose bodies come in parts, in one write; return their offsets. Durable after ``sync``.
+    def write(self, records: Sequence[tuple[Kind, Body]]) -> list[int]:
+        """Append records in one write; return their offsets. Durable after ``sync``.
 
         Raises DiskFullError with the segment cut back to what it was, or StorageError with its end unknown.
         """
@@ -195,11 +202,11 @@ class SegmentWriter:
         for kind, body in records:
             header, previous = encode_header(kind, body, Place(self.sequence, offset, previous, self._synced))
             parts.append(header)
-            parts += body
+            parts += body.parts
             offsets.append(offset)
-            offset += HEADER_SIZE + sum(map(len, body))
+            offset += HEADER_SIZE + body.size
         try:
-            self._file.write(b"".join(parts))
+            self._file.write(_gathered(parts))
         except OSError as error:
             self._cut_back()
             raise _storage_error(self.path, error) from error
@@ -228,6 +235,16 @@ class SegmentWriter:
         except OSError as error:
             message = f"{self.path}: cannot cut back to {self.size} bytes: {error}"
             raise StorageError(message) from error
+
+
+def _gathered(parts: list[bytes]) -> list[bytes]:
+    """The same bytes in fewer parts where they are small.
+
+    Large ones are not copied: a group in one piece is megabytes of fresh memory, which costs more than writing it.
+    """
+    if sum(map(len, parts)) >= _PART_BYTES * len(parts):
+        return parts
+    return [b"".join(parts[start : start + _PARTS_JOINED]) for start in range(0, len(parts), _PARTS_JOINED)]
 
 
 def _storage_error(path: Path, error: OSError) -> StorageError:

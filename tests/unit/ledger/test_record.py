@@ -12,6 +12,7 @@ from magnetar.ledger.record import (
     Place,
     RunHead,
     Table,
+    body_of,
     decode_control,
     decode_record,
     decode_run_entries,
@@ -29,7 +30,7 @@ PLACE = Place(segment=7, offset=0, previous=0xABCD, synced=28)
 
 
 def record_of(kind: Kind, body: bytes, place: Place = PLACE) -> bytes:
-    header, _ = encode_header(kind, [body], place)
+    header, _ = encode_header(kind, body_of(body), place)
     return header + body
 
 
@@ -37,19 +38,19 @@ def record_of(kind: Kind, body: bytes, place: Place = PLACE) -> bytes:
 def test_a_run_reads_back(
     ledger_id: int, first: int, entries: list[bytes], annotation: bytes, skip: int, count: int
 ) -> None:
-    body = b"".join(encode_run(ledger_id, first, entries, annotation))
+    body = b"".join(encode_run(ledger_id, first, entries, annotation).parts)
     assert decode_run_head(body) == RunHead(ledger_id, first, len(entries), annotation, sum(map(len, entries)))
     assert decode_run_entries(body, skip) == entries[skip:]
     assert decode_run_entries(body, skip, count) == entries[skip : skip + count]
 
 
 def test_a_run_has_the_documented_bytes() -> None:
-    body = b"".join(encode_run(5, 9, [b"ab", b"c"], b"note"))
+    body = b"".join(encode_run(5, 9, [b"ab", b"c"], b"note").parts)
     assert body == (b"\x05\0\0\0\0\0\0\0\x09\0\0\0\0\0\0\0\x02\0\0\0\x04\0\0\0note\x02\0\0\0\x01\0\0\0abc")
 
 
 def test_a_record_has_the_documented_bytes() -> None:
-    header, crc = encode_header(Kind.TRIM, [encode_control(3, 4)], Place(2**32 + 7, 28, 0x01020304, 5))
+    header, crc = encode_header(Kind.TRIM, body_of(encode_control(3, 4)), Place(2**32 + 7, 28, 0x01020304, 5))
     assert header == (
         b"MgRc" + crc.to_bytes(4, "little") + b"\x04\x03\x02\x01\x07\0\0\0\x1c\0\0\0\x05\0\0\0\x04\0\0\0\x10\0\0\0"
     )
@@ -89,7 +90,7 @@ def test_what_ends_no_footer_is_recognized() -> None:
 
 
 def test_every_flipped_bit_and_every_cut_is_noticed() -> None:
-    data = record_of(Kind.RUN, b"".join(encode_run(1, 0, [b"hello"], b"")))
+    data = record_of(Kind.RUN, b"".join(encode_run(1, 0, [b"hello"], b"").parts))
     record = decode_record(data, 0, 7, 0)
     assert record is not None
     assert record.end == len(data)
@@ -111,9 +112,9 @@ def test_a_record_passes_only_at_its_own_place() -> None:
 
 def test_a_run_of_large_entries_comes_in_parts_and_is_the_same_run() -> None:
     entries = [b"a" * 20_000, b"b" * 15_000, b"c" * 30_000]
-    parts = encode_run(5, 9, entries, b"note")
-    assert [id(part) for part in parts[-3:]] == [id(entry) for entry in entries], "not copied"
-    body = b"".join(parts)
+    in_parts = encode_run(5, 9, entries, b"note")
+    assert [id(part) for part in in_parts.parts[-3:]] == [id(entry) for entry in entries], "not copied"
+    body = b"".join(in_parts.parts)
     assert decode_run_entries(body) == entries
     place = Place(1, 28, 0, 0)
-    assert encode_header(Kind.RUN, parts, place) == encode_header(Kind.RUN, [body], place)
+    assert encode_header(Kind.RUN, in_parts, place) == encode_header(Kind.RUN, body_of(body), place)

@@ -17,7 +17,7 @@ def entry(number: int) -> bytes:
 
 
 ENTRIES = [entry(number) for number in range(6)]
-BODY = b"".join(encode_run(3, 10, ENTRIES, ANNOTATION))
+BODY = b"".join(encode_run(3, 10, ENTRIES, ANNOTATION).parts)
 
 
 def salvaged(body: bytes) -> list[bytes | None]:
@@ -47,7 +47,7 @@ def test_a_run_that_is_cut_short_keeps_what_is_whole() -> None:
 
 
 def test_an_entry_without_a_checksum_proves_nothing() -> None:
-    body = b"".join(encode_run(3, 10, [b"plain", ENTRIES[1]], b""))
+    body = b"".join(encode_run(3, 10, [b"plain", ENTRIES[1]], b"").parts)
     assert salvage(body, 2, 0) == [None, ENTRIES[1]]
 
 
