@@ -56,3 +56,11 @@ def topic(request: pytest.FixtureRequest) -> str:
     """A topic name that no other test uses."""
     test = re.sub(r"\W+", "-", request.node.name).strip("-")
     return f"persistent://public/default/{test}-{secrets.token_hex(3)}"
+
+
+@pytest.fixture
+def namespace(broker: Broker) -> str:
+    """A namespace of the test's own."""
+    name = f"public/{secrets.token_hex(4)}"
+    broker.rest.put(f"namespaces/{name}", {})
+    return name

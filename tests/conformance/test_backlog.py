@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from typing import TYPE_CHECKING
 
 import pulsar
@@ -24,14 +23,6 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     """A broker that looks at backlogs several times a second."""
     with Broker(tmp_path_factory.mktemp("backlog"), settings=OFTEN) as running:
         yield running
-
-
-@pytest.fixture
-def namespace(broker: Broker) -> str:
-    """A namespace of the test's own."""
-    name = f"public/{secrets.token_hex(4)}"
-    broker.rest.put(f"namespaces/{name}", {})
-    return name
 
 
 def test_a_held_producer_goes_on_by_itself_when_the_backlog_is_gone(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from typing import TYPE_CHECKING
 
 import pytest
@@ -28,14 +27,6 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     """A broker with ledgers of ten entries, looked through every second."""
     with Broker(tmp_path_factory.mktemp("retention"), settings=SMALL_LEDGERS) as running:
         yield running
-
-
-@pytest.fixture
-def namespace(broker: Broker) -> str:
-    """A namespace of the test's own."""
-    name = f"public/{secrets.token_hex(4)}"
-    broker.rest.put(f"namespaces/{name}", {})
-    return name
 
 
 def ledgers(broker: Broker, topic: str) -> int:
