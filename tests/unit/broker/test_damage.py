@@ -75,6 +75,24 @@ def test_an_entry_that_is_to_be_sent_again_and_rotted_meanwhile_is_given_up() ->
     assert positions[1] in cluster.topic().damaged
 
 
+@pytest.mark.parametrize("rotten", [["0"], ["1", "2"], ["4"]])
+def test_a_delayed_entry_that_rotted_holds_back_nobody(rotten: list[str]) -> None:
+    cluster = Cluster()
+    consumer = cluster.client()
+    consumer.subscribe()
+    producer = cluster.client()
+    producer.produce()
+    due_ms = int((cluster.clock.now() + 5) * 1000)
+    entries = {text: entry(text, deliver_at_time=due_ms) for text in TEXTS[:5]}
+    producer.say(*(commands.send(producer_id=1, sequence_id=0, entry=each) for each in entries.values()))
+    cluster.store.cached = False
+    cluster.store.damaged = {entries[text] for text in rotten}
+    cluster.loop.advance(6)
+    assert consumer.messages() == [text for text in entries if text not in rotten]
+    assert cluster.topic().damaged.entries == len(rotten)
+    assert cluster.subscription().backlog == len(entries)
+
+
 def test_a_link_stops_at_what_is_damaged_and_says_so() -> None:
     source, positions = on_disk("2", targets=["jfk"])
     target = Cluster("jfk", targets=["ewr"], loop=source.loop)

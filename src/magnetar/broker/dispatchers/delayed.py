@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from magnetar.base.errors import StorageError
+from magnetar.base.errors import DamagedEntriesError, StorageError
 from magnetar.broker.delayed.positions import PositionSet
 from magnetar.broker.delayed.window import DueWindow
 from magnetar.broker.dispatchers.reader import RETRY_DELAY_S
@@ -186,6 +186,8 @@ class DelayedEntries:
                 size += sum(len(entry) for _, entry in run)
                 if size >= self._max_bytes:
                     break
+        except DamagedEntriesError as error:
+            self._subscription.topic.note_damage(error)
         except StorageError as error:
             log.warning("read_failed", topic=ledger.name, position=str(positions[0]), error=str(error))
             self._retry = asyncio.get_running_loop().call_later(RETRY_DELAY_S, self._try_again)
