@@ -1,0 +1,79 @@
+"""A producer with a name of its own moves to another cluster and sends all again: each message is stored once."""
+
+from __future__ import annotations
+
+import os
+import signal
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.geo.stories import log_of, wait_for_entries
+from tests.kit.clusters import NAMES
+from tests.kit.messages import numbered
+from tests.kit.wait import wait_until
+
+if TYPE_CHECKING:
+    import pulsar
+
+    from tests.kit.clusters import Up
+
+
+@pytest.fixture
+def topic(up: Up, namespace: str) -> str:
+    """A topic whose messages are deduplicated in every cluster."""
+    for name in NAMES:
+        up.rest(name).post(f"namespaces/{namespace}/deduplication", body=True)
+    return f"persistent://{namespace}/t"
+
+
+def producer_in(up: Up, name: str, topic: str) -> pulsar.Producer:
+    """Return the one producer of the topic, in a cluster."""
+    return up.client(name).create_producer(topic, "the one", send_timeout_millis=20_000)
+
+
+def send_from(producer: pulsar.Producer, first: int, last: int) -> None:
+    """Publish each of these numbers under its own sequence id, wherever that stands; sequence id 0 is nobody's."""
+    for number in range(first, last + 1):
+        producer.send(b"%d" % number, sequence_id=number)
+
+
+def test_what_was_replicated_is_dropped_where_the_producer_goes(up: Up, topic: str) -> None:
+    producer = producer_in(up, "ewr", topic)
+    send_from(producer, 1, 50)
+    producer.close()
+    wait_for_entries(up, topic, 50, NAMES)
+
+    producer = producer_in(up, "jfk", topic)
+    assert producer.last_sequence_id() == 50
+    send_from(producer, 1, 60)
+    producer.close()
+    wait_for_entries(up, topic, 60, NAMES)
+
+    producer = producer_in(up, "ewr", topic)
+    assert producer.last_sequence_id() == 60
+    send_from(producer, 41, 70)
+    producer.close()
+    wait_for_entries(up, topic, 70, NAMES)
+    for name in NAMES:
+        assert log_of(up, name, topic) == numbered(70, first=1)
+
+
+def test_a_cluster_that_was_killed_knows_what_came_while_it_was_away(up: Up, topic: str) -> None:
+    producer = producer_in(up, "lga", topic)
+    send_from(producer, 1, 30)
+    producer.close()
+    wait_for_entries(up, topic, 30, NAMES)
+    [killed] = up.broker_pids("lga")
+    os.kill(killed, signal.SIGKILL)
+    producer = producer_in(up, "jfk", topic)
+    send_from(producer, 21, 40)
+    producer.close()
+    wait_until(lambda: up.broker_pids("lga") not in ([], [killed]) and up.rest("lga").is_healthy())
+    wait_for_entries(up, topic, 40, NAMES)
+    producer = producer_in(up, "lga", topic)
+    assert producer.last_sequence_id() == 40
+    send_from(producer, 31, 45)
+    wait_for_entries(up, topic, 45, NAMES)
+    for name in NAMES:
+        assert log_of(up, name, topic) == numbered(45, first=1)
