@@ -74,6 +74,9 @@ def topic_stats(topic: Topic, options: StatsOptions) -> TopicStats:
         non_contiguous_deleted_messages_ranges=sum(
             stats.non_contiguous_deleted_messages_ranges for stats in subscriptions.values()
         ),
+        non_contiguous_deleted_messages_ranges_serialized_size=sum(
+            stats.non_contiguous_deleted_messages_ranges_serialized_size for stats in subscriptions.values()
+        ),
         owner_broker=topic.environment.config.advertisedAddress,
     )
 
@@ -142,6 +145,7 @@ def _subscription_stats(subscription: Subscription, options: StatsOptions) -> Su
         is_durable=subscription.is_durable,
         is_replicated=subscription.is_replicated,
         non_contiguous_deleted_messages_ranges=state.deleted_ranges_count,
+        non_contiguous_deleted_messages_ranges_serialized_size=state.deleted_serialized_size,
         is_blocked_on_ack_state_persistent=shared is not None and ack_state.is_blocking,
         ack_state_used=round(ack_state.used, 4),
         unpersisted_acks=subscription.cursor.unpersisted_entries,

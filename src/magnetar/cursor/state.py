@@ -27,6 +27,10 @@ NEWLY_MAX = 10_000
 """Ranges that one acknowledgement names exactly; a million would keep everybody waiting for seconds."""
 
 
+_LISTED_BYTES = 4
+"""Of an entry that a checkpoint lists by itself."""
+
+
 class PositionSpace(Protocol):
     """Which positions a log has; a managed ledger is one."""
 
@@ -232,6 +236,12 @@ class CursorState:
     def deleted_ranges_count(self) -> int:
         """How many ranges ``deleted_ranges`` has, without making them."""
         return self._deleted.runs
+
+    @property
+    def deleted_serialized_size(self) -> int:
+        """Bytes that the entries deleted beyond mark-delete take in a checkpoint, about."""
+        listed, mapped = self._deleted.serialize()
+        return _LISTED_BYTES * len(listed) + sum(len(bitmap) for _, bitmap in mapped)
 
     @property
     def partial_batches_count(self) -> int:

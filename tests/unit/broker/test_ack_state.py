@@ -92,6 +92,17 @@ def test_nothing_acknowledged_comes_again_after_a_crash_in_the_pause() -> None:
     assert client.messages() == [str(number) for number in range(30, 40)]
 
 
+def test_stats_say_what_the_holes_take() -> None:
+    cluster, client = cluster_of(20)
+    client.subscribe(permits=20)
+    assert stats(cluster).non_contiguous_deleted_messages_ranges_serialized_size == 0
+    acknowledge(cluster, client, 3)
+    one = stats(cluster).non_contiguous_deleted_messages_ranges_serialized_size
+    acknowledge(cluster, client, *range(5, 20, 2))
+    many = topic_stats(cluster.topic(), StatsOptions()).non_contiguous_deleted_messages_ranges_serialized_size
+    assert 0 < one < many < 100
+
+
 @pytest.mark.parametrize("permits", [1, 1000])
 def test_delayed_messages_wait_for_the_end_of_the_pause(permits: int) -> None:
     cluster, client = cluster_of(11, **PAUSING)
