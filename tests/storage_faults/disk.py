@@ -23,6 +23,8 @@ class Node:
 
     def __init__(self) -> None:
         self.data = bytearray()
+        self.reserved = 0
+        """Bytes that the disk keeps room for."""
         self.synced = b""
 
 
@@ -45,6 +47,11 @@ class FaultyFile:
         if room < len(data):
             raise OSError(errno.ENOSPC, "No space left on device")
 
+    def set_aside(self, size: int) -> None:
+        if self._disk.fail_to_set_aside:
+            raise OSError(errno.EOPNOTSUPP, "Operation not supported")
+        self._node.reserved = size
+
     def read_at(self, offset: int, length: int) -> bytes:
         return bytes(self._node.data[offset : offset + length])
 
@@ -63,6 +70,7 @@ class FaultyFile:
         with self._disk.lock:
             self._disk.give_room(len(self._node.data) - length)
             del self._node.data[length:]
+            self._node.reserved = 0
             self._disk.count_step()
 
     def close(self) -> None:
@@ -77,6 +85,7 @@ class FaultyDisk:
         """Bytes that can still be written; None for any number."""
         self.fail_writes = False
         self.fail_syncs = False
+        self.fail_to_set_aside = False
         self.sync_errno = errno.EIO
         self.tear_write_at: int | None = None
         """Bytes of a write after which it fails; None: writes are whole."""

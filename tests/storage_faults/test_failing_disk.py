@@ -399,3 +399,45 @@ def test_a_segment_that_cannot_be_removed_is_removed_later() -> None:
             assert await read_all(store, second) == [entry(number) for number in range(10)]
 
     asyncio.run(story())
+
+
+def room_of(disk: FaultyDisk) -> list[int]:
+    """What the disk keeps aside for each segment, the oldest first."""
+    return [disk.nodes[path].reserved for path in sorted(disk.nodes) if path.name.startswith("segment")]
+
+
+async def fill(disk: FaultyDisk) -> None:
+    """Write some three segments."""
+    async with opened(DIRECTORY, OPTIONS, disk) as store:
+        ledger_id = store.create()
+        for number in range(60):
+            await append(store, ledger_id, [entry(number)])
+        assert await read_all(store, ledger_id) == [entry(number) for number in range(60)]
+
+
+def test_a_segment_has_its_room_set_aside_while_it_is_written_to() -> None:
+    async def story() -> None:
+        disk = FaultyDisk()
+        async with opened(DIRECTORY, OPTIONS, disk) as store:
+            ledger_id = store.create()
+            for number in range(60):
+                await append(store, ledger_id, [entry(number)])
+            *sealed, open_now = room_of(disk)
+            assert (set(sealed), open_now) == ({0}, OPTIONS.segment_bytes)
+        assert set(room_of(disk)) == {0}
+
+    asyncio.run(story())
+
+
+def test_a_disk_that_sets_no_room_aside_will_do() -> None:
+    disk = FaultyDisk()
+    disk.fail_to_set_aside = True
+    asyncio.run(fill(disk))
+    assert set(room_of(disk)) == {0}
+
+
+def test_no_room_is_set_aside_that_is_much_of_what_is_free() -> None:
+    disk = FaultyDisk()
+    disk.room = 8 * OPTIONS.segment_bytes + 500  # which is enough for the first segment alone
+    asyncio.run(fill(disk))
+    assert check(DIRECTORY, disk).intact

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import time
 from typing import TYPE_CHECKING
@@ -12,6 +13,14 @@ if TYPE_CHECKING:
 
 _PARTS_MAX = 1024
 """Parts that one call of ``writev`` takes (IOV_MAX)."""
+
+
+_fallocate = getattr(ctypes.CDLL(None, use_errno=True), "fallocate", None)
+if _fallocate is not None:
+    _fallocate.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64)
+
+_KEEP_SIZE = 1
+"""FALLOC_FL_KEEP_SIZE; ``os.posix_fallocate`` has no way to say it."""
 
 
 class SystemClock:
@@ -42,6 +51,12 @@ class SystemFile:
                 rest = memoryview(b"".join(some))[written:]
                 while rest:
                     rest = rest[os.write(self._descriptor, rest) :]
+
+    def set_aside(self, size: int) -> None:
+        """``fallocate``, which only Linux has, with the length kept."""
+        if _fallocate is not None and _fallocate(self._descriptor, _KEEP_SIZE, 0, size) != 0:
+            number = ctypes.get_errno()
+            raise OSError(number, os.strerror(number))
 
     def read_at(self, offset: int, length: int) -> bytes:
         """Up to ``length`` bytes from ``offset``."""

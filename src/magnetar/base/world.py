@@ -28,6 +28,13 @@ class File(Protocol):
         """Append all of ``parts`` at the end, in order; raises OSError, and then how much was written is unknown."""
         ...
 
+    def set_aside(self, size: int) -> None:
+        """Have the disk keep room for a length of ``size`` bytes, which ``truncate`` gives back; raises OSError.
+
+        The length stays. Writing there is cheaper, as no room has to be found; where that is not known it does nothing.
+        """
+        ...
+
     def read_at(self, offset: int, length: int) -> bytes:
         """Up to ``length`` bytes from ``offset``; fewer only at the end of the file."""
         ...

@@ -125,7 +125,9 @@ class Log:
             self._seal(writer)
             writer = None
         if writer is None:
-            writer = SegmentWriter.create(self._files, self._directory, self._next_sequence, self._previous)
+            writer = SegmentWriter.create(
+                self._files, self._directory, self._next_sequence, self._previous, self._segment_bytes
+            )
             self.index.segments[writer.sequence] = {}
             self._writer = writer
             self._next_sequence += 1
@@ -139,6 +141,7 @@ class Log:
         places = [(offset, HEADER_SIZE + len(table)) for offset, table in zip(offsets, tables, strict=True)]
         footer = self.index.footer(writer.sequence, places)
         writer.write([(Kind.FOOTER, body_of(footer.encode(writer.size)))])
+        writer.give_back_room()
         writer.sync()
         writer.close()
         self._writer = None

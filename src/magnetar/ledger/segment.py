@@ -52,6 +52,9 @@ _VERSION = 2
 _HEADER = Struct("<8sHHIQ")
 _CRC = Struct("<I")
 _NAME = re.compile(r"segment-(\d{16})\.log")
+_FREE_TIMES = 8
+"""How many times its size a segment needs to be free on the disk before it has all of it set aside."""
+
 _PART_BYTES = 4096
 """Bytes of a part, on average, that is written from where it is."""
 
@@ -166,8 +169,11 @@ class SegmentWriter:
         self._synced = self.size
 
     @classmethod
-    def create(cls, files: Files, directory: Path, sequence: int, previous: int) -> SegmentWriter:
-        """Start a segment; raises DiskFullError, after which it can be tried again, or StorageError."""
+    def create(cls, files: Files, directory: Path, sequence: int, previous: int, room: int) -> SegmentWriter:
+        """Start a segment, with so many bytes of the disk set aside for it unless that is much of what is free.
+
+        Raises DiskFullError, after which it can be tried again, or StorageError.
+        """
         path = segment_path(directory, sequence)
         header = make_segment_header(sequence, previous)
         try:
@@ -177,6 +183,11 @@ class SegmentWriter:
         try:
             file.truncate(0)  # an attempt that ran out of space may have left something
             file.write([header.encode()])
+            if files.free_bytes(directory) >= _FREE_TIMES * room:
+                try:
+                    file.set_aside(room)
+                except OSError:  # it grows as it is written, then; what of it was set aside is given back
+                    file.truncate(SEGMENT_HEADER_SIZE)
             file.sync()
             files.sync_directory(directory)
             return cls(path, file, sequence, header.crc)
@@ -222,6 +233,11 @@ class SegmentWriter:
             message = f"{self.path}: cannot sync: {error}"
             raise StorageError(message) from error
         self._synced = self.size
+
+    def give_back_room(self) -> None:
+        """Give back what was set aside and not needed: nothing more will be written."""
+        with suppress(OSError):  # it is only room
+            self._file.truncate(self.size)
 
     def close(self) -> None:
         """Release the file."""
