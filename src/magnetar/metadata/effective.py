@@ -33,47 +33,31 @@ class EffectivePolicies:
     pause_on_ack_state: bool
     """``dispatcherPauseOnAckStatePersistentEnabled`` (PIP-299)."""
 
-    @property
-    def delayed_delivery_enabled(self) -> bool:
-        """Whether ``deliver_at_time`` is honoured."""
-        return self.delayed_delivery.active
 
-    @property
-    def delayed_delivery_tick_s(self) -> float:
-        """How far apart two looks for due messages may be."""
-        return self.delayed_delivery.tickTime / 1000
-
-    @property
-    def delayed_delivery_max_delay_ms(self) -> int:
-        """How far ahead a message's time may lie; 0 is any."""
-        return self.delayed_delivery.maxDeliveryDelayInMillis
+LEVEL_FIELDS = {
+    "retention": ("retention_policies", "retentionPolicies"),
+    "message_ttl_s": ("message_ttl_in_seconds", "messageTTLInSeconds"),
+    "backlog_quotas": ("backlog_quota_map", "backLogQuotaMap"),
+    "deduplication_enabled": ("deduplicationEnabled", "deduplicationEnabled"),
+    "deduplication_snapshot_interval_s": (
+        "deduplicationSnapshotIntervalSeconds",
+        "deduplicationSnapshotIntervalSeconds",
+    ),
+    "delayed_delivery": ("delayed_delivery_policies", "delayedDeliveryPolicies"),
+    "pause_on_ack_state": (
+        "dispatcherPauseOnAckStatePersistentEnabled",
+        "dispatcherPauseOnAckStatePersistentEnabled",
+    ),
+}
+"""For each field of EffectivePolicies the one of Policies and the one of TopicPolicies that sets it."""
 
 
 def effective(broker: EffectivePolicies, namespace: Policies | None, topic: TopicPolicies | None) -> EffectivePolicies:
     """Lay the levels over each other; a level that is missing sets nothing."""
     found = broker
-    if namespace is not None:
-        found = _over(
-            found,
-            retention=namespace.retention_policies,
-            message_ttl_s=namespace.message_ttl_in_seconds,
-            backlog_quotas=namespace.backlog_quota_map,
-            deduplication_enabled=namespace.deduplicationEnabled,
-            deduplication_snapshot_interval_s=namespace.deduplicationSnapshotIntervalSeconds,
-            delayed_delivery=namespace.delayed_delivery_policies,
-            pause_on_ack_state=namespace.dispatcherPauseOnAckStatePersistentEnabled,
-        )
-    if topic is not None:
-        found = _over(
-            found,
-            retention=topic.retentionPolicies,
-            message_ttl_s=topic.messageTTLInSeconds,
-            backlog_quotas=topic.backLogQuotaMap,
-            deduplication_enabled=topic.deduplicationEnabled,
-            deduplication_snapshot_interval_s=topic.deduplicationSnapshotIntervalSeconds,
-            delayed_delivery=topic.delayedDeliveryPolicies,
-            pause_on_ack_state=topic.dispatcherPauseOnAckStatePersistentEnabled,
-        )
+    for level, document in enumerate((namespace, topic)):
+        if document is not None:
+            found = _over(found, **{name: getattr(document, fields[level]) for name, fields in LEVEL_FIELDS.items()})
     return found
 
 

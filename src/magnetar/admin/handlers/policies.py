@@ -12,6 +12,7 @@ from pydantic import TypeAdapter, ValidationError
 from magnetar.admin.exchange import Context, body, flag, namespace_name, route
 from magnetar.admin.service import topic_not_found
 from magnetar.base.errors import AdminError
+from magnetar.metadata.effective import LEVEL_FIELDS
 from magnetar.metadata.policies import (
     BacklogQuota,
     BacklogQuotaType,
@@ -98,25 +99,31 @@ async def _pause(_: Request) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Policy:
-    """One policy: its name in paths, in Policies and TopicPolicies, and in EffectivePolicies; and how it is read."""
+    """One policy: its name in paths and in EffectivePolicies, and how it is read."""
 
     path: str
     topic_path: str
-    field: str
-    topic_field: str
     effective: str
     read: Read
     read_of_topic: Read
     unset: bool | None = None
     """What GET answers while it is not set."""
 
+    @property
+    def field(self) -> str:
+        """The field of Policies."""
+        return LEVEL_FIELDS[self.effective][0]
+
+    @property
+    def topic_field(self) -> str:
+        """The field of TopicPolicies."""
+        return LEVEL_FIELDS[self.effective][1]
+
 
 _POLICIES = (
     _Policy(
         path="deduplication",
         topic_path="deduplicationEnabled",
-        field="deduplicationEnabled",
-        topic_field="deduplicationEnabled",
         effective="deduplication_enabled",
         read=_deduplication,
         read_of_topic=_deduplication,
@@ -124,8 +131,6 @@ _POLICIES = (
     _Policy(
         path="deduplicationSnapshotInterval",
         topic_path="deduplicationSnapshotInterval",
-        field="deduplicationSnapshotIntervalSeconds",
-        topic_field="deduplicationSnapshotIntervalSeconds",
         effective="deduplication_snapshot_interval_s",
         read=_snapshot_interval,
         read_of_topic=_snapshot_interval,
@@ -133,8 +138,6 @@ _POLICIES = (
     _Policy(
         path="messageTTL",
         topic_path="messageTTL",
-        field="message_ttl_in_seconds",
-        topic_field="messageTTLInSeconds",
         effective="message_ttl_s",
         read=_message_ttl,
         read_of_topic=_message_ttl_of_topic,
@@ -142,8 +145,6 @@ _POLICIES = (
     _Policy(
         path="retention",
         topic_path="retention",
-        field="retention_policies",
-        topic_field="retentionPolicies",
         effective="retention",
         read=_retention,
         read_of_topic=_retention,
@@ -151,8 +152,6 @@ _POLICIES = (
     _Policy(
         path="delayedDelivery",
         topic_path="delayedDelivery",
-        field="delayed_delivery_policies",
-        topic_field="delayedDeliveryPolicies",
         effective="delayed_delivery",
         read=_delayed_delivery,
         read_of_topic=_delayed_delivery,
@@ -160,8 +159,6 @@ _POLICIES = (
     _Policy(
         path="dispatcherPauseOnAckStatePersistent",
         topic_path="dispatcherPauseOnAckStatePersistent",
-        field="dispatcherPauseOnAckStatePersistentEnabled",
-        topic_field="dispatcherPauseOnAckStatePersistentEnabled",
         effective="pause_on_ack_state",
         read=_pause,
         read_of_topic=_pause,
