@@ -71,7 +71,7 @@ class Scale:
     recovery_entries: int
 
 
-FULL = Scale(rounds=6, append_bytes=512 * MIB, recovery_entries=1_000_000)
+FULL = Scale(rounds=20, append_bytes=512 * MIB, recovery_entries=1_000_000)
 QUICK = Scale(rounds=4, append_bytes=96 * MIB, recovery_entries=100_000)
 
 
