@@ -52,10 +52,10 @@ async def _fill_and_die(data: Path, entries: int, holes: int) -> None:
     resources.tenants.create("public", TenantInfo(allowedClusters=["standalone"]))
     resources.namespaces.create(NamespaceName("public", "default"), Policies(replication_clusters=["standalone"]))
     topic = broker.topics.get_or_create(TOPIC)
-    subscription = topic.create_subscription("s", topic.before_first())
+    subscription = topic.create_subscription("s", topic.log.before_first())
     run = [entry(b"")] * APPENDED_AT_ONCE
     for first in range(0, entries, APPENDED_AT_ONCE):
-        topic.append_own(run, lambda _position, _error: None)
+        topic.log.append(run, lambda _position, _error: None)
         if first % ACKNOWLEDGED_AT_ONCE == 0:
             await broker.environment.durable()
     await broker.environment.durable()

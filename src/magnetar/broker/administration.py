@@ -116,7 +116,7 @@ class Administration:
             partition = self._topics.get_or_create(topic.partition(index))
             for subscription in model.subscriptions.values():
                 if subscription.is_durable and subscription.name not in partition.subscriptions:
-                    created = partition.create_subscription(subscription.name, partition.before_first())
+                    created = partition.create_subscription(subscription.name, partition.log.before_first())
                     partition.set_replicated(created, replicated=subscription.is_replicated)
 
     async def delete_topic(self, topic: TopicName, *, force: bool) -> None:
@@ -157,7 +157,7 @@ class Administration:
             for name, subscription in found.subscriptions.items():
                 first = subscription.undeleted(subscription.first_unread(), 1)
                 if first:
-                    published_ms = wire_entry.publish_time_ms(await found.read_entry(first[0].first))
+                    published_ms = wire_entry.publish_time_ms(await found.log.read_entry(first[0].first))
                     answer.subscriptions[name].earliest_msg_publish_time_in_backlog = published_ms
             times = [each.earliest_msg_publish_time_in_backlog for each in answer.subscriptions.values()]
             answer.earliest_msg_publish_time_in_backlogs = min((time for time in times if time), default=0)
@@ -211,7 +211,7 @@ class Administration:
     async def reset_cursor_to_time(self, topic: TopicName, subscription: str, timestamp_ms: int) -> None:
         """Go to the first entry published at or after the time."""
         found = self._subscription(topic, subscription)
-        await found.reset(await found.topic.position_before_time(timestamp_ms))
+        await found.reset(await found.topic.log.position_before_time(timestamp_ms))
 
     async def reset_cursor(self, topic: TopicName, subscription: str, position: Position, *, is_excluded: bool) -> None:
         """Go to ``position``, or after it if ``is_excluded``."""
@@ -224,7 +224,7 @@ class Administration:
         """Acknowledge all entries published more than ``seconds`` ago."""
         found = self._subscription(topic, subscription)
         expired_ms = int((self._environment.clock.now() - seconds) * 1000)
-        found.acknowledge_through(await found.topic.position_before_time(expired_ms))
+        found.acknowledge_through(await found.topic.log.position_before_time(expired_ms))
         await found.flushed()
 
     async def set_replicated(self, topic: TopicName, subscription: str, *, replicated: bool) -> None:
@@ -249,18 +249,18 @@ class Administration:
         if sum(each.entries for each in ranges) < message:
             raise message_not_found()
         position = ranges[-1].last
-        return position, await found.topic.read_entry(position)
+        return position, await found.topic.log.read_entry(position)
 
     async def read_entry(self, topic: TopicName, position: Position) -> bytes:
         """The entry at ``position``."""
         try:
-            return await self._get(topic).read_entry(position)
+            return await self._get(topic).log.read_entry(position)
         except RequestError:
             raise message_not_found() from None
 
     async def last_message_id(self, topic: TopicName) -> MessageId:
         """The id of the newest message; -1:-1 in a topic that has none."""
-        position, batch_size = await self._get(topic).last_message()
+        position, batch_size = await self._get(topic).log.last_message()
         answer = MessageId.of(position, topic)
         if batch_size is not None:
             answer.batch_size, answer.batch_index = batch_size, batch_size - 1
@@ -269,7 +269,7 @@ class Administration:
     async def message_id_by_time(self, topic: TopicName, timestamp_ms: int) -> MessageId:
         """The id of the first entry published at or after the time, else of the last one."""
         found = self._get(topic)
-        following = found.ledger.next_position(await found.position_before_time(timestamp_ms))
+        following = found.ledger.next_position(await found.log.position_before_time(timestamp_ms))
         return MessageId.of(min(following, found.ledger.last_confirmed_entry), topic)
 
     # -- the broker -----------------------------------------------------------------------------------------------
@@ -325,7 +325,7 @@ def _as_admin_error(name: TopicName, error: RequestError) -> AdminError:
 def _mark_delete_before(topic: Topic, position: Position) -> Position:
     """The mark-delete position of a cursor whose first message is at or after ``position``."""
     if position == EARLIEST:
-        return topic.before_first()
+        return topic.log.before_first()
     if position > topic.ledger.last_confirmed_entry:
         return topic.ledger.last_confirmed_entry
-    return max(topic.before_first(), topic.ledger.previous_position(position))
+    return max(topic.log.before_first(), topic.ledger.previous_position(position))

@@ -42,9 +42,7 @@ class BacklogQuotas:
     @property
     def slowest(self) -> Position:
         """Everything up to and including it is acknowledged by all who consume."""
-        topic = self._topic
-        marks = (cursor.state.mark_delete_position for cursor in topic.consumer_cursors())
-        return min(marks, default=topic.ledger.last_confirmed_entry)
+        return self._topic.consumed_through(self._topic.consumer_cursors())
 
     @property
     def size(self) -> int:
@@ -88,7 +86,7 @@ class BacklogQuotas:
         oldest = ledger.next_position(self.slowest)
         if oldest > ledger.last_confirmed_entry:
             return -1.0
-        published_ms = wire_entry.publish_time_ms(await self._topic.read_entry(oldest))
+        published_ms = wire_entry.publish_time_ms(await self._topic.log.read_entry(oldest))
         return max(now - published_ms / 1000, 0.0)
 
     async def _evict(self, kind: BacklogQuotaType, quota: BacklogQuota, now: float) -> None:
@@ -96,7 +94,7 @@ class BacklogQuotas:
         if kind == "destination_storage":
             through = topic.ledger.position_before_last(int(quota.limitSize * _EVICT_TO))
         else:
-            through = await topic.position_before_time(int((now - quota.limitTime * _EVICT_TO) * 1000))
+            through = await topic.log.position_before_time(int((now - quota.limitTime * _EVICT_TO) * 1000))
         for subscription in tuple(topic.subscriptions.values()):
             evicted = subscription.expire_through(through, now)
             if evicted:

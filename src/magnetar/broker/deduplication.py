@@ -90,7 +90,7 @@ class Deduplication:
 
     def _enable(self) -> None:
         cursors, ledger = self._topic.cursors, self._topic.ledger
-        self.cursor = cursors.open(CURSOR_NAME) or cursors.create(CURSOR_NAME, self._topic.before_first())
+        self.cursor = cursors.open(CURSOR_NAME) or cursors.create(CURSOR_NAME, self._topic.log.before_first())
         ids = SequenceIds()
         self._accounted = ids.load(self.cursor.attachments, self._environment.clock.monotonic())
         self.cursor.checkpoint_attachment = lambda: ids.checkpoint(self._accounted)
@@ -159,7 +159,7 @@ class Deduplication:
                     entries = await ledger.read(position, _REPLAY_ENTRIES, _REPLAY_BYTES)
                 except DamagedEntriesError as error:
                     # Nobody will get what is damaged, so it is as well that it is taken if it is sent again.
-                    self._topic.note_damage(error)
+                    self._topic.log.note_damage(error)
                     position = ledger.next_position(Position(error.ledger_id, error.end - 1))
                     continue
             if not entries:
@@ -235,7 +235,7 @@ class Deduplication:
                 answer_failed(producer, heads, error)
 
         ids.push(name, highest)
-        self._topic.append_own(entries, durable)
+        self._topic.log.append(entries, durable)
         return sum([num_messages for _, _, num_messages in heads])
 
     def _publish_rest(
@@ -268,9 +268,9 @@ class Deduplication:
 
         if rest:
             ids.push(name, pushed)
-            topic.append_own(rest, durable)
+            topic.log.append(rest, durable)
         else:
-            topic.barrier(lambda error: durable(None, error))
+            topic.log.barrier(lambda error: durable(None, error))
         return messages
 
     # --- entries of other clusters ---------------------------------------------------------------------------------

@@ -105,7 +105,7 @@ class Maintenance:
         if not seconds or not any(subscription.backlog for subscription in topic.subscriptions.values()):
             return
         now = self._environment.clock.now()
-        through = await topic.position_before_time(int((now - seconds) * 1000))
+        through = await topic.log.position_before_time(int((now - seconds) * 1000))
         for subscription in tuple(topic.subscriptions.values()):
             expired = subscription.expire_through(through, now)
             if expired:

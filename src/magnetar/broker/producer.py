@@ -101,7 +101,7 @@ class LocalProducer:
             else:
                 answer_failed(self, heads, error)
 
-        self.topic.append_own(entries, durable)
+        self.topic.log.append(entries, durable)
 
     def publish_around(self, heads: Sequence[SendHead], entries: Sequence[bytes | RequestError]) -> None:
         """Refuse what cannot be taken and append the rest.
@@ -133,7 +133,7 @@ class LocalProducer:
                 answer_error(self, heads[len(taken)], refusal.code, str(refusal))
                 self.session.close_producer(self)
 
-        self.topic.barrier(settled)
+        self.topic.log.barrier(settled)
 
 
 def publish_rest(producer: Producer, heads: Sequence[SendHead], entries: Sequence[bytes | RequestError]) -> None:

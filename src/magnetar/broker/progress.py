@@ -68,11 +68,11 @@ class SubscriptionProgressKeeper:
     def begin(cls, topic: Topic, subscription: Subscription) -> SubscriptionProgressKeeper:
         """Start to replicate a subscription: where it stands is its start, what it deleted beyond are its claims."""
         cursor = subscription.cursor
-        starts = topic.index.positions_at(cursor.state.mark_delete_position)
+        starts = topic.log.index.positions_at(cursor.state.mark_delete_position)
         state = SubscriptionProgress(subscription.name, starts, topic.progress.epoch_for_new(subscription.name))
         keeper = cls(topic, subscription, state)
         state.claim(
-            topic.index.claims(cursor.state.deleted()),
+            topic.log.index.claims(cursor.state.deleted()),
             [claim for position, left in cursor.state.partial_batches() for claim in keeper.partial(position, left)],
         )
         keeper.replaced()
@@ -95,7 +95,7 @@ class SubscriptionProgressKeeper:
             return cls.begin(topic, subscription)
         keeper = cls(topic, subscription, state)
         # An entry may have become durable without the record that it arrived acknowledged.
-        keeper._take_effect(effects_of_all(topic.index, state))
+        keeper._take_effect(effects_of_all(topic.log.index, state))
         return keeper
 
     # -- from here to the others ----------------------------------------------------------------------------------
@@ -115,7 +115,7 @@ class SubscriptionProgressKeeper:
         self._unclaimed.clear()
         self._narrowed.clear()
         self._news = None
-        starts = self._topic.index.positions_at(self._cursor.state.mark_delete_position)
+        starts = self._topic.log.index.positions_at(self._cursor.state.mark_delete_position)
         self.state.reseek(self._topic.environment.cluster, starts)
         self.replaced()
 
@@ -137,7 +137,7 @@ class SubscriptionProgressKeeper:
 
     def partial(self, position: Position, remaining: int) -> list[PartialClaim]:
         """The claim that a partly acknowledged batch makes."""
-        origin = self._topic.index.origin_of(position)
+        origin = self._topic.log.index.origin_of(position)
         return [PartialClaim(origin[0], origin[1], remaining)] if origin else []
 
     def _claim(self) -> None:
@@ -147,7 +147,7 @@ class SubscriptionProgressKeeper:
             remaining = self._cursor.state.remaining(position)
             if remaining is not None:
                 partials += self.partial(position, remaining)
-        delta = self.state.claim(self._topic.index.claims(self._unclaimed), partials)
+        delta = self.state.claim(self._topic.log.index.claims(self._unclaimed), partials)
         self._unclaimed = []
         self._narrowed.clear()
         if delta is not None:
@@ -174,7 +174,7 @@ class SubscriptionProgressKeeper:
             if outcome.rebuild:
                 self.rebuild()
             else:
-                self._take_effect(effects_of_merge(self._topic.index, outcome))
+                self._take_effect(effects_of_merge(self._topic.log.index, outcome))
         return outcome.kind
 
     def arrived(self, origin: Annotation) -> None:
@@ -182,15 +182,15 @@ class SubscriptionProgressKeeper:
         for extent in origin.extents:
             ledger_id, entry_id = extent.origin_first
             last = Position(ledger_id, entry_id + extent.count - 1)
-            effects = effects_on_arrival(self._topic.index, self.state, origin.cluster, extent.floor, last)
+            effects = effects_on_arrival(self._topic.log.index, self.state, origin.cluster, extent.floor, last)
             if effects.ranges or effects.partial:
                 self._take_effect(effects)
                 self._subscription.flush_soon()
 
     def rebuild(self) -> None:
         """Make the cursor anew from the whole state: entries may have become unacknowledged."""
-        effects = effects_of_all(self._topic.index, self.state)
-        self._cursor.reset(self._topic.before_first(), effects.ranges, effects.partial)
+        effects = effects_of_all(self._topic.log.index, self.state)
+        self._cursor.reset(self._topic.log.before_first(), effects.ranges, effects.partial)
         if self._subscription.dispatcher is not None:
             self._subscription.dispatcher.rewind()
 
@@ -283,7 +283,7 @@ class TopicProgress:
                     delay_s = max(0.0, now - marker.oldest_acknowledged_at_ms / 1000)
                     subscription.progress.note_applied(source, delay_s)
                 subscription.flush()
-        self._topic.barrier(done)
+        self._topic.log.barrier(done)
 
     def bury(self, subscription: Subscription) -> None:
         """Delete a subscription here and, when it is replicated, everywhere: leave a tombstone and tell the others."""

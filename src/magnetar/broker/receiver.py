@@ -55,7 +55,7 @@ class ReplicatedProducer:
     @property
     def last_origin_position(self) -> Position | None:
         """The newest position of the source that this topic holds."""
-        return self.topic.index.last_position(self.source)
+        return self.topic.log.index.last_position(self.source)
 
     def publish(self, heads: Sequence[SendHead], entries: list[bytes]) -> None:
         """Append what is new as one run; answer everything, in order, once the run is durable."""
@@ -101,7 +101,7 @@ class ReplicatedProducer:
             self.topic.append_replicated(Annotation(self.source, tuple(extents), link_start), accepted, durable)
         else:
             # A duplicate may be of an entry that is not durable yet: answer behind it.
-            self.topic.barrier(lambda error: durable(None, error))
+            self.topic.log.barrier(lambda error: durable(None, error))
 
     def _judge(
         self, last: Position | None, entry: bytes | RequestError

@@ -82,14 +82,14 @@ class Replicator:
     @property
     def backlog(self) -> int:
         """Own entries that the target has not confirmed."""
-        return self.topic.index.count_own(
+        return self.topic.log.index.count_own(
             self.environment.cluster, self.cursor.state.mark_delete_position, self.topic.ledger.last_confirmed_entry
         )
 
     @property
     def oldest_unconfirmed(self) -> Position | None:
         """The first own entry that the target has not confirmed."""
-        for extent in self.topic.index.own_extents(
+        for extent in self.topic.log.index.own_extents(
             self.cursor.state.mark_delete_position, self.topic.ledger.last_confirmed_entry, self.environment.cluster
         ):
             return extent.local_first
@@ -117,7 +117,7 @@ class Replicator:
 
     async def _look(self, position: Position) -> None:
         try:
-            self._note_oldest(position, await self.topic.read_entry(position))
+            self._note_oldest(position, await self.topic.log.read_entry(position))
         except (RequestError, StorageError) as error:
             log.warning("delay_unknown", topic=str(self.topic.name), target=self.target, error=str(error))
         finally:
@@ -159,7 +159,7 @@ class Replicator:
         That must not come before the holder was answered: it takes what comes before for what was sent earlier.
         Entries that were already trimmed cannot be sent again; the next one then declares a start in the middle.
         """
-        first = self.topic.before_first()
+        first = self.topic.log.before_first()
         if position < self.cursor.state.mark_delete_position:
             log.warning("link_goes_back", topic=str(self.topic.name), target=self.target, to=str(position))
             self.cursor.reset(max(first, position))
@@ -214,7 +214,7 @@ class Replicator:
         if self.damaged_at is not None:
             return
         after = ledger.previous_position(self._read_position)
-        extents = self.topic.index.own_extents(after, ledger.last_confirmed_entry, self.environment.cluster)
+        extents = self.topic.log.index.own_extents(after, ledger.last_confirmed_entry, self.environment.cluster)
         extent = next(iter(extents), None)
         if extent is None:
             self._skip_to(ledger.next_position(ledger.last_confirmed_entry))
@@ -231,7 +231,7 @@ class Replicator:
     def _stop_at(self, error: DamagedEntriesError) -> None:
         """Wait at the entry: it may be repaired from a copy, or the link be set up anew."""
         self.damaged_at = Position(error.ledger_id, error.first)
-        self.topic.note_damage(error)
+        self.topic.log.note_damage(error)
 
     def close(self) -> None:
         """Stop reading; the holder is told to come again."""
@@ -280,7 +280,7 @@ class Replicator:
         self._in_flight.clear()
         self.damaged_at = None
         self._read_position = self.topic.ledger.next_position(start)
-        self._previous = self._floor = self.topic.index.positions_at(start).get(self.environment.cluster, EARLIEST)
+        self._previous = self._floor = self.topic.log.index.positions_at(start).get(self.environment.cluster, EARLIEST)
 
 
 def _lease_of(consumer: Consumer) -> int:

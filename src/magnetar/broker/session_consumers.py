@@ -144,11 +144,11 @@ def _start(topic: Topic, command: pb.CommandSubscribe) -> Position:
     if command.HasField("start_message_id") and not command.durable:
         start = position_of(command.start_message_id)
         if start == EARLIEST:
-            return topic.before_first()
+            return topic.log.before_first()
         if start < LATEST and start <= topic.ledger.last_confirmed_entry:
             return topic.ledger.previous_position(start)
     if command.initialPosition == pb.CommandSubscribe.Earliest:
-        return topic.before_first()
+        return topic.log.before_first()
     return topic.ledger.last_confirmed_entry
 
 
@@ -253,18 +253,18 @@ async def _seek_to_id(session: Session, request_id: int, subscription: Subscript
     topic = subscription.topic
     position = position_of(target)
     if position == EARLIEST:
-        mark_delete = topic.before_first()
+        mark_delete = topic.log.before_first()
     elif position > topic.ledger.last_confirmed_entry:
         mark_delete = topic.ledger.last_confirmed_entry
     else:
-        mark_delete = max(topic.before_first(), topic.ledger.previous_position(position))
+        mark_delete = max(topic.log.before_first(), topic.ledger.previous_position(position))
     in_batch = target.ack_set and topic.ledger.contains(position)
     await subscription.reset(mark_delete, [(position, ack_set.words_to_int(target.ack_set))] if in_batch else ())
     session.write(commands.success(request_id=request_id))
 
 
 async def _seek_to_time(session: Session, request_id: int, subscription: Subscription, time_ms: int) -> None:
-    await subscription.reset(await subscription.topic.position_before_time(time_ms))
+    await subscription.reset(await subscription.topic.log.position_before_time(time_ms))
     session.write(commands.success(request_id=request_id))
 
 
@@ -279,10 +279,10 @@ def get_last_message_id(session: Session, command: pb.CommandGetLastMessageId) -
 
 async def _last_message_id(session: Session, request_id: int, subscription: Subscription) -> None:
     topic, mark_delete = subscription.topic, subscription.cursor.state.mark_delete_position
-    position, batch_size = await topic.last_message()
+    position, batch_size = await topic.log.last_message()
     if topic.ledger.entries:
         # A cursor as old as the topic has seen no ledger; a reader there must see that it is behind the first entry.
-        mark_delete = max(mark_delete, topic.before_first())
+        mark_delete = max(mark_delete, topic.log.before_first())
     session.write(
         commands.get_last_message_id_response(
             request_id=request_id,

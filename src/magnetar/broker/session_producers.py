@@ -174,7 +174,7 @@ def _succeed(session: Session, request_id: int, producer: Producer) -> None:
             producer.topic.remove_producer(producer)
             session.answer_error(request_id, RequestError(ServerError.PersistenceError, str(error)))
 
-    producer.topic.barrier(durable)
+    producer.topic.log.barrier(durable)
 
 
 def _tell_success(session: Session, request_id: int, producer: Producer) -> None:
@@ -269,4 +269,4 @@ def close(session: Session, command: pb.CommandCloseProducer) -> None:
         session.write(commands.success(request_id=command.request_id))
         return
     producer.topic.remove_producer(producer)
-    producer.topic.barrier(lambda _: session.write(commands.success(request_id=command.request_id)))
+    producer.topic.log.barrier(lambda _: session.write(commands.success(request_id=command.request_id)))

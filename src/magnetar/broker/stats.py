@@ -54,7 +54,7 @@ def topic_stats(topic: Topic, options: StatsOptions) -> TopicStats:
         bytes_out_counter=sum(stats.bytes_out_counter for stats in subscriptions.values()),
         msg_out_counter=sum(stats.msg_out_counter for stats in subscriptions.values()),
         storage_size=topic.ledger.size_bytes,
-        damaged_entries=topic.damaged.entries or None,
+        damaged_entries=topic.log.damaged.entries or None,
         backlog_size=max((stats.backlog_size for stats in subscriptions.values()), default=0),
         backlog_quota_limit_size=topic.policies.backlog_quotas["destination_storage"].limitSize,
         backlog_quota_limit_time=topic.policies.backlog_quotas["message_age"].limitTime,

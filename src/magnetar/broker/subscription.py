@@ -126,15 +126,15 @@ class Subscription:
 
     def has_done_with(self, position: Position) -> bool:
         """Whether an entry is not to be sent again: it was acknowledged, or it cannot be read any more."""
-        state = self.cursor.state
-        return position <= state.mark_delete_position or state.is_deleted(position) or position in self.topic.damaged
+        state, damaged = self.cursor.state, self.topic.log.damaged
+        return position <= state.mark_delete_position or state.is_deleted(position) or position in damaged
 
     def _legible(self, read_position: Position, through: Position, limit: int) -> list[Range]:
         """The next entries that are not acknowledged, past those known to be damaged: these stay unacknowledged."""
         while ranges := self.cursor.state.undeleted(read_position, through, limit):
-            if not self.topic.damaged:
+            if not self.topic.log.damaged:
                 break
-            intact = [part for each in ranges for part in self.topic.damaged.absent(each)]
+            intact = [part for each in ranges for part in self.topic.log.damaged.absent(each)]
             if intact:
                 return intact
             read_position = self.topic.ledger.next_position(ranges[-1].last)

@@ -1,48 +1,38 @@
-"""A topic: its log, whose entries are whose, and who publishes to and consumes from it."""
+"""A topic: its log, and who publishes to and consumes from it."""
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import structlog
 
 from magnetar.base.errors import RequestError, ServerError, StorageError
-from magnetar.base.position import EARLIEST, Position
 from magnetar.broker.access import ProducerAccess
 from magnetar.broker.backlog_quotas import BacklogQuotas
 from magnetar.broker.deduplication import CURSOR_NAME, Deduplication
 from magnetar.broker.delayed.index import DelayedIndex
-from magnetar.broker.origin_summaries import OriginSummaries
 from magnetar.broker.producer import REPLICATOR_PREFIX, LocalProducer
 from magnetar.broker.progress import SubscriptionProgressKeeper, TopicProgress
 from magnetar.broker.rates import Rates
 from magnetar.broker.receiver import ReplicatedProducer
 from magnetar.broker.replicator import Replicator
 from magnetar.broker.subscription import REPLICATED_PROPERTY, Subscription
-from magnetar.cursor.ranges import DeletedEntries, Range
+from magnetar.broker.topic_log import TopicLog
 from magnetar.cursor.store import CursorStore
-from magnetar.geo.annotation import encode_annotation
-from magnetar.geo.origins import OriginIndex
-from magnetar.wire import entry as wire_entry
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from magnetar.base.errors import DamagedEntriesError
     from magnetar.base.names import TopicName
+    from magnetar.base.position import Position
     from magnetar.broker.environment import Environment
     from magnetar.broker.producer import Producer
+    from magnetar.broker.topic_log import Durable
     from magnetar.cursor.cursor import Cursor
     from magnetar.geo.annotation import Annotation
     from magnetar.geo.progress import SubscriptionProgress
     from magnetar.ledger.managed_ledger import ManagedLedger
 
 log = structlog.get_logger(__name__)
-
-_ORIGINS_PROPERTY = "magnetar.origins"
-"""Managed-ledger property: the newest position of each origin when entries were last trimmed, as JSON."""
 
 _EPOCH_PROPERTY = "pulsar.topic.epoch"
 """Managed-ledger property: the epoch of the last exclusive producer."""
@@ -74,10 +64,7 @@ class Topic:
             lambda epoch: ledger.set_property(_EPOCH_PROPERTY, str(epoch)),
         )
         self.producers: dict[str, Producer] = {}
-        trimmed: dict[str, str] = json.loads(ledger.properties.get(_ORIGINS_PROPERTY, "{}"))
-        self.index = OriginIndex(
-            environment.cluster, {cluster: Position.parse(position) for cluster, position in trimmed.items()}
-        )
+        self.log = TopicLog(environment, name, ledger, appended=self._appended, refused=self.dismiss_publishers)
         self.delayed = DelayedIndex(
             environment.delayed, ledger, environment.clock, lambda: self.policies.delayed_delivery, self.notify
         )
@@ -88,92 +75,30 @@ class Topic:
             environment.store, environment.metadata, str(name), ledger, environment.cursor_limits
         )
         self.deduplication = Deduplication(self)
-        self.damaged = DeletedEntries()
-        """Entries that were found not to be what was written: nobody gets them, and nobody acknowledges them."""
         self.is_closing = False
         """Set when it, or its producers, are about to be closed: entries that come then are dropped, unanswered."""
         self._is_dismissing = False
         self._dispatch_scheduled = False
-        self._failure: StorageError | None = None
-        self.origins = OriginSummaries(environment.metadata, name, ledger)
-        self._recover_index()
         for cursor in self.cursors.open_all():
             if cursor.name != CURSOR_NAME and not cursor.name.startswith(REPLICATOR_PREFIX):
                 self._add_subscription(Subscription(self, cursor))
-        self.apply_policies()
+        self._follow_policies()
 
     # -- publishing ---------------------------------------------------------------------------------------------
 
-    def append_own(self, entries: list[bytes], durable: Callable[[Position, StorageError | None], None]) -> None:
-        """Append entries that were produced in this cluster; ``durable`` gets the first one's position."""
-        if self._refuses(durable):
-            return
-        first = self._append(entries, durable)
-        if first is not None:
-            self.index.append(self.environment.cluster, first, len(entries), first)
-
-    def append_replicated(
-        self,
-        origin: Annotation,
-        entries: list[bytes],
-        durable: Callable[[Position, StorageError | None], None],
-    ) -> None:
+    def append_replicated(self, origin: Annotation, entries: list[bytes], durable: Durable) -> None:
         """Append entries of another cluster; what is acknowledged already is never dispatched."""
-        if self._refuses(durable):
-            return
-        annotation = encode_annotation(origin.cluster, origin.extents, link_start=origin.link_start)
-        first = self._append(entries, durable, annotation)
-        if first is None:
-            return
-        self._index_replicated(origin, first)
-        for subscription in self.subscriptions.values():
-            if subscription.progress is not None:
-                subscription.progress.arrived(origin)
+        if self.log.append(entries, durable, origin):
+            for subscription in self.subscriptions.values():
+                if subscription.progress is not None:
+                    subscription.progress.arrived(origin)
 
-    def _append(
-        self, entries: list[bytes], durable: Callable[[Position, StorageError | None], None], annotation: bytes = b""
-    ) -> Position | None:
-        """Append a run; None if not even a ledger could be begun for it."""
-        try:
-            return self.ledger.append(entries, self._when_durable(entries, durable, annotation), annotation)
-        except StorageError as error:
-            log.exception("publish_failed", topic=str(self.name))
-            self.environment.loop.call_soon(durable, EARLIEST, error)
-            self.dismiss_publishers()
-            return None
-
-    def barrier(self, done: Callable[[StorageError | None], None]) -> None:
-        """Call ``done`` once everything appended until now is durable, or with why something never will be."""
-        self.environment.store.barrier(lambda error: done(error or self._failure))
-
-    def _when_durable(
-        self, entries: list[bytes], durable: Callable[[Position, StorageError | None], None], annotation: bytes
-    ) -> Callable[[Position, StorageError | None], None]:
-        def confirmed(first: Position, error: StorageError | None) -> None:
-            durable(first, error)
-            if error is None:
-                self.counters.bytes_in += sum(map(len, entries))
-                self.origins.appended(first, len(entries), annotation)
-                if self.delayed.is_expecting:
-                    self.delayed.appended(first, entries)
-                self.notify()
-            elif self._failure is None:
-                log.error("publish_failed", topic=str(self.name), error=str(error))
-                self._failure = error
-                self.environment.unload(self.name)
-
-        return confirmed
-
-    def _refuses(self, durable: Callable[[Position, StorageError | None], None]) -> bool:
-        """After a failed write nothing is appended until the topic has started over from its log.
-
-        What is in memory is ahead of the log, and the positions that failed would be given to other entries.
-        """
-        failure = self._failure or self.environment.store.state.refusal
-        if failure is not None:
-            self.environment.loop.call_soon(durable, EARLIEST, failure)
-            self.dismiss_publishers()
-        return failure is not None
+    def _appended(self, first: Position, entries: list[bytes]) -> None:
+        """Entries are durable, and their receipts are written."""
+        self.counters.bytes_in += sum(map(len, entries))
+        if self.delayed.is_expecting:
+            self.delayed.appended(first, entries)
+        self.notify()
 
     def notify(self) -> None:
         """There may be something to dispatch: look at the end of this turn."""
@@ -240,17 +165,13 @@ class Topic:
             if self._is_dismissing:
                 self.is_closing = self._is_dismissing = False
 
-        self.barrier(dismissed)
+        self.log.barrier(dismissed)
 
     def begin_closing(self) -> None:
         """Take no entries from now on: what comes is dropped, unanswered, and sent again to the topic's next run."""
         self.is_closing, self._is_dismissing = True, False
 
     # -- subscriptions ------------------------------------------------------------------------------------------
-
-    def before_first(self) -> Position:
-        """The position before the oldest entry there is."""
-        return self.ledger.previous_position(self.ledger.first_position)
 
     def create_subscription(
         self, name: str, mark_delete: Position, *, durable: bool = True, properties: dict[str, str] | None = None
@@ -269,7 +190,7 @@ class Topic:
             if not self.environment.config.allowAutoSubscriptionCreation:
                 message = f"Subscription {name} does not exist and may not be created automatically"
                 raise RequestError(ServerError.NotAllowedError, message)
-            self.create_subscription(name, self.before_first())
+            self.create_subscription(name, self.log.before_first())
 
     def delete_subscription(self, subscription: Subscription) -> None:
         """Delete a subscription here and, when it is replicated, everywhere; durable on return."""
@@ -277,7 +198,7 @@ class Topic:
 
     def create_replicated(self, incoming: SubscriptionProgress) -> None:
         """Create a subscription whose state arrived from another cluster: it starts where that says."""
-        cursor = self.cursors.create(incoming.name, self.before_first())
+        cursor = self.cursors.create(incoming.name, self.log.before_first())
         cursor.set_property(REPLICATED_PROPERTY, 1)
         subscription = Subscription(self, cursor)
         self.subscriptions[incoming.name] = subscription
@@ -328,6 +249,9 @@ class Topic:
     def apply_policies(self) -> None:
         """Follow the policies as they are now, and bring the links in line with the replication clusters."""
         self.policies = self.environment.policies_of(self.name)
+        self._follow_policies()
+
+    def _follow_policies(self) -> None:
         self.deduplication.apply(enabled=self.policies.deduplication_enabled)
         self.delayed.policies_changed()
         targets = self.environment.targets_of(self.name.namespace_name)
@@ -349,7 +273,7 @@ class Topic:
     def _link_start(self) -> Position:
         if self.environment.config.replicationStartAt == "latest":
             return self.ledger.last_confirmed_entry
-        return self.before_first()
+        return self.log.before_first()
 
     def inbound_sources(self) -> list[str]:
         """The clusters whose entries a connected producer brings."""
@@ -362,46 +286,6 @@ class Topic:
                 return producer
         return None
 
-    # -- damage -------------------------------------------------------------------------------------------------
-
-    def note_damage(self, error: DamagedEntriesError) -> None:
-        """Entries turned out to be damaged: say so once, and have consumers sent what lies behind them."""
-        found = Range(Position(error.ledger_id, error.first), Position(error.ledger_id, error.end - 1))
-        if self.damaged.add_range(found):
-            first, last = map(str, found)
-            log.error("entries_damaged", topic=str(self.name), first=first, last=last, error=str(error))
-
-    # -- looking ------------------------------------------------------------------------------------------------
-
-    async def read_entry(self, position: Position) -> bytes:
-        """One entry; raises RequestError if there is none at ``position``."""
-        if not self.ledger.contains(position) or position > self.ledger.last_confirmed_entry:
-            raise RequestError(ServerError.MetadataError, f"Message id {position} not found")
-        entries = self.ledger.read_cached(position, 1, 1) or await self.ledger.read(position, 1, 1)
-        return entries[0][1]
-
-    async def last_message(self) -> tuple[Position, int | None]:
-        """The newest durable entry and the size of its batch (None: no batch); ``-1:-1`` when the topic is empty."""
-        position = self.ledger.last_confirmed_entry
-        if not self.ledger.contains(position):
-            return EARLIEST, None
-        metadata = wire_entry.parse_metadata(await self.read_entry(position))
-        return position, metadata.num_messages_in_batch if metadata.HasField("num_messages_in_batch") else None
-
-    async def position_before_time(self, time_ms: int) -> Position:
-        """The position after which every entry was published at ``time_ms`` or later (by their producers' clocks)."""
-        first, last = self.ledger.first_position, self.ledger.last_confirmed_entry
-        before = self.before_first()
-        low, high = 0, self.ledger.count(before, last)
-        while low < high:
-            middle = (low + high) // 2
-            position = self.ledger.position_at(first, middle)
-            if wire_entry.publish_time_ms(await self.read_entry(position)) < time_ms:
-                low = middle + 1
-            else:
-                high = middle
-        return before if low == 0 else self.ledger.position_at(first, low - 1)
-
     # -- housekeeping -------------------------------------------------------------------------------------------
 
     def consumer_cursors(self) -> list[Cursor]:
@@ -413,6 +297,11 @@ class Topic:
         """The cursors that hold entries back from being trimmed: consumers', and that of deduplication."""
         cursors = self.consumer_cursors()
         return cursors if self.deduplication.cursor is None else [*cursors, self.deduplication.cursor]
+
+    def consumed_through(self, cursors: list[Cursor]) -> Position:
+        """All of ``cursors`` have acknowledged everything up to and including it."""
+        marks = (cursor.state.mark_delete_position for cursor in cursors)
+        return min(marks, default=self.ledger.last_confirmed_entry)
 
     def measure(self, now: float) -> None:
         """Update the rates, and tidy up what is delayed; ``now`` in monotonic seconds."""
@@ -430,31 +319,18 @@ class Topic:
         the index no longer knows it.
         """
         self.deduplication.snapshot()
-        consumed = min(
-            (cursor.state.mark_delete_position for cursor in self.all_cursors()),
-            default=self.ledger.last_confirmed_entry,
-        )
+        consumed = self.consumed_through(self.all_cursors())
         for subscription in self.subscriptions.values():
             subscription.flush()
-        self.barrier(lambda error: self._trim(consumed, by_age=by_age) if error is None else None)
+        self.log.barrier(lambda error: self._trim(consumed, by_age=by_age) if error is None else None)
 
     def _trim(self, consumed: Position, *, by_age: bool) -> None:
         # A subscription may have been created, or moved back, in the meantime.
-        consumed = min([consumed, *(cursor.state.mark_delete_position for cursor in self.all_cursors())])
+        consumed = min(consumed, self.consumed_through(self.all_cursors()))
         now_ms = int(self.environment.clock.now() * 1000)
-        retained = self.policies.retention
-        minutes = retained.retentionTimeInMinutes if by_age or retained.retentionTimeInMinutes == 0 else -1
-        first = self.ledger.trim(consumed, now_ms, (minutes, retained.retentionSizeInMB), self._remember_origins)
+        first = self.log.trim(consumed, now_ms, self.policies.retention, by_age=by_age)
         if first is not None:
-            self.index.trim(first)
-            self.origins.trimmed()
             self.delayed.trim(first)
-        self.origins.save()
-
-    def _remember_origins(self, trimmed_through: Position) -> dict[str, str]:
-        """What is trimmed can no longer tell how far each origin has come."""
-        positions = self.index.positions_at(trimmed_through)
-        return {_ORIGINS_PROPERTY: json.dumps({cluster: str(position) for cluster, position in positions.items()})}
 
     def close(self) -> None:
         """Make every client look the topic up again, and write what is left."""
@@ -469,25 +345,13 @@ class Topic:
             subscription.close()
         self.delayed.close()
         self.ledger.close()
-        self.origins.save()
+        self.log.origins.save()
 
     def delete(self) -> None:
         """Remove the topic, its log and its cursors for good."""
         self.close()
         for name in self.cursors.names():
             self.cursors.delete(name)
-        self.origins.delete()
+        self.log.origins.delete()
         self.delayed.delete()
         self.ledger.delete()
-
-    def _recover_index(self) -> None:
-        for first, (count, origin) in self.origins.recover():
-            if origin is not None:
-                self._index_replicated(origin, first)
-            else:
-                self.index.append(self.environment.cluster, first, count, first)
-
-    def _index_replicated(self, origin: Annotation, first: Position) -> None:
-        for extent in origin.extents:
-            self.index.append(origin.cluster, extent.origin_first, extent.count, first, extent.floor)
-            first = first._replace(entry_id=first.entry_id + extent.count)

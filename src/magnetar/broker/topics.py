@@ -157,7 +157,7 @@ class TopicRegistry:
         if topic is not None and name not in self._unloading:
             self._unloading[name] = asyncio.Event()
             topic.begin_closing()
-            topic.barrier(lambda _: self._close(topic))
+            topic.log.barrier(lambda _: self._close(topic))
 
     async def unloaded(self, name: TopicName) -> None:
         """Return when a topic that is being unloaded may be loaded again; at once for any other."""
@@ -175,7 +175,7 @@ class TopicRegistry:
                 topic.close()
             except StorageError as error:
                 log.warning("unload_incomplete", topic=str(topic.name), error=str(error))
-        topic.barrier(lambda _: self._closed(topic.name))
+        topic.log.barrier(lambda _: self._closed(topic.name))
 
     def _closed(self, name: TopicName) -> None:
         unloading = self._unloading.pop(name, None)

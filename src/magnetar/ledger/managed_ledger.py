@@ -202,12 +202,6 @@ class ManagedLedger:
         """Yield the durable runs of one ledger of the chain, in order."""
         return self._store.runs(ledger_id)
 
-    def runs(self) -> Iterator[tuple[Position, int, bytes]]:
-        """Yield first position, number of entries and annotation of all durable runs, in order."""
-        for ledger in self._chain.ledgers:
-            for run in self._store.runs(ledger.ledger_id):
-                yield Position(ledger.ledger_id, run.first_entry_id), run.count, run.annotation
-
     def trim(
         self,
         consumed_through: Position,

@@ -43,7 +43,7 @@ def test_consumers_get_all_that_is_intact(damaged: list[str], kind: pb.CommandSu
     client = cluster.client()
     client.subscribe(kind=kind)
     assert client.messages() == [text for text in TEXTS if text not in damaged]
-    assert cluster.topic().damaged.entries == len(damaged)
+    assert cluster.topic().log.damaged.entries == len(damaged)
     client.ack(*positions)
     stats = topic_stats(cluster.topic(), StatsOptions())
     assert stats.damaged_entries == len(damaged)
@@ -72,7 +72,7 @@ def test_an_entry_that_is_to_be_sent_again_and_rotted_meanwhile_is_given_up() ->
     again = cluster.client()
     again.subscribe()
     assert again.messages() == [text for text in TEXTS if text != "1"]
-    assert positions[1] in cluster.topic().damaged
+    assert positions[1] in cluster.topic().log.damaged
 
 
 @pytest.mark.parametrize("rotten", [["0"], ["1", "2"], ["4"]])
@@ -89,7 +89,7 @@ def test_a_delayed_entry_that_rotted_holds_back_nobody(rotten: list[str]) -> Non
     cluster.store.damaged = {entries[text] for text in rotten}
     cluster.loop.advance(6)
     assert consumer.messages() == [text for text in entries if text not in rotten]
-    assert cluster.topic().damaged.entries == len(rotten)
+    assert cluster.topic().log.damaged.entries == len(rotten)
     assert cluster.subscription().backlog == len(entries)
 
 
@@ -125,4 +125,4 @@ def test_deduplication_learns_from_the_log_what_is_intact() -> None:
     again.produce(name="p", user_provided_producer_name=True)
     (success,) = again.take("PRODUCER_SUCCESS")
     assert success.last_sequence_id == 2
-    assert cluster.topic().damaged.entries == 1
+    assert cluster.topic().log.damaged.entries == 1

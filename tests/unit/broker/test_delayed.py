@@ -145,7 +145,7 @@ class Story:
 
     async def _reset(self, name: str) -> None:
         topic = self.cluster.topics.loaded[TOPIC]
-        await topic.subscriptions[name].reset(topic.before_first())
+        await topic.subscriptions[name].reset(topic.log.before_first())
 
     def restart(self) -> None:
         self.consumers.clear()

@@ -147,7 +147,7 @@ def test_an_entry_without_its_source_position_is_refused() -> None:
 def test_nothing_is_claimed_but_what_is_here() -> None:
     target, writer = linked()
     send_all(writer, foreign("a", 3), foreign("b", 4), foreign("c", 8))
-    index, first = target.topic().index, target.topic().ledger.first_position
+    index, first = target.topic().log.index, target.topic().ledger.first_position
     last = first._replace(entry_id=first.entry_id + 2)
     assert index.claims([Range(first, last)]) == [
         Claim("apache", Position(LEDGER, 2), Position(LEDGER, 4)),

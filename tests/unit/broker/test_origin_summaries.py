@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from magnetar.base.position import Position
 from magnetar.broker import origin_summaries
 from magnetar.broker.origin_summaries import summaries_path
 from magnetar.ledger.managed_ledger import ManagedLedgerConfig
@@ -52,16 +53,20 @@ def kept(cluster: Cluster) -> list[str]:
 
 def origins(cluster: Cluster, index: OriginIndex | None = None) -> list[object]:
     topic = cluster.topic()
-    index = index or topic.index
+    index = index or topic.log.index
     ledgers = topic.ledger.ledgers()
-    positions = [position for position, _, _ in topic.ledger.runs()]
+    positions = [
+        Position(ledger.ledger_id, run.first_entry_id)
+        for ledger in ledgers
+        for run in topic.ledger.runs_of(ledger.ledger_id)
+    ]
     return [len(ledgers), *(index.origin_of(position) for position in positions), index.last_position("jfk")]
 
 
 def test_recovery_finds_with_summaries_what_the_runs_say() -> None:
     cluster = mixed()
     before = origins(cluster)
-    cluster.do(cluster.topic().origins.save)
+    cluster.do(cluster.topic().log.origins.save)
     closed = [str(ledger.ledger_id) for ledger in cluster.topic().ledger.ledgers() if ledger.closed_ms is not None]
     assert kept(cluster) == sorted(closed)
     assert closed
@@ -74,7 +79,7 @@ def test_recovery_finds_with_summaries_what_the_runs_say() -> None:
         return runs(ledger_id)
 
     cluster.store.runs = noted  # type: ignore[method-assign]
-    assert cluster.topic().index.last_position("jfk") is not None
+    assert cluster.topic().log.index.last_position("jfk") is not None
     assert not {str(ledger_id) for ledger_id in read} & set(closed), "closed ledgers are not read"
     assert origins(cluster) == before
 
@@ -91,7 +96,7 @@ def test_without_summaries_the_runs_are_read_and_the_summaries_made() -> None:
 def test_a_summary_that_is_not_intact_is_not_believed() -> None:
     cluster = mixed()
     before = origins(cluster)
-    cluster.do(cluster.topic().origins.save)
+    cluster.do(cluster.topic().log.origins.save)
     for name in kept(cluster):
         cluster.metadata.put(f"{summaries_path(TOPIC)}/{name}", b"nonsense")
     cluster.crash()
@@ -101,7 +106,7 @@ def test_a_summary_that_is_not_intact_is_not_believed() -> None:
 def test_summaries_go_with_their_ledgers_and_with_the_topic() -> None:
     cluster = mixed()
     topic = cluster.topic()
-    cluster.do(topic.origins.save)
+    cluster.do(topic.log.origins.save)
     assert kept(cluster)
     cluster.do(lambda: cluster.topics.delete(TOPIC))
     assert kept(cluster) == []

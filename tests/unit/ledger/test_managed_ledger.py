@@ -90,7 +90,7 @@ def test_an_empty_topic_exists_and_has_no_entry(tmp_path: Path) -> None:
             assert ledger.entries == ledger.size_bytes == 0
             assert ledger.read_cached(EARLIEST, 1, 1) == []
             assert await ledger.read(EARLIEST, 1, 1) == []
-            assert list(ledger.runs()) == []
+            assert not ledger.ledgers()
             first = await world.append(ledger, [b"a"])
             assert first > EARLIEST
             assert ledger.next_position(EARLIEST) == ledger.first_position == first
@@ -155,7 +155,8 @@ def test_reading_goes_through_the_whole_chain_also_after_reopening(tmp_path: Pat
                     found += entries
                     position = again.next_position(entries[-1][0])
                 assert found == written
-                assert [note for _, _, note in again.runs()] == [b"note %d" % number for number in range(10)]
+                runs = [run for each in again.ledgers() for run in again.runs_of(each.ledger_id)]
+                assert [run.annotation for run in runs] == [b"note %d" % number for number in range(10)]
                 assert again.last_confirmed_entry == written[-1][0]
                 assert again.count(EARLIEST, again.last_position) == 20
                 assert [again.position_at(again.first_position, n) for n in range(20)] == [at for at, _ in written]

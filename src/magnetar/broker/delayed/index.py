@@ -136,7 +136,7 @@ class DelayedIndex:
     def begin(self) -> None:
         """An entry with a ``deliver_at_time`` may be appended from now on; durable on return."""
         self.is_expecting = True
-        if self._incarnation is None:
+        if not self.is_used:
             self._watermark = self._ledger.last_confirmed_entry
             self._incarnation = f"{self._watermark}@{int(self._clock.now() * 1000)}"
             self._ledger.set_property(INCARNATION_PROPERTY, self._incarnation)
@@ -193,9 +193,14 @@ class DelayedIndex:
         """A subscription looks no longer."""
         self._windows.pop(window, None)
 
+    @property
+    def is_used(self) -> bool:
+        """Whether the topic has ever had a delayed entry."""
+        return self._incarnation is not None
+
     def restart(self, window: DueWindow) -> None:
         """Let a window begin again with the first entry there is."""
-        window.restart(complete=self._incarnation is None)
+        window.restart(complete=not self.is_used)
 
     def due(self, window: DueWindow, count_max: int) -> list[Position]:
         """Take the next entries that are due, at most ``count_max``; ``notify`` is called when there are more."""
@@ -259,7 +264,7 @@ class DelayedIndex:
     def tidy(self) -> None:
         """Write what is not written, the watermark too, and drop what needs no withholding; now and then."""
         is_current = self._watermark == self._vouched() and not self._is_unknown
-        if self._incarnation is not None and (self._unwritten or self.withheld or not is_current):
+        if self.is_used and (self._unwritten or self.withheld or not is_current):
             self._turn()
 
     def trim(self, first: Position) -> None:
@@ -276,7 +281,7 @@ class DelayedIndex:
     def delete(self) -> None:
         """Forget the topic."""
         self._end()
-        if self._incarnation is not None:
+        if self.is_used:
             name = self._ledger.name
             self._thread.do(lambda store: store.forget(name), self._forgotten)
 

@@ -93,6 +93,8 @@ class DelayedEntries:
 
     def due(self, read_position: Position, limit: int) -> list[tuple[Position, bytes]] | None:
         """The next entries that are due, of one ledger; None: there are none, or ask again when ready."""
+        if not self._index.is_used:
+            return None
         if self._ahead:
             self._ahead.discard_before(read_position)
         sendable = self._take(read_position, limit)
@@ -187,7 +189,7 @@ class DelayedEntries:
                 if size >= self._max_bytes:
                     break
         except DamagedEntriesError as error:
-            self._subscription.topic.note_damage(error)
+            self._subscription.topic.log.note_damage(error)
         except StorageError as error:
             log.warning("read_failed", topic=ledger.name, position=str(positions[0]), error=str(error))
             self._retry = asyncio.get_running_loop().call_later(RETRY_DELAY_S, self._try_again)

@@ -32,7 +32,7 @@ class SharedDispatcher:
         self._reader = EntryReader(
             subscription.topic.ledger,
             self.dispatch,
-            subscription.topic.note_damage,
+            subscription.topic.log.note_damage,
             max_entries=config.dispatcherMaxReadBatchSize,
             max_bytes=config.dispatcherMaxReadSizeBytes,
         )

@@ -39,7 +39,7 @@ class SingleActiveDispatcher:
         self._reader = EntryReader(
             subscription.topic.ledger,
             self.dispatch,
-            subscription.topic.note_damage,
+            subscription.topic.log.note_damage,
             max_entries=config.dispatcherMaxReadBatchSize,
             max_bytes=config.dispatcherMaxReadSizeBytes,
         )

@@ -1,0 +1,185 @@
+"""The log of one topic: what is appended to it, where its entries come from, and which of them are damaged."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import structlog
+
+from magnetar.base.errors import RequestError, ServerError, StorageError
+from magnetar.base.position import EARLIEST, Position
+from magnetar.broker.origin_summaries import OriginSummaries
+from magnetar.cursor.ranges import DeletedEntries, Range
+from magnetar.geo.annotation import encode_annotation
+from magnetar.geo.origins import OriginIndex
+from magnetar.wire import entry as wire_entry
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from magnetar.base.errors import DamagedEntriesError
+    from magnetar.base.names import TopicName
+    from magnetar.broker.environment import Environment
+    from magnetar.geo.annotation import Annotation
+    from magnetar.ledger.managed_ledger import ManagedLedger
+    from magnetar.metadata.policies import RetentionPolicies
+
+    Durable = Callable[[Position, StorageError | None], None]
+    """Gets the position of the first entry of a run once the run is durable, or why it never will be."""
+
+log = structlog.get_logger(__name__)
+
+_ORIGINS_PROPERTY = "magnetar.origins"
+"""Managed-ledger property: the newest position of each origin when entries were last trimmed, as JSON."""
+
+
+class TopicLog:
+    """A managed ledger whose entries have origins. Used on the event loop's thread."""
+
+    def __init__(
+        self,
+        environment: Environment,
+        name: TopicName,
+        ledger: ManagedLedger,
+        *,
+        appended: Callable[[Position, list[bytes]], None],
+        refused: Callable[[], None],
+    ) -> None:
+        """Recover where each entry comes from.
+
+        ``appended`` is called when a run has become durable, after whoever appended it; ``refused`` when one could not
+        be appended.
+        """
+        self.damaged = DeletedEntries()
+        """Entries that were found not to be what was written: nobody gets them, and nobody acknowledges them."""
+        trimmed: dict[str, str] = json.loads(ledger.properties.get(_ORIGINS_PROPERTY, "{}"))
+        self.index = OriginIndex(
+            environment.cluster, {cluster: Position.parse(position) for cluster, position in trimmed.items()}
+        )
+        self.origins = OriginSummaries(environment.metadata, name, ledger)
+        self._environment = environment
+        self._name = name
+        self._ledger = ledger
+        self._appended = appended
+        self._refused = refused
+        self._failure: StorageError | None = None
+        for first, (count, origin) in self.origins.recover():
+            self._index(first, count, origin)
+
+    # -- what comes in ------------------------------------------------------------------------------------------
+
+    def append(self, entries: list[bytes], durable: Durable, origin: Annotation | None = None) -> bool:
+        """Append a run, of this cluster where ``origin`` says nothing else; False: it was refused.
+
+        ``durable`` is called in any case, and never before this returns. After a failed write nothing is appended until
+        the topic has started over from its log: what is in memory is ahead of the log, and the positions that failed
+        would be given to other entries.
+        """
+        environment, annotation = self._environment, b""
+        if origin is not None:
+            annotation = encode_annotation(origin.cluster, origin.extents, link_start=origin.link_start)
+        failure = self._failure or environment.store.state.refusal
+        if failure is None:
+            try:
+                first = self._ledger.append(entries, self._when_durable(entries, durable, annotation), annotation)
+            except StorageError as error:
+                log.exception("publish_failed", topic=str(self._name))
+                failure = error
+            else:
+                self._index(first, len(entries), origin)
+                return True
+        environment.loop.call_soon(durable, EARLIEST, failure)
+        self._refused()
+        return False
+
+    def barrier(self, done: Callable[[StorageError | None], None]) -> None:
+        """Call ``done`` once everything appended until now is durable, or with why something never will be."""
+        self._environment.store.barrier(lambda error: done(error or self._failure))
+
+    def _when_durable(self, entries: list[bytes], durable: Durable, annotation: bytes) -> Durable:
+        def confirmed(first: Position, error: StorageError | None) -> None:
+            durable(first, error)
+            if error is None:
+                self.origins.appended(first, len(entries), annotation)
+                self._appended(first, entries)
+            elif self._failure is None:
+                log.error("publish_failed", topic=str(self._name), error=str(error))
+                self._failure = error
+                self._environment.unload(self._name)
+
+        return confirmed
+
+    def _index(self, first: Position, count: int, origin: Annotation | None) -> None:
+        if origin is None:
+            self.index.append(self._environment.cluster, first, count, first)
+            return
+        for extent in origin.extents:
+            self.index.append(origin.cluster, extent.origin_first, extent.count, first, extent.floor)
+            first = first._replace(entry_id=first.entry_id + extent.count)
+
+    # -- looking ------------------------------------------------------------------------------------------------
+
+    def before_first(self) -> Position:
+        """The position before the oldest entry there is."""
+        return self._ledger.previous_position(self._ledger.first_position)
+
+    async def read_entry(self, position: Position) -> bytes:
+        """One entry; raises RequestError if there is none at ``position``."""
+        if not self._ledger.contains(position) or position > self._ledger.last_confirmed_entry:
+            raise RequestError(ServerError.MetadataError, f"Message id {position} not found")
+        entries = self._ledger.read_cached(position, 1, 1) or await self._ledger.read(position, 1, 1)
+        return entries[0][1]
+
+    async def last_message(self) -> tuple[Position, int | None]:
+        """The newest durable entry and the size of its batch (None: no batch); ``-1:-1`` when the topic is empty."""
+        position = self._ledger.last_confirmed_entry
+        if not self._ledger.contains(position):
+            return EARLIEST, None
+        metadata = wire_entry.parse_metadata(await self.read_entry(position))
+        return position, metadata.num_messages_in_batch if metadata.HasField("num_messages_in_batch") else None
+
+    async def position_before_time(self, time_ms: int) -> Position:
+        """The position after which every entry was published at ``time_ms`` or later (by their producers' clocks)."""
+        first, last = self._ledger.first_position, self._ledger.last_confirmed_entry
+        before = self.before_first()
+        low, high = 0, self._ledger.count(before, last)
+        while low < high:
+            middle = (low + high) // 2
+            position = self._ledger.position_at(first, middle)
+            if wire_entry.publish_time_ms(await self.read_entry(position)) < time_ms:
+                low = middle + 1
+            else:
+                high = middle
+        return before if low == 0 else self._ledger.position_at(first, low - 1)
+
+    def note_damage(self, error: DamagedEntriesError) -> None:
+        """Entries turned out to be damaged: say so once, and have consumers sent what lies behind them."""
+        found = Range(Position(error.ledger_id, error.first), Position(error.ledger_id, error.end - 1))
+        if self.damaged.add_range(found):
+            first, last = map(str, found)
+            log.error("entries_damaged", topic=str(self._name), first=first, last=last, error=str(error))
+
+    # -- what goes ----------------------------------------------------------------------------------------------
+
+    def trim(
+        self, consumed_through: Position, now_ms: int, retained: RetentionPolicies, *, by_age: bool
+    ) -> Position | None:
+        """Delete ledgers that everybody has acknowledged and that ``retained`` does not keep.
+
+        Without ``by_age`` those whose time is over stay. Returns the first position left if anything was deleted; the
+        index no longer knows what was before it.
+        """
+        minutes = retained.retentionTimeInMinutes if by_age or retained.retentionTimeInMinutes == 0 else -1
+        retention = minutes, retained.retentionSizeInMB
+        first = self._ledger.trim(consumed_through, now_ms, retention, self._remember_origins)
+        if first is not None:
+            self.index.trim(first)
+            self.origins.trimmed()
+        self.origins.save()
+        return first
+
+    def _remember_origins(self, trimmed_through: Position) -> dict[str, str]:
+        """What is trimmed can no longer tell how far each origin has come."""
+        positions = self.index.positions_at(trimmed_through)
+        return {_ORIGINS_PROPERTY: json.dumps({cluster: str(position) for cluster, position in positions.items()})}
