@@ -9,8 +9,8 @@ from magnetar.metadata.policies import Policies
 from tests.kit.rest import topic_path
 
 if TYPE_CHECKING:
+    from magnetar.sim.cluster import Cluster
     from tests.kit.rest import Rest
-    from tests.unit.broker.cluster import Cluster
 
 
 class RestOperator:

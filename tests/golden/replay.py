@@ -11,6 +11,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from magnetar.broker.server import Server, ServerProtocol
+from magnetar.sim.cluster import Cluster
+from magnetar.sim.loop import HandLoop
 from magnetar.wire import commands
 from magnetar.wire.frame import Frame, FrameDecoder, encode_command
 from magnetar.wire.proto import pulsar_api_pb2 as pb
@@ -18,8 +20,6 @@ from tests.golden.comparison import Requests, difference, find, is_more
 from tests.golden.differences import Names
 from tests.golden.operators import HandOperator
 from tests.golden.transcript import Left, Operated, Passed, Said, Side, event_text, name_of
-from tests.unit.broker.cluster import Cluster
-from tests.unit.broker.hand_loop import HandLoop
 
 if TYPE_CHECKING:
     from collections.abc import Callable

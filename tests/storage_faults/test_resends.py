@@ -22,10 +22,10 @@ from magnetar.ledger.managed_ledger import ManagedLedgerConfig
 from magnetar.metadata.memory import MemoryMetadataStore
 from magnetar.metadata.policies import Policies, TenantInfo
 from magnetar.metadata.resources import Resources
+from magnetar.sim.cluster import NAMESPACE, TOPIC, Client, NoLinks, entry
+from magnetar.sim.disk import FaultyDisk
 from magnetar.wire import commands
 from magnetar.wire.entry import parse_metadata
-from tests.storage_faults.disk import FaultyDisk
-from tests.unit.broker.cluster import NAMESPACE, TOPIC, Client, NoLinks, entry
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -120,6 +120,8 @@ class Policy(Enum):
     DEDUPLICATION_SNAPSHOT_INTERVAL = ("deduplicationSnapshotInterval", "deduplicationSnapshotInterval")
     DELAYED_DELIVERY = ("delayedDelivery", "delayedDelivery")
     PAUSE_ON_ACK_STATE = ("dispatcherPauseOnAckStatePersistent", "dispatcherPauseOnAckStatePersistent")
+    REPLICATE_SUBSCRIPTION_STATE = ("replicateSubscriptionState", "replicateSubscriptionState")
+    REPLICATED_SUBSCRIPTIONS_ALLOWED = ("replicatedSubscriptionsAllowed", "replicatedSubscriptionsAllowed")
 
 
 class Policies(Noun):

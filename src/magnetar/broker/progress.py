@@ -242,13 +242,25 @@ class TopicProgress:
     def changed(self) -> None:
         """Subscriptions or policies changed: open the links that are needed, close those that are not."""
         wanted: list[str] = []
-        if self._environment.config.enableReplicatedSubscriptions and (self._replicated() or self._tombstones()):
+        if self._topic.replication_forbidden:
+            self._dismiss_peers()
+        elif self._replicated() or self._tombstones():
             wanted = self._environment.targets_of(self._topic.name.namespace_name)
         for peer in [peer for peer in self._links if peer not in wanted]:
             self._links.pop(peer).close()
         for peer in wanted:
             if peer not in self._links:
                 self._links[peer] = ProgressLink(self._environment.links, peer, str(self._topic.name), self.full_states)
+
+    def check_allowed(self) -> None:
+        """Raise RequestError if no peer may bring progress; whoever hears it says so and asks again much later."""
+        if self._topic.replication_forbidden:
+            raise RequestError(ServerError.NotAllowedError, self._topic.replication_forbidden)
+
+    def _dismiss_peers(self) -> None:
+        for producer in tuple(self._topic.producers.values()):
+            if isinstance(producer, ProgressProducer):
+                producer.session.close_producer(producer)
 
     def publish(self, delta: SubscriptionProgress, oldest_at: float | None) -> None:
         """Send durable news to every other cluster; its oldest acknowledgement was made here at ``oldest_at``."""
@@ -268,6 +280,8 @@ class TopicProgress:
     def receive(self, source: str, payload: bytes, done: Callable[[StorageError | None], None]) -> None:
         """Apply a progress marker of ``source``; ``done`` is called once its effect is durable."""
         marker = decode_marker(payload)
+        if source in self._links:
+            self._links[source].heard()
         now = self._environment.clock.now()
         for incoming in marker.states:
             subscription = self._topic.subscriptions.get(incoming.name)

@@ -32,6 +32,10 @@ class EffectivePolicies:
     delayed_delivery: DelayedDeliveryPolicies
     pause_on_ack_state: bool
     """``dispatcherPauseOnAckStatePersistentEnabled`` (PIP-299)."""
+    replicate_subscription_state: bool
+    """Whether every durable subscription is replicated, whatever its clients ask for (PIP-398)."""
+    replicated_subscriptions_allowed: bool
+    """Whether a subscription may be replicated at all, whoever asks for it."""
 
 
 LEVEL_FIELDS = {
@@ -48,6 +52,8 @@ LEVEL_FIELDS = {
         "dispatcherPauseOnAckStatePersistentEnabled",
         "dispatcherPauseOnAckStatePersistentEnabled",
     ),
+    "replicate_subscription_state": ("replicate_subscription_state", "replicateSubscriptionState"),
+    "replicated_subscriptions_allowed": ("replicated_subscriptions_allowed", "replicatedSubscriptionsAllowed"),
 }
 """For each field of EffectivePolicies the one of Policies and the one of TopicPolicies that sets it."""
 

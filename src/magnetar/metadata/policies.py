@@ -155,6 +155,10 @@ class Policies(Document):
     properties: dict[str, str] = {}
     migrated: bool = False
     dispatcherPauseOnAckStatePersistentEnabled: bool | None = None
+    replicate_subscription_state: bool | None = None
+    """Of PIP-398."""
+    replicated_subscriptions_allowed: bool | None = None
+    """Ours."""
 
 
 class TopicPolicies(Document):
@@ -167,6 +171,10 @@ class TopicPolicies(Document):
     messageTTLInSeconds: int | None = None
     delayedDeliveryPolicies: DelayedDeliveryPolicies | None = None
     dispatcherPauseOnAckStatePersistentEnabled: bool | None = None
+    replicateSubscriptionState: bool | None = None
+    """Of PIP-398."""
+    replicatedSubscriptionsAllowed: bool | None = None
+    """Ours."""
 
 
 class PartitionedTopicMetadata(Document):

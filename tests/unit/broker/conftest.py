@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.unit.broker.hand_loop import HandLoop
+from magnetar.sim.loop import HandLoop
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from magnetar.base.errors import RemoteProtocolError, ServerError
+from magnetar.sim.cluster import TOPIC, Client, Cluster
 from magnetar.wire import commands
 from magnetar.wire.proto import pulsar_api_pb2 as pb
-from tests.unit.broker.cluster import TOPIC, Client, Cluster
 
 ONLY, WAITING, FENCING = pb.Exclusive, pb.WaitForExclusive, pb.ExclusiveWithFencing
 

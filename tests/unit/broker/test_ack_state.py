@@ -16,8 +16,8 @@ from magnetar.broker.ack_state import ALARM_AGAIN_BELOW_PERCENTS, ALARM_PERCENTS
 from magnetar.broker.stats import internal_stats, topic_stats
 from magnetar.cursor.ranges import Range
 from magnetar.metadata.policies import Policies
+from magnetar.sim.cluster import NAMESPACE, Client, Cluster, Failover, entry
 from magnetar.wire import commands
-from tests.unit.broker.cluster import NAMESPACE, Client, Cluster, Failover, entry
 
 if TYPE_CHECKING:
     from magnetar.admin.models import SubscriptionStats

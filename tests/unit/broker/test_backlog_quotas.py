@@ -11,8 +11,8 @@ from magnetar.broker.clock_watch import GRACE_S
 from magnetar.broker.maintenance import Maintenance
 from magnetar.ledger.managed_ledger import ManagedLedgerConfig
 from magnetar.metadata.policies import Policies
+from magnetar.sim.cluster import NAMESPACE, Client, Cluster, entry
 from magnetar.wire.proto import pulsar_api_pb2 as pb
-from tests.unit.broker.cluster import NAMESPACE, Client, Cluster, entry
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine

@@ -8,9 +8,9 @@ import pytest
 
 from magnetar.admin.service import StatsOptions
 from magnetar.broker.stats import topic_stats
+from magnetar.sim.cluster import Cluster, Exclusive, Shared, entry
+from magnetar.sim.pipe import Pipe
 from magnetar.wire import commands
-from tests.unit.broker.cluster import Cluster, Exclusive, Shared, entry
-from tests.unit.broker.pipe import Pipe
 
 if TYPE_CHECKING:
     from magnetar.base.position import Position

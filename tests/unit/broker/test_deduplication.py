@@ -13,14 +13,14 @@ from magnetar.broker.administration import Administration
 from magnetar.broker.deduplication import CURSOR_NAME, Status
 from magnetar.ledger.managed_ledger import ManagedLedgerConfig
 from magnetar.ledger.store import StoreState
+from magnetar.sim.cluster import TOPIC, Cluster, entry
+from magnetar.sim.loop import HandLoop
+from magnetar.sim.pipe import Pipe, read_all
 from magnetar.wire import commands
 from magnetar.wire.batch import BatchedMessage, compress, decode_batch, encode_batch
 from magnetar.wire.entry import build_entry, parse_metadata, payload_of
 from magnetar.wire.frame import encode_command
 from magnetar.wire.proto import pulsar_api_pb2 as pb
-from tests.unit.broker.cluster import TOPIC, Cluster, entry
-from tests.unit.broker.hand_loop import HandLoop
-from tests.unit.broker.pipe import Pipe, read_all
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

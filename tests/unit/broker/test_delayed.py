@@ -18,10 +18,10 @@ from magnetar.broker.delayed.positions import PositionSet
 from magnetar.broker.dispatchers.shared import SharedDispatcher
 from magnetar.ledger.managed_ledger import ManagedLedgerConfig
 from magnetar.metadata.policies import DelayedDeliveryPolicies
+from magnetar.sim.cluster import TOPIC, Client, Cluster, Exclusive, entry
+from magnetar.sim.pipe import Pipe
 from magnetar.wire import commands
 from magnetar.wire.message_id import position_of
-from tests.unit.broker.cluster import TOPIC, Client, Cluster, Exclusive, entry
-from tests.unit.broker.pipe import Pipe
 
 PAGE = 6
 EXACT = {"delayedDeliveryTickTimeMillis": 0}

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from magnetar.base.names import TopicName
 from magnetar.broker.dispatchers.election import elect, place_on_ring
-from tests.unit.broker.cluster import TOPIC, Cluster, Failover
+from magnetar.sim.cluster import TOPIC, Cluster, Failover
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

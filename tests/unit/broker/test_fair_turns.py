@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.unit.broker.cluster import Cluster, Exclusive, Shared
+from magnetar.sim.cluster import Cluster, Exclusive, Shared
 
 if TYPE_CHECKING:
     from magnetar.wire.proto import pulsar_api_pb2 as pb

@@ -12,13 +12,13 @@ from magnetar.base.errors import ServerError
 from magnetar.base.position import EARLIEST, Position
 from magnetar.cursor.ranges import Range
 from magnetar.geo.origins import Claim
+from magnetar.sim.cluster import Client, Cluster, entry
+from magnetar.sim.loop import HandLoop
+from magnetar.sim.pipe import read_all
 from magnetar.wire import commands, markers
 from magnetar.wire.entry import assemble
 from magnetar.wire.origin import SOURCE_POSITION
 from magnetar.wire.proto import pulsar_api_pb2 as pb
-from tests.unit.broker.cluster import Client, Cluster, entry
-from tests.unit.broker.hand_loop import HandLoop
-from tests.unit.broker.pipe import read_all
 
 LEDGER = 5
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from magnetar.base.errors import ServerError
+from magnetar.sim.cluster import TOPIC, Client, Cluster, entry
 from magnetar.wire import commands
 from magnetar.wire.frame import encode_command
 from magnetar.wire.message_id import message_id
 from magnetar.wire.proto import pulsar_api_pb2 as pb
-from tests.unit.broker.cluster import TOPIC, Client, Cluster, entry
 
 
 def unacknowledged(cluster: Cluster, subscription: str) -> int:

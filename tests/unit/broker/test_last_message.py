@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from magnetar.base.position import Position
+from magnetar.sim.cluster import Client, Cluster, Exclusive
 from magnetar.wire import commands
 from magnetar.wire.message_id import position_of
-from tests.unit.broker.cluster import Client, Cluster, Exclusive
 
 
 def answer(client: Client) -> Any:  # noqa: ANN401 - a command of any type

@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 from magnetar.base.errors import ServerError
 from magnetar.base.position import EARLIEST, Position
 from magnetar.ledger.managed_ledger import ManagedLedgerConfig
+from magnetar.sim.cluster import TOPIC, Client, Cluster, entry
+from magnetar.sim.loop import HandLoop
+from magnetar.sim.pipe import Pipe, read_all
 from magnetar.wire import commands
 from magnetar.wire.message_id import message_id
 from magnetar.wire.origin import Origin, stamp
-from tests.unit.broker.cluster import TOPIC, Client, Cluster, entry
-from tests.unit.broker.hand_loop import HandLoop
-from tests.unit.broker.pipe import Pipe, read_all
 
 
 def linked(**options: ManagedLedgerConfig) -> tuple[Cluster, Client, Cluster, Pipe]:

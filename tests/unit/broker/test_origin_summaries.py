@@ -10,9 +10,9 @@ from magnetar.base.position import Position
 from magnetar.broker import origin_summaries
 from magnetar.broker.origin_summaries import summaries_path
 from magnetar.ledger.managed_ledger import ManagedLedgerConfig
-from tests.unit.broker.cluster import TOPIC, Cluster
-from tests.unit.broker.hand_loop import HandLoop
-from tests.unit.broker.pipe import Pipe
+from magnetar.sim.cluster import TOPIC, Cluster
+from magnetar.sim.loop import HandLoop
+from magnetar.sim.pipe import Pipe
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

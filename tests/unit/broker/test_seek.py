@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from magnetar.base.position import EARLIEST, LATEST
+from magnetar.sim.cluster import TOPIC, Client, Cluster, Exclusive, entry
 from magnetar.wire import commands
 from magnetar.wire.message_id import message_id
 from magnetar.wire.proto import pulsar_api_pb2 as pb
-from tests.unit.broker.cluster import TOPIC, Client, Cluster, Exclusive, entry
 
 
 def published(cluster: Cluster, *texts: str) -> Client:

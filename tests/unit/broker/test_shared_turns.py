@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from magnetar.sim.cluster import Client, Cluster, entry
 from magnetar.wire import commands
-from tests.unit.broker.cluster import Client, Cluster, entry
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

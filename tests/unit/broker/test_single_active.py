@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from magnetar.sim.cluster import Client, Cluster, Exclusive, entry
 from magnetar.wire import commands
 from magnetar.wire.proto import pulsar_api_pb2 as pb
-from tests.unit.broker.cluster import Client, Cluster, Exclusive, entry
 
 
 def published(cluster: Cluster) -> Client:

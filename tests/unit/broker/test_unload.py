@@ -6,8 +6,8 @@ import pytest
 
 from magnetar.base.errors import AdminError
 from magnetar.broker.administration import Administration
+from magnetar.sim.cluster import TOPIC, Client, Cluster, Exclusive, Shared
 from magnetar.wire import commands
-from tests.unit.broker.cluster import TOPIC, Client, Cluster, Exclusive, Shared
 
 
 def stored(cluster: Cluster) -> list[str]:

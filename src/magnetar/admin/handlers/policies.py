@@ -42,6 +42,7 @@ _RETENTION_CONFLICT = (
     "must be set to 0."
 )
 _FLAG: TypeAdapter[bool] = TypeAdapter(bool)
+_OPTIONAL_FLAG: TypeAdapter[bool | None] = TypeAdapter(bool | None)
 _NUMBER: TypeAdapter[int] = TypeAdapter(int)
 _OPTIONAL_NUMBER: TypeAdapter[int | None] = TypeAdapter(int | None)
 _RETENTION: TypeAdapter[RetentionPolicies] = TypeAdapter(RetentionPolicies)
@@ -91,6 +92,10 @@ async def _retention(request: Request) -> RetentionPolicies:
 
 async def _delayed_delivery(request: Request) -> DelayedDeliveryPolicies:
     return await body(request, _DELAYED_DELIVERY)
+
+
+async def _optional_flag(request: Request) -> bool | None:
+    return await body(request, _OPTIONAL_FLAG)
 
 
 async def _pause(_: Request) -> bool:
@@ -163,6 +168,20 @@ _POLICIES = (
         read=_pause,
         read_of_topic=_pause,
         unset=False,
+    ),
+    _Policy(
+        path="replicateSubscriptionState",
+        topic_path="replicateSubscriptionState",
+        effective="replicate_subscription_state",
+        read=_optional_flag,
+        read_of_topic=_optional_flag,
+    ),
+    _Policy(
+        path="replicatedSubscriptionsAllowed",
+        topic_path="replicatedSubscriptionsAllowed",
+        effective="replicated_subscriptions_allowed",
+        read=_optional_flag,
+        read_of_topic=_optional_flag,
     ),
 )
 

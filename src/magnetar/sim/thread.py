@@ -18,9 +18,10 @@ T = TypeVar("T")
 
 
 class HandThread(StoreThread):
-    """See StoreThread. What is done waits for ``answer`` when the test says so, or fails."""
+    """See StoreThread. What is done waits for ``answer`` when it is told to, or fails."""
 
     def __init__(self, store: DelayedStore, loop: asyncio.AbstractEventLoop) -> None:
+        """Work on ``store`` and answer in ``loop``."""
         super().__init__(store, loop)
         self.prompt = True
         """Whether what is asked is done at once."""
@@ -30,6 +31,7 @@ class HandThread(StoreThread):
         self.crashed = False
 
     def do(self, work: Callable[[DelayedStore], T], done: Callable[[T | None, StorageError | None], None]) -> None:
+        """See StoreThread."""
         if self.crashed:
             return
         self.asked += 1
@@ -49,6 +51,7 @@ class HandThread(StoreThread):
         self.crashed = True
 
     def close(self) -> None:
+        """See StoreThread; at once."""
         self.store.close()
 
     def _or_full(self, work: Callable[[DelayedStore], T]) -> Callable[[DelayedStore], T]:

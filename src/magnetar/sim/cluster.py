@@ -1,7 +1,5 @@
 """A cluster without sockets: a broker's parts on a hand loop, and clients that read what they are sent."""
 
-# ruff: noqa: ANN401 - commands have fields of every type
-
 from __future__ import annotations
 
 from dataclasses import dataclass, field
@@ -20,15 +18,15 @@ from magnetar.ledger.managed_ledger import ManagedLedgerConfig
 from magnetar.metadata.memory import MemoryMetadataStore
 from magnetar.metadata.policies import Policies, TenantInfo
 from magnetar.metadata.resources import Resources
+from magnetar.sim.loop import HandClock, HandLoop
+from magnetar.sim.store import ManualStore
+from magnetar.sim.thread import HandThread
 from magnetar.wire import commands
 from magnetar.wire.connection import Connection, Role
 from magnetar.wire.entry import build_entry, payload_of
 from magnetar.wire.frame import Frame, FrameDecoder
 from magnetar.wire.message_id import message_id, position_of
 from magnetar.wire.proto import pulsar_api_pb2 as pb
-from tests.unit.broker.hand_loop import HandClock, HandLoop
-from tests.unit.broker.hand_thread import HandThread
-from tests.unit.broker.store import ManualStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -55,6 +53,7 @@ class NoLinks(ProgressLinks):
     """Progress links that never find their peer."""
 
     async def connection(self, peer: str) -> Any:
+        """Raise MagnetarError."""
         message = f"{peer} cannot be reached"
         raise MagnetarError(message)
 
@@ -73,6 +72,7 @@ class Cluster:
     """Whether everything becomes durable as soon as nothing else is due."""
 
     def __post_init__(self) -> None:
+        """Begin with an empty disk and a namespace that replicates to the targets."""
         self.clock = HandClock(self.loop)
         self.store = ManualStore()
         self.metadata = MemoryMetadataStore(self.clock)
@@ -84,6 +84,7 @@ class Cluster:
         self.start()
 
     def start(self) -> None:
+        """Start a broker on what is on the disk."""
         self.delayed = HandThread(self.delayed_store, self.loop)
         config = BrokerConfig(clusterName=self.name, **self.settings)
         options = LinkOptions(interval_s=0.05, full_state_interval_s=30)
@@ -140,13 +141,16 @@ class Cluster:
         return answers[0]
 
     def topic(self, name: TopicName = TOPIC) -> Topic:
+        """The topic, loaded or created."""
         topic: Topic = self.do(lambda: self.topics.get_or_create(name))
         return topic
 
     def subscription(self, name: str = "worker") -> Subscription:
+        """A subscription of the topic."""
         return self.topic().subscriptions[name]
 
     def client(self) -> Client:
+        """A new connection."""
         client = Client(self)
         self.clients.append(client)
         return client
@@ -161,6 +165,7 @@ class Client:
     """A connection: says what it is told to, and keeps what it hears. It is also the session's protocol."""
 
     def __init__(self, cluster: Cluster) -> None:
+        """Connect to the broker of ``cluster``."""
         self.cluster = cluster
         self.heard: list[Frame] = []
         self.reading = True
@@ -177,23 +182,28 @@ class Client:
     # what the session asks of its protocol
 
     def write(self, frame: bytes) -> None:
+        """Keep what the session says."""
         self.heard += self._decoder.feed(frame)
 
     def pause_reading(self) -> None:
+        """See ServerProtocol."""
         self.reading = False
 
     def resume_reading(self) -> None:
+        """See ServerProtocol."""
         self.reading = True
 
     def close(self) -> None:
+        """See ServerProtocol."""
         self.disconnected = True
 
     abort = close
 
     def probe(self) -> None:
+        """Count what would be a PING."""
         self.probes += 1
 
-    # what a test does
+    # what its user does
 
     def say(self, *frames: bytes) -> None:
         """Send frames in one read of the socket."""
@@ -209,6 +219,7 @@ class Client:
         self.cluster.do(self.session.closed)
 
     def request_id(self) -> int:
+        """A request id that was not used yet."""
         self._requests += 1
         return self._requests
 
@@ -233,12 +244,14 @@ class Client:
         return [_payload(frame.body) for frame in taken]
 
     def produce(self, producer_id: int = 1, name: str = "", **fields: Any) -> None:
+        """Open a producer."""
         body = pb.CommandProducer(
             topic=str(TOPIC), producer_id=producer_id, request_id=self.request_id(), producer_name=name, **fields
         )
         self.say(commands.encode(body))
 
     def send(self, *texts: str, producer_id: int = 1, first: int = 0) -> None:
+        """Publish entries in one read of the socket, with the sequence ids from ``first`` on."""
         frames = [
             commands.send(producer_id=producer_id, sequence_id=first + index, entry=entry(text))
             for index, text in enumerate(texts)
@@ -252,6 +265,7 @@ class Client:
         permits: int = 1000,
         **fields: Any,
     ) -> None:
+        """Open a consumer, by default one that shares ``worker`` from its earliest entry."""
         values = {
             "subscription": "worker",
             "initialPosition": pb.CommandSubscribe.Earliest,
@@ -265,10 +279,12 @@ class Client:
         self.say(commands.subscribe(body), *flow)
 
     def ack(self, *positions: Position, consumer_id: int = 1, **options: Any) -> None:
+        """Acknowledge whole entries."""
         ids = [message_id(position) for position in positions]
         self.say(commands.ack(consumer_id=consumer_id, message_ids=ids, **options))
 
     def receipts(self) -> list[tuple[int, Position]]:
+        """The sequence ids that were receipted since the last look, and the positions they got."""
         return [(receipt.sequence_id, position_of(receipt.message_id)) for receipt in self.take("SEND_RECEIPT")]
 
 

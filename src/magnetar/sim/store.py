@@ -1,4 +1,6 @@
-"""A ledger store in memory that is durable when the test says so."""
+"""A ledger store in memory that is durable when it is told so."""
+
+# ruff: noqa: ARG002 - it has the parameters of LedgerStore
 
 from __future__ import annotations
 
@@ -30,6 +32,7 @@ class ManualStore:
     """See LedgerStore. What is asked waits in ``pending`` until ``commit`` or ``fail``."""
 
     def __init__(self) -> None:
+        """Begin empty."""
         self.state = StoreState()
         self.ledgers: dict[int, _Ledger] = {}
         self.pending: deque[tuple[Callable[[], None], OnDurable]] = deque()
@@ -63,9 +66,10 @@ class ManualStore:
                 del self.ledgers[ledger_id]
 
     def look_at_space(self) -> None:
-        pass
+        """See LedgerStore; there is always room."""
 
     def create(self) -> int:
+        """See LedgerStore."""
         self._next_id += 1
         self.ledgers[self._next_id] = _Ledger()
         return self._next_id
@@ -79,6 +83,7 @@ class ManualStore:
         *,
         urgent: bool = True,
     ) -> int:
+        """See LedgerStore."""
         ledger = self._require(ledger_id)
         if ledger.sealed:
             message = f"ledger {ledger_id} is sealed"
@@ -95,12 +100,15 @@ class ManualStore:
         return first
 
     def barrier(self, on_durable: OnDurable) -> None:
+        """See LedgerStore."""
         self.pending.append((lambda: None, on_durable))
 
     def read_cached(self, ledger_id: int, first: int, max_entries: int, max_bytes: int) -> list[bytes] | None:
+        """See LedgerStore."""
         return self._require(ledger_id).entries[first : first + max_entries] if self.cached else None
 
     async def read(self, ledger_id: int, first: int, max_entries: int, max_bytes: int) -> list[bytes]:
+        """See LedgerStore."""
         ledger = self._require(ledger_id)
         if first < ledger.trimmed:
             message = f"entry {first} of ledger {ledger_id} was trimmed"
@@ -114,34 +122,44 @@ class ManualStore:
         return found[:at]
 
     def runs(self, ledger_id: int) -> Iterator[Run]:
+        """See LedgerStore."""
         ledger = self._require(ledger_id)
         return iter([run for run in ledger.runs if run.first_entry_id + run.count > ledger.trimmed])
 
     def length(self, ledger_id: int) -> int:
+        """See LedgerStore."""
         return self._require(ledger_id).length
 
     def size_bytes(self, ledger_id: int) -> int:
+        """See LedgerStore."""
         return sum(map(len, self._require(ledger_id).entries))
 
     def trim(self, ledger_id: int, before_entry_id: int) -> None:
+        """See LedgerStore."""
         self._require(ledger_id).trimmed = before_entry_id
 
     def seal(self, ledger_id: int) -> None:
+        """See LedgerStore."""
         self._require(ledger_id).sealed = True
 
     def delete(self, ledger_id: int) -> None:
+        """See LedgerStore."""
         self.ledgers.pop(ledger_id, None)
 
     def oldest_segment_of(self, ledger_id: int) -> int | None:
+        """See LedgerStore; there is one segment."""
         return 0 if ledger_id in self.ledgers else None
 
     def segments(self) -> list[int]:
+        """See LedgerStore; there is one."""
         return [0]
 
     def pinned_by(self, segment: int) -> list[int]:
+        """See LedgerStore."""
         return sorted(self.ledgers)
 
     def list(self) -> list[int]:
+        """See LedgerStore."""
         return sorted(self.ledgers)
 
     def _require(self, ledger_id: int) -> _Ledger:

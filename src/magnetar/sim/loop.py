@@ -1,6 +1,4 @@
-"""An event loop whose time stands still until the test moves it."""
-
-# ruff: noqa: ANN401 - callbacks take anything
+"""An event loop whose time stands still until somebody moves it."""
 
 from __future__ import annotations
 
@@ -11,11 +9,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
 _WALL_CLOCK_S = 1_700_000_000.0
-"""What the clock says when a test begins."""
+"""What the clock says in the beginning."""
 
 
 class HandLoop(asyncio.SelectorEventLoop):
-    """Runs what is due, and returns to the test when nothing more is."""
+    """Runs what is due, and returns when nothing more is."""
 
     opened: ClassVar[list[HandLoop]] = []
 
@@ -30,6 +28,7 @@ class HandLoop(asyncio.SelectorEventLoop):
         cls.opened.clear()
 
     def __init__(self) -> None:
+        """Begin at zero."""
         super().__init__()
         self.opened.append(self)
         self.elapsed_s = 0.0
@@ -39,9 +38,11 @@ class HandLoop(asyncio.SelectorEventLoop):
         self.set_exception_handler(lambda _, context: self.problems.append(context))
 
     def time(self) -> float:
+        """Seconds that were let pass."""
         return self.elapsed_s
 
     def call_soon(self, callback: Callable[..., object], *args: Any, context: Any = None) -> asyncio.Handle:  # type: ignore[override]
+        """See AbstractEventLoop; counted, so that ``spin`` sees when nothing follows any more."""
         self._scheduled_calls += 1
         return super().call_soon(callback, *args, context=context)
 
@@ -72,12 +73,15 @@ class HandClock:
     """The clock of a hand loop."""
 
     def __init__(self, loop: HandLoop) -> None:
+        """Tell the time of ``loop``."""
         self._loop = loop
         self.jumped_s = 0.0
         """How far somebody has moved the wall clock."""
 
     def now(self) -> float:
+        """See Clock."""
         return _WALL_CLOCK_S + self._loop.elapsed_s + self.jumped_s
 
     def monotonic(self) -> float:
+        """See Clock."""
         return self._loop.elapsed_s

@@ -8,11 +8,11 @@ from typing import Any
 from magnetar.base.errors import ServerError
 from magnetar.base.position import EARLIEST, Position
 from magnetar.broker.replicator import LEASE_METADATA
+from magnetar.sim.cluster import TOPIC, Client, Cluster
 from magnetar.wire import commands
 from magnetar.wire.message_id import link_of, message_id, position_of
 from magnetar.wire.origin import Origin, stamp
 from magnetar.wire.proto import pulsar_api_pb2 as pb
-from tests.unit.broker.cluster import TOPIC, Client, Cluster
 
 
 @dataclass
@@ -54,6 +54,7 @@ class Pipe:
         self.flow(permits)
 
     def open_producer(self) -> None:
+        """Open the target's end anew; the target says how far it holds the source."""
         name = f"pulsar.repl.{self.source.name}-->{self.target.name}"
         self.writer.session.producers.pop(1, None)
         self.writer.produce(name=name, epoch=self.lease)
@@ -70,6 +71,7 @@ class Pipe:
         self.read()
 
     def flow(self, permits: int) -> None:
+        """Let the source send so many entries more."""
         self.reader.say(commands.flow(consumer_id=1, message_permits=permits))
         self.read()
 
