@@ -120,7 +120,8 @@ def _find(topic: Topic, command: pb.CommandSubscribe) -> Subscription | Replicat
             durable=command.durable,
             properties={item.key: item.value for item in command.subscription_properties},
         )
-    if command.replicate_subscription_state and topic.environment.config.enableReplicatedSubscriptions:
+    wanted = command.replicate_subscription_state and subscription.is_durable
+    if wanted and topic.environment.config.enableReplicatedSubscriptions:
         topic.set_replicated(subscription, replicated=True)
     return subscription
 
