@@ -33,4 +33,5 @@ def broker_policies(config: BrokerConfig) -> EffectivePolicies:
             maxDeliveryDelayInMillis=config.delayedDeliveryMaxDelayInMillis,
         ),
         pause_on_ack_state=config.dispatcherPauseOnAckStatePersistentEnabled,
+        replicated_subscription_sync=config.replicatedSubscriptionSync,
     )

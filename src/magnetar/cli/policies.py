@@ -33,6 +33,14 @@ class QuotaPolicy(StrEnum):
     CONSUMER_BACKLOG_EVICTION = "consumer_backlog_eviction"
 
 
+class Sync(StrEnum):
+    """How replicated subscriptions reach the other clusters."""
+
+    AUTO = "auto"
+    EXACT = "exact"
+    MARKERS = "markers"
+
+
 Enabled = Annotated[bool, typer.Option("--enable/--disable", "-e/-d", help="Whether it is on.")]
 Applied = Annotated[bool, typer.Option("--applied", "-ap", help="What holds, whoever set it.")]
 Kind = Annotated[QuotaType, typer.Option("--type", "-t", help="What is counted: bytes, or seconds.")]
@@ -97,6 +105,16 @@ def set_pause(session: Session, owner: Owner) -> None:
     say(f"dispatch of {owner} pauses when acknowledgement state cannot be kept")
 
 
+def set_replicated_subscription_sync(
+    session: Session,
+    owner: Owner,
+    mode: Annotated[Sync, typer.Option("--mode", "-m", help="auto: exact where the other cluster can.")],
+) -> None:
+    """Say how replicated subscriptions reach other clusters: exactly, or by PIP-33's snapshots (markers)."""
+    session.client.policies.set(owner, Policy.REPLICATED_SUBSCRIPTION_SYNC, mode.value)
+    say(f"replicated subscriptions of {owner} are carried in mode {mode.value}")
+
+
 def get_backlog_quotas(session: Session, owner: Owner) -> None:
     """Show the backlog quotas by type."""
     session.fields(session.client.policies.backlog_quotas(owner))
@@ -135,6 +153,7 @@ _POLICIES: dict[Policy, tuple[str, Callable[..., None]]] = {
     Policy.DEDUPLICATION_SNAPSHOT_INTERVAL: ("deduplication-snapshot-interval", set_deduplication_snapshot_interval),
     Policy.DELAYED_DELIVERY: ("delayed-delivery", set_delayed_delivery),
     Policy.PAUSE_ON_ACK_STATE: ("dispatcher-pause-on-ack-state-persistent", set_pause),
+    Policy.REPLICATED_SUBSCRIPTION_SYNC: ("replicated-subscription-sync", set_replicated_subscription_sync),
 }
 
 

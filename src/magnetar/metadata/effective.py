@@ -13,6 +13,7 @@ if TYPE_CHECKING:
         BacklogQuotaType,
         DelayedDeliveryPolicies,
         Policies,
+        ReplicatedSubscriptionSync,
         RetentionPolicies,
         TopicPolicies,
     )
@@ -32,6 +33,8 @@ class EffectivePolicies:
     delayed_delivery: DelayedDeliveryPolicies
     pause_on_ack_state: bool
     """``dispatcherPauseOnAckStatePersistentEnabled`` (PIP-299)."""
+    replicated_subscription_sync: ReplicatedSubscriptionSync
+    """How replicated subscriptions reach the other clusters."""
 
 
 LEVEL_FIELDS = {
@@ -48,6 +51,7 @@ LEVEL_FIELDS = {
         "dispatcherPauseOnAckStatePersistentEnabled",
         "dispatcherPauseOnAckStatePersistentEnabled",
     ),
+    "replicated_subscription_sync": ("replicated_subscription_sync", "replicatedSubscriptionSync"),
 }
 """For each field of EffectivePolicies the one of Policies and the one of TopicPolicies that sets it."""
 

@@ -18,6 +18,7 @@ from magnetar.metadata.policies import (
     BacklogQuotaType,
     DelayedDeliveryPolicies,
     Policies,
+    ReplicatedSubscriptionSync,
     RetentionPolicies,
     TopicPolicies,
 )
@@ -47,6 +48,7 @@ _OPTIONAL_NUMBER: TypeAdapter[int | None] = TypeAdapter(int | None)
 _RETENTION: TypeAdapter[RetentionPolicies] = TypeAdapter(RetentionPolicies)
 _DELAYED_DELIVERY: TypeAdapter[DelayedDeliveryPolicies] = TypeAdapter(DelayedDeliveryPolicies)
 _QUOTA: TypeAdapter[BacklogQuota] = TypeAdapter(BacklogQuota)
+_SYNC: TypeAdapter[ReplicatedSubscriptionSync] = TypeAdapter(ReplicatedSubscriptionSync)
 
 
 async def _deduplication(request: Request) -> bool:
@@ -95,6 +97,10 @@ async def _delayed_delivery(request: Request) -> DelayedDeliveryPolicies:
 
 async def _pause(_: Request) -> bool:
     return True  # the request has no body: POST switches it on, DELETE off
+
+
+async def _replicated_subscription_sync(request: Request) -> ReplicatedSubscriptionSync:
+    return await body(request, _SYNC)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,6 +169,13 @@ _POLICIES = (
         read=_pause,
         read_of_topic=_pause,
         unset=False,
+    ),
+    _Policy(
+        path="replicatedSubscriptionSync",
+        topic_path="replicatedSubscriptionSync",
+        effective="replicated_subscription_sync",
+        read=_replicated_subscription_sync,
+        read_of_topic=_replicated_subscription_sync,
     ),
 )
 
