@@ -242,13 +242,22 @@ class TopicProgress:
     def changed(self) -> None:
         """Subscriptions or policies changed: open the links that are needed, close those that are not."""
         wanted: list[str] = []
-        if self._environment.config.enableReplicatedSubscriptions and (self._replicated() or self._tombstones()):
+        sync = self._topic.policies.replicated_subscription_sync
+        is_on = self._environment.config.enableReplicatedSubscriptions and sync != "markers"
+        if is_on and (self._replicated() or self._tombstones()):
             wanted = self._environment.targets_of(self._topic.name.namespace_name)
         for peer in [peer for peer in self._links if peer not in wanted]:
             self._links.pop(peer).close()
         for peer in wanted:
             if peer not in self._links:
-                self._links[peer] = ProgressLink(self._environment.links, peer, str(self._topic.name), self.full_states)
+                self._links[peer] = ProgressLink(
+                    self._environment.links,
+                    peer,
+                    str(self._topic.name),
+                    self.full_states,
+                    self._topic.follow_snapshots,
+                )
+        self._topic.follow_snapshots()
 
     def publish(self, delta: SubscriptionProgress, oldest_at: float | None) -> None:
         """Send durable news to every other cluster; its oldest acknowledgement was made here at ``oldest_at``."""
