@@ -245,15 +245,23 @@ class TopicProgress:
     def changed(self) -> None:
         """Subscriptions or policies changed: open the links that are needed, close those that are not."""
         wanted: list[str] = []
+        sync = self._topic.policies.replicated_subscription_sync
         if self._topic.replication_forbidden:
             self._dismiss_peers()
-        elif self._replicated() or self.tombstones:
+        elif sync != "markers" and (self._replicated() or self.tombstones):
             wanted = self._environment.targets_of(self._topic.name.namespace_name)
         for peer in [peer for peer in self._links if peer not in wanted]:
             self._links.pop(peer).close()
         for peer in wanted:
             if peer not in self._links:
-                self._links[peer] = ProgressLink(self._environment.links, peer, str(self._topic.name), self.full_states)
+                self._links[peer] = ProgressLink(
+                    self._environment.links,
+                    peer,
+                    str(self._topic.name),
+                    self.full_states,
+                    self._topic.follow_snapshots,
+                )
+        self._topic.follow_snapshots()
 
     def check_allowed(self) -> None:
         """Raise RequestError if no peer may bring progress; whoever hears it says so and asks again much later."""

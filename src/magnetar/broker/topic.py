@@ -18,6 +18,7 @@ from magnetar.broker.rates import Rates
 from magnetar.broker.receiver import ReplicatedProducer
 from magnetar.broker.replication_policy import is_imposed, reason_against
 from magnetar.broker.replicator import Replicator
+from magnetar.broker.snapshots import TopicSnapshots, marker_peers
 from magnetar.broker.subscription import REPLICATED_PROPERTY, Subscription
 from magnetar.broker.topic_log import TopicLog
 from magnetar.cursor.store import CursorStore
@@ -72,6 +73,8 @@ class Topic:
         self.subscriptions: dict[str, Subscription] = {}
         self.replicators: dict[str, Replicator] = {}
         self.progress = TopicProgress(self)
+        self.snapshots: TopicSnapshots | None = None
+        """Set while a subscription is replicated to a cluster that takes no exact progress."""
         self.cursors = CursorStore(
             environment.store, environment.metadata, str(name), ledger, environment.cursor_limits
         )
@@ -97,6 +100,8 @@ class Topic:
     def _appended(self, first: Position, entries: list[bytes]) -> None:
         """Entries are durable, and their receipts are written."""
         self.counters.bytes_in += sum(map(len, entries))
+        if self.snapshots is not None:
+            self.snapshots.moved()
         if self.delayed.is_expecting:
             self.delayed.appended(first, entries)
         self.notify()
@@ -292,6 +297,26 @@ class Topic:
             return self.ledger.last_confirmed_entry
         return self.log.before_first()
 
+    def follow_snapshots(self) -> None:
+        """Subscriptions, policies or what is known of the peers changed: take snapshots if somebody needs them."""
+        needed = any(each.is_replicated for each in self.subscriptions.values()) and marker_peers(self)
+        if self.snapshots is not None and needed:
+            self.snapshots.changed()
+        elif self.snapshots is not None:
+            self.snapshots.close()
+            self.snapshots = None
+        elif needed:
+            self.snapshots = TopicSnapshots(self)
+
+    def take_marker(self, source: str, place: Position | None, kind: int, payload: bytes) -> None:
+        """Take what another cluster's broker says about subscriptions (see ``TopicSnapshots.take``)."""
+        if self.snapshots is None:
+            config = self.environment.config
+            if not config.enableReplicatedSubscriptions or self.policies.replicated_subscription_sync == "exact":
+                return
+            self.snapshots = TopicSnapshots(self)
+        self.snapshots.take(source, place, kind, payload)
+
     def inbound_sources(self) -> list[str]:
         """The clusters whose entries a connected producer brings."""
         return [producer.source for producer in self.producers.values() if isinstance(producer, ReplicatedProducer)]
@@ -355,6 +380,8 @@ class Topic:
         for producer in (*self.access.waiting, *self.producers.values()):
             producer.session.close_producer(producer)
         self.progress.close()
+        if self.snapshots is not None:
+            self.snapshots.close()
         self.deduplication.close()
         for replicator in self.replicators.values():
             replicator.close()

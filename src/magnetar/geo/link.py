@@ -93,6 +93,10 @@ class ProgressLinks:
             log.warning("exact_progress_unavailable", peer=peer, reason=reason)
         return reason
 
+    def is_unable(self, peer: str) -> bool:
+        """Whether ``peer`` was found to take no progress markers."""
+        return peer in self._unable
+
     def close(self) -> None:
         """Close the connections; the links that use them are closed by their topics."""
         for connection in self._connections.values():
@@ -113,14 +117,16 @@ class ProgressLink:
         peer: str,
         topic: str,
         full_states: Callable[[], Awaitable[list[SubscriptionProgress]]],
+        asked: Callable[[], None],
     ) -> None:
-        """Open the link in the background and keep it open."""
+        """Open the link in the background and keep it open; ``asked`` is called once the peer's abilities are known."""
         self.unavailable = ""
         """Why the peer cannot have exact progress, and what applies instead; empty where it can, or was not asked."""
         self._links = links
         self._peer = peer
         self._topic = topic
         self._full_states = full_states
+        self._asked = asked
         self._news: dict[str, SubscriptionProgress] = {}
         self._waiting_since: dict[str, float] = {}
         """When the oldest acknowledgement was made that has not been sent, for each subscription."""
@@ -168,6 +174,7 @@ class ProgressLink:
             try:
                 connection = await self._links.connection(self._peer)
                 self.unavailable = self._links.unavailable(self._peer, connection)
+                self._asked()
                 if self.unavailable:
                     await asyncio.sleep(UNABLE_PEER_DELAY_S)
                     continue

@@ -110,6 +110,7 @@ def test_policies(run: Run, owner: str) -> None:
         ("replicate-subscription-state", "--enabled true", True),
         ("replicate-subscription-state", "--enabled false", False),
         ("replicated-subscriptions-allowed", "--allowed false", False),
+        ("replicated-subscription-sync", "--mode markers", "markers"),
     ):
         verb(f"set-{name}", options)
         assert verb(f"get-{name}") == value
