@@ -311,8 +311,8 @@ class Subscription:
         speak = self.progress.prepare() if self.progress is not None else None
 
         def durable(error: StorageError | None) -> None:
-            if error is None and speak is not None:
-                speak()
+            if speak is not None:
+                speak(error)
             for done in waiting:
                 done(error)
 
