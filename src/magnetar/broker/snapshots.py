@@ -43,7 +43,7 @@ SAVE_INTERVAL_S: Final = 30.0
 def marker_peers(topic: Topic) -> list[str]:
     """The clusters that a topic's subscriptions reach by markers."""
     environment, sync = topic.environment, topic.policies.replicated_subscription_sync
-    if not environment.config.enableReplicatedSubscriptions or sync == "exact":
+    if topic.replication_forbidden or sync == "exact":
         return []
     targets = environment.targets_of(topic.name.namespace_name)
     return targets if sync == "markers" else [target for target in targets if environment.links.is_unable(target)]

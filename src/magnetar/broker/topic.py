@@ -311,8 +311,7 @@ class Topic:
     def take_marker(self, source: str, place: Position | None, kind: int, payload: bytes) -> None:
         """Take what another cluster's broker says about subscriptions (see ``TopicSnapshots.take``)."""
         if self.snapshots is None:
-            config = self.environment.config
-            if not config.enableReplicatedSubscriptions or self.policies.replicated_subscription_sync == "exact":
+            if self.replication_forbidden or self.policies.replicated_subscription_sync == "exact":
                 return
             self.snapshots = TopicSnapshots(self)
         self.snapshots.take(source, place, kind, payload)
