@@ -17,6 +17,7 @@ from magnetar.geo.link import ProgressLink
 from magnetar.geo.origins import PartialClaim
 from magnetar.geo.progress import Kind, SubscriptionProgress
 from magnetar.geo.progress_codec import decode_marker, encode_state, restore_state
+from magnetar.geo.seeking import sought
 from magnetar.wire import entry as wire_entry
 from magnetar.wire import markers
 
@@ -117,8 +118,9 @@ class SubscriptionProgressKeeper:
         self._unclaimed.clear()
         self._narrowed.clear()
         self._news = None
-        starts = self._topic.log.index.positions_at(self._cursor.state.mark_delete_position)
-        self.state.reseek(self._topic.environment.cluster, starts)
+        index, mark_delete = self._topic.log.index, self._cursor.state.mark_delete_position
+        to_end = mark_delete >= self._topic.ledger.last_confirmed_entry
+        self.state.reseek(self._topic.environment.cluster, sought(index, self.state, mark_delete, to_end=to_end))
         self.made.moved()
         self.replaced()
 
@@ -191,6 +193,9 @@ class SubscriptionProgressKeeper:
             self.made.moved()
         if outcome.changed and outcome.kind is not Kind.DELETED:
             self._cursor.attach(encode_state(incoming))
+            if outcome.kind is Kind.REPLACED:
+                # As after a seek made here: what they hold counts no more, nor does an acknowledgement of it.
+                self._subscription.disconnect_consumers()
             if outcome.rebuild:
                 self.rebuild()
             else:
