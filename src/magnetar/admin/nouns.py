@@ -121,6 +121,8 @@ class Policy(Enum):
     DELAYED_DELIVERY = ("delayedDelivery", "delayedDelivery")
     PAUSE_ON_ACK_STATE = ("dispatcherPauseOnAckStatePersistent", "dispatcherPauseOnAckStatePersistent")
     REPLICATED_SUBSCRIPTION_SYNC = ("replicatedSubscriptionSync", "replicatedSubscriptionSync")
+    REPLICATE_SUBSCRIPTION_STATE = ("replicateSubscriptionState", "replicateSubscriptionState")
+    REPLICATED_SUBSCRIPTIONS_ALLOWED = ("replicatedSubscriptionsAllowed", "replicatedSubscriptionsAllowed")
 
 
 class Policies(Noun):

@@ -173,7 +173,10 @@ class BrokerConfig(BaseModel):
         "earliest", description="Where a new link begins in a topic that already has messages."
     )
     enableReplicatedSubscriptions: bool = Field(
-        default=True, description="Carry subscriptions' progress to other clusters."
+        default=True, description="Carry subscriptions' progress to other clusters; false forbids it in all topics."
+    )
+    replicateSubscriptionState: bool = Field(
+        default=False, description="Replicate every durable subscription, whatever its clients ask for (PIP-398)."
     )
     replicatedSubscriptionProgressIntervalMs: int = Field(
         50, gt=0, description="Shortest time between two progress messages of a topic to a cluster."

@@ -34,4 +34,6 @@ def broker_policies(config: BrokerConfig) -> EffectivePolicies:
         ),
         pause_on_ack_state=config.dispatcherPauseOnAckStatePersistentEnabled,
         replicated_subscription_sync=config.replicatedSubscriptionSync,
+        replicate_subscription_state=config.replicateSubscriptionState,
+        replicated_subscriptions_allowed=config.enableReplicatedSubscriptions,
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import deque
 from typing import TYPE_CHECKING
 
@@ -11,8 +10,8 @@ import structlog
 from magnetar.base.errors import MagnetarError, RequestError, ServerError
 from magnetar.base.position import Position
 from magnetar.broker.producer import answer_duplicate, answer_failed, publish_rest
+from magnetar.broker.tombstones import Tombstones
 from magnetar.geo.effects import effects_of_all, effects_of_merge, effects_on_arrival
-from magnetar.geo.epochs import FIRST_EPOCH, Epoch
 from magnetar.geo.link import ProgressLink
 from magnetar.geo.origins import PartialClaim
 from magnetar.geo.progress import Kind, SubscriptionProgress
@@ -31,12 +30,10 @@ if TYPE_CHECKING:
     from magnetar.cursor.ranges import Range
     from magnetar.geo.annotation import Annotation
     from magnetar.geo.effects import LocalEffects
+    from magnetar.geo.epochs import Epoch
     from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 log = structlog.get_logger(__name__)
-
-TOMBSTONES_PROPERTY = "magnetar.tombstones"
-"""Managed-ledger property: the epochs of deleted replicated subscriptions, as JSON."""
 
 APPLIED_SAMPLES_MAX = 4096
 """How many of the newest delays between acknowledgement and application are kept for each source cluster."""
@@ -69,7 +66,7 @@ class SubscriptionProgressKeeper:
         """Start to replicate a subscription: where it stands is its start, what it deleted beyond are its claims."""
         cursor = subscription.cursor
         starts = topic.log.index.positions_at(cursor.state.mark_delete_position)
-        state = SubscriptionProgress(subscription.name, starts, topic.progress.epoch_for_new(subscription.name))
+        state = SubscriptionProgress(subscription.name, starts, topic.progress.tombstones.epoch_for_new(cursor.name))
         keeper = cls(topic, subscription, state)
         state.claim(
             topic.log.index.claims(cursor.state.deleted()),
@@ -117,6 +114,11 @@ class SubscriptionProgressKeeper:
         self._news = None
         starts = self._topic.log.index.positions_at(self._cursor.state.mark_delete_position)
         self.state.reseek(self._topic.environment.cluster, starts)
+        self.replaced()
+
+    def outlive(self, tombstone: Epoch) -> None:
+        """Go on behind a tombstone, as if created again where it stands."""
+        self.state.epoch = tombstone.created_after()
         self.replaced()
 
     def replaced(self) -> None:
@@ -238,13 +240,14 @@ class TopicProgress:
         self._topic = topic
         self._environment = topic.environment
         self._links: dict[str, ProgressLink] = {}
+        self.tombstones = Tombstones(topic.ledger)
 
     def changed(self) -> None:
         """Subscriptions or policies changed: open the links that are needed, close those that are not."""
         wanted: list[str] = []
-        sync = self._topic.policies.replicated_subscription_sync
-        is_on = self._environment.config.enableReplicatedSubscriptions and sync != "markers"
-        if is_on and (self._replicated() or self._tombstones()):
+        if self._topic.replication_forbidden:
+            self._dismiss_peers()
+        elif self._topic.policies.replicated_subscription_sync != "markers" and (self._replicated() or self.tombstones):
             wanted = self._environment.targets_of(self._topic.name.namespace_name)
         for peer in [peer for peer in self._links if peer not in wanted]:
             self._links.pop(peer).close()
@@ -259,6 +262,16 @@ class TopicProgress:
                 )
         self._topic.follow_snapshots()
 
+    def check_allowed(self) -> None:
+        """Raise RequestError if no peer may bring progress; whoever hears it says so and asks again much later."""
+        if self._topic.replication_forbidden:
+            raise RequestError(ServerError.NotAllowedError, self._topic.replication_forbidden)
+
+    def _dismiss_peers(self) -> None:
+        for producer in tuple(self._topic.producers.values()):
+            if isinstance(producer, ProgressProducer):
+                producer.session.close_producer(producer)
+
     def publish(self, delta: SubscriptionProgress, oldest_at: float | None) -> None:
         """Send durable news to every other cluster; its oldest acknowledgement was made here at ``oldest_at``."""
         for link in self._links.values():
@@ -270,18 +283,22 @@ class TopicProgress:
             if subscription.progress is not None:
                 subscription.flush()
         states = [keeper.state.copy() for keeper in self._replicated()]
-        states += self._tombstones().values()
+        states += self.tombstones.states()
         await self._environment.durable()
         return states
 
     def receive(self, source: str, payload: bytes, done: Callable[[StorageError | None], None]) -> None:
         """Apply a progress marker of ``source``; ``done`` is called once its effect is durable."""
         marker = decode_marker(payload)
+        if source in self._links:
+            self._links[source].heard()
         now = self._environment.clock.now()
         for incoming in marker.states:
             subscription = self._topic.subscriptions.get(incoming.name)
             if subscription is None:
                 self._create(incoming)
+            elif not subscription.is_durable:
+                continue  # somebody's own reader, by chance of the same name
             elif incoming.deleted:
                 self._delete(subscription, incoming)
             else:
@@ -300,14 +317,9 @@ class TopicProgress:
             self._topic.remove_subscription(subscription)
             return
         tombstone = subscription.progress.state.tombstone(self._environment.cluster)
-        self._remember(tombstone)
+        self.tombstones.add(tombstone)
         self._topic.remove_subscription(subscription)
         self.publish(tombstone, None)
-
-    def epoch_for_new(self, name: str) -> Epoch:
-        """The epoch of a subscription that is created here now."""
-        tombstone = self._tombstones().get(name)
-        return tombstone.epoch.created_after() if tombstone is not None else FIRST_EPOCH
 
     def ages(self, name: str) -> dict[str, float]:
         """Progress age of one subscription towards each other cluster, in seconds."""
@@ -338,33 +350,32 @@ class TopicProgress:
         subscription.flush_with(lambda error: link.add(state, None) if error is None else None)
 
     def _create(self, incoming: SubscriptionProgress) -> None:
-        tombstone = self._tombstones().get(incoming.name)
+        tombstone = self.tombstones.get(incoming.name)
         newer = tombstone is None or tombstone.epoch < incoming.epoch
         if incoming.deleted and newer:
-            self._remember(incoming)
+            self.tombstones.add(incoming)
         elif newer:
             self._topic.create_replicated(incoming)
         elif tombstone is not None and not incoming.deleted:
             self.publish(tombstone, None)  # the sender does not know yet that it was deleted
 
     def _delete(self, subscription: Subscription, incoming: SubscriptionProgress) -> None:
+        """Delete a subscription that was deleted elsewhere, unless it is another one by now, or somebody uses it.
+
+        Who consumes here keeps it, and with that every cluster does: in one cluster, too, a subscription is not deleted
+        that has other consumers. So a tombstone that is older than the topic cannot take anything from them either.
+        """
         keeper = subscription.progress
-        if keeper is None or incoming.epoch > keeper.state.epoch:
-            log.info("subscription_deleted_elsewhere", topic=str(self._topic.name), subscription=subscription.name)
-            self._remember(incoming)
+        if keeper is None or incoming.epoch < keeper.state.epoch:
+            return
+        topic, name = str(self._topic.name), subscription.name
+        if subscription.consumers:
+            log.info("subscription_deleted_elsewhere_is_used_here", topic=topic, subscription=name)
+            keeper.outlive(incoming.epoch)
+        else:
+            log.info("subscription_deleted_elsewhere", topic=topic, subscription=name)
+            self.tombstones.add(incoming)
             self._topic.remove_subscription(subscription)
-
-    def _tombstones(self) -> dict[str, SubscriptionProgress]:
-        """Of the replicated subscriptions that were deleted, here or elsewhere."""
-        stored: dict[str, tuple[int, str]] = json.loads(self._topic.ledger.properties.get(TOMBSTONES_PROPERTY, "{}"))
-        epochs = {name: Epoch(*epoch) for name, epoch in sorted(stored.items())}
-        return {name: SubscriptionProgress(name, epoch=epoch, deleted=True) for name, epoch in epochs.items()}
-
-    def _remember(self, tombstone: SubscriptionProgress) -> None:
-        """Keep a tombstone; durable on return."""
-        epochs = {name: each.epoch for name, each in self._tombstones().items()}
-        epochs[tombstone.name] = tombstone.epoch
-        self._topic.ledger.set_property(TOMBSTONES_PROPERTY, json.dumps(epochs))
 
 
 class ProgressProducer:

@@ -164,6 +164,9 @@ class Replicator:
 
         That must not come before the holder was answered: it takes what comes before for what was sent earlier.
         Entries that were already trimmed cannot be sent again; the next one then declares a start in the middle.
+
+        What the target has may be of a topic of this name that was deleted here: it says nothing about this log, so
+        the next entry names nothing from there as what came before it, and nobody claims across the two.
         """
         first = self.topic.log.before_first()
         if position < self.cursor.state.mark_delete_position:
@@ -173,8 +176,6 @@ class Replicator:
             self.cursor.acknowledge_cumulative(position)
         self._flush_soon()
         self._start_over(max(first, position))
-        if position >= first:
-            self._previous = self._floor = position
 
     # -- confirmations ------------------------------------------------------------------------------------------
 

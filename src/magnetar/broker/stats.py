@@ -143,7 +143,7 @@ def _subscription_stats(subscription: Subscription, options: StatsOptions) -> Su
         last_acked_timestamp=int(subscription.last_acked_at * 1000),
         consumers=[] if options.exclude_consumers else [_consumer_stats(consumer) for consumer in consumers],
         is_durable=subscription.is_durable,
-        is_replicated=subscription.is_replicated,
+        is_replicated=subscription.is_replicated and not subscription.topic.replication_forbidden,
         non_contiguous_deleted_messages_ranges=state.deleted_ranges_count,
         non_contiguous_deleted_messages_ranges_serialized_size=state.deleted_serialized_size,
         is_blocked_on_ack_state_persistent=shared is not None and ack_state.is_blocking,

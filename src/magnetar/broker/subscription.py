@@ -71,7 +71,7 @@ class Subscription:
 
     @property
     def is_replicated(self) -> bool:
-        """Whether its progress goes to the other clusters of the namespace."""
+        """Whether its progress is to go to the other clusters of the namespace; that may be forbidden meanwhile."""
         return self.cursor.properties.get(REPLICATED_PROPERTY) == 1
 
     @property

@@ -16,8 +16,9 @@ from magnetar.broker.producer import REPLICATOR_PREFIX, LocalProducer
 from magnetar.broker.progress import SubscriptionProgressKeeper, TopicProgress
 from magnetar.broker.rates import Rates
 from magnetar.broker.receiver import ReplicatedProducer
+from magnetar.broker.replication_policy import is_imposed, reason_against
 from magnetar.broker.replicator import Replicator
-from magnetar.broker.snapshots import TopicSnapshots, marker_peers
+from magnetar.broker.snapshots import TopicSnapshots, marker_peers, takes_markers
 from magnetar.broker.subscription import REPLICATED_PROPERTY, Subscription
 from magnetar.broker.topic_log import TopicLog
 from magnetar.cursor.store import CursorStore
@@ -185,6 +186,7 @@ class Topic:
         cursor = self.cursors.create(name, mark_delete, durable=durable, subscription_properties=properties or {})
         subscription = Subscription(self, cursor)
         self._add_subscription(subscription)
+        self._impose_replication(subscription)
         if durable:
             subscription.flush()
         return subscription
@@ -222,6 +224,20 @@ class Topic:
         if self.subscriptions.get(subscription.name) is subscription:
             del self.subscriptions[subscription.name]
             subscription.close()
+
+    @property
+    def replication_forbidden(self) -> str:
+        """Why no subscription may be replicated; empty where they may."""
+        return reason_against(self.environment.config, self.policies)
+
+    @property
+    def replication_imposed(self) -> bool:
+        """Whether every durable subscription is replicated, whatever its clients ask for."""
+        return is_imposed(self.environment.config, self.policies)
+
+    def _impose_replication(self, subscription: Subscription) -> None:
+        if subscription.is_durable and self.replication_imposed:
+            self.set_replicated(subscription, replicated=True)
 
     def set_replicated(self, subscription: Subscription, *, replicated: bool) -> None:
         """Carry the subscription's progress to the other clusters, or stop doing so."""
@@ -272,6 +288,7 @@ class Topic:
                 cursor.flush(lambda _: None)
                 self.replicators[target] = Replicator(self, target, cursor)
         for subscription in self.subscriptions.values():
+            self._impose_replication(subscription)
             subscription.apply_policies()
         self.progress.changed()
 
@@ -293,10 +310,9 @@ class Topic:
 
     def take_marker(self, source: str, place: Position | None, kind: int, payload: bytes) -> None:
         """Take what another cluster's broker says about subscriptions (see ``TopicSnapshots.take``)."""
+        if not takes_markers(self):
+            return
         if self.snapshots is None:
-            config = self.environment.config
-            if not config.enableReplicatedSubscriptions or self.policies.replicated_subscription_sync == "exact":
-                return
             self.snapshots = TopicSnapshots(self)
         self.snapshots.take(source, place, kind, payload)
 

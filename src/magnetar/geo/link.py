@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import random
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from magnetar.base.errors import MagnetarError
+from magnetar.base.errors import MagnetarError, RequestError, ServerError
 from magnetar.client.connection import PulsarConnection
 from magnetar.geo.progress_codec import encode_markers
 from magnetar.wire import markers
@@ -137,6 +138,7 @@ class ProgressLink:
         """When the peer first confirmed everything; None: never, so it may lack anything since ``_opened_at``."""
         self._opened_at = links.clock.now()
         self._wake = asyncio.Event()
+        self._heard = asyncio.Event()
         self._task = asyncio.get_running_loop().create_task(self._run())
 
     def add(self, news: SubscriptionProgress, oldest_at: float | None) -> None:
@@ -158,6 +160,10 @@ class ProgressLink:
         pending = [since[name] for since in (self._waiting_since, self._sent_since) if name in since]
         return max(0.0, now - min(pending)) if pending else 0.0
 
+    def heard(self) -> None:
+        """The peer sent progress of this topic: if it refused ours, it may take it now."""
+        self._heard.set()
+
     def close(self) -> None:
         """Stop."""
         self._task.cancel()
@@ -172,7 +178,10 @@ class ProgressLink:
                 if self.unavailable:
                     await asyncio.sleep(UNABLE_PEER_DELAY_S)
                     continue
-                producer = await connection.create_producer(self._topic, f"{PROGRESS_PREFIX}{self._links.cluster}")
+                producer = await self._open(connection)
+                if producer is None:
+                    await self._heard_of_peer()
+                    continue
                 delay_s = RETRY_DELAY_MIN_S
                 ended = asyncio.create_task(producer.wait_ended())
                 ended.add_done_callback(lambda _: self._wake.set())
@@ -187,6 +196,23 @@ class ProgressLink:
             self._sent_since.clear()
             await asyncio.sleep(delay_s * self._links.jitter.uniform(0.5, 1.0))
             delay_s = min(delay_s * 2, RETRY_DELAY_MAX_S)
+
+    async def _open(self, connection: PulsarConnection) -> Producer | None:
+        """Become the topic's producer of progress there; None if the peer takes none of this topic, and says why."""
+        self._heard.clear()
+        try:
+            return await connection.create_producer(self._topic, f"{PROGRESS_PREFIX}{self._links.cluster}")
+        except RequestError as error:
+            if error.code is not ServerError.NotAllowedError:
+                raise
+            self.unavailable = str(error)
+            log.info("progress_refused_there", topic=self._topic, peer=self._peer, reason=self.unavailable)
+            return None
+
+    async def _heard_of_peer(self) -> None:
+        """Return when the peer may have changed its mind: it sends progress itself, or some time has passed."""
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._heard.wait(), UNABLE_PEER_DELAY_S)
 
     async def _serve(self, producer: Producer) -> None:
         """Send the full state, then news as it comes, and the full state again from time to time."""

@@ -35,6 +35,10 @@ class EffectivePolicies:
     """``dispatcherPauseOnAckStatePersistentEnabled`` (PIP-299)."""
     replicated_subscription_sync: ReplicatedSubscriptionSync
     """How replicated subscriptions reach the other clusters."""
+    replicate_subscription_state: bool
+    """Whether every durable subscription is replicated, whatever its clients ask for (PIP-398)."""
+    replicated_subscriptions_allowed: bool
+    """Whether a subscription may be replicated at all, whoever asks for it."""
 
 
 LEVEL_FIELDS = {
@@ -52,6 +56,8 @@ LEVEL_FIELDS = {
         "dispatcherPauseOnAckStatePersistentEnabled",
     ),
     "replicated_subscription_sync": ("replicated_subscription_sync", "replicatedSubscriptionSync"),
+    "replicate_subscription_state": ("replicate_subscription_state", "replicateSubscriptionState"),
+    "replicated_subscriptions_allowed": ("replicated_subscriptions_allowed", "replicatedSubscriptionsAllowed"),
 }
 """For each field of EffectivePolicies the one of Policies and the one of TopicPolicies that sets it."""
 

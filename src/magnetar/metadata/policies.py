@@ -159,6 +159,10 @@ class Policies(Document):
     migrated: bool = False
     dispatcherPauseOnAckStatePersistentEnabled: bool | None = None
     replicated_subscription_sync: ReplicatedSubscriptionSync | None = None
+    replicate_subscription_state: bool | None = None
+    """Of PIP-398."""
+    replicated_subscriptions_allowed: bool | None = None
+    """Ours."""
 
 
 class TopicPolicies(Document):
@@ -172,6 +176,10 @@ class TopicPolicies(Document):
     delayedDeliveryPolicies: DelayedDeliveryPolicies | None = None
     dispatcherPauseOnAckStatePersistentEnabled: bool | None = None
     replicatedSubscriptionSync: ReplicatedSubscriptionSync | None = None
+    replicateSubscriptionState: bool | None = None
+    """Of PIP-398."""
+    replicatedSubscriptionsAllowed: bool | None = None
+    """Ours."""
 
 
 class PartitionedTopicMetadata(Document):

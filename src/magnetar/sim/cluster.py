@@ -1,7 +1,5 @@
 """A cluster without sockets: a broker's parts on a hand loop, and clients that read what they are sent."""
 
-# ruff: noqa: ANN401 - commands have fields of every type
-
 from __future__ import annotations
 
 from dataclasses import dataclass, field

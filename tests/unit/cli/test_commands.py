@@ -108,6 +108,9 @@ def test_policies(run: Run, owner: str) -> None:
         ("delayed-delivery", "-e -t 500", {"active": True, "tickTime": 500, "maxDeliveryDelayInMillis": 0}),
         ("dispatcher-pause-on-ack-state-persistent", "", True),
         ("replicated-subscription-sync", "--mode markers", "markers"),
+        ("replicate-subscription-state", "--enabled true", True),
+        ("replicate-subscription-state", "--enabled false", False),
+        ("replicated-subscriptions-allowed", "--allowed false", False),
     ):
         verb(f"set-{name}", options)
         assert verb(f"get-{name}") == value

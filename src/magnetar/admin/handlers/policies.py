@@ -43,6 +43,7 @@ _RETENTION_CONFLICT = (
     "must be set to 0."
 )
 _FLAG: TypeAdapter[bool] = TypeAdapter(bool)
+_OPTIONAL_FLAG: TypeAdapter[bool | None] = TypeAdapter(bool | None)
 _NUMBER: TypeAdapter[int] = TypeAdapter(int)
 _OPTIONAL_NUMBER: TypeAdapter[int | None] = TypeAdapter(int | None)
 _RETENTION: TypeAdapter[RetentionPolicies] = TypeAdapter(RetentionPolicies)
@@ -93,6 +94,10 @@ async def _retention(request: Request) -> RetentionPolicies:
 
 async def _delayed_delivery(request: Request) -> DelayedDeliveryPolicies:
     return await body(request, _DELAYED_DELIVERY)
+
+
+async def _optional_flag(request: Request) -> bool | None:
+    return await body(request, _OPTIONAL_FLAG)
 
 
 async def _pause(_: Request) -> bool:
@@ -176,6 +181,20 @@ _POLICIES = (
         effective="replicated_subscription_sync",
         read=_replicated_subscription_sync,
         read_of_topic=_replicated_subscription_sync,
+    ),
+    _Policy(
+        path="replicateSubscriptionState",
+        topic_path="replicateSubscriptionState",
+        effective="replicate_subscription_state",
+        read=_optional_flag,
+        read_of_topic=_optional_flag,
+    ),
+    _Policy(
+        path="replicatedSubscriptionsAllowed",
+        topic_path="replicatedSubscriptionsAllowed",
+        effective="replicated_subscriptions_allowed",
+        read=_optional_flag,
+        read_of_topic=_optional_flag,
     ),
 )
 
