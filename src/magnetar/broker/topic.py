@@ -18,7 +18,7 @@ from magnetar.broker.rates import Rates
 from magnetar.broker.receiver import ReplicatedProducer
 from magnetar.broker.replication_policy import is_imposed, reason_against
 from magnetar.broker.replicator import Replicator
-from magnetar.broker.snapshots import TopicSnapshots, marker_peers
+from magnetar.broker.snapshots import TopicSnapshots, marker_peers, takes_markers
 from magnetar.broker.subscription import REPLICATED_PROPERTY, Subscription
 from magnetar.broker.topic_log import TopicLog
 from magnetar.cursor.store import CursorStore
@@ -310,9 +310,9 @@ class Topic:
 
     def take_marker(self, source: str, place: Position | None, kind: int, payload: bytes) -> None:
         """Take what another cluster's broker says about subscriptions (see ``TopicSnapshots.take``)."""
+        if not takes_markers(self):
+            return
         if self.snapshots is None:
-            if self.replication_forbidden or self.policies.replicated_subscription_sync == "exact":
-                return
             self.snapshots = TopicSnapshots(self)
         self.snapshots.take(source, place, kind, payload)
 
