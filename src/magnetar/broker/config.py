@@ -183,6 +183,9 @@ class BrokerConfig(BaseModel):
     replicatedSubscriptionFullStateIntervalSeconds: int = Field(
         30, gt=0, description="Seconds between two full states of a topic to a cluster."
     )
+    replicatedSubscriptionAtRiskAfterMs: int = Field(
+        1000, gt=0, description="How long what a cluster lacks may be under way before a subscription is at risk."
+    )
 
 
 def load(file: Path | None, environment: Mapping[str, str], flags: Mapping[str, str]) -> BrokerConfig:
