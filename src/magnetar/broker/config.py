@@ -198,6 +198,9 @@ class BrokerConfig(BaseModel):
     replicatedSubscriptionsSnapshotMaxCachedPerSubscription: int = Field(
         30, ge=3, description="Snapshots kept for a subscription that has not come as far yet."
     )
+    replicatedSubscriptionAtRiskAfterMs: int = Field(
+        1000, gt=0, description="How long what a cluster lacks may be under way before a subscription is at risk."
+    )
 
 
 def load(file: Path | None, environment: Mapping[str, str], flags: Mapping[str, str]) -> BrokerConfig:

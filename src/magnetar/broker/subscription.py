@@ -10,6 +10,7 @@ from magnetar.broker.ack_state import AckState
 from magnetar.broker.dispatchers.shared import SharedDispatcher
 from magnetar.broker.dispatchers.single_active import SingleActiveDispatcher
 from magnetar.broker.environment import settle
+from magnetar.broker.protection import ProtectionRecord
 from magnetar.broker.rates import Rates
 from magnetar.cursor.ranges import ranges_of
 from magnetar.wire import ack_set
@@ -63,6 +64,7 @@ class Subscription:
         self._resetting = False
         self._closed = False
         self.ack_state = AckState(self)
+        self.protection = ProtectionRecord(self, is_new=False)
 
     @property
     def is_durable(self) -> bool:
