@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from magnetar.base.errors import DamagedEntriesError
-    from magnetar.broker.consumer import Consumer
+    from magnetar.broker.consumer import Consumer, ConsumerOptions
     from magnetar.broker.environment import Environment
     from magnetar.broker.marker_queue import QueuedMarker
     from magnetar.broker.topic import Topic
@@ -142,7 +142,7 @@ class Replicator:
 
     # -- who carries the link -----------------------------------------------------------------------------------
 
-    def check_can_add(self, consumer_type: int) -> None:
+    def check_can_add(self, options: ConsumerOptions) -> None:
         """Any type will do: there is one holder."""
 
     def check_takeover(self, consumer: Consumer) -> None:
@@ -152,9 +152,8 @@ class Replicator:
             message = f"link to {self.target} is held by lease {self._lease}, which is newer than {lease}"
             raise RequestError(ServerError.ConsumerBusy, message)
 
-    def add_consumer(self, consumer: Consumer, consumer_type: int) -> None:
+    def add_consumer(self, consumer: Consumer) -> None:
         """Give the link to the newcomer; the holder before it is told so."""
-        del consumer_type
         if self.consumer is not None:
             self.consumer.close()
         self._markers_lost()
