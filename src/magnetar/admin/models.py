@@ -197,9 +197,13 @@ class SubscriptionStats(Model):
     oldest_holes: list[AckHole] | None = None
     """Ours. The first of the entries that are not acknowledged below acknowledged ones, and who holds them."""
 
-    progress_age_seconds: dict[str, float] | None = None
+    progress_age_seconds: dict[str, float | None] | None = None
     """Ours. Of a replicated subscription, per remote cluster: how old the oldest acknowledgement is that it has
-    not confirmed (0.0: it has them all)."""
+    not confirmed (0.0: it has them all; null: that is not known)."""
+
+    progress_unconfirmed: dict[str, int | None] | None = None
+    """Ours. The same in entries: how many were acknowledged here that it has not confirmed. A batch that is
+    acknowledged in part, and a seek, have an age and count for none."""
 
     progress_unavailable: dict[str, str] | None = None
     """Ours. Of a replicated subscription, the remote clusters that cannot have exact progress, as Apache Pulsar's
@@ -211,6 +215,33 @@ class SubscriptionStats(Model):
 
     def _derived(self) -> dict[str, Any]:
         return {"durable": self.is_durable, "replicated": self.is_replicated}
+
+
+@dataclass(slots=True, kw_only=True)
+class ClusterProtection(Model):
+    """Ours. How well off a subscription is towards one other cluster."""
+
+    status: str
+    """``protected``, ``at risk`` or ``unprotected``."""
+    since: str
+    since_at_least: bool = False
+    """Whether it may have been so for longer: what was before the broker started is not known."""
+    reasons: list[str] = field(default_factory=list)
+    unconfirmed_acknowledgements: int | None = None
+    """Entries acknowledged here that the cluster has not confirmed; None: that is not known."""
+    unreplicated_messages: int | None = None
+    """Entries published here that the cluster has not confirmed."""
+
+
+@dataclass(slots=True, kw_only=True)
+class SubscriptionProtection(Model):
+    """Ours. How well off a subscription is: as towards the cluster that it is worst off towards."""
+
+    status: str
+    since: str
+    since_at_least: bool = False
+    reasons: list[str] = field(default_factory=list)
+    clusters: dict[str, ClusterProtection] = field(default_factory=dict)
 
 
 @dataclass(slots=True, kw_only=True)

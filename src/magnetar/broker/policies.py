@@ -35,4 +35,5 @@ def broker_policies(config: BrokerConfig) -> EffectivePolicies:
         pause_on_ack_state=config.dispatcherPauseOnAckStatePersistentEnabled,
         replicate_subscription_state=config.replicateSubscriptionState,
         replicated_subscriptions_allowed=config.enableReplicatedSubscriptions,
+        replicated_subscription_sync=config.replicatedSubscriptionSync,
     )

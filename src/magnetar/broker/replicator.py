@@ -10,6 +10,7 @@ import structlog
 from magnetar.base.errors import RequestError, ServerError, StorageError
 from magnetar.base.position import EARLIEST, Position
 from magnetar.broker.dispatchers.reader import EntryReader
+from magnetar.broker.marker_queue import MarkerQueue
 from magnetar.broker.rates import Rates
 from magnetar.wire import commands
 from magnetar.wire import entry as wire_entry
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from magnetar.base.errors import DamagedEntriesError
     from magnetar.broker.consumer import Consumer, ConsumerOptions
     from magnetar.broker.environment import Environment
+    from magnetar.broker.marker_queue import QueuedMarker
     from magnetar.broker.topic import Topic
     from magnetar.cursor.cursor import Cursor
     from magnetar.wire.proto import pulsar_api_pb2 as pb
@@ -72,10 +74,18 @@ class Replicator:
         )
         self.damaged_at: Position | None = None
         """The damaged entry that the link has stopped at: going on would leave a gap that nobody sees."""
+        self.markers: MarkerQueue | None = None
+        """What brokers tell each other about subscriptions (PIP-33); None until there is something of that."""
         self._flush_scheduled = False
         self._oldest: tuple[Position, float] | None = None
         """The oldest unconfirmed entry and when it was published, in seconds."""
         self._looking: asyncio.Task[None] | None = None
+        self.uncarried_since: float | None = self.environment.clock.now()
+        """Since when nobody has held the link; None while somebody does."""
+        self.steady_since = self.environment.clock.now()
+        """When the target last caught up after it was late, or after nobody carried the link."""
+        self._awaited: tuple[Position, float] | None = None
+        """A position that the target has not confirmed, and a moment at which it had become durable."""
         self.rates_out = Rates()
         self._start_over()
 
@@ -112,6 +122,13 @@ class Replicator:
                 self._looking = self.environment.loop.create_task(self._look(position))
         return 0 if self._oldest is None else max(0, int(self.environment.clock.now() - self._oldest[1]))
 
+    async def oldest_published_at(self) -> float | None:
+        """When the oldest unconfirmed entry was published, in seconds; None when there is none, or it is unreadable."""
+        position = self.oldest_unconfirmed
+        if position is not None and (self._oldest is None or self._oldest[0] != position):
+            await self._look(position)
+        return self._oldest[1] if self._oldest is not None and self._oldest[0] == position else None
+
     def _note_oldest(self, position: Position, entry: bytes) -> None:
         self._oldest = (position, wire_entry.publish_time_ms(entry) / 1000)
 
@@ -139,17 +156,24 @@ class Replicator:
         """Give the link to the newcomer; the holder before it is told so."""
         if self.consumer is not None:
             self.consumer.close()
+        self._markers_lost()
         lease = _lease_of(consumer)
         self.handovers += self._lease not in (_NO_LEASE, lease)
         self._lease = lease
         self.consumer = consumer
+        now = self.environment.clock.now()
+        if self.uncarried_since is not None and now - self.uncarried_since > self._tolerance_s:
+            self.steady_since = now
+        self.uncarried_since = None
         self._start_over()
 
     def remove_consumer(self, consumer: Consumer) -> None:
         """Nobody holds the link; what was in flight is sent again to the next holder."""
         if consumer is self.consumer:
             self.consumer = None
+            self.uncarried_since = self.environment.clock.now()
             self._in_flight.clear()
+            self._markers_lost()
             self._flush_soon()
 
     def send_again_after(self, position: Position) -> None:
@@ -157,6 +181,9 @@ class Replicator:
 
         That must not come before the holder was answered: it takes what comes before for what was sent earlier.
         Entries that were already trimmed cannot be sent again; the next one then declares a start in the middle.
+
+        What the target has may be of a topic of this name that was deleted here: it says nothing about this log, so
+        the next entry names nothing from there as what came before it, and nobody claims across the two.
         """
         first = self.topic.log.before_first()
         if position < self.cursor.state.mark_delete_position:
@@ -166,8 +193,6 @@ class Replicator:
             self.cursor.acknowledge_cumulative(position)
         self._flush_soon()
         self._start_over(max(first, position))
-        if position >= first:
-            self._previous = self._floor = position
 
     # -- confirmations ------------------------------------------------------------------------------------------
 
@@ -190,6 +215,21 @@ class Replicator:
         unconfirmed = self._in_flight[0] if self._in_flight else self._read_position
         self.cursor.acknowledge_cumulative(ledger.previous_position(unconfirmed))
         self._flush_soon()
+        if self._awaited is not None and self._awaited[0] <= self.cursor.state.mark_delete_position:
+            now = self.environment.clock.now()
+            if now - self._awaited[1] > self._tolerance_s:
+                self.steady_since = now
+            self._awaited = None
+            self._await_newest()
+
+    @property
+    def _tolerance_s(self) -> float:
+        return self.environment.config.replicatedSubscriptionAtRiskAfterMs / 1000
+
+    def _await_newest(self) -> None:
+        newest = self.topic.ledger.last_confirmed_entry
+        if self._awaited is None and self.cursor.state.mark_delete_position < newest:
+            self._awaited = newest, self.environment.clock.now()
 
     def _flush_soon(self) -> None:
         if not self._flush_scheduled:
@@ -207,11 +247,17 @@ class Replicator:
 
         So others get their turn in between, and the socket can say that it is full.
         """
-        consumer, ledger = self.consumer, self.topic.ledger
-        if consumer is None or not consumer.is_ready or self._read_position > ledger.last_confirmed_entry:
+        self._await_newest()
+        consumer = self.consumer
+        if consumer is None or not consumer.is_ready:
             return
-        if self.damaged_at is not None:
-            return
+        if self.damaged_at is None and self._read_position <= self.topic.ledger.last_confirmed_entry:
+            self._dispatch_entries(consumer)
+        if self.markers is not None:
+            self._dispatch_markers(consumer, self.markers)
+
+    def _dispatch_entries(self, consumer: Consumer) -> None:
+        ledger = self.topic.ledger
         after = ledger.previous_position(self._read_position)
         extents = self.topic.log.index.own_extents(after, ledger.last_confirmed_entry, self.environment.cluster)
         extent = next(iter(extents), None)
@@ -226,6 +272,32 @@ class Replicator:
             self._send(consumer, position, entry)
         if self._read_position <= ledger.last_confirmed_entry:
             self.topic.notify()
+
+    def send_marker(self, marker: QueuedMarker) -> None:
+        """Send a marker behind all that is in the log; while nobody carries the link only news of subscriptions waits.
+
+        It may be lost with the link's holder, and is never sent twice to the same one.
+        """
+        if self.consumer is None and marker.update_of is None:
+            return
+        if self.markers is None:
+            self.markers = MarkerQueue(self.environment.config.replicatedSubscriptionsSnapshotTimeoutSeconds)
+        self.markers.put(marker)
+        self.topic.notify()
+
+    def _dispatch_markers(self, consumer: Consumer, markers: MarkerQueue) -> None:
+        """Send the markers whose turn has come, each as an entry in the place of the one before it.
+
+        So confirming it confirms nothing new, and the receiver finds a gap before it as before any other.
+        """
+        sent_through = self.topic.ledger.previous_position(self._read_position)
+        while consumer.is_ready and (marker := markers.take(sent_through, self.environment.clock.monotonic())):
+            consumer.permits -= 1
+            self._write(consumer, self._previous, marker.entry, self._previous)
+
+    def _markers_lost(self) -> None:
+        if self.markers is not None:
+            self.markers.lost(self.environment.clock.monotonic())
 
     def _stop_at(self, error: DamagedEntriesError) -> None:
         """Wait at the entry: it may be repaired from a copy, or the link be set up anew."""
@@ -253,19 +325,14 @@ class Replicator:
         self.entries_out += 1
         self.bytes_out += len(entry)
         self._in_flight.append(position)
-        consumer.session.write(
-            commands.message_on_link(
-                consumer_id=consumer.consumer_id,
-                position=position,
-                entry=entry,
-                link=Link(
-                    self._previous,
-                    self._floor,
-                    link_start=self._previous != EARLIEST and not self.topic.ledger.contains(self._previous),
-                ),
-            )
-        )
+        self._write(consumer, position, entry, self._floor)
         self._previous = self._floor = position
+
+    def _write(self, consumer: Consumer, position: Position, entry: bytes, floor: Position) -> None:
+        link_start = self._previous != EARLIEST and not self.topic.ledger.contains(self._previous)
+        link = Link(self._previous, floor, link_start=link_start)
+        frame = commands.message_on_link(consumer_id=consumer.consumer_id, position=position, entry=entry, link=link)
+        consumer.session.write(frame)
 
     def _skip_to(self, position: Position) -> None:
         """Nothing before ``position`` is left to send."""

@@ -12,6 +12,7 @@ from magnetar.broker.dispatchers.multiple_consumers import MultipleConsumersDisp
 from magnetar.broker.dispatchers.shared import SharedDispatcher
 from magnetar.broker.dispatchers.single_active import SingleActiveDispatcher
 from magnetar.broker.environment import settle
+from magnetar.broker.protection import ProtectionRecord
 from magnetar.broker.rates import Rates
 from magnetar.cursor.ranges import ranges_of
 from magnetar.wire import ack_set
@@ -65,6 +66,7 @@ class Subscription:
         self._resetting = False
         self._closed = False
         self.ack_state = AckState(self)
+        self.protection = ProtectionRecord(self, is_new=False)
 
     @property
     def is_durable(self) -> bool:
@@ -323,10 +325,13 @@ class Subscription:
         self._flushed_at = self.environment.clock.monotonic()
         waiting, self._when_durable = self._when_durable, []
         speak = self.progress.prepare() if self.progress is not None else None
+        mark_delete = self.cursor.state.mark_delete_position
 
         def durable(error: StorageError | None) -> None:
-            if error is None and speak is not None:
-                speak()
+            if speak is not None:
+                speak(error)
+            if error is None and self.topic.snapshots is not None:
+                self.topic.snapshots.reached(self, mark_delete)
             for done in waiting:
                 done(error)
 
@@ -353,6 +358,8 @@ class Subscription:
         self.disconnect_consumers()
         self._resetting = False
         self.cursor.reset(mark_delete, (), partial)
+        if self.topic.snapshots is not None:
+            self.topic.snapshots.forget(self)
         if self.progress is not None:
             self.progress.moved()
             for position, _ in partial:

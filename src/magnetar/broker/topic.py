@@ -14,10 +14,12 @@ from magnetar.broker.deduplication import CURSOR_NAME, Deduplication
 from magnetar.broker.delayed.index import DelayedIndex
 from magnetar.broker.producer import REPLICATOR_PREFIX, LocalProducer
 from magnetar.broker.progress import SubscriptionProgressKeeper, TopicProgress
+from magnetar.broker.protection import ProtectionRecord, note_protection
 from magnetar.broker.rates import Rates
 from magnetar.broker.receiver import ReplicatedProducer
 from magnetar.broker.replication_policy import is_imposed, reason_against
 from magnetar.broker.replicator import Replicator
+from magnetar.broker.snapshots import TopicSnapshots, marker_peers, takes_markers
 from magnetar.broker.subscription import REPLICATED_PROPERTY, Subscription
 from magnetar.broker.topic_log import TopicLog
 from magnetar.cursor.store import CursorStore
@@ -56,6 +58,7 @@ class Topic:
         self.name = name
         self.ledger = ledger
         self.policies = environment.policies_of(name)
+        self.loaded_at = environment.clock.now()
         self.backlog_quotas = BacklogQuotas(self)
         self.counters = TopicCounters()
         self.rates_in = Rates()
@@ -72,6 +75,8 @@ class Topic:
         self.subscriptions: dict[str, Subscription] = {}
         self.replicators: dict[str, Replicator] = {}
         self.progress = TopicProgress(self)
+        self.snapshots: TopicSnapshots | None = None
+        """Set while a subscription is replicated to a cluster that takes no exact progress."""
         self.cursors = CursorStore(
             environment.store, environment.metadata, str(name), ledger, environment.cursor_limits
         )
@@ -97,6 +102,8 @@ class Topic:
     def _appended(self, first: Position, entries: list[bytes]) -> None:
         """Entries are durable, and their receipts are written."""
         self.counters.bytes_in += sum(map(len, entries))
+        if self.snapshots is not None:
+            self.snapshots.moved()
         if self.delayed.is_expecting:
             self.delayed.appended(first, entries)
         self.notify()
@@ -180,8 +187,10 @@ class Topic:
         """Create a subscription that starts after ``mark_delete``."""
         cursor = self.cursors.create(name, mark_delete, durable=durable, subscription_properties=properties or {})
         subscription = Subscription(self, cursor)
+        subscription.protection = ProtectionRecord(subscription, is_new=True)
         self._add_subscription(subscription)
         self._impose_replication(subscription)
+        note_protection(self, [subscription])
         if durable:
             subscription.flush()
         return subscription
@@ -203,9 +212,11 @@ class Topic:
         cursor = self.cursors.create(incoming.name, self.log.before_first())
         cursor.set_property(REPLICATED_PROPERTY, 1)
         subscription = Subscription(self, cursor)
+        subscription.protection = ProtectionRecord(subscription, is_new=True)
         self.subscriptions[incoming.name] = subscription
         SubscriptionProgressKeeper.adopt(self, subscription, incoming)
         self.progress.changed()
+        note_protection(self, [subscription])
 
     def remove_subscription(self, subscription: Subscription) -> None:
         """Remove a subscription and its cursor here."""
@@ -244,6 +255,7 @@ class Topic:
         else:
             subscription.progress = None
             subscription.cursor.checkpoint_attachment = None
+        note_protection(self, [subscription])
         subscription.flush()
         self.progress.changed()
 
@@ -285,12 +297,32 @@ class Topic:
         for subscription in self.subscriptions.values():
             self._impose_replication(subscription)
             subscription.apply_policies()
+        note_protection(self, self.subscriptions.values())
         self.progress.changed()
 
     def _link_start(self) -> Position:
         if self.environment.config.replicationStartAt == "latest":
             return self.ledger.last_confirmed_entry
         return self.log.before_first()
+
+    def follow_snapshots(self) -> None:
+        """Subscriptions, policies or what is known of the peers changed: take snapshots if somebody needs them."""
+        needed = any(each.is_replicated for each in self.subscriptions.values()) and marker_peers(self)
+        if self.snapshots is not None and needed:
+            self.snapshots.changed()
+        elif self.snapshots is not None:
+            self.snapshots.close()
+            self.snapshots = None
+        elif needed:
+            self.snapshots = TopicSnapshots(self)
+
+    def take_marker(self, source: str, place: Position | None, kind: int, payload: bytes) -> None:
+        """Take what another cluster's broker says about subscriptions (see ``TopicSnapshots.take``)."""
+        if not takes_markers(self):
+            return
+        if self.snapshots is None:
+            self.snapshots = TopicSnapshots(self)
+        self.snapshots.take(source, place, kind, payload)
 
     def inbound_sources(self) -> list[str]:
         """The clusters whose entries a connected producer brings."""
@@ -355,6 +387,8 @@ class Topic:
         for producer in (*self.access.waiting, *self.producers.values()):
             producer.session.close_producer(producer)
         self.progress.close()
+        if self.snapshots is not None:
+            self.snapshots.close()
         self.deduplication.close()
         for replicator in self.replicators.values():
             replicator.close()

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
         BacklogQuotaType,
         DelayedDeliveryPolicies,
         Policies,
+        ReplicatedSubscriptionSync,
         RetentionPolicies,
         TopicPolicies,
     )
@@ -36,6 +37,8 @@ class EffectivePolicies:
     """Whether every durable subscription is replicated, whatever its clients ask for (PIP-398)."""
     replicated_subscriptions_allowed: bool
     """Whether a subscription may be replicated at all, whoever asks for it."""
+    replicated_subscription_sync: ReplicatedSubscriptionSync
+    """How replicated subscriptions reach the other clusters."""
 
 
 LEVEL_FIELDS = {
@@ -54,6 +57,7 @@ LEVEL_FIELDS = {
     ),
     "replicate_subscription_state": ("replicate_subscription_state", "replicateSubscriptionState"),
     "replicated_subscriptions_allowed": ("replicated_subscriptions_allowed", "replicatedSubscriptionsAllowed"),
+    "replicated_subscription_sync": ("replicated_subscription_sync", "replicatedSubscriptionSync"),
 }
 """For each field of EffectivePolicies the one of Policies and the one of TopicPolicies that sets it."""
 

@@ -17,6 +17,9 @@ NAMESPACE_BUNDLES_MAX = 2**16
 BacklogQuotaType = Literal["destination_storage", "message_age"]
 """What a backlog quota counts: bytes, or seconds."""
 
+ReplicatedSubscriptionSync = Literal["auto", "exact", "markers"]
+"""How replicated subscriptions reach the other clusters: exact progress, PIP-33's snapshots, or what each can take."""
+
 _HASH_SPACE = 2**32
 
 _Int = Annotated[int, Field(ge=-(2**31), lt=2**31)]
@@ -159,6 +162,7 @@ class Policies(Document):
     """Of PIP-398."""
     replicated_subscriptions_allowed: bool | None = None
     """Ours."""
+    replicated_subscription_sync: ReplicatedSubscriptionSync | None = None
 
 
 class TopicPolicies(Document):
@@ -175,6 +179,7 @@ class TopicPolicies(Document):
     """Of PIP-398."""
     replicatedSubscriptionsAllowed: bool | None = None
     """Ours."""
+    replicatedSubscriptionSync: ReplicatedSubscriptionSync | None = None
 
 
 class PartitionedTopicMetadata(Document):

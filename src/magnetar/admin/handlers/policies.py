@@ -18,6 +18,7 @@ from magnetar.metadata.policies import (
     BacklogQuotaType,
     DelayedDeliveryPolicies,
     Policies,
+    ReplicatedSubscriptionSync,
     RetentionPolicies,
     TopicPolicies,
 )
@@ -48,6 +49,7 @@ _OPTIONAL_NUMBER: TypeAdapter[int | None] = TypeAdapter(int | None)
 _RETENTION: TypeAdapter[RetentionPolicies] = TypeAdapter(RetentionPolicies)
 _DELAYED_DELIVERY: TypeAdapter[DelayedDeliveryPolicies] = TypeAdapter(DelayedDeliveryPolicies)
 _QUOTA: TypeAdapter[BacklogQuota] = TypeAdapter(BacklogQuota)
+_SYNC: TypeAdapter[ReplicatedSubscriptionSync] = TypeAdapter(ReplicatedSubscriptionSync)
 
 
 async def _deduplication(request: Request) -> bool:
@@ -100,6 +102,10 @@ async def _optional_flag(request: Request) -> bool | None:
 
 async def _pause(_: Request) -> bool:
     return True  # the request has no body: POST switches it on, DELETE off
+
+
+async def _replicated_subscription_sync(request: Request) -> ReplicatedSubscriptionSync:
+    return await body(request, _SYNC)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,6 +188,13 @@ _POLICIES = (
         effective="replicated_subscriptions_allowed",
         read=_optional_flag,
         read_of_topic=_optional_flag,
+    ),
+    _Policy(
+        path="replicatedSubscriptionSync",
+        topic_path="replicatedSubscriptionSync",
+        effective="replicated_subscription_sync",
+        read=_replicated_subscription_sync,
+        read_of_topic=_replicated_subscription_sync,
     ),
 )
 
