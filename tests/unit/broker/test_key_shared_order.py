@@ -158,7 +158,7 @@ limits = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(limits, st.sampled_from([pb.AUTO_SPLIT, pb.STICKY]), st.booleans(), st.data())
 def test_each_key_is_in_order_and_with_one_consumer(
     config: dict[str, Any], mode: pb.KeySharedMode.ValueType, cached: bool, data: st.DataObject
