@@ -47,6 +47,7 @@ interop: java setup ## against Apache Pulsar itself, fetched with Maven the firs
 
 transcripts: java setup ## record the golden transcripts anew, from Apache Pulsar itself (ARGS="seek_by_id": only that)
 	@$(BIN)/python -m tests.golden.record $(ARGS)
+	$(if $(ARGS),,@$(BIN)/python -m tests.golden.record_markers)
 
 check: setup ## style, types, layers and unit tests
 	@$(BIN)/ruff check

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 import pulsar
 import pytest
 
+from magnetar.sim.disk import FaultyDisk
 from tests.kit.in_process import BrokerInProcess
 from tests.kit.messages import connect, numbered, publish, read_log, receive_data
 from tests.kit.wait import holds_for, wait_until
-from tests.storage_faults.disk import FaultyDisk
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -16,7 +16,7 @@ from magnetar.ledger.local import LocalLedgerStore, LocalStoreOptions
 from magnetar.ledger.log import Log
 from magnetar.ledger.managed_ledger import ManagedLedger, ManagedLedgerConfig
 from magnetar.metadata.memory import MemoryMetadataStore
-from tests.storage_faults.disk import FaultyDisk
+from magnetar.sim.disk import FaultyDisk
 from tests.unit.ledger.support import append, barrier, opened, read_all
 
 if TYPE_CHECKING:

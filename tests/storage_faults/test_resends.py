@@ -23,9 +23,9 @@ from magnetar.metadata.memory import MemoryMetadataStore
 from magnetar.metadata.policies import Policies, TenantInfo
 from magnetar.metadata.resources import Resources
 from magnetar.sim.cluster import NAMESPACE, TOPIC, Client, NoLinks, entry
+from magnetar.sim.disk import FaultyDisk
 from magnetar.wire import commands
 from magnetar.wire.entry import parse_metadata
-from tests.storage_faults.disk import FaultyDisk
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -10,9 +10,9 @@ from magnetar.base.errors import CorruptionError, DamagedEntriesError
 from magnetar.ledger.check import check
 from magnetar.ledger.local import LocalLedgerStore, LocalStoreOptions
 from magnetar.ledger.segment import SEGMENT_HEADER_SIZE
+from magnetar.sim.disk import FaultyDisk, Node
 from magnetar.wire.entry import build_entry
 from magnetar.wire.proto import pulsar_api_pb2 as pb
-from tests.storage_faults.disk import FaultyDisk, Node
 from tests.unit.ledger.support import append, barrier, opened, read_all
 
 DIRECTORY = Path("/log")

@@ -142,6 +142,9 @@ class ServerProtocol(asyncio.Protocol):
 class Server:
     """The listening socket of the binary protocol and its connections."""
 
+    protocol: type[ServerProtocol] = ServerProtocol
+    """What serves a connection."""
+
     def __init__(self, environment: Environment, topics: TopicRegistry) -> None:
         """Not listening yet."""
         self.environment = environment
@@ -153,7 +156,7 @@ class Server:
     async def start(self, host: str, port: int) -> int:
         """Listen; the port that is listened on, for ``port`` 0 the one that was picked. Raises OSError."""
         loop = self.environment.loop
-        self._listener = await loop.create_server(lambda: ServerProtocol(self), host, port, backlog=1024)
+        self._listener = await loop.create_server(lambda: self.protocol(self), host, port, backlog=1024)
         self._tick()
         return int(self._listener.sockets[0].getsockname()[1])
 

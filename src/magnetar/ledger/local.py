@@ -18,10 +18,11 @@ from magnetar.ledger.tail_cache import TailCache
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from magnetar.base.world import Files
+    from magnetar.ledger.committer import Report
     from magnetar.ledger.index import LedgerIndex
     from magnetar.ledger.recovery import Progress
     from magnetar.ledger.store import OnDurable, Run
@@ -78,9 +79,18 @@ class LocalLedgerStore:
     """See LedgerStore. The event loop's thread decides, one thread writes, a small pool reads what is not cached."""
 
     def __init__(
-        self, directory: Path, files: Files, loop: asyncio.AbstractEventLoop, options: LocalStoreOptions
+        self,
+        directory: Path,
+        files: Files,
+        loop: asyncio.AbstractEventLoop,
+        options: LocalStoreOptions,
+        committer: Callable[[Log, int, Report, Callable[[], None]], Committer] = Committer,
     ) -> None:
-        """Use ``directory``, which must be nobody else's; nothing happens before ``open``."""
+        """Use ``directory``, which must be nobody else's; nothing happens before ``open``.
+
+        ``committer`` is what brings appends to the disk: a thread, if nothing else is said.
+        """
+        self._make_committer = committer
         self._directory = directory
         self._files = files
         self._loop = loop
@@ -116,7 +126,9 @@ class LocalLedgerStore:
         self._reader = LogReader(self._files, self._directory, index, options.cached_runs)
         self._pool = ThreadPoolExecutor(options.read_threads, thread_name_prefix="magnetar-ledger-read")
         self._remove_dead_segments()
-        self._committer = Committer(self._log, options.group_bytes, self._report_soon, self._remove_dead_segments)
+        self._committer = self._make_committer(
+            self._log, options.group_bytes, self._report_soon, self._remove_dead_segments
+        )
         self._committer.start()
         self._space.take_reserve()
         self.look_at_space()

@@ -7,13 +7,12 @@ cluster are opened when a lookup names them. Nothing here blocks the loop.
 from __future__ import annotations
 
 import itertools
-import threading
 from typing import TYPE_CHECKING, Protocol
 
 from magnetar.base.errors import MagnetarError
 from magnetar.base.limits import FRAME_SIZE_PADDING, MAX_MESSAGE_SIZE
-from magnetar.client.blocking import RECEIVE_SIZE, BlockingConnection
-from magnetar.client.options import LOOKUP_REDIRECTS_MAX, ClientOptions
+from magnetar.client.blocking import RECEIVE_SIZE
+from magnetar.client.options import LOOKUP_REDIRECTS_MAX
 from magnetar.client.replies import lookup_answer, refusal_in, reply_to
 from magnetar.pipeline import limits
 from magnetar.pipeline.flow import Backoff
@@ -23,14 +22,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from random import Random
 
-    from magnetar.pipeline.loop import Loop, Timer
+    from magnetar.pipeline.loop import Dialled, Loop, Timer
     from magnetar.wire.frame import Frame
     from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 RECONNECT = Backoff(limits.RECONNECT_INITIAL_SECONDS, limits.RECONNECT_MAX_SECONDS)
 """How long to wait before a cluster is dialled again."""
-
-_OPTIONS = ClientOptions(replicator=True)
 
 _PUMPS_MAX = limits.CHUNK_BYTES // RECEIVE_SIZE
 """Reads of one connection before the others have their turn: a chunk's worth."""
@@ -44,7 +41,7 @@ class BrokerConnection:
         self.url = url
         self._session = session
         self._loop = session.loop
-        self._connection: BlockingConnection | None = None
+        self._connection: Dialled | None = None
         self._descriptor = -1
         self._dialling = False
         self._flush_due = False
@@ -65,7 +62,7 @@ class BrokerConnection:
 
     @property
     def receipts_name_source(self) -> bool:
-        """Whether receipts name an entry's position at the source (`BlockingConnection.receipts_name_source`)."""
+        """Whether receipts name an entry's position at the source (`Dialled.receipts_name_source`)."""
         return self._connection is not None and self._connection.receipts_name_source
 
     @property
@@ -82,7 +79,7 @@ class BrokerConnection:
         self._waiters.append(then)
         if not self._dialling:
             self._dialling = True
-            threading.Thread(target=self._dial, name=f"dial {self.url}", daemon=True).start()
+            self._loop.dial(self.url, self._dialled)
 
     def send(self, frame: bytes) -> None:
         """Send a frame soon; without effect when the connection is down, whose owner hears of that anyway."""
@@ -132,17 +129,7 @@ class BrokerConnection:
             self._answer(request_id, None)
         self._session.lost(self, reason)
 
-    def _dial(self) -> None:
-        """Connect, in a thread of its own."""
-        try:
-            connection = BlockingConnection.connect(self.url, limits.CONNECT_TIMEOUT_SECONDS, _OPTIONS)
-        except (MagnetarError, OSError) as error:
-            reason = f"{self.url}: {error}"
-            self._loop.call_from_thread(lambda: self._dialled(None, reason))
-        else:
-            self._loop.call_from_thread(lambda: self._dialled(connection, ""))
-
-    def _dialled(self, connection: BlockingConnection | None, reason: str) -> None:
+    def _dialled(self, connection: Dialled | None, reason: str) -> None:
         self._dialling = False
         if connection is not None and self._session.closed:
             connection.close()
@@ -172,7 +159,7 @@ class BrokerConnection:
                 break
         self._flush()
 
-    def _tick(self, connection: BlockingConnection) -> None:
+    def _tick(self, connection: Dialled) -> None:
         """Keep the connection alive."""
         if self._connection is connection:
             self._ready()
@@ -190,7 +177,7 @@ class BrokerConnection:
             return
         self._watch(connection)
 
-    def _watch(self, connection: BlockingConnection) -> None:
+    def _watch(self, connection: Dialled) -> None:
         if self._paused:
             self._loop.unwatch(self._descriptor)
         else:

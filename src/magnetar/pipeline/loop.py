@@ -10,12 +10,71 @@ import heapq
 import itertools
 import selectors
 import socket
+import threading
 import time
 from collections import deque
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
+
+from magnetar.base.errors import MagnetarError
+from magnetar.client.blocking import BlockingConnection
+from magnetar.client.options import ClientOptions
+from magnetar.pipeline import limits
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from magnetar.wire.frame import Frame
+
+_OPTIONS = ClientOptions(replicator=True)
+
+
+class Dialled(Protocol):
+    """What the pipeline needs of a connection; see BlockingConnection."""
+
+    @property
+    def peer_is_magnetar(self) -> bool:
+        """See BlockingConnection."""
+        ...
+
+    @property
+    def peer_max_message_size(self) -> int:
+        """See BlockingConnection."""
+        ...
+
+    @property
+    def receipts_name_source(self) -> bool:
+        """See BlockingConnection."""
+        ...
+
+    @property
+    def next_tick_at(self) -> float:
+        """See BlockingConnection."""
+        ...
+
+    @property
+    def want_write(self) -> bool:
+        """See BlockingConnection."""
+        ...
+
+    def fileno(self) -> int:
+        """See BlockingConnection."""
+        ...
+
+    def send(self, frame: bytes) -> None:
+        """See BlockingConnection."""
+        ...
+
+    def flush(self) -> None:
+        """See BlockingConnection."""
+        ...
+
+    def pump(self, timeout_s: float) -> list[Frame]:
+        """See BlockingConnection."""
+        ...
+
+    def close(self) -> None:
+        """See BlockingConnection."""
+        ...
 
 
 class Timer:
@@ -85,6 +144,10 @@ class Loop:
         """Make the call before the loop waits again."""
         self._soon.append(callback)
 
+    def dial(self, url: str, then: Callable[[Dialled | None, str], None]) -> None:
+        """Connect to a broker in a thread; ``then`` gets the connection, or None and the reason why there is none."""
+        threading.Thread(target=self._dial, args=(url, then), name=f"dial {url}", daemon=True).start()
+
     def call_from_thread(self, callback: Callable[[], None]) -> None:
         """Hand in a call from any thread. After `close` it is never made."""
         self._handed_in.append(callback)
@@ -111,6 +174,15 @@ class Loop:
         self._selector.close()
         self._wake_reader.close()
         self._wake_writer.close()
+
+    def _dial(self, url: str, then: Callable[[Dialled | None, str], None]) -> None:
+        try:
+            connection = BlockingConnection.connect(url, limits.CONNECT_TIMEOUT_SECONDS, _OPTIONS)
+        except (MagnetarError, OSError) as error:
+            reason = f"{url}: {error}"
+            self.call_from_thread(lambda: then(None, reason))
+        else:
+            self.call_from_thread(lambda: then(connection, ""))
 
     def _take_in(self) -> None:
         with contextlib.suppress(BlockingIOError):

@@ -1,7 +1,5 @@
 """A cluster without sockets: a broker's parts on a hand loop, and clients that read what they are sent."""
 
-# ruff: noqa: ANN401 - commands have fields of every type
-
 from __future__ import annotations
 
 from dataclasses import dataclass, field
@@ -112,6 +110,8 @@ class Cluster:
         self.clients.clear()
         for topic in self.topics.loaded.values():
             topic.progress.close()
+            if topic.snapshots is not None:
+                topic.snapshots.stop()
         self.loop.call_soon(self.topics.loaded.clear)
         self.store.crash()
         self.delayed.crash()

@@ -1,7 +1,5 @@
 """An event loop whose time stands still until somebody moves it."""
 
-# ruff: noqa: ANN401 - callbacks take anything
-
 from __future__ import annotations
 
 import asyncio

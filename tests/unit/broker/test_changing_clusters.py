@@ -76,7 +76,9 @@ def test_one_that_leaves_holds_nothing_back_and_what_it_acknowledged_stays() -> 
     world.heal("ewr", "jfk")
     for name in ("ewr", "jfk"):
         topic = world[name].topic()
-        assert list(topic.progress.ages("worker")) == [*{"ewr", "jfk"} - {name}]
+        keeper = topic.subscriptions["worker"].progress
+        assert keeper is not None
+        assert list(keeper.unconfirmed()) == [*{"ewr", "jfk"} - {name}]
         assert not [each for each in topic.cursors.names() if "sfo" in each]
         other = Worker(world, name)
         assert other.read() == ["c"], name

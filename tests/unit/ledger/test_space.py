@@ -3,7 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from magnetar.ledger.space import RESERVE_NAME, Space
-from tests.storage_faults.disk import FaultyDisk
+from magnetar.sim.disk import FaultyDisk
 
 DIRECTORY = Path("/log")
 RESERVE = DIRECTORY / RESERVE_NAME

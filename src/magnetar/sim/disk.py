@@ -1,5 +1,7 @@
 """A disk in memory that fills up, fails, and loses what was not synced, as a real one may."""
 
+# ruff: noqa: ARG002 - it has the parameters of Files
+
 from __future__ import annotations
 
 import errno
@@ -22,6 +24,7 @@ class Node:
     """The content of a file: as the kernel has it, and as the disk surely has it."""
 
     def __init__(self) -> None:
+        """An empty file."""
         self.data = bytearray()
         self.reserved = 0
         """Bytes that the disk keeps room for."""
@@ -32,10 +35,12 @@ class FaultyFile:
     """See magnetar.base.world.File."""
 
     def __init__(self, disk: FaultyDisk, node: Node) -> None:
+        """Open ``node`` of ``disk``."""
         self._disk = disk
         self._node = node
 
     def write(self, parts: Sequence[bytes]) -> None:
+        """See File."""
         data = b"".join(parts)
         with self._disk.lock:
             room = self._disk.take_room(len(data))
@@ -48,17 +53,21 @@ class FaultyFile:
             raise OSError(errno.ENOSPC, "No space left on device")
 
     def set_aside(self, size: int) -> None:
+        """See File."""
         if self._disk.fail_to_set_aside:
             raise OSError(errno.EOPNOTSUPP, "Operation not supported")
         self._node.reserved = size
 
     def read_at(self, offset: int, length: int) -> bytes:
+        """See File."""
         return bytes(self._node.data[offset : offset + length])
 
     def size(self) -> int:
+        """See File."""
         return len(self._node.data)
 
     def sync(self) -> None:
+        """See File."""
         if self._disk.fail_syncs:
             raise OSError(self._disk.sync_errno, os.strerror(self._disk.sync_errno))
         with self._disk.lock:
@@ -67,6 +76,7 @@ class FaultyFile:
             self._node.synced = bytes(self._node.data)
 
     def truncate(self, length: int) -> None:
+        """See File."""
         with self._disk.lock:
             self._disk.give_room(len(self._node.data) - length)
             del self._node.data[length:]
@@ -74,13 +84,14 @@ class FaultyFile:
             self._disk.count_step()
 
     def close(self) -> None:
-        pass
+        """See File."""
 
 
 class FaultyDisk:
     """See magnetar.base.world.Files; faults are switched on and off by its attributes."""
 
     def __init__(self) -> None:
+        """An empty disk without faults."""
         self.room: int | None = None
         """Bytes that can still be written; None for any number."""
         self.fail_writes = False
@@ -103,6 +114,7 @@ class FaultyDisk:
         self._durable: dict[Path, Node] = {}
 
     def take_room(self, wanted: int) -> int:
+        """Take up to ``wanted`` bytes of the room that is left; how many there were."""
         if self.room is None:
             return wanted
         taken = min(self.room, wanted)
@@ -110,23 +122,27 @@ class FaultyDisk:
         return taken
 
     def give_room(self, given: int) -> None:
+        """Give room back."""
         if self.room is not None:
             self.room += given
 
     def open(self, path: Path) -> FaultyFile:
+        """See Files."""
         if self.fail_opens:
             raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
         with self.lock:
             return FaultyFile(self, self.nodes.setdefault(path, Node()))
 
     def list(self, directory: Path) -> list[str]:
+        """See Files."""
         with self.lock:
             return sorted(path.name for path in self.nodes if path.parent == directory)
 
     def make_directory(self, directory: Path) -> None:
-        pass
+        """See Files."""
 
     def remove(self, path: Path) -> None:
+        """See Files."""
         if self.fail_removes:
             raise OSError(errno.EACCES, os.strerror(errno.EACCES))
         with self.lock:
@@ -136,15 +152,18 @@ class FaultyDisk:
             self.count_step()
 
     def allocate(self, path: Path, size: int) -> None:
+        """See Files."""
         file = self.open(path)
         with suppress(OSError):
             file.truncate(0)
         file.write([bytes(size)])
 
     def free_bytes(self, directory: Path) -> int:
+        """See Files."""
         return sys.maxsize if self.room is None else self.room
 
     def sync_directory(self, directory: Path) -> None:
+        """See Files."""
         if self.fail_directory_syncs:
             raise OSError(errno.EIO, os.strerror(errno.EIO))
         with self.lock:
@@ -155,6 +174,7 @@ class FaultyDisk:
         self._steps, self._chance = steps, chance
 
     def count_step(self) -> None:
+        """Note a change of the disk; raises OSError when power is lost with it."""
         self._steps -= 1
         if self._steps == 0:
             self.after_crash = self._crash(self._chance)

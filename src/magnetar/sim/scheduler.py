@@ -1,0 +1,158 @@
+"""Virtual time: one queue of what is to happen, and an event loop for each machine, which dies with it."""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import itertools
+from asyncio.events import _set_running_loop
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from contextvars import Context
+
+    _Due = tuple[float, int, "MachineLoop", asyncio.Handle]
+
+
+class Scheduler:
+    """Runs what is due on all machines, in the order of time; what is due at the same time in the order of asking."""
+
+    def __init__(self) -> None:
+        """Begin at zero."""
+        self.now = 0.0
+        self.problems: list[str] = []
+        """What callbacks and tasks raised and nobody caught: there should be nothing."""
+        self.loops: list[MachineLoop] = []
+        self.events = 0
+        """How many things have happened."""
+        self._due: list[_Due] = []
+        self._order = itertools.count()
+
+    def add(self, when: float, loop: MachineLoop, handle: asyncio.Handle) -> None:
+        """Have ``handle`` run on ``loop`` at ``when``, or as soon as possible."""
+        heapq.heappush(self._due, (max(when, self.now), next(self._order), loop, handle))
+
+    def run_until(self, when: float) -> None:
+        """Let everything happen that is due up to and including ``when``."""
+        due = self._due
+        while due and due[0][0] <= when:
+            self.now, _, loop, handle = heapq.heappop(due)
+            if loop.alive and not handle.cancelled():
+                self.events += 1
+                _set_running_loop(loop)
+                try:
+                    handle._run()  # noqa: SLF001 - what an event loop does
+                finally:
+                    _set_running_loop(None)
+        self.now = when
+
+    def close(self) -> None:
+        """Forget everything, and end what still waits."""
+        self._due.clear()
+        for loop in self.loops:
+            loop.bury()
+
+
+class Networked(Protocol):
+    """What a machine is connected to."""
+
+    def connect(
+        self, loop: MachineLoop, protocol: asyncio.Protocol, host: str, port: int
+    ) -> asyncio.Future[asyncio.Transport]:
+        """Connect ``protocol`` to who listens at ``host:port``; the future raises OSError when that is not possible."""
+        ...
+
+    def listen(self, loop: MachineLoop, factory: Callable[[], asyncio.Protocol], port: int) -> asyncio.Server:
+        """Accept connections for the machine of ``loop``."""
+        ...
+
+
+class MachineLoop(asyncio.BaseEventLoop):
+    """The event loop of one process: real code runs on it as on any other, until it dies.
+
+    A dead loop never runs anything again, like a killed process: no ``finally``, no callback, no timer.
+    """
+
+    def __init__(self, scheduler: Scheduler, name: str, network: Networked) -> None:
+        """Belong to the process ``name``."""
+        super().__init__()
+        self.name = name
+        self.alive = True
+        self._scheduler = scheduler
+        self._network = network
+        scheduler.loops.append(self)
+
+    def time(self) -> float:
+        """Virtual seconds."""
+        return self._scheduler.now
+
+    def call_soon(  # type: ignore[override]  # typeshed matches arguments to the callback's
+        self, callback: Callable[..., Any], *args: Any, context: Context | None = None
+    ) -> asyncio.Handle:
+        """See AbstractEventLoop."""
+        handle = asyncio.Handle(callback, args, self, context)
+        self._scheduler.add(0.0, self, handle)
+        return handle
+
+    call_soon_threadsafe = call_soon  # type: ignore[assignment]
+    """There is one thread."""
+
+    def call_at(  # type: ignore[override]
+        self, when: float, callback: Callable[..., Any], *args: Any, context: Context | None = None
+    ) -> asyncio.TimerHandle:
+        """See AbstractEventLoop."""
+        handle = asyncio.TimerHandle(when, callback, args, self, context)
+        self._scheduler.add(when, self, handle)
+        return handle
+
+    def call_later(  # type: ignore[override]
+        self, delay: float, callback: Callable[..., Any], *args: Any, context: Context | None = None
+    ) -> asyncio.TimerHandle:
+        """See AbstractEventLoop."""
+        return self.call_at(self._scheduler.now + delay, callback, *args, context=context)
+
+    def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> asyncio.Future[Any]:  # type: ignore[override]
+        """Do it now, and answer in the next turn."""
+        del executor
+        future: asyncio.Future[Any] = self.create_future()
+        try:
+            result = func(*args)
+        except Exception as error:  # noqa: BLE001 - it is the caller's
+            self.call_soon(_settle, future, future.set_exception, error)
+        else:
+            self.call_soon(_settle, future, future.set_result, result)
+        return future
+
+    async def create_connection(self, protocol_factory: Callable[[], Any], host: Any, port: Any) -> Any:  # type: ignore[override]
+        """Connect over the virtual network."""
+        protocol = protocol_factory()
+        return await self._network.connect(self, protocol, host, port), protocol
+
+    async def create_server(self, protocol_factory: Callable[[], Any], host: Any, port: Any, **_: Any) -> Any:  # type: ignore[override]
+        """Listen on the virtual network."""
+        del host
+        return self._network.listen(self, protocol_factory, port)
+
+    def call_exception_handler(self, context: dict[str, Any]) -> None:
+        """Keep what nobody caught; the dead have no problems."""
+        if self.alive:
+            error = context.get("exception")
+            self._scheduler.problems.append(f"{self.name}: {context.get('message')}: {error!r}")
+
+    def die(self) -> None:
+        """Run nothing any more, from now on."""
+        self.alive = False
+
+    def bury(self) -> None:
+        """End the tasks that still wait, without anybody seeing what they do at their end."""
+        self.alive = False
+        tasks = [task for task in asyncio.all_tasks(self) if not task.done()]
+        for task in sorted(tasks, key=lambda task: task.get_name()):
+            task._log_destroy_pending = False  # type: ignore[attr-defined]  # noqa: SLF001 - its process was killed
+        self.close()
+
+
+def _settle(future: asyncio.Future[Any], settle: Callable[[Any], None], outcome: Any) -> None:
+    if not future.done():
+        settle(outcome)
