@@ -250,6 +250,7 @@ class Topic:
             subscription.progress = None
             subscription.cursor.checkpoint_attachment = None
         subscription.flush()
+        subscription.apply_policies()
         self.progress.changed()
 
     def _add_subscription(self, subscription: Subscription) -> None:
