@@ -123,6 +123,10 @@ class Policy(Enum):
     REPLICATE_SUBSCRIPTION_STATE = ("replicateSubscriptionState", "replicateSubscriptionState")
     REPLICATED_SUBSCRIPTIONS_ALLOWED = ("replicatedSubscriptionsAllowed", "replicatedSubscriptionsAllowed")
     REPLICATED_SUBSCRIPTION_SYNC = ("replicatedSubscriptionSync", "replicatedSubscriptionSync")
+    REPLICATED_SUBSCRIPTION_ACTIVE_CLUSTER = (
+        "replicatedSubscriptionActiveCluster",
+        "replicatedSubscriptionActiveCluster",
+    )
 
 
 class Policies(Noun):

@@ -36,4 +36,5 @@ def broker_policies(config: BrokerConfig) -> EffectivePolicies:
         replicate_subscription_state=config.replicateSubscriptionState,
         replicated_subscriptions_allowed=config.enableReplicatedSubscriptions,
         replicated_subscription_sync=config.replicatedSubscriptionSync,
+        replicated_subscription_active_cluster="",
     )

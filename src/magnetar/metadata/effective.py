@@ -39,6 +39,8 @@ class EffectivePolicies:
     """Whether a subscription may be replicated at all, whoever asks for it."""
     replicated_subscription_sync: ReplicatedSubscriptionSync
     """How replicated subscriptions reach the other clusters."""
+    replicated_subscription_active_cluster: str
+    """The only cluster in which a replicated subscription has consumers; empty: any, and what they do is merged."""
 
 
 LEVEL_FIELDS = {
@@ -58,6 +60,10 @@ LEVEL_FIELDS = {
     "replicate_subscription_state": ("replicate_subscription_state", "replicateSubscriptionState"),
     "replicated_subscriptions_allowed": ("replicated_subscriptions_allowed", "replicatedSubscriptionsAllowed"),
     "replicated_subscription_sync": ("replicated_subscription_sync", "replicatedSubscriptionSync"),
+    "replicated_subscription_active_cluster": (
+        "replicated_subscription_active_cluster",
+        "replicatedSubscriptionActiveCluster",
+    ),
 }
 """For each field of EffectivePolicies the one of Policies and the one of TopicPolicies that sets it."""
 

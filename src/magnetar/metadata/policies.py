@@ -163,6 +163,7 @@ class Policies(Document):
     replicated_subscriptions_allowed: bool | None = None
     """Ours."""
     replicated_subscription_sync: ReplicatedSubscriptionSync | None = None
+    replicated_subscription_active_cluster: str | None = None
 
 
 class TopicPolicies(Document):
@@ -180,6 +181,7 @@ class TopicPolicies(Document):
     replicatedSubscriptionsAllowed: bool | None = None
     """Ours."""
     replicatedSubscriptionSync: ReplicatedSubscriptionSync | None = None
+    replicatedSubscriptionActiveCluster: str | None = None
 
 
 class PartitionedTopicMetadata(Document):

@@ -111,6 +111,7 @@ def test_policies(run: Run, owner: str) -> None:
         ("replicate-subscription-state", "--enabled false", False),
         ("replicated-subscriptions-allowed", "--allowed false", False),
         ("replicated-subscription-sync", "--mode markers", "markers"),
+        ("replicated-subscription-active-cluster", "--cluster jfk", "jfk"),
     ):
         verb(f"set-{name}", options)
         assert verb(f"get-{name}") == value
