@@ -51,6 +51,7 @@ sim: setup ## 10,000 simulated worlds of 3 to 5 clusters, and every mutant of th
 
 transcripts: java setup ## record the golden transcripts anew, from Apache Pulsar itself (ARGS="seek_by_id": only that)
 	@$(BIN)/python -m tests.golden.record $(ARGS)
+	$(if $(ARGS),,@$(BIN)/python -m tests.golden.record_markers)
 
 check: setup ## style, types, layers and unit tests
 	@$(BIN)/ruff check

@@ -117,7 +117,8 @@ class Administration:
             for subscription in model.subscriptions.values():
                 if subscription.is_durable and subscription.name not in partition.subscriptions:
                     created = partition.create_subscription(subscription.name, partition.log.before_first())
-                    partition.set_replicated(created, replicated=subscription.is_replicated)
+                    if subscription.is_replicated:
+                        partition.set_replicated(created, replicated=True)
 
     async def delete_topic(self, topic: TopicName, *, force: bool) -> None:
         """Delete a topic."""
@@ -184,6 +185,8 @@ class Administration:
         found = self._get_or_create(topic)
         if subscription in found.subscriptions:
             raise subscription_exists()
+        if replicated:
+            _check_replication_allowed(found)
         created = found.create_subscription(subscription, _mark_delete_before(found, position))
         if replicated:
             found.set_replicated(created, replicated=True)
@@ -230,15 +233,18 @@ class Administration:
     async def set_replicated(self, topic: TopicName, subscription: str, *, replicated: bool) -> None:
         """Start or stop to carry the subscription's progress to the other clusters."""
         found = self._subscription(topic, subscription)
-        if replicated and not self._environment.config.enableReplicatedSubscriptions:
-            message = "Replicated subscriptions are disabled: set enableReplicatedSubscriptions=true in the broker"
-            raise AdminError(HTTPStatus.METHOD_NOT_ALLOWED, message)
+        if replicated:
+            _check_replication_allowed(found.topic)
+        elif found.topic.replication_imposed and found.is_durable:
+            message = f"{subscription} is replicated because the policy replicateSubscriptionState of its topic says so"
+            raise AdminError(HTTPStatus.PRECONDITION_FAILED, message)
         found.topic.set_replicated(found, replicated=replicated)
         await found.flushed()
 
     async def get_replicated(self, topic: TopicName, subscription: str) -> bool:
         """Whether the subscription's progress is carried to the other clusters."""
-        return self._subscription(topic, subscription).is_replicated
+        found = self._subscription(topic, subscription)
+        return found.is_replicated and not found.topic.replication_forbidden
 
     # -- messages -------------------------------------------------------------------------------------------------
 
@@ -312,6 +318,11 @@ class Administration:
         if found is None:
             raise subscription_not_found(name, subscription)
         return found
+
+
+def _check_replication_allowed(topic: Topic) -> None:
+    if topic.replication_forbidden:
+        raise AdminError(HTTPStatus.METHOD_NOT_ALLOWED, f"{topic.name}: {topic.replication_forbidden}")
 
 
 def _as_admin_error(name: TopicName, error: RequestError) -> AdminError:

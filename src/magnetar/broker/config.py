@@ -16,6 +16,7 @@ from magnetar.base import limits
 from magnetar.base.errors import ConfigurationError
 from magnetar.base.names import is_named_entity
 from magnetar.cursor import limits as cursor_limits
+from magnetar.metadata.policies import ReplicatedSubscriptionSync
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -172,13 +173,30 @@ class BrokerConfig(BaseModel):
         "earliest", description="Where a new link begins in a topic that already has messages."
     )
     enableReplicatedSubscriptions: bool = Field(
-        default=True, description="Carry subscriptions' progress to other clusters."
+        default=True, description="Carry subscriptions' progress to other clusters; false forbids it in all topics."
+    )
+    replicateSubscriptionState: bool = Field(
+        default=False, description="Replicate every durable subscription, whatever its clients ask for (PIP-398)."
     )
     replicatedSubscriptionProgressIntervalMs: int = Field(
         50, gt=0, description="Shortest time between two progress messages of a topic to a cluster."
     )
     replicatedSubscriptionFullStateIntervalSeconds: int = Field(
         30, gt=0, description="Seconds between two full states of a topic to a cluster."
+    )
+    replicatedSubscriptionSync: ReplicatedSubscriptionSync = Field(
+        "auto",
+        description="How progress is carried: exact; by markers, PIP-33's snapshots; or auto, which is exact to "
+        "clusters of Magnetar and by markers to those of Apache Pulsar.",
+    )
+    replicatedSubscriptionsSnapshotFrequencyMillis: int = Field(
+        1000, gt=0, description="Shortest time between two snapshots of a topic."
+    )
+    replicatedSubscriptionsSnapshotTimeoutSeconds: int = Field(
+        30, gt=0, description="How long a snapshot waits for the answers of all clusters."
+    )
+    replicatedSubscriptionsSnapshotMaxCachedPerSubscription: int = Field(
+        30, ge=3, description="Snapshots kept for a subscription that has not come as far yet."
     )
 
 

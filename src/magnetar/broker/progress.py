@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import deque
 from typing import TYPE_CHECKING
 
@@ -11,17 +10,19 @@ import structlog
 from magnetar.base.errors import MagnetarError, RequestError, ServerError
 from magnetar.base.position import Position
 from magnetar.broker.producer import answer_duplicate, answer_failed, publish_rest
+from magnetar.broker.tombstones import Tombstones
+from magnetar.geo.confirmations import Acknowledged
 from magnetar.geo.effects import effects_of_all, effects_of_merge, effects_on_arrival
-from magnetar.geo.epochs import FIRST_EPOCH, Epoch
 from magnetar.geo.link import ProgressLink
 from magnetar.geo.origins import PartialClaim
 from magnetar.geo.progress import Kind, SubscriptionProgress
 from magnetar.geo.progress_codec import decode_marker, encode_state, restore_state
+from magnetar.geo.seeking import sought
 from magnetar.wire import entry as wire_entry
 from magnetar.wire import markers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Sequence
 
     from magnetar.base.errors import StorageError
     from magnetar.broker.producer import ProducerOptions, SendHead
@@ -30,13 +31,12 @@ if TYPE_CHECKING:
     from magnetar.broker.topic import Topic
     from magnetar.cursor.ranges import Range
     from magnetar.geo.annotation import Annotation
+    from magnetar.geo.confirmations import Unconfirmed
     from magnetar.geo.effects import LocalEffects
+    from magnetar.geo.epochs import Epoch
     from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 log = structlog.get_logger(__name__)
-
-TOMBSTONES_PROPERTY = "magnetar.tombstones"
-"""Managed-ledger property: the epochs of deleted replicated subscriptions, as JSON."""
 
 APPLIED_SAMPLES_MAX = 4096
 """How many of the newest delays between acknowledgement and application are kept for each source cluster."""
@@ -60,7 +60,8 @@ class SubscriptionProgressKeeper:
         self._narrowed: dict[Position, None] = {}
         self._news: SubscriptionProgress | None = None
         """Claims that are attached to the cursor and not yet published."""
-        self._oldest_at: float | None = None
+        self.made = Acknowledged()
+        """What was acknowledged here."""
         self._moved = False
         self._applied: dict[str, deque[float]] = {}
 
@@ -69,10 +70,12 @@ class SubscriptionProgressKeeper:
         """Start to replicate a subscription: where it stands is its start, what it deleted beyond are its claims."""
         cursor = subscription.cursor
         starts = topic.log.index.positions_at(cursor.state.mark_delete_position)
-        state = SubscriptionProgress(subscription.name, starts, topic.progress.epoch_for_new(subscription.name))
+        state = SubscriptionProgress(subscription.name, starts, topic.progress.tombstones.epoch_for_new(cursor.name))
         keeper = cls(topic, subscription, state)
+        deleted = list(cursor.state.deleted())
+        keeper.made = Acknowledged(sum(each.entries for each in deleted))
         state.claim(
-            topic.log.index.claims(cursor.state.deleted()),
+            topic.log.index.claims(deleted),
             [claim for position, left in cursor.state.partial_batches() for claim in keeper.partial(position, left)],
         )
         keeper.replaced()
@@ -100,40 +103,59 @@ class SubscriptionProgressKeeper:
 
     # -- from here to the others ----------------------------------------------------------------------------------
 
-    def acknowledged(self, ranges: Iterable[Range]) -> None:
+    def acknowledged(self, ranges: Sequence[Range]) -> None:
         """Entries were acknowledged here: claim them with the next flush."""
         self._unclaimed += ranges
-        self._note_time()
+        self.made.add(sum([each.entries for each in ranges]), self._now())
 
     def narrowed(self, position: Position) -> None:
         """Members of a batch were acknowledged here."""
         self._narrowed[position] = None
-        self._note_time()
+        self.made.add(0, self._now())
 
     def moved(self) -> None:
         """The cursor was sought: begin a new epoch, in which the others follow."""
         self._unclaimed.clear()
         self._narrowed.clear()
         self._news = None
-        starts = self._topic.log.index.positions_at(self._cursor.state.mark_delete_position)
-        self.state.reseek(self._topic.environment.cluster, starts)
+        index, mark_delete = self._topic.log.index, self._cursor.state.mark_delete_position
+        to_end = mark_delete >= self._topic.ledger.last_confirmed_entry
+        self.state.reseek(self._topic.environment.cluster, sought(index, self.state, mark_delete, to_end=to_end))
+        self.made.moved()
+        self.replaced()
+
+    def outlive(self, tombstone: Epoch) -> None:
+        """Go on behind a tombstone, as if created again where it stands."""
+        self.state.epoch = tombstone.created_after()
         self.replaced()
 
     def replaced(self) -> None:
         """The whole state is new: persist and publish it whole with the next flush."""
         self._cursor.attach(encode_state(self.state))
         self._moved = True
-        self._note_time()
+        self.made.add(0, self._now())
 
-    def prepare(self) -> Callable[[], None] | None:
-        """Put what changed into the cursor's next record; what to do once that is durable."""
+    def prepare(self) -> Callable[[StorageError | None], None] | None:
+        """Put what changed into the cursor's next record; what to do once that is durable, or never will be."""
         if not (self._unclaimed or self._narrowed or self._news or self._moved):
             return None
         self._claim()
         news = self.state.copy() if self._moved else self._news
-        oldest = self._oldest_at
-        self._news, self._moved, self._oldest_at = None, False, None
-        return None if news is None else lambda: self._topic.progress.publish(news, oldest)
+        self._news, self._moved = None, False
+        if news is None:
+            return None
+        count, oldest = self.made.count, self.made.writing()
+
+        def written(error: StorageError | None) -> None:
+            self.made.written(durable=error is None)
+            if error is None:
+                self._topic.progress.publish(news, count, oldest)
+            elif news.epoch == self.state.epoch:  # they go with the next record, which holds what this one lacked
+                if self._news is not None:
+                    news.merge(self._news)
+                self._news = news
+
+        return written
 
     def partial(self, position: Position, remaining: int) -> list[PartialClaim]:
         """The claim that a partly acknowledged batch makes."""
@@ -157,9 +179,8 @@ class SubscriptionProgressKeeper:
             else:
                 self._news.merge(delta)
 
-    def _note_time(self) -> None:
-        if self._oldest_at is None:
-            self._oldest_at = self._topic.environment.clock.now()
+    def _now(self) -> float:
+        return self._topic.environment.clock.now()
 
     # -- from the others to here ----------------------------------------------------------------------------------
 
@@ -169,8 +190,12 @@ class SubscriptionProgressKeeper:
         outcome = self.state.merge(incoming)
         if outcome.kind is Kind.REPLACED:
             self._news = None
+            self.made.moved()
         if outcome.changed and outcome.kind is not Kind.DELETED:
             self._cursor.attach(encode_state(incoming))
+            if outcome.kind is Kind.REPLACED:
+                # As after a seek made here: what they hold counts no more, nor does an acknowledgement of it.
+                self._subscription.disconnect_consumers()
             if outcome.rebuild:
                 self.rebuild()
             else:
@@ -208,9 +233,9 @@ class SubscriptionProgressKeeper:
         """An acknowledgement of ``source`` took effect here this long after it was made."""
         self._applied.setdefault(source, deque(maxlen=APPLIED_SAMPLES_MAX)).append(delay_s)
 
-    def ages(self) -> dict[str, float]:
-        """For each remote cluster, seconds since the oldest acknowledgement that it has not confirmed; 0.0: none."""
-        return self._topic.progress.ages(self.state.name)
+    def unconfirmed(self) -> dict[str, Unconfirmed | None]:
+        """For each remote cluster, what it has not confirmed; None: that is not known."""
+        return self._topic.progress.unconfirmed(self)
 
     def unavailable(self) -> dict[str, str]:
         """The remote clusters that cannot have exact progress: why, and what applies instead."""
@@ -238,22 +263,53 @@ class TopicProgress:
         self._topic = topic
         self._environment = topic.environment
         self._links: dict[str, ProgressLink] = {}
+        self.tombstones = Tombstones(topic.ledger)
 
     def changed(self) -> None:
         """Subscriptions or policies changed: open the links that are needed, close those that are not."""
         wanted: list[str] = []
-        if self._environment.config.enableReplicatedSubscriptions and (self._replicated() or self._tombstones()):
+        sync = self._topic.policies.replicated_subscription_sync
+        if self._topic.replication_forbidden:
+            self._dismiss_peers()
+        elif sync != "markers" and (self._replicated() or self.tombstones):
             wanted = self._environment.targets_of(self._topic.name.namespace_name)
         for peer in [peer for peer in self._links if peer not in wanted]:
             self._links.pop(peer).close()
         for peer in wanted:
             if peer not in self._links:
-                self._links[peer] = ProgressLink(self._environment.links, peer, str(self._topic.name), self.full_states)
+                link = ProgressLink(
+                    self._environment.links,
+                    peer,
+                    str(self._topic.name),
+                    self.full_states,
+                    self._topic.follow_snapshots,
+                )
+                self._links[peer] = link
+                for keeper in self._replicated():
+                    link.confirmations.published(keeper.state.name, keeper.made.count, None)
+        for link in self._links.values():
+            link.confirmations.keep([keeper.state.name for keeper in self._replicated()])
+        self._topic.follow_snapshots()
 
-    def publish(self, delta: SubscriptionProgress, oldest_at: float | None) -> None:
-        """Send durable news to every other cluster; its oldest acknowledgement was made here at ``oldest_at``."""
+    def check_allowed(self) -> None:
+        """Raise RequestError if no peer may bring progress; whoever hears it says so and asks again much later."""
+        if self._topic.replication_forbidden:
+            raise RequestError(ServerError.NotAllowedError, self._topic.replication_forbidden)
+
+    def _dismiss_peers(self) -> None:
+        for producer in tuple(self._topic.producers.values()):
+            if isinstance(producer, ProgressProducer):
+                producer.session.close_producer(producer)
+
+    def publish(self, delta: SubscriptionProgress, count: int, oldest_at: float | None) -> None:
+        """Send durable news to every other cluster.
+
+        Its oldest acknowledgement was made here at ``oldest_at``; with it, all of the first ``count`` are sent.
+        """
         for link in self._links.values():
             link.add(delta, oldest_at)
+            if not delta.deleted:
+                link.confirmations.published(delta.name, count, oldest_at)
 
     async def full_states(self) -> list[SubscriptionProgress]:
         """Everything, once it is durable: the states of all replicated subscriptions, and the tombstones."""
@@ -261,18 +317,22 @@ class TopicProgress:
             if subscription.progress is not None:
                 subscription.flush()
         states = [keeper.state.copy() for keeper in self._replicated()]
-        states += self._tombstones().values()
+        states += self.tombstones.states()
         await self._environment.durable()
         return states
 
     def receive(self, source: str, payload: bytes, done: Callable[[StorageError | None], None]) -> None:
         """Apply a progress marker of ``source``; ``done`` is called once its effect is durable."""
         marker = decode_marker(payload)
+        if source in self._links:
+            self._links[source].heard()
         now = self._environment.clock.now()
         for incoming in marker.states:
             subscription = self._topic.subscriptions.get(incoming.name)
             if subscription is None:
                 self._create(incoming)
+            elif not subscription.is_durable:
+                continue  # somebody's own reader, by chance of the same name
             elif incoming.deleted:
                 self._delete(subscription, incoming)
             else:
@@ -291,19 +351,16 @@ class TopicProgress:
             self._topic.remove_subscription(subscription)
             return
         tombstone = subscription.progress.state.tombstone(self._environment.cluster)
-        self._remember(tombstone)
+        self.tombstones.add(tombstone)
         self._topic.remove_subscription(subscription)
-        self.publish(tombstone, None)
+        self.publish(tombstone, 0, None)
 
-    def epoch_for_new(self, name: str) -> Epoch:
-        """The epoch of a subscription that is created here now."""
-        tombstone = self._tombstones().get(name)
-        return tombstone.epoch.created_after() if tombstone is not None else FIRST_EPOCH
-
-    def ages(self, name: str) -> dict[str, float]:
-        """Progress age of one subscription towards each other cluster, in seconds."""
-        now = self._environment.clock.now()
-        return {peer: link.age(name, now) for peer, link in sorted(self._links.items())}
+    def unconfirmed(self, keeper: SubscriptionProgressKeeper) -> dict[str, Unconfirmed | None]:
+        """What each other cluster has not confirmed of a subscription; None: that is not known."""
+        return {
+            peer: keeper.made.unconfirmed(keeper.state.name, link.confirmations) if link.is_known else None
+            for peer, link in sorted(self._links.items())
+        }
 
     def unavailable(self) -> dict[str, str]:
         """The clusters that cannot have exact progress: why, and what applies instead."""
@@ -329,33 +386,32 @@ class TopicProgress:
         subscription.flush_with(lambda error: link.add(state, None) if error is None else None)
 
     def _create(self, incoming: SubscriptionProgress) -> None:
-        tombstone = self._tombstones().get(incoming.name)
+        tombstone = self.tombstones.get(incoming.name)
         newer = tombstone is None or tombstone.epoch < incoming.epoch
         if incoming.deleted and newer:
-            self._remember(incoming)
+            self.tombstones.add(incoming)
         elif newer:
             self._topic.create_replicated(incoming)
         elif tombstone is not None and not incoming.deleted:
-            self.publish(tombstone, None)  # the sender does not know yet that it was deleted
+            self.publish(tombstone, 0, None)  # the sender does not know yet that it was deleted
 
     def _delete(self, subscription: Subscription, incoming: SubscriptionProgress) -> None:
+        """Delete a subscription that was deleted elsewhere, unless it is another one by now, or somebody uses it.
+
+        Who consumes here keeps it, and with that every cluster does: in one cluster, too, a subscription is not deleted
+        that has other consumers. So a tombstone that is older than the topic cannot take anything from them either.
+        """
         keeper = subscription.progress
-        if keeper is None or incoming.epoch > keeper.state.epoch:
-            log.info("subscription_deleted_elsewhere", topic=str(self._topic.name), subscription=subscription.name)
-            self._remember(incoming)
+        if keeper is None or incoming.epoch < keeper.state.epoch:
+            return
+        topic, name = str(self._topic.name), subscription.name
+        if subscription.consumers:
+            log.info("subscription_deleted_elsewhere_is_used_here", topic=topic, subscription=name)
+            keeper.outlive(incoming.epoch)
+        else:
+            log.info("subscription_deleted_elsewhere", topic=topic, subscription=name)
+            self.tombstones.add(incoming)
             self._topic.remove_subscription(subscription)
-
-    def _tombstones(self) -> dict[str, SubscriptionProgress]:
-        """Of the replicated subscriptions that were deleted, here or elsewhere."""
-        stored: dict[str, tuple[int, str]] = json.loads(self._topic.ledger.properties.get(TOMBSTONES_PROPERTY, "{}"))
-        epochs = {name: Epoch(*epoch) for name, epoch in sorted(stored.items())}
-        return {name: SubscriptionProgress(name, epoch=epoch, deleted=True) for name, epoch in epochs.items()}
-
-    def _remember(self, tombstone: SubscriptionProgress) -> None:
-        """Keep a tombstone; durable on return."""
-        epochs = {name: each.epoch for name, each in self._tombstones().items()}
-        epochs[tombstone.name] = tombstone.epoch
-        self._topic.ledger.set_property(TOMBSTONES_PROPERTY, json.dumps(epochs))
 
 
 class ProgressProducer:

@@ -71,6 +71,7 @@ class Broker:
             reserve_bytes=config.diskReserveBytes,
             low_water_bytes=config.diskLowWaterBytes,
             tail_cache_bytes=config.managedLedgerCacheSizeMB * _MIB,
+            first_ledger_id=first_ledger_id(self._clock.now()),
         )
         self._store = LocalLedgerStore(config.dataDirectory / LEDGERS, self._files, loop, options)
         starting = Starting(self._clock)
@@ -171,6 +172,16 @@ class _WebServer(uvicorn.Server):
     def capture_signals(self) -> Iterator[None]:
         """Leave them alone."""
         yield
+
+
+def first_ledger_id(now: float) -> int:
+    """The first ledger id of a cluster whose data directory is new at ``now``, in seconds since the epoch.
+
+    Other clusters know entries by their positions here, also after this cluster has lost its disk and begins again
+    under its name: they would take new entries at old positions for those that they hold already. As no cluster begins
+    more ledgers than one a millisecond, the ids of a later life are above those of an earlier one.
+    """
+    return int(now * 1000)
 
 
 def _service_url(resources: Resources, cluster: str) -> str | None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import structlog
+
 from magnetar.base.errors import RemoteProtocolError, RequestError, ServerError, StorageError
 from magnetar.base.position import EARLIEST, LATEST
 from magnetar.broker.consumer import Consumer, ConsumerOptions
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
     from magnetar.broker.session import Session
     from magnetar.broker.topic import Topic
     from magnetar.wire.runs import Acks
+
+log = structlog.get_logger(__name__)
 
 
 # -- SUBSCRIBE --------------------------------------------------------------------------------------------------
@@ -120,8 +124,12 @@ def _find(topic: Topic, command: pb.CommandSubscribe) -> Subscription | Replicat
             durable=command.durable,
             properties={item.key: item.value for item in command.subscription_properties},
         )
-    if command.replicate_subscription_state and topic.environment.config.enableReplicatedSubscriptions:
-        topic.set_replicated(subscription, replicated=True)
+    if command.replicate_subscription_state and subscription.is_durable and not subscription.is_replicated:
+        if topic.replication_forbidden:
+            reason = topic.replication_forbidden
+            log.warning("not_replicated", topic=str(topic.name), subscription=subscription.name, reason=reason)
+        else:
+            topic.set_replicated(subscription, replicated=True)
     return subscription
 
 

@@ -64,7 +64,9 @@ def _create(session: Session, command: pb.CommandProducer) -> None:
     if command.initial_subscription_name:
         topic.ensure_subscription(command.initial_subscription_name)
     producer = _make(topic, session, options)
-    if not isinstance(producer, ProgressProducer):
+    if isinstance(producer, ProgressProducer):
+        topic.progress.check_allowed()
+    else:
         check_publishable(session.environment.store.state)
         topic.backlog_quotas.check_producer()
     if not isinstance(producer, LocalProducer):

@@ -71,7 +71,7 @@ class Subscription:
 
     @property
     def is_replicated(self) -> bool:
-        """Whether its progress goes to the other clusters of the namespace."""
+        """Whether its progress is to go to the other clusters of the namespace; that may be forbidden meanwhile."""
         return self.cursor.properties.get(REPLICATED_PROPERTY) == 1
 
     @property
@@ -309,10 +309,13 @@ class Subscription:
         self._flushed_at = self.environment.clock.monotonic()
         waiting, self._when_durable = self._when_durable, []
         speak = self.progress.prepare() if self.progress is not None else None
+        mark_delete = self.cursor.state.mark_delete_position
 
         def durable(error: StorageError | None) -> None:
-            if error is None and speak is not None:
-                speak()
+            if speak is not None:
+                speak(error)
+            if error is None and self.topic.snapshots is not None:
+                self.topic.snapshots.reached(self, mark_delete)
             for done in waiting:
                 done(error)
 
@@ -339,6 +342,8 @@ class Subscription:
         self.disconnect_consumers()
         self._resetting = False
         self.cursor.reset(mark_delete, (), partial)
+        if self.topic.snapshots is not None:
+            self.topic.snapshots.forget(self)
         if self.progress is not None:
             self.progress.moved()
             for position, _ in partial:

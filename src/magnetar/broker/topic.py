@@ -16,7 +16,9 @@ from magnetar.broker.producer import REPLICATOR_PREFIX, LocalProducer
 from magnetar.broker.progress import SubscriptionProgressKeeper, TopicProgress
 from magnetar.broker.rates import Rates
 from magnetar.broker.receiver import ReplicatedProducer
+from magnetar.broker.replication_policy import is_imposed, reason_against
 from magnetar.broker.replicator import Replicator
+from magnetar.broker.snapshots import TopicSnapshots, marker_peers, takes_markers
 from magnetar.broker.subscription import REPLICATED_PROPERTY, Subscription
 from magnetar.broker.topic_log import TopicLog
 from magnetar.cursor.store import CursorStore
@@ -71,6 +73,8 @@ class Topic:
         self.subscriptions: dict[str, Subscription] = {}
         self.replicators: dict[str, Replicator] = {}
         self.progress = TopicProgress(self)
+        self.snapshots: TopicSnapshots | None = None
+        """Set while a subscription is replicated to a cluster that takes no exact progress."""
         self.cursors = CursorStore(
             environment.store, environment.metadata, str(name), ledger, environment.cursor_limits
         )
@@ -96,6 +100,8 @@ class Topic:
     def _appended(self, first: Position, entries: list[bytes]) -> None:
         """Entries are durable, and their receipts are written."""
         self.counters.bytes_in += sum(map(len, entries))
+        if self.snapshots is not None:
+            self.snapshots.moved()
         if self.delayed.is_expecting:
             self.delayed.appended(first, entries)
         self.notify()
@@ -180,6 +186,7 @@ class Topic:
         cursor = self.cursors.create(name, mark_delete, durable=durable, subscription_properties=properties or {})
         subscription = Subscription(self, cursor)
         self._add_subscription(subscription)
+        self._impose_replication(subscription)
         if durable:
             subscription.flush()
         return subscription
@@ -217,6 +224,20 @@ class Topic:
         if self.subscriptions.get(subscription.name) is subscription:
             del self.subscriptions[subscription.name]
             subscription.close()
+
+    @property
+    def replication_forbidden(self) -> str:
+        """Why no subscription may be replicated; empty where they may."""
+        return reason_against(self.environment.config, self.policies)
+
+    @property
+    def replication_imposed(self) -> bool:
+        """Whether every durable subscription is replicated, whatever its clients ask for."""
+        return is_imposed(self.environment.config, self.policies)
+
+    def _impose_replication(self, subscription: Subscription) -> None:
+        if subscription.is_durable and self.replication_imposed:
+            self.set_replicated(subscription, replicated=True)
 
     def set_replicated(self, subscription: Subscription, *, replicated: bool) -> None:
         """Carry the subscription's progress to the other clusters, or stop doing so."""
@@ -267,6 +288,7 @@ class Topic:
                 cursor.flush(lambda _: None)
                 self.replicators[target] = Replicator(self, target, cursor)
         for subscription in self.subscriptions.values():
+            self._impose_replication(subscription)
             subscription.apply_policies()
         self.progress.changed()
 
@@ -274,6 +296,25 @@ class Topic:
         if self.environment.config.replicationStartAt == "latest":
             return self.ledger.last_confirmed_entry
         return self.log.before_first()
+
+    def follow_snapshots(self) -> None:
+        """Subscriptions, policies or what is known of the peers changed: take snapshots if somebody needs them."""
+        needed = any(each.is_replicated for each in self.subscriptions.values()) and marker_peers(self)
+        if self.snapshots is not None and needed:
+            self.snapshots.changed()
+        elif self.snapshots is not None:
+            self.snapshots.close()
+            self.snapshots = None
+        elif needed:
+            self.snapshots = TopicSnapshots(self)
+
+    def take_marker(self, source: str, place: Position | None, kind: int, payload: bytes) -> None:
+        """Take what another cluster's broker says about subscriptions (see ``TopicSnapshots.take``)."""
+        if not takes_markers(self):
+            return
+        if self.snapshots is None:
+            self.snapshots = TopicSnapshots(self)
+        self.snapshots.take(source, place, kind, payload)
 
     def inbound_sources(self) -> list[str]:
         """The clusters whose entries a connected producer brings."""
@@ -338,6 +379,8 @@ class Topic:
         for producer in (*self.access.waiting, *self.producers.values()):
             producer.session.close_producer(producer)
         self.progress.close()
+        if self.snapshots is not None:
+            self.snapshots.close()
         self.deduplication.close()
         for replicator in self.replicators.values():
             replicator.close()

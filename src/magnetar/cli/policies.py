@@ -33,6 +33,21 @@ class QuotaPolicy(StrEnum):
     CONSUMER_BACKLOG_EVICTION = "consumer_backlog_eviction"
 
 
+class Truth(StrEnum):
+    """Yes or no, as ``pulsar-admin`` takes it for some policies."""
+
+    TRUE = "true"
+    FALSE = "false"
+
+
+class Sync(StrEnum):
+    """How replicated subscriptions reach the other clusters."""
+
+    AUTO = "auto"
+    EXACT = "exact"
+    MARKERS = "markers"
+
+
 Enabled = Annotated[bool, typer.Option("--enable/--disable", "-e/-d", help="Whether it is on.")]
 Applied = Annotated[bool, typer.Option("--applied", "-ap", help="What holds, whoever set it.")]
 Kind = Annotated[QuotaType, typer.Option("--type", "-t", help="What is counted: bytes, or seconds.")]
@@ -97,6 +112,36 @@ def set_pause(session: Session, owner: Owner) -> None:
     say(f"dispatch of {owner} pauses when acknowledgement state cannot be kept")
 
 
+def set_replicate_subscription_state(
+    session: Session,
+    owner: Owner,
+    enabled: Annotated[Truth, typer.Option("--enabled", help="Whether every durable subscription is replicated.")],
+) -> None:
+    """Replicate every durable subscription, whatever its clients ask for; false leaves it to them."""
+    session.client.policies.set(owner, Policy.REPLICATE_SUBSCRIPTION_STATE, enabled is Truth.TRUE)
+    say(f"{'all' if enabled is Truth.TRUE else 'not all'} subscriptions of {owner} are replicated")
+
+
+def set_replicated_subscriptions_allowed(
+    session: Session,
+    owner: Owner,
+    allowed: Annotated[Truth, typer.Option("--allowed", help="Whether a subscription may be replicated.")],
+) -> None:
+    """Forbid replicated subscriptions, or allow them; what is forbidden goes on from where it is once allowed."""
+    session.client.policies.set(owner, Policy.REPLICATED_SUBSCRIPTIONS_ALLOWED, allowed is Truth.TRUE)
+    say(f"subscriptions of {owner} may {'' if allowed is Truth.TRUE else 'not '}be replicated")
+
+
+def set_replicated_subscription_sync(
+    session: Session,
+    owner: Owner,
+    mode: Annotated[Sync, typer.Option("--mode", "-m", help="auto: exact where the other cluster can.")],
+) -> None:
+    """Say how replicated subscriptions reach other clusters: exactly, or by PIP-33's snapshots (markers)."""
+    session.client.policies.set(owner, Policy.REPLICATED_SUBSCRIPTION_SYNC, mode.value)
+    say(f"replicated subscriptions of {owner} are carried in mode {mode.value}")
+
+
 def get_backlog_quotas(session: Session, owner: Owner) -> None:
     """Show the backlog quotas by type."""
     session.fields(session.client.policies.backlog_quotas(owner))
@@ -135,6 +180,12 @@ _POLICIES: dict[Policy, tuple[str, Callable[..., None]]] = {
     Policy.DEDUPLICATION_SNAPSHOT_INTERVAL: ("deduplication-snapshot-interval", set_deduplication_snapshot_interval),
     Policy.DELAYED_DELIVERY: ("delayed-delivery", set_delayed_delivery),
     Policy.PAUSE_ON_ACK_STATE: ("dispatcher-pause-on-ack-state-persistent", set_pause),
+    Policy.REPLICATE_SUBSCRIPTION_STATE: ("replicate-subscription-state", set_replicate_subscription_state),
+    Policy.REPLICATED_SUBSCRIPTIONS_ALLOWED: (
+        "replicated-subscriptions-allowed",
+        set_replicated_subscriptions_allowed,
+    ),
+    Policy.REPLICATED_SUBSCRIPTION_SYNC: ("replicated-subscription-sync", set_replicated_subscription_sync),
 }
 
 

@@ -67,7 +67,7 @@ class LogIndex:
     """All ledgers, all segments, and which of the latter nobody needs any more."""
 
     def __init__(self) -> None:
-        """Start with an empty log; ledger ids start at 1."""
+        """Start with an empty log that never gave a ledger an id."""
         self.next_ledger_id = 1
         """Every id below may have been given to a ledger."""
         self.ledgers: dict[int, LedgerIndex] = {}
@@ -77,6 +77,11 @@ class LogIndex:
         """Its footer is the state that the unsealed segment continues from, so it stays whatever it holds."""
         self._changed = True
         """Whether a segment may have died since ``take_dead_segments`` was last called."""
+
+    @property
+    def is_unborn(self) -> bool:
+        """Whether no id was ever given, nor reserved."""
+        return self.next_ledger_id == 1
 
     def apply_run(self, segment: int, head: RunHead, offset: int, size: int) -> None:
         """Note a durable RUN; raises StorageError if it does not continue its ledger."""

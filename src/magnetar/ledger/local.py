@@ -55,6 +55,9 @@ class LocalStoreOptions:
     ledger_id_block: int = 65_536
     """Ledger ids reserved at once; at most so many are skipped by a crash."""
 
+    first_ledger_id: int = 1
+    """Where the ids of a store begin that has never given any."""
+
     def __post_init__(self) -> None:
         """Raise ConfigurationError for what cannot work."""
         if not 0 < self.segment_bytes <= _SEGMENT_BYTES_MAX:
@@ -110,6 +113,8 @@ class LocalLedgerStore:
         options = self._options
         self._log = Log(self._files, self._directory, options.segment_bytes, progress, sync=options.sync)
         index = self._log.index
+        if index.is_unborn:
+            index.next_ledger_id = options.first_ledger_id
         self._next_ledger_id = index.next_ledger_id
         self._reserved = self._reserving = self._next_ledger_id + options.ledger_id_block
         try:

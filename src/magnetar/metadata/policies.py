@@ -17,6 +17,9 @@ NAMESPACE_BUNDLES_MAX = 2**16
 BacklogQuotaType = Literal["destination_storage", "message_age"]
 """What a backlog quota counts: bytes, or seconds."""
 
+ReplicatedSubscriptionSync = Literal["auto", "exact", "markers"]
+"""How replicated subscriptions reach the other clusters: exact progress, PIP-33's snapshots, or what each can take."""
+
 _HASH_SPACE = 2**32
 
 _Int = Annotated[int, Field(ge=-(2**31), lt=2**31)]
@@ -155,6 +158,11 @@ class Policies(Document):
     properties: dict[str, str] = {}
     migrated: bool = False
     dispatcherPauseOnAckStatePersistentEnabled: bool | None = None
+    replicate_subscription_state: bool | None = None
+    """Of PIP-398."""
+    replicated_subscriptions_allowed: bool | None = None
+    """Ours."""
+    replicated_subscription_sync: ReplicatedSubscriptionSync | None = None
 
 
 class TopicPolicies(Document):
@@ -167,6 +175,11 @@ class TopicPolicies(Document):
     messageTTLInSeconds: int | None = None
     delayedDeliveryPolicies: DelayedDeliveryPolicies | None = None
     dispatcherPauseOnAckStatePersistentEnabled: bool | None = None
+    replicateSubscriptionState: bool | None = None
+    """Of PIP-398."""
+    replicatedSubscriptionsAllowed: bool | None = None
+    """Ours."""
+    replicatedSubscriptionSync: ReplicatedSubscriptionSync | None = None
 
 
 class PartitionedTopicMetadata(Document):

@@ -68,6 +68,10 @@ class ManualStore:
     def look_at_space(self) -> None:
         """See LedgerStore; there is always room."""
 
+    def begin_at(self, ledger_id: int) -> None:
+        """Give no ledger an id below ``ledger_id``."""
+        self._next_id = max(self._next_id, ledger_id - 1)
+
     def create(self) -> int:
         """See LedgerStore."""
         self._next_id += 1

@@ -6,6 +6,8 @@ covers everything after itself. A metadata size never looks like the magic: it w
 
 from __future__ import annotations
 
+import base64
+import binascii
 import struct
 from typing import TYPE_CHECKING
 
@@ -13,7 +15,7 @@ import google_crc32c
 from google.protobuf.message import DecodeError
 
 from magnetar.base.errors import ChecksumMismatchError, RemoteProtocolError
-from magnetar.wire.plain_metadata import is_plain, messages_in_plain
+from magnetar.wire.plain_metadata import is_plain, messages_and_key_in_plain, messages_in_plain
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 if TYPE_CHECKING:
@@ -26,6 +28,9 @@ _CHECKSUMMED_START = 6
 _SIZE_LENGTH = 4
 _METADATA_START = _CHECKSUMMED_START + _SIZE_LENGTH
 """Where the metadata of an entry with a checksum begins."""
+
+_NO_KEY = b"NONE_KEY"
+"""The sticky key of an entry whose key cannot be decoded."""
 
 _read_head = struct.Struct(">2sII").unpack_from
 _pack_size = struct.Struct(">I").pack
@@ -116,6 +121,20 @@ def messages_and_delivery(entry: bytes) -> tuple[int, int]:
     return max(1, metadata.num_messages_in_batch), metadata.deliver_at_time
 
 
+def messages_delivery_and_key(entry: bytes) -> tuple[int, int, bytes]:
+    """Return what ``messages_and_delivery`` does, and the sticky key (protocol, 8.4).
+
+    Messages of one sticky key are kept in order by a Key_Shared subscription. It is that of the whole entry: a batch is
+    not opened, so its messages should have one key.
+    """
+    start, end = _metadata_span(entry)
+    plain = messages_and_key_in_plain(entry, start, end)
+    if plain is not None:
+        return plain[0], 0, plain[1]
+    metadata = parse_metadata(entry)
+    return max(1, metadata.num_messages_in_batch), metadata.deliver_at_time, _sticky_key(metadata)
+
+
 def replicate_to(entry: bytes) -> Sequence[str]:
     """Return the clusters that the entry is meant for; none for all."""
     start, end = _metadata_span(entry)
@@ -144,3 +163,18 @@ def _metadata_span(entry: bytes) -> tuple[int, int]:
         message = f"message metadata of {end - start} bytes exceeds its entry of {len(entry)}"
         raise RemoteProtocolError(message)
     return start, end
+
+
+def _sticky_key(metadata: pb.MessageMetadata) -> bytes:
+    if metadata.HasField("ordering_key"):
+        return metadata.ordering_key
+    if not metadata.HasField("partition_key"):
+        return f"{metadata.producer_name}-{metadata.sequence_id}".encode()
+    key: str | bytes = metadata.partition_key
+    encoded = key if isinstance(key, bytes) else key.encode()  # protobuf leaves as bytes what is not UTF-8
+    if not metadata.partition_key_b64_encoded:
+        return encoded
+    try:
+        return base64.b64decode(encoded, validate=True)
+    except binascii.Error:
+        return _NO_KEY

@@ -1,18 +1,20 @@
 """Markers: entries that brokers write for each other and never dispatch to consumers.
 
-The payload of a marker is one bare protobuf message, chosen by ``marker_type`` (Pulsar's ``Markers.java``).
+The payload of a marker is one bare protobuf message, chosen by ``marker_type`` (Pulsar's ``Markers.java``). Those of
+replicated subscriptions (PIP-33) are built here; where they name several clusters, in the order of the names.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from magnetar.base.position import Position
 from magnetar.wire.entry import build_entry
 from magnetar.wire.proto import magnetar_markers_pb2, pulsar_markers_pb2
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
 
 SNAPSHOT_REQUEST: Final = int(pulsar_markers_pb2.REPLICATED_SUBSCRIPTION_SNAPSHOT_REQUEST)
@@ -23,6 +25,9 @@ PROGRESS: Final = int(magnetar_markers_pb2.PROGRESS_MARKER)
 """Magnetar's own; on the progress link only, never stored in a topic."""
 
 MARKER_PRODUCER_NAME: Final = "pulsar.marker"
+
+_UNSIGNED: Final = 2**64
+"""Markers hold positions unsigned: the entry before a ledger's first one, -1, is this minus 1, as Java writes it."""
 
 
 def build_marker(
@@ -48,15 +53,66 @@ def build_fence(source: str, target: str, *, publish_time_ms: int) -> bytes:
 
     To a broker of Apache Pulsar it is the answer to a request for a snapshot that nobody made, and goes no further.
     """
-    nowhere = pulsar_markers_pb2.ClusterMessageId(
-        cluster=source, message_id=pulsar_markers_pb2.MarkersMessageIdData(ledger_id=0, entry_id=0)
-    )
-    answer = pulsar_markers_pb2.ReplicatedSubscriptionsSnapshotResponse(snapshot_id="magnetar.fence", cluster=nowhere)
-    return build_marker(
-        SNAPSHOT_RESPONSE, answer.SerializeToString(), publish_time_ms=publish_time_ms, replicate_to=[target]
-    )
+    answer = snapshot_response("magnetar.fence", source, Position(0, 0))
+    return build_marker(SNAPSHOT_RESPONSE, answer, publish_time_ms=publish_time_ms, replicate_to=[target])
+
+
+def snapshot_request(snapshot_id: str, source_cluster: str) -> bytes:
+    """Return the payload of a SNAPSHOT_REQUEST marker: ``source_cluster`` asks all others where they are."""
+    return pulsar_markers_pb2.ReplicatedSubscriptionsSnapshotRequest(
+        snapshot_id=snapshot_id, source_cluster=source_cluster
+    ).SerializeToString()
+
+
+def snapshot_response(snapshot_id: str, cluster: str, position: Position) -> bytes:
+    """Return the payload of a SNAPSHOT_RESPONSE marker: ``cluster`` has come to ``position``."""
+    return pulsar_markers_pb2.ReplicatedSubscriptionsSnapshotResponse(
+        snapshot_id=snapshot_id, cluster=_cluster_message_id(cluster, position)
+    ).SerializeToString()
+
+
+def snapshot(snapshot_id: str, local_position: Position, positions: Mapping[str, Position]) -> bytes:
+    """Return the payload of a SNAPSHOT marker: who has all to ``local_position`` has all to these in other clusters."""
+    return pulsar_markers_pb2.ReplicatedSubscriptionsSnapshot(
+        snapshot_id=snapshot_id, local_message_id=_message_id(local_position), clusters=_in_order(positions)
+    ).SerializeToString()
+
+
+def subscription_update(subscription: str, positions: Mapping[str, Position]) -> bytes:
+    """Return the payload of an UPDATE marker: the subscription has acknowledged all to these positions, inclusive."""
+    return pulsar_markers_pb2.ReplicatedSubscriptionsUpdate(
+        subscription_name=subscription, clusters=_in_order(positions)
+    ).SerializeToString()
+
+
+def marked_position(message_id: pulsar_markers_pb2.MarkersMessageIdData) -> Position:
+    """Return the position that a marker holds."""
+    return Position(_signed(message_id.ledger_id), _signed(message_id.entry_id))
+
+
+def marked_positions(clusters: Iterable[pulsar_markers_pb2.ClusterMessageId]) -> dict[str, Position]:
+    """Return the positions that a marker holds, by cluster."""
+    return {marked.cluster: marked_position(marked.message_id) for marked in clusters}
 
 
 def marker_type(metadata: pb.MessageMetadata) -> int | None:
     """Return the marker's type, of whatever kind; None when the entry is no marker."""
     return metadata.marker_type if metadata.HasField("marker_type") else None
+
+
+def _in_order(positions: Mapping[str, Position]) -> list[pulsar_markers_pb2.ClusterMessageId]:
+    return [_cluster_message_id(cluster, position) for cluster, position in sorted(positions.items())]
+
+
+def _cluster_message_id(cluster: str, position: Position) -> pulsar_markers_pb2.ClusterMessageId:
+    return pulsar_markers_pb2.ClusterMessageId(cluster=cluster, message_id=_message_id(position))
+
+
+def _message_id(position: Position) -> pulsar_markers_pb2.MarkersMessageIdData:
+    return pulsar_markers_pb2.MarkersMessageIdData(
+        ledger_id=position.ledger_id % _UNSIGNED, entry_id=position.entry_id % _UNSIGNED
+    )
+
+
+def _signed(value: int) -> int:
+    return value - _UNSIGNED if value >= _UNSIGNED // 2 else value

@@ -25,24 +25,35 @@ def _sized(byte: bytes) -> bytes:
 _NUMBER = rb"[\x80-\xff]{0,8}[\x00-\x7f]"
 _COUNT = rb"[\x80-\xff]{0,3}[\x00-\x7f]"
 
-_PLAIN = re.compile(
-    b"".join(
-        (
-            rb"\x0a" + _sized(rb"[\x00-\x7f]"),  # producer_name; what is ASCII is UTF-8
-            rb"\x10" + _NUMBER,  # sequence_id
-            rb"\x18" + _NUMBER,  # publish_time
-            rb"(?:\Z|",  # an ordinary message of its own ends here
-            rb"(?:\x32" + _sized(rb"[\x00-\xff]") + rb")?",  # partition_key
-            rb"(?:\x40" + _COUNT + rb")?",  # compression
-            rb"(?:\x48" + _COUNT + rb")?",  # uncompressed_size
-            rb"(?:\x58(" + _COUNT + rb"))?",  # num_messages_in_batch
-            rb"(?:\x60" + _NUMBER + rb")?",  # event_time
-            rb"(?:\x82\x01\x08[\x00-\xff]{8})?",  # schema_version
-            rb"(?:\x88\x01[\x00\x01])?",  # partition_key_b64_encoded
-            rb"(?:\xc0\x01" + _NUMBER + rb")?)",  # highest_sequence_id
+
+def _plain(*, keyed: bool) -> re.Pattern[bytes]:
+    """Plain metadata: its group is the number of messages; ``keyed``, those around it are what the sticky key is of."""
+
+    def key(pattern: bytes) -> bytes:
+        return rb"(%b)" % pattern if keyed else pattern
+
+    return re.compile(
+        b"".join(
+            (
+                rb"\x0a" + key(_sized(rb"[\x00-\x7f]")),  # producer_name; what is ASCII is UTF-8
+                rb"\x10" + key(_NUMBER),  # sequence_id
+                rb"\x18" + _NUMBER,  # publish_time
+                rb"(?:\Z|",  # an ordinary message of its own ends here
+                rb"(?:\x32" + key(_sized(rb"[\x00-\xff]")) + rb")?",  # partition_key
+                rb"(?:\x40" + _COUNT + rb")?",  # compression
+                rb"(?:\x48" + _COUNT + rb")?",  # uncompressed_size
+                rb"(?:\x58" + rb"(" + _COUNT + rb"))?",  # num_messages_in_batch
+                rb"(?:\x60" + _NUMBER + rb")?",  # event_time
+                rb"(?:\x82\x01\x08[\x00-\xff]{8})?",  # schema_version
+                rb"(?:\x88\x01" + key(rb"[\x00\x01]") + rb")?",  # partition_key_b64_encoded
+                rb"(?:\xc0\x01" + _NUMBER + rb")?)",  # highest_sequence_id
+            )
         )
     )
-)
+
+
+_PLAIN = _plain(keyed=False)
+_KEYED = _plain(keyed=True)
 
 is_plain = _PLAIN.fullmatch
 """Whether ``data[start:end]``, which lies within ``data``, is plain metadata: called with ``data, start, end``."""
@@ -51,7 +62,19 @@ is_plain = _PLAIN.fullmatch
 def messages_in_plain(data: bytes, start: int, end: int) -> int | None:
     """How many messages, at least 1, an entry has whose metadata lies there; None if that is not plain."""
     plain = is_plain(data, start, end)
+    return None if plain is None else _messages(plain[1])
+
+
+def messages_and_key_in_plain(data: bytes, start: int, end: int) -> tuple[int, bytes] | None:
+    """The same, and the sticky key; None also if the key is encoded."""
+    plain = _KEYED.fullmatch(data, start, end)
     if plain is None:
         return None
-    batch: bytes | None = plain[1]
+    producer_name, sequence_id, partition_key, batch, encoded = plain.groups()
+    if partition_key is None:
+        return _messages(batch), b"%b-%d" % (producer_name[1:], varint.read(sequence_id, 0)[0])
+    return (_messages(batch), partition_key[1:]) if encoded != b"\x01" else None
+
+
+def _messages(batch: bytes | None) -> int:
     return 1 if batch is None else max(1, varint.read(batch, 0)[0])

@@ -121,6 +121,14 @@ CONVERSATION: list[tuple[str, str, object, int, object]] = [
     ("POST", f"{X}/backlogQuota", HOLD, 204, None),
     ("POST", f"{X}/backlogQuota", HOLD | {"limitSize": 10**7}, 412, {"reason": EXCEEDS.format("topic")}),
     ("GET", f"{X}/backlogQuotaMap", None, 200, {"destination_storage": HOLD_SHOWN}),
+    ("GET", f"{N}/replicatedSubscriptionSync", None, 204, None),
+    ("POST", f"{N}/replicatedSubscriptionSync", "exact", 204, None),
+    ("GET", f"{X}/replicatedSubscriptionSync", None, 204, None),
+    ("POST", f"{X}/replicatedSubscriptionSync", "markers", 204, None),
+    ("GET", f"{X}/replicatedSubscriptionSync", None, 200, "markers"),
+    ("DELETE", f"{X}/replicatedSubscriptionSync", None, 204, None),
+    ("GET", f"{X}/replicatedSubscriptionSync?applied=true", None, 200, "exact"),
+    ("DELETE", f"{N}/replicatedSubscriptionSync", None, 204, None),
     ("POST", f"{X}/{PAUSE}", None, 204, None),
     ("GET", f"{X}/{PAUSE}", None, 200, True),
     *[
@@ -148,12 +156,48 @@ def test_the_conversation_repeats(http: httpx.Client) -> None:
         assert (method, path, response.status_code, found) == (method, path, status, answer)
 
 
+REPLICATE = "replicateSubscriptionState"
+ALLOWED = "replicatedSubscriptionsAllowed"
+
+PROPOSED: list[tuple[str, str, object, int, object]] = [
+    ("GET", f"{N}/{REPLICATE}", None, 204, None),
+    ("GET", f"{X}/{REPLICATE}?applied=true", None, 200, False),
+    ("POST", f"{N}/{REPLICATE}", True, 204, None),
+    ("GET", f"{N}/{REPLICATE}", None, 200, True),
+    ("GET", f"{X}/{REPLICATE}", None, 204, None),
+    ("GET", f"{X}/{REPLICATE}?applied=true", None, 200, True),
+    ("POST", f"{X}/{REPLICATE}", False, 204, None),
+    ("GET", f"{X}/{REPLICATE}?applied=true", None, 200, False),
+    ("POST", f"{X}/{REPLICATE}", "null", 400, {"reason": "Input should be a valid boolean"}),
+    ("DELETE", f"{X}/{REPLICATE}", None, 204, None),
+    ("GET", f"{X}/{REPLICATE}?applied=true", None, 200, True),
+    ("POST", f"{N}/{REPLICATE}", None, 204, None),
+    ("GET", f"{N}/{REPLICATE}", None, 204, None),
+    ("GET", f"{X}/{ALLOWED}?applied=true", None, 200, True),
+    ("POST", f"{N}/{ALLOWED}", False, 204, None),
+    ("GET", f"{X}/{ALLOWED}?applied=true", None, 200, False),
+    ("DELETE", f"{N}/{ALLOWED}", None, 204, None),
+    ("GET", f"{X}/{ALLOWED}?applied=true", None, 200, True),
+]
+"""PIP-398, which no release of Apache Pulsar has yet, and what Magnetar adds to it."""
+
+
+def test_what_is_proposed_for_pulsar_and_not_in_it_yet(http: httpx.Client) -> None:
+    http.put(N)
+    for method, path, body, status, answer in PROPOSED:
+        response = http.request(method, path) if body is None else http.request(method, path, json=body)
+        found = response.json() if response.content else None
+        assert (method, path, response.status_code, found) == (method, path, status, answer)
+
+
 def test_a_namespace_may_be_created_with_its_policies(http: httpx.Client) -> None:
     wanted = {
         "message_ttl_in_seconds": 60,
         "deduplicationEnabled": True,
         "backlog_quota_map": {"destination_storage": HOLD_SHOWN},
         "dispatcherPauseOnAckStatePersistentEnabled": True,
+        "replicate_subscription_state": True,
+        "replicated_subscriptions_allowed": True,
     }
     assert http.put("namespaces/nyc/m", json=wanted).status_code == 204
     assert {name: http.get("namespaces/nyc/m").json()[name] for name in wanted} == wanted

@@ -8,6 +8,7 @@ import pytest
 
 from magnetar.base.errors import ConfigurationError, StorageError
 from magnetar.base.real import SystemFiles
+from magnetar.broker.service import first_ledger_id
 from magnetar.ledger.local import LocalLedgerStore, LocalStoreOptions
 from magnetar.ledger.store import Run
 from tests.unit.ledger.support import SMALL, append, barrier, opened, read_all
@@ -210,6 +211,22 @@ def test_a_sealed_ledger_takes_no_more_also_after_reopening(tmp_path: Path) -> N
                 store.append(ledger_id, [b"b"], print)
             with pytest.raises(StorageError, match="does not exist"):
                 store.append(ledger_id + 100, [b"b"], print)
+
+    asyncio.run(story())
+
+
+def test_the_ids_of_a_later_life_are_above_those_of_an_earlier_one(tmp_path: Path) -> None:
+    async def given(directory: str, now: float) -> int:
+        options = LocalStoreOptions(first_ledger_id=first_ledger_id(now))
+        async with opened(tmp_path / directory, options) as store:
+            for _ in range(100):
+                last = store.create()
+        return last
+
+    async def story() -> None:
+        before = await given("disk", now=1_700_000_000.0)
+        assert before < await given("disk", now=1_700_000_000.0), "an old store goes on where it was"
+        assert before < await given("new disk", now=1_700_000_001.0)
 
     asyncio.run(story())
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from typing import Any
 
 import pytest
@@ -46,6 +47,22 @@ def built(fields: dict[str, Any]) -> pb.MessageMetadata:
 metadata = st.fixed_dictionaries(REQUIRED, optional={**PLAIN, **OTHER}).map(built)
 
 
+def naive_sticky_key(metadata: pb.MessageMetadata) -> bytes:
+    """The order in which Pulsar looks for a key."""
+    given_key: str | bytes = metadata.partition_key
+    partition_key = given_key if isinstance(given_key, bytes) else given_key.encode()
+    if metadata.HasField("ordering_key"):
+        return metadata.ordering_key
+    if metadata.HasField("partition_key") and metadata.partition_key_b64_encoded:
+        try:
+            return base64.b64decode(partition_key, validate=True)
+        except ValueError:
+            return b"NONE_KEY"
+    if metadata.HasField("partition_key"):
+        return partition_key
+    return b"%b-%d" % (metadata.producer_name.encode(), metadata.sequence_id)
+
+
 @st.composite
 def serialized(draw: st.DrawFn) -> bytes:
     data = bytearray(draw(metadata).SerializeToString())
@@ -80,11 +97,15 @@ def test_dispatch_knows_what_the_metadata_says(data: bytes) -> None:
         with pytest.raises(RemoteProtocolError):
             wire_entry.messages_and_delivery(entry)
         with pytest.raises(RemoteProtocolError):
+            wire_entry.messages_delivery_and_key(entry)
+        with pytest.raises(RemoteProtocolError):
             wire_entry.replicate_to(entry)
         with pytest.raises(RemoteProtocolError):
             wire_entry.check(entry)
     else:
         assert wire_entry.messages_and_delivery(entry) == (max(1, read.num_messages_in_batch), read.deliver_at_time)
+        assert wire_entry.messages_delivery_and_key(entry)[:2] == wire_entry.messages_and_delivery(entry)
+        assert wire_entry.messages_delivery_and_key(entry)[2] == naive_sticky_key(read)
         assert list(wire_entry.replicate_to(entry)) == list(read.replicate_to)
         wire_entry.check(entry)
 
@@ -108,3 +129,24 @@ def test_what_is_plain(fields: dict[str, Any], plain: bool) -> None:
     values = {"producer_name": "standalone-0-1", "sequence_id": 7, "publish_time": 1_700_000_000_000, **fields}
     data = pb.MessageMetadata(**values).SerializeToString()
     assert bool(is_plain(data, 0, len(data))) == plain
+
+
+@pytest.mark.parametrize(
+    ("fields", "key"),
+    [
+        ({}, b"standalone-0-1-7"),
+        ({"partition_key": "order-1"}, b"order-1"),
+        ({"partition_key": ""}, b""),
+        ({"partition_key": "k" * 64}, b"k" * 64),
+        ({"partition_key": "b3JkZXItMQ==", "partition_key_b64_encoded": True}, b"order-1"),
+        ({"partition_key": "b3JkZXItMQ==", "partition_key_b64_encoded": False}, b"b3JkZXItMQ=="),
+        ({"partition_key": "not base64", "partition_key_b64_encoded": True}, b"NONE_KEY"),
+        ({"partition_key": "order-1", "ordering_key": b"\xff"}, b"\xff"),
+        ({"ordering_key": b""}, b""),
+        ({"partition_key": "order-1", "num_messages_in_batch": 5}, b"order-1"),
+    ],
+)
+def test_sticky_keys(fields: dict[str, Any], key: bytes) -> None:
+    values = {"producer_name": "standalone-0-1", "sequence_id": 7, "publish_time": 1_700_000_000_000, **fields}
+    entry = wire_entry.build_entry(pb.MessageMetadata(**values), b"payload")
+    assert wire_entry.messages_delivery_and_key(entry)[2] == key

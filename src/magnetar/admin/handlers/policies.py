@@ -18,6 +18,7 @@ from magnetar.metadata.policies import (
     BacklogQuotaType,
     DelayedDeliveryPolicies,
     Policies,
+    ReplicatedSubscriptionSync,
     RetentionPolicies,
     TopicPolicies,
 )
@@ -42,11 +43,13 @@ _RETENTION_CONFLICT = (
     "must be set to 0."
 )
 _FLAG: TypeAdapter[bool] = TypeAdapter(bool)
+_OPTIONAL_FLAG: TypeAdapter[bool | None] = TypeAdapter(bool | None)
 _NUMBER: TypeAdapter[int] = TypeAdapter(int)
 _OPTIONAL_NUMBER: TypeAdapter[int | None] = TypeAdapter(int | None)
 _RETENTION: TypeAdapter[RetentionPolicies] = TypeAdapter(RetentionPolicies)
 _DELAYED_DELIVERY: TypeAdapter[DelayedDeliveryPolicies] = TypeAdapter(DelayedDeliveryPolicies)
 _QUOTA: TypeAdapter[BacklogQuota] = TypeAdapter(BacklogQuota)
+_SYNC: TypeAdapter[ReplicatedSubscriptionSync] = TypeAdapter(ReplicatedSubscriptionSync)
 
 
 async def _deduplication(request: Request) -> bool:
@@ -93,8 +96,16 @@ async def _delayed_delivery(request: Request) -> DelayedDeliveryPolicies:
     return await body(request, _DELAYED_DELIVERY)
 
 
+async def _optional_flag(request: Request) -> bool | None:
+    return await body(request, _OPTIONAL_FLAG)
+
+
 async def _pause(_: Request) -> bool:
     return True  # the request has no body: POST switches it on, DELETE off
+
+
+async def _replicated_subscription_sync(request: Request) -> ReplicatedSubscriptionSync:
+    return await body(request, _SYNC)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,6 +174,27 @@ _POLICIES = (
         read=_pause,
         read_of_topic=_pause,
         unset=False,
+    ),
+    _Policy(
+        path="replicateSubscriptionState",
+        topic_path="replicateSubscriptionState",
+        effective="replicate_subscription_state",
+        read=_optional_flag,
+        read_of_topic=_optional_flag,
+    ),
+    _Policy(
+        path="replicatedSubscriptionsAllowed",
+        topic_path="replicatedSubscriptionsAllowed",
+        effective="replicated_subscriptions_allowed",
+        read=_optional_flag,
+        read_of_topic=_optional_flag,
+    ),
+    _Policy(
+        path="replicatedSubscriptionSync",
+        topic_path="replicatedSubscriptionSync",
+        effective="replicated_subscription_sync",
+        read=_replicated_subscription_sync,
+        read_of_topic=_replicated_subscription_sync,
     ),
 )
 

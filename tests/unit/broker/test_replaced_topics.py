@@ -1,0 +1,82 @@
+"""Topics that are deleted and made again, on one side or on both: what is new is neither dropped nor taken as done."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import pytest
+
+from magnetar.sim.cluster import TOPIC
+from tests.unit.broker.world import Worker, World
+
+
+def delete(world: World, *names: str) -> None:
+    for name in names:
+        world[name].do(partial(world[name].topics.delete, TOPIC))
+
+
+def consumed(*names: str) -> World:
+    """Clusters that have consumed what they published."""
+    world = World(*names)
+    for name in names:
+        world.publish(name, f"old {name} 1", f"old {name} 2")
+    worker = Worker(world, names[0])
+    world.carry()
+    world.progress()
+    worker.ack(*worker.read())
+    world.progress()
+    worker.leave()
+    return world
+
+
+@pytest.mark.parametrize("deleted", [["ewr"], ["jfk"], ["ewr", "jfk"]])
+def test_what_is_published_after_a_deletion_is_delivered_everywhere_and_nothing_else(deleted: list[str]) -> None:
+    world = consumed("ewr", "jfk")
+    delete(world, *deleted)
+    world.publish("ewr", "new ewr")
+    world.publish("jfk", "new jfk")
+    world.carry()
+    world.progress()
+    for name in ("ewr", "jfk"):
+        worker = Worker(world, name, subscription="worker")
+        assert sorted(worker.read()) == ["new ewr", "new jfk"], name
+        worker.leave()
+
+
+def test_a_new_topic_that_is_still_empty_takes_nothing_over_from_the_old_one() -> None:
+    world = consumed("ewr", "jfk", "sfo")
+    world.publish("ewr", "unread 1", "unread 2")
+    world.carry("ewr", "sfo")
+    world.progress()
+    delete(world, "ewr")
+    pipe = world.pipes["ewr", "jfk"]
+    pipe.attach()
+    world.publish("ewr", "new")
+    pipe.run()
+    worker = Worker(world, "jfk")
+    assert worker.read() == ["new"]
+    worker.ack("new")
+    world.progress()
+    assert Worker(world, "sfo").read() == ["unread 1", "unread 2"]
+
+
+def test_a_tombstone_of_the_old_topic_leaves_alone_who_consumes_from_the_new_one() -> None:
+    world = consumed("ewr", "jfk")
+    topic = world["jfk"].topic()
+    world["jfk"].do(lambda: topic.delete_subscription(topic.subscriptions["worker"]))
+    world.progress()
+    assert "worker" not in world["ewr"].topic().subscriptions
+    world.cut("ewr", "jfk")
+    delete(world, "jfk")
+    worker = Worker(world, "jfk")
+    world.publish("jfk", "a", "b")
+    assert worker.read() == ["a", "b"]
+    worker.ack("a")
+    world.heal("ewr", "jfk")
+    world.full_states()
+    assert not worker.client.take("CLOSE_CONSUMER")
+    world.carry()
+    worker.leave()
+    there = Worker(world, "ewr").read()
+    assert "b" in there
+    assert "a" not in there

@@ -1,0 +1,101 @@
+"""Deleted subscriptions: they stay deleted, but for who consumes from them; and what is kept of them is bounded."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from magnetar.broker import tombstones
+from magnetar.broker.tombstones import Tombstones
+from magnetar.geo.epochs import FIRST_EPOCH, Epoch
+from magnetar.geo.progress import SubscriptionProgress
+from magnetar.sim.cluster import Cluster
+from tests.unit.broker.world import Worker, World
+
+if TYPE_CHECKING:
+    import pytest
+
+
+def unsubscribe(world: World, name: str) -> None:
+    topic = world[name].topic()
+    world[name].do(lambda: topic.delete_subscription(topic.subscriptions["worker"]))
+
+
+def subscribed() -> World:
+    """Two clusters with a subscription that has read one of two messages."""
+    world = World("ewr", "jfk")
+    world.publish("ewr", "a", "b")
+    worker = Worker(world, "ewr")
+    worker.read()
+    worker.ack("a")
+    world.carry()
+    world.progress()
+    worker.leave()
+    return world
+
+
+def exists(world: World) -> list[str]:
+    return [name for name in world.clusters if "worker" in world[name].topic().subscriptions]
+
+
+def test_a_subscription_deleted_during_a_partition_is_deleted_everywhere_and_stays_so() -> None:
+    world = subscribed()
+    world.cut("ewr", "jfk")
+    unsubscribe(world, "ewr")
+    assert exists(world) == ["jfk"]
+    world.heal("ewr", "jfk")
+    world.full_states()
+    assert exists(world) == []
+    for cluster in world.clusters.values():
+        cluster.crash()
+    world.full_states()
+    assert exists(world) == []
+
+
+def test_one_created_again_begins_anew_everywhere() -> None:
+    world = subscribed()
+    world.cut("ewr", "jfk")
+    unsubscribe(world, "ewr")
+    worker = Worker(world, "ewr")
+    assert worker.read() == ["a", "b"]
+    worker.ack("b")
+    world.heal("ewr", "jfk")
+    worker.leave()
+    assert Worker(world, "jfk").read() == ["a"]
+
+
+def test_who_consumes_in_another_cluster_keeps_the_subscription_and_gets_nothing_twice() -> None:
+    world = subscribed()
+    worker = Worker(world, "jfk")
+    assert worker.read() == ["b"]
+    unsubscribe(world, "ewr")
+    world.full_states()
+    assert exists(world) == ["ewr", "jfk"]
+    world.publish("ewr", "c")
+    world.carry()
+    assert worker.read() == ["c"]
+    worker.ack("b")
+    world.progress()
+    assert Worker(world, "ewr").read() == ["c"]
+
+
+def test_one_that_is_not_replicated_here_is_not_deleted_from_elsewhere() -> None:
+    world = subscribed()
+    topic = world["jfk"].topic()
+    world["jfk"].do(lambda: topic.set_replicated(topic.subscriptions["worker"], replicated=False))
+    unsubscribe(world, "ewr")
+    world.full_states()
+    assert exists(world) == ["jfk"]
+
+
+def test_the_oldest_is_forgotten_beyond_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tombstones, "TOMBSTONES_MAX", 2)
+    cluster = Cluster()
+    ledger = cluster.topic().ledger
+    kept = Tombstones(ledger)
+    for name, counter in (("one", 1), ("two", 1), ("one", 3), ("three", 1)):
+        kept.add(SubscriptionProgress(name, epoch=Epoch(counter, "ewr"), deleted=True))
+    for each in (kept, Tombstones(ledger)):
+        assert [state.name for state in each.states()] == ["one", "three"]
+        assert each.epoch_for_new("one") == Epoch(4, "")
+        assert each.epoch_for_new("two") == FIRST_EPOCH
+        assert each.get("two") is None
