@@ -11,10 +11,12 @@ import httpx
 from magnetar.admin.api import build_app
 from magnetar.admin.models import (
     AckHole,
+    ClusterProtection,
     CursorStats,
     MessageId,
     PersistentTopicInternalStats,
     ReplicatorStats,
+    SubscriptionProtection,
     SubscriptionStats,
     TopicStats,
 )
@@ -131,6 +133,17 @@ class FakeAdminService:
             number_of_entries=len(found.entries), last_confirmed_entry=last, cursors=cursors
         )
 
+    async def protection(self, topic: TopicName) -> Mapping[str, SubscriptionProtection]:
+        reasons = ["B: the progress link is down"]
+        since = "2026-01-02T03:04:05.000Z"
+        cluster = ClusterProtection(status="at risk", since=since, reasons=reasons, unreplicated_messages=7)
+        return {
+            name: SubscriptionProtection(
+                status="at risk", since=since, since_at_least=True, reasons=reasons, clusters={"B": cluster}
+            )
+            for name in self._topic(topic).subscriptions
+        }
+
     def all_topic_stats(self) -> Mapping[TopicName, TopicStats]:
         return {name: self._stats(topic) for name, topic in self.topics.items()}
 
@@ -224,7 +237,8 @@ class FakeAdminService:
                 ack_state_used=1.2,
                 unpersisted_acks=4,
                 oldest_holes=[AckHole(entries="(3:4..3:6]", consumers=["slow"])],
-                progress_age_seconds={"B": 1.5} if each.replicated else None,
+                progress_age_seconds={"B": 1.5, "C": None} if each.replicated else None,
+                progress_unconfirmed={"B": 8, "C": None} if each.replicated else None,
                 progress_unavailable={"apache": "because"} if each.replicated else None,
             )
             for name, each in topic.subscriptions.items()
