@@ -112,6 +112,18 @@ _ACK_STATE: Mapping[str, tuple[str, Callable[[SubscriptionStats], float]]] = {
 }
 """Of each subscription, ours: ``magnetar_subscription_…``."""
 
+_PROGRESS: Mapping[str, tuple[str, Callable[[SubscriptionStats], Mapping[str, float | None] | None]]] = {
+    "age_seconds": (
+        "Age of the oldest acknowledgement that the remote cluster has not confirmed; 0 when it has them all",
+        attrgetter("progress_age_seconds"),
+    ),
+    "unconfirmed_entries": (
+        "Entries acknowledged here that the remote cluster has not confirmed",
+        attrgetter("progress_unconfirmed"),
+    ),
+}
+"""Of each replicated subscription and remote cluster, ours: ``magnetar_progress_…``; no sample while it is unknown."""
+
 _REPLICATION: Mapping[str, Callable[[ReplicatorStats], float]] = {
     "replication_backlog": attrgetter("replication_backlog"),
     "replication_connected_count": lambda stats: stats.connected,
@@ -184,15 +196,13 @@ class _Snapshot:
             for labels, subscription in subscriptions:
                 family.add_metric(labels, value_of(subscription))
             yield family
-        age = GaugeMetricFamily(
-            "magnetar_progress_age_seconds",
-            "Age of the oldest acknowledgement that the remote cluster has not confirmed; 0 when it has them all",
-            labels=_PROGRESS_LABELS,
-        )
-        for labels, subscription in subscriptions:
-            for remote, seconds in (subscription.progress_age_seconds or {}).items():
-                age.add_metric((*labels, remote), seconds)
-        yield age
+        for name, (documentation, progress_of) in _PROGRESS.items():
+            family = GaugeMetricFamily(f"magnetar_progress_{name}", documentation, labels=_PROGRESS_LABELS)
+            for labels, subscription in subscriptions:
+                for remote, value in (progress_of(subscription) or {}).items():
+                    if value is not None:  # unknown is no number
+                        family.add_metric((*labels, remote), value)
+            yield family
 
     def _deduplication(self) -> Iterator[Metric]:
         """Of the topics that have deduplication on."""

@@ -185,9 +185,13 @@ class SubscriptionStats(Model):
     oldest_holes: list[AckHole] | None = None
     """Ours. The first of the entries that are not acknowledged below acknowledged ones, and who holds them."""
 
-    progress_age_seconds: dict[str, float] | None = None
+    progress_age_seconds: dict[str, float | None] | None = None
     """Ours. Of a replicated subscription, per remote cluster: how old the oldest acknowledgement is that it has
-    not confirmed (0.0: it has them all)."""
+    not confirmed (0.0: it has them all; null: that is not known)."""
+
+    progress_unconfirmed: dict[str, int | None] | None = None
+    """Ours. The same in entries: how many were acknowledged here that it has not confirmed. A batch that is
+    acknowledged in part, and a seek, have an age and count for none."""
 
     progress_unavailable: dict[str, str] | None = None
     """Ours. Of a replicated subscription, the remote clusters that cannot have exact progress, as Apache Pulsar's

@@ -120,9 +120,9 @@ class Policy(Enum):
     DEDUPLICATION_SNAPSHOT_INTERVAL = ("deduplicationSnapshotInterval", "deduplicationSnapshotInterval")
     DELAYED_DELIVERY = ("delayedDelivery", "delayedDelivery")
     PAUSE_ON_ACK_STATE = ("dispatcherPauseOnAckStatePersistent", "dispatcherPauseOnAckStatePersistent")
-    REPLICATED_SUBSCRIPTION_SYNC = ("replicatedSubscriptionSync", "replicatedSubscriptionSync")
     REPLICATE_SUBSCRIPTION_STATE = ("replicateSubscriptionState", "replicateSubscriptionState")
     REPLICATED_SUBSCRIPTIONS_ALLOWED = ("replicatedSubscriptionsAllowed", "replicatedSubscriptionsAllowed")
+    REPLICATED_SUBSCRIPTION_SYNC = ("replicatedSubscriptionSync", "replicatedSubscriptionSync")
 
 
 class Policies(Noun):

@@ -22,6 +22,9 @@ _GREATEST = frozenset(
         "topic_epoch",
     }
 )
+_UNKNOWN_IN_SUM = frozenset({"progress_age_seconds", "progress_unconfirmed"})
+"""Where one partition's value is not known, the sum's is not."""
+
 _MOMENTS = ("timestamp", "time_stamp", "time_in_backlog", "time_in_backlogs")
 
 Stats = TypeVar("Stats", bound=Model)
@@ -61,6 +64,8 @@ def _merge(name: str, first: Any, second: Any) -> Any:  # noqa: ANN401 - the val
             merged: Any = first or second
         case (int() | float(), int() | float()):
             merged = max(first, second) if name in _GREATEST or name.endswith(_MOMENTS) else first + second
+        case (None, int() | float()) | (int() | float(), None) if name in _UNKNOWN_IN_SUM:
+            merged = None
         case (list(), list()):
             merged = first + second
         case (dict(), dict()):

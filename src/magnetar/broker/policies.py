@@ -33,7 +33,7 @@ def broker_policies(config: BrokerConfig) -> EffectivePolicies:
             maxDeliveryDelayInMillis=config.delayedDeliveryMaxDelayInMillis,
         ),
         pause_on_ack_state=config.dispatcherPauseOnAckStatePersistentEnabled,
-        replicated_subscription_sync=config.replicatedSubscriptionSync,
         replicate_subscription_state=config.replicateSubscriptionState,
         replicated_subscriptions_allowed=config.enableReplicatedSubscriptions,
+        replicated_subscription_sync=config.replicatedSubscriptionSync,
     )

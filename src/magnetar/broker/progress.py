@@ -11,16 +11,18 @@ from magnetar.base.errors import MagnetarError, RequestError, ServerError
 from magnetar.base.position import Position
 from magnetar.broker.producer import answer_duplicate, answer_failed, publish_rest
 from magnetar.broker.tombstones import Tombstones
+from magnetar.geo.confirmations import Acknowledged
 from magnetar.geo.effects import effects_of_all, effects_of_merge, effects_on_arrival
 from magnetar.geo.link import ProgressLink
 from magnetar.geo.origins import PartialClaim
 from magnetar.geo.progress import Kind, SubscriptionProgress
 from magnetar.geo.progress_codec import decode_marker, encode_state, restore_state
+from magnetar.geo.seeking import sought
 from magnetar.wire import entry as wire_entry
 from magnetar.wire import markers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Sequence
 
     from magnetar.base.errors import StorageError
     from magnetar.broker.producer import ProducerOptions, SendHead
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from magnetar.broker.topic import Topic
     from magnetar.cursor.ranges import Range
     from magnetar.geo.annotation import Annotation
+    from magnetar.geo.confirmations import Unconfirmed
     from magnetar.geo.effects import LocalEffects
     from magnetar.geo.epochs import Epoch
     from magnetar.wire.proto import pulsar_api_pb2 as pb
@@ -57,7 +60,8 @@ class SubscriptionProgressKeeper:
         self._narrowed: dict[Position, None] = {}
         self._news: SubscriptionProgress | None = None
         """Claims that are attached to the cursor and not yet published."""
-        self._oldest_at: float | None = None
+        self.made = Acknowledged()
+        """What was acknowledged here."""
         self._moved = False
         self._applied: dict[str, deque[float]] = {}
 
@@ -68,8 +72,10 @@ class SubscriptionProgressKeeper:
         starts = topic.log.index.positions_at(cursor.state.mark_delete_position)
         state = SubscriptionProgress(subscription.name, starts, topic.progress.tombstones.epoch_for_new(cursor.name))
         keeper = cls(topic, subscription, state)
+        deleted = list(cursor.state.deleted())
+        keeper.made = Acknowledged(sum(each.entries for each in deleted))
         state.claim(
-            topic.log.index.claims(cursor.state.deleted()),
+            topic.log.index.claims(deleted),
             [claim for position, left in cursor.state.partial_batches() for claim in keeper.partial(position, left)],
         )
         keeper.replaced()
@@ -97,23 +103,25 @@ class SubscriptionProgressKeeper:
 
     # -- from here to the others ----------------------------------------------------------------------------------
 
-    def acknowledged(self, ranges: Iterable[Range]) -> None:
+    def acknowledged(self, ranges: Sequence[Range]) -> None:
         """Entries were acknowledged here: claim them with the next flush."""
         self._unclaimed += ranges
-        self._note_time()
+        self.made.add(sum([each.entries for each in ranges]), self._now())
 
     def narrowed(self, position: Position) -> None:
         """Members of a batch were acknowledged here."""
         self._narrowed[position] = None
-        self._note_time()
+        self.made.add(0, self._now())
 
     def moved(self) -> None:
         """The cursor was sought: begin a new epoch, in which the others follow."""
         self._unclaimed.clear()
         self._narrowed.clear()
         self._news = None
-        starts = self._topic.log.index.positions_at(self._cursor.state.mark_delete_position)
-        self.state.reseek(self._topic.environment.cluster, starts)
+        index, mark_delete = self._topic.log.index, self._cursor.state.mark_delete_position
+        to_end = mark_delete >= self._topic.ledger.last_confirmed_entry
+        self.state.reseek(self._topic.environment.cluster, sought(index, self.state, mark_delete, to_end=to_end))
+        self.made.moved()
         self.replaced()
 
     def outlive(self, tombstone: Epoch) -> None:
@@ -125,17 +133,29 @@ class SubscriptionProgressKeeper:
         """The whole state is new: persist and publish it whole with the next flush."""
         self._cursor.attach(encode_state(self.state))
         self._moved = True
-        self._note_time()
+        self.made.add(0, self._now())
 
-    def prepare(self) -> Callable[[], None] | None:
-        """Put what changed into the cursor's next record; what to do once that is durable."""
+    def prepare(self) -> Callable[[StorageError | None], None] | None:
+        """Put what changed into the cursor's next record; what to do once that is durable, or never will be."""
         if not (self._unclaimed or self._narrowed or self._news or self._moved):
             return None
         self._claim()
         news = self.state.copy() if self._moved else self._news
-        oldest = self._oldest_at
-        self._news, self._moved, self._oldest_at = None, False, None
-        return None if news is None else lambda: self._topic.progress.publish(news, oldest)
+        self._news, self._moved = None, False
+        if news is None:
+            return None
+        count, oldest = self.made.count, self.made.writing()
+
+        def written(error: StorageError | None) -> None:
+            self.made.written(durable=error is None)
+            if error is None:
+                self._topic.progress.publish(news, count, oldest)
+            elif news.epoch == self.state.epoch:  # they go with the next record, which holds what this one lacked
+                if self._news is not None:
+                    news.merge(self._news)
+                self._news = news
+
+        return written
 
     def partial(self, position: Position, remaining: int) -> list[PartialClaim]:
         """The claim that a partly acknowledged batch makes."""
@@ -159,9 +179,8 @@ class SubscriptionProgressKeeper:
             else:
                 self._news.merge(delta)
 
-    def _note_time(self) -> None:
-        if self._oldest_at is None:
-            self._oldest_at = self._topic.environment.clock.now()
+    def _now(self) -> float:
+        return self._topic.environment.clock.now()
 
     # -- from the others to here ----------------------------------------------------------------------------------
 
@@ -171,8 +190,12 @@ class SubscriptionProgressKeeper:
         outcome = self.state.merge(incoming)
         if outcome.kind is Kind.REPLACED:
             self._news = None
+            self.made.moved()
         if outcome.changed and outcome.kind is not Kind.DELETED:
             self._cursor.attach(encode_state(incoming))
+            if outcome.kind is Kind.REPLACED:
+                # As after a seek made here: what they hold counts no more, nor does an acknowledgement of it.
+                self._subscription.disconnect_consumers()
             if outcome.rebuild:
                 self.rebuild()
             else:
@@ -210,9 +233,9 @@ class SubscriptionProgressKeeper:
         """An acknowledgement of ``source`` took effect here this long after it was made."""
         self._applied.setdefault(source, deque(maxlen=APPLIED_SAMPLES_MAX)).append(delay_s)
 
-    def ages(self) -> dict[str, float]:
-        """For each remote cluster, seconds since the oldest acknowledgement that it has not confirmed; 0.0: none."""
-        return self._topic.progress.ages(self.state.name)
+    def unconfirmed(self) -> dict[str, Unconfirmed | None]:
+        """For each remote cluster, what it has not confirmed; None: that is not known."""
+        return self._topic.progress.unconfirmed(self)
 
     def unavailable(self) -> dict[str, str]:
         """The remote clusters that cannot have exact progress: why, and what applies instead."""
@@ -245,21 +268,27 @@ class TopicProgress:
     def changed(self) -> None:
         """Subscriptions or policies changed: open the links that are needed, close those that are not."""
         wanted: list[str] = []
+        sync = self._topic.policies.replicated_subscription_sync
         if self._topic.replication_forbidden:
             self._dismiss_peers()
-        elif self._topic.policies.replicated_subscription_sync != "markers" and (self._replicated() or self.tombstones):
+        elif sync != "markers" and (self._replicated() or self.tombstones):
             wanted = self._environment.targets_of(self._topic.name.namespace_name)
         for peer in [peer for peer in self._links if peer not in wanted]:
             self._links.pop(peer).close()
         for peer in wanted:
             if peer not in self._links:
-                self._links[peer] = ProgressLink(
+                link = ProgressLink(
                     self._environment.links,
                     peer,
                     str(self._topic.name),
                     self.full_states,
                     self._topic.follow_snapshots,
                 )
+                self._links[peer] = link
+                for keeper in self._replicated():
+                    link.confirmations.published(keeper.state.name, keeper.made.count, None)
+        for link in self._links.values():
+            link.confirmations.keep([keeper.state.name for keeper in self._replicated()])
         self._topic.follow_snapshots()
 
     def check_allowed(self) -> None:
@@ -272,10 +301,15 @@ class TopicProgress:
             if isinstance(producer, ProgressProducer):
                 producer.session.close_producer(producer)
 
-    def publish(self, delta: SubscriptionProgress, oldest_at: float | None) -> None:
-        """Send durable news to every other cluster; its oldest acknowledgement was made here at ``oldest_at``."""
+    def publish(self, delta: SubscriptionProgress, count: int, oldest_at: float | None) -> None:
+        """Send durable news to every other cluster.
+
+        Its oldest acknowledgement was made here at ``oldest_at``; with it, all of the first ``count`` are sent.
+        """
         for link in self._links.values():
             link.add(delta, oldest_at)
+            if not delta.deleted:
+                link.confirmations.published(delta.name, count, oldest_at)
 
     async def full_states(self) -> list[SubscriptionProgress]:
         """Everything, once it is durable: the states of all replicated subscriptions, and the tombstones."""
@@ -319,12 +353,14 @@ class TopicProgress:
         tombstone = subscription.progress.state.tombstone(self._environment.cluster)
         self.tombstones.add(tombstone)
         self._topic.remove_subscription(subscription)
-        self.publish(tombstone, None)
+        self.publish(tombstone, 0, None)
 
-    def ages(self, name: str) -> dict[str, float]:
-        """Progress age of one subscription towards each other cluster, in seconds."""
-        now = self._environment.clock.now()
-        return {peer: link.age(name, now) for peer, link in sorted(self._links.items())}
+    def unconfirmed(self, keeper: SubscriptionProgressKeeper) -> dict[str, Unconfirmed | None]:
+        """What each other cluster has not confirmed of a subscription; None: that is not known."""
+        return {
+            peer: keeper.made.unconfirmed(keeper.state.name, link.confirmations) if link.is_known else None
+            for peer, link in sorted(self._links.items())
+        }
 
     def unavailable(self) -> dict[str, str]:
         """The clusters that cannot have exact progress: why, and what applies instead."""
@@ -357,7 +393,7 @@ class TopicProgress:
         elif newer:
             self._topic.create_replicated(incoming)
         elif tombstone is not None and not incoming.deleted:
-            self.publish(tombstone, None)  # the sender does not know yet that it was deleted
+            self.publish(tombstone, 0, None)  # the sender does not know yet that it was deleted
 
     def _delete(self, subscription: Subscription, incoming: SubscriptionProgress) -> None:
         """Delete a subscription that was deleted elsewhere, unless it is another one by now, or somebody uses it.

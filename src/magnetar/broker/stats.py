@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from magnetar.admin.models import (
     AckHole,
@@ -23,6 +23,8 @@ from magnetar.broker.producer import LocalProducer
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from magnetar.admin.service import StatsOptions
     from magnetar.broker.ack_state import AckState
     from magnetar.broker.consumer import Consumer
@@ -30,6 +32,9 @@ if TYPE_CHECKING:
     from magnetar.broker.subscription import Subscription
     from magnetar.broker.topic import Topic
     from magnetar.cursor.cursor import Cursor
+    from magnetar.geo.confirmations import Unconfirmed
+
+Number = TypeVar("Number", int, float)
 
 DELETED_RANGES_SHOWN_MAX = 1000
 """Ranges of one cursor that its internal stats show; of the others they tell the number."""
@@ -121,6 +126,8 @@ def _subscription_stats(subscription: Subscription, options: StatsOptions) -> Su
     active = dispatcher.active if isinstance(dispatcher, SingleActiveDispatcher) else None
     delayed = 0 if active else subscription.delayed
     messages_sent, bytes_sent = subscription.sent()
+    now = subscription.environment.clock.now()
+    progress = subscription.progress.unconfirmed() if subscription.progress else None
     return SubscriptionStats(
         msg_rate_out=subscription.rates_out.messages_per_second,
         msg_throughput_out=subscription.rates_out.bytes_per_second,
@@ -152,10 +159,20 @@ def _subscription_stats(subscription: Subscription, options: StatsOptions) -> Su
         unpersisted_batch_acks=subscription.cursor.unpersisted_batches,
         oldest_holes=None if options.exclude_consumers else _oldest_holes(ack_state),
         subscription_properties=subscription.cursor.subscription_properties,
-        progress_age_seconds=subscription.progress.ages() if subscription.progress else None,
+        progress_age_seconds=_of_each(progress, lambda each: each.age_s(now)),
+        progress_unconfirmed=_of_each(progress, lambda each: each.entries),
         progress_unavailable=subscription.progress.unavailable() if subscription.progress else None,
         progress_applied=subscription.progress.applied() if subscription.progress else None,
     )
+
+
+def _of_each(
+    progress: dict[str, Unconfirmed | None] | None, value_of: Callable[[Unconfirmed], Number]
+) -> dict[str, Number | None] | None:
+    """A value of each peer; what is not known stays so."""
+    if progress is None:
+        return None
+    return {peer: None if each is None else value_of(each) for peer, each in progress.items()}
 
 
 def _oldest_holes(ack_state: AckState) -> list[AckHole] | None:

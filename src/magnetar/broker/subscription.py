@@ -312,8 +312,8 @@ class Subscription:
         mark_delete = self.cursor.state.mark_delete_position
 
         def durable(error: StorageError | None) -> None:
-            if error is None and speak is not None:
-                speak()
+            if speak is not None:
+                speak(error)
             if error is None and self.topic.snapshots is not None:
                 self.topic.snapshots.reached(self, mark_delete)
             for done in waiting:

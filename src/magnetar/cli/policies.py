@@ -33,19 +33,19 @@ class QuotaPolicy(StrEnum):
     CONSUMER_BACKLOG_EVICTION = "consumer_backlog_eviction"
 
 
+class Truth(StrEnum):
+    """Yes or no, as ``pulsar-admin`` takes it for some policies."""
+
+    TRUE = "true"
+    FALSE = "false"
+
+
 class Sync(StrEnum):
     """How replicated subscriptions reach the other clusters."""
 
     AUTO = "auto"
     EXACT = "exact"
     MARKERS = "markers"
-
-
-class Truth(StrEnum):
-    """Yes or no, as ``pulsar-admin`` takes it for some policies."""
-
-    TRUE = "true"
-    FALSE = "false"
 
 
 Enabled = Annotated[bool, typer.Option("--enable/--disable", "-e/-d", help="Whether it is on.")]
@@ -112,16 +112,6 @@ def set_pause(session: Session, owner: Owner) -> None:
     say(f"dispatch of {owner} pauses when acknowledgement state cannot be kept")
 
 
-def set_replicated_subscription_sync(
-    session: Session,
-    owner: Owner,
-    mode: Annotated[Sync, typer.Option("--mode", "-m", help="auto: exact where the other cluster can.")],
-) -> None:
-    """Say how replicated subscriptions reach other clusters: exactly, or by PIP-33's snapshots (markers)."""
-    session.client.policies.set(owner, Policy.REPLICATED_SUBSCRIPTION_SYNC, mode.value)
-    say(f"replicated subscriptions of {owner} are carried in mode {mode.value}")
-
-
 def set_replicate_subscription_state(
     session: Session,
     owner: Owner,
@@ -140,6 +130,16 @@ def set_replicated_subscriptions_allowed(
     """Forbid replicated subscriptions, or allow them; what is forbidden goes on from where it is once allowed."""
     session.client.policies.set(owner, Policy.REPLICATED_SUBSCRIPTIONS_ALLOWED, allowed is Truth.TRUE)
     say(f"subscriptions of {owner} may {'' if allowed is Truth.TRUE else 'not '}be replicated")
+
+
+def set_replicated_subscription_sync(
+    session: Session,
+    owner: Owner,
+    mode: Annotated[Sync, typer.Option("--mode", "-m", help="auto: exact where the other cluster can.")],
+) -> None:
+    """Say how replicated subscriptions reach other clusters: exactly, or by PIP-33's snapshots (markers)."""
+    session.client.policies.set(owner, Policy.REPLICATED_SUBSCRIPTION_SYNC, mode.value)
+    say(f"replicated subscriptions of {owner} are carried in mode {mode.value}")
 
 
 def get_backlog_quotas(session: Session, owner: Owner) -> None:
@@ -180,12 +180,12 @@ _POLICIES: dict[Policy, tuple[str, Callable[..., None]]] = {
     Policy.DEDUPLICATION_SNAPSHOT_INTERVAL: ("deduplication-snapshot-interval", set_deduplication_snapshot_interval),
     Policy.DELAYED_DELIVERY: ("delayed-delivery", set_delayed_delivery),
     Policy.PAUSE_ON_ACK_STATE: ("dispatcher-pause-on-ack-state-persistent", set_pause),
-    Policy.REPLICATED_SUBSCRIPTION_SYNC: ("replicated-subscription-sync", set_replicated_subscription_sync),
     Policy.REPLICATE_SUBSCRIPTION_STATE: ("replicate-subscription-state", set_replicate_subscription_state),
     Policy.REPLICATED_SUBSCRIPTIONS_ALLOWED: (
         "replicated-subscriptions-allowed",
         set_replicated_subscriptions_allowed,
     ),
+    Policy.REPLICATED_SUBSCRIPTION_SYNC: ("replicated-subscription-sync", set_replicated_subscription_sync),
 }
 
 

@@ -20,6 +20,7 @@ def standings(stats: dict[str, Any]) -> Iterator[dict[str, Any]]:
             "consumers": len(each["consumers"]),
             "replicated": each["isReplicated"],
             "acknowledgement state": ack_state(each),
+            "not confirmed": unconfirmed(each),
             "without exact progress in": ", ".join(each.get("progressUnavailable") or ()),
         }
 
@@ -34,6 +35,16 @@ def ack_state(each: dict[str, Any]) -> str:
     if each["unpersistedAcks"]:
         words.append(f"{each['unpersistedAcks']} entries would come again")
     return ", ".join(words)
+
+
+def unconfirmed(each: dict[str, Any]) -> str:
+    """What other clusters have not confirmed of a replicated subscription, by cluster: entries and age."""
+    entries = each.get("progressUnconfirmed") or {}
+    return ", ".join(
+        f"{cluster}: {'unknown' if age is None else f'{entries.get(cluster)} for {age:.1f} s'}"
+        for cluster, age in (each.get("progressAgeSeconds") or {}).items()
+        if age != 0
+    )
 
 
 def holes(stats: dict[str, Any]) -> Iterator[dict[str, Any]]:

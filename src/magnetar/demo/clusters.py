@@ -50,7 +50,7 @@ class Standing:
     backlog: int
     """Messages that the subscription has not acknowledged there."""
     progress_age_seconds: dict[str, float]
-    """Per remote cluster, the age of the oldest acknowledgement that it has not confirmed; 0.0: it has all."""
+    """Per remote cluster of which it is known, the age of the oldest acknowledgement that it has not confirmed."""
     progress_applied: dict[str, Percentiles]
     """Per source cluster, milliseconds from acknowledgement there to application here."""
     replication_backlog: int
@@ -65,7 +65,9 @@ class Standing:
             at_ms=at_ms,
             consumers=len(subscription.get("consumers", ())),
             backlog=subscription.get("msgBacklog", 0),
-            progress_age_seconds=subscription.get("progressAgeSeconds") or {},
+            progress_age_seconds={
+                remote: age for remote, age in (subscription.get("progressAgeSeconds") or {}).items() if age is not None
+            },
             progress_applied={
                 source: Percentiles(each["p50"], each["p99"], int(each["count"])) for source, each in applied.items()
             },
@@ -191,7 +193,8 @@ class Watch:
         """Note how old the oldest acknowledgement of ``cluster`` is that another, not ``down``, has not confirmed."""
         standing = self.look(cluster)
         ages = standing.progress_age_seconds if standing is not None else {}
-        self.ages_ms.extend([max(age for remote, age in ages.items() if remote != down) * 1000] if ages else [])
+        known = [age for remote, age in ages.items() if remote != down]
+        self.ages_ms.extend([max(known) * 1000] if known else [])
 
     @property
     def handovers(self) -> int:

@@ -12,6 +12,7 @@ import structlog
 
 from magnetar.base.errors import MagnetarError, RequestError, ServerError
 from magnetar.client.connection import PulsarConnection
+from magnetar.geo.confirmations import Confirmations
 from magnetar.geo.progress_codec import encode_markers
 from magnetar.wire import markers
 
@@ -120,6 +121,13 @@ class ProgressLink:
         asked: Callable[[], None],
     ) -> None:
         """Open the link in the background and keep it open; ``asked`` is called once the peer's abilities are known."""
+        self.confirmations = Confirmations()
+        self.known_since: float | None = None
+        """When the peer first confirmed a full state; None: never, so nobody knows what it lacks."""
+        self.down_since: float | None = links.clock.now()
+        """When the link was lost, or when it was made if it never was up; None: it is up."""
+        self.failure = ""
+        """Why the link is down, as far as that is known."""
         self.unavailable = ""
         """Why the peer cannot have exact progress, and what applies instead; empty where it can, or was not asked."""
         self._links = links
@@ -128,15 +136,8 @@ class ProgressLink:
         self._full_states = full_states
         self._asked = asked
         self._news: dict[str, SubscriptionProgress] = {}
-        self._waiting_since: dict[str, float] = {}
-        """When the oldest acknowledgement was made that has not been sent, for each subscription."""
-        self._sent_since: dict[str, float] = {}
-        """The same for what was sent and is not confirmed."""
         self._oldest_at: float | None = None
         """When the oldest of the acknowledgements in ``_news`` was made here."""
-        self._known_since: float | None = None
-        """When the peer first confirmed everything; None: never, so it may lack anything since ``_opened_at``."""
-        self._opened_at = links.clock.now()
         self._wake = asyncio.Event()
         self._heard = asyncio.Event()
         self._task = asyncio.get_running_loop().create_task(self._run())
@@ -148,17 +149,14 @@ class ProgressLink:
             self._news[news.name] = news.copy()
         else:
             waiting.merge(news)
-        self._waiting_since.setdefault(news.name, self._links.clock.now() if oldest_at is None else oldest_at)
         if oldest_at is not None:
             self._oldest_at = oldest_at if self._oldest_at is None else min(self._oldest_at, oldest_at)
         self._wake.set()
 
-    def age(self, name: str, now: float) -> float:
-        """Seconds since the oldest acknowledgement of ``name`` that the peer has not confirmed; 0.0 for none."""
-        if self._known_since is None:
-            return max(0.0, now - self._opened_at)
-        pending = [since[name] for since in (self._waiting_since, self._sent_since) if name in since]
-        return max(0.0, now - min(pending)) if pending else 0.0
+    @property
+    def is_known(self) -> bool:
+        """Whether ``confirmations`` says what the peer lacks: it confirmed a full state once, and takes progress."""
+        return self.known_since is not None and not self.unavailable
 
     def heard(self) -> None:
         """The peer sent progress of this topic: if it refused ours, it may take it now."""
@@ -190,10 +188,10 @@ class ProgressLink:
                 finally:
                     ended.cancel()
             except (OSError, MagnetarError, TimeoutError) as error:
-                log.info("progress_link_lost", topic=self._topic, peer=self._peer, error=str(error) or repr(error))
-            for name, since in self._sent_since.items():
-                self._waiting_since[name] = min(since, self._waiting_since.get(name, since))
-            self._sent_since.clear()
+                self.failure = str(error) or repr(error)
+                log.info("progress_link_lost", topic=self._topic, peer=self._peer, error=self.failure)
+            if self.down_since is None:
+                self.down_since = self._links.clock.now()
             await asyncio.sleep(delay_s * self._links.jitter.uniform(0.5, 1.0))
             delay_s = min(delay_s * 2, RETRY_DELAY_MAX_S)
 
@@ -219,7 +217,8 @@ class ProgressLink:
         clock, options = self._links.clock, self._links.options
         while True:
             await self._send(producer, await self._take_full(), None, full=True)
-            self._known_since = self._known_since or clock.now()
+            self.down_since, self.failure = None, ""
+            self.known_since = self.known_since or clock.now()
             full_due_at = clock.monotonic() + options.full_state_interval_s
             while (left_s := full_due_at - clock.monotonic()) > 0:
                 try:
@@ -240,7 +239,7 @@ class ProgressLink:
 
     def _take_news(self) -> list[SubscriptionProgress]:
         news, self._news = list(self._news.values()), {}
-        self._sent_since, self._waiting_since = self._waiting_since, {}
+        self.confirmations.sent()
         self._wake.clear()
         return news
 
@@ -259,4 +258,4 @@ class ProgressLink:
         ]
         if receipts:
             await asyncio.wait_for(asyncio.gather(*receipts), REQUEST_TIMEOUT_S)
-        self._sent_since.clear()
+        self.confirmations.confirmed()

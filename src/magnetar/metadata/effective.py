@@ -33,12 +33,12 @@ class EffectivePolicies:
     delayed_delivery: DelayedDeliveryPolicies
     pause_on_ack_state: bool
     """``dispatcherPauseOnAckStatePersistentEnabled`` (PIP-299)."""
-    replicated_subscription_sync: ReplicatedSubscriptionSync
-    """How replicated subscriptions reach the other clusters."""
     replicate_subscription_state: bool
     """Whether every durable subscription is replicated, whatever its clients ask for (PIP-398)."""
     replicated_subscriptions_allowed: bool
     """Whether a subscription may be replicated at all, whoever asks for it."""
+    replicated_subscription_sync: ReplicatedSubscriptionSync
+    """How replicated subscriptions reach the other clusters."""
 
 
 LEVEL_FIELDS = {
@@ -55,9 +55,9 @@ LEVEL_FIELDS = {
         "dispatcherPauseOnAckStatePersistentEnabled",
         "dispatcherPauseOnAckStatePersistentEnabled",
     ),
-    "replicated_subscription_sync": ("replicated_subscription_sync", "replicatedSubscriptionSync"),
     "replicate_subscription_state": ("replicate_subscription_state", "replicateSubscriptionState"),
     "replicated_subscriptions_allowed": ("replicated_subscriptions_allowed", "replicatedSubscriptionsAllowed"),
+    "replicated_subscription_sync": ("replicated_subscription_sync", "replicatedSubscriptionSync"),
 }
 """For each field of EffectivePolicies the one of Policies and the one of TopicPolicies that sets it."""
 

@@ -158,11 +158,11 @@ class Policies(Document):
     properties: dict[str, str] = {}
     migrated: bool = False
     dispatcherPauseOnAckStatePersistentEnabled: bool | None = None
-    replicated_subscription_sync: ReplicatedSubscriptionSync | None = None
     replicate_subscription_state: bool | None = None
     """Of PIP-398."""
     replicated_subscriptions_allowed: bool | None = None
     """Ours."""
+    replicated_subscription_sync: ReplicatedSubscriptionSync | None = None
 
 
 class TopicPolicies(Document):
@@ -175,11 +175,11 @@ class TopicPolicies(Document):
     messageTTLInSeconds: int | None = None
     delayedDeliveryPolicies: DelayedDeliveryPolicies | None = None
     dispatcherPauseOnAckStatePersistentEnabled: bool | None = None
-    replicatedSubscriptionSync: ReplicatedSubscriptionSync | None = None
     replicateSubscriptionState: bool | None = None
     """Of PIP-398."""
     replicatedSubscriptionsAllowed: bool | None = None
     """Ours."""
+    replicatedSubscriptionSync: ReplicatedSubscriptionSync | None = None
 
 
 class PartitionedTopicMetadata(Document):

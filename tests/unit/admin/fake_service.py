@@ -224,7 +224,8 @@ class FakeAdminService:
                 ack_state_used=1.2,
                 unpersisted_acks=4,
                 oldest_holes=[AckHole(entries="(3:4..3:6]", consumers=["slow"])],
-                progress_age_seconds={"B": 1.5} if each.replicated else None,
+                progress_age_seconds={"B": 1.5, "C": None} if each.replicated else None,
+                progress_unconfirmed={"B": 8, "C": None} if each.replicated else None,
                 progress_unavailable={"apache": "because"} if each.replicated else None,
             )
             for name, each in topic.subscriptions.items()

@@ -51,6 +51,7 @@ def samples() -> list[tuple[str, dict[str, str], float]]:
         ("magnetar_subscription_ack_state_blocked", SUBSCRIPTION, 1),
         ("magnetar_subscription_unpersisted_acks", SUBSCRIPTION, 4),
         ("magnetar_progress_age_seconds", {**SUBSCRIPTION, "remote_cluster": "B"}, 1.5),
+        ("magnetar_progress_unconfirmed_entries", {**SUBSCRIPTION, "remote_cluster": "B"}, 8),
     ],
 )
 def test_exposed(

@@ -32,7 +32,8 @@ def administered(cluster: Cluster, work: Any) -> Any:  # noqa: ANN401 - as the m
 
 
 def links_of(topic: Topic) -> list[str]:
-    return list(topic.progress.ages("worker"))
+    keeper = topic.subscriptions["worker"].progress
+    return list(keeper.unconfirmed()) if keeper else []
 
 
 def test_all_durable_subscriptions_are_replicated_as_soon_as_the_policy_says_so_and_no_other() -> None:

@@ -34,7 +34,7 @@ steps = st.one_of(
 class Story:
     """Clusters, their links, and who consumed what."""
 
-    def __init__(self, names: tuple[str, ...], settings: dict[str, object]) -> None:
+    def __init__(self, names: tuple[str, ...], settings: dict[str, str]) -> None:
         self.mesh = Mesh(*names, settings=settings, permits=2)
         self.names = names
         self.links = list(self.mesh.pipes.values())

@@ -107,10 +107,10 @@ def test_policies(run: Run, owner: str) -> None:
         ("deduplication-snapshot-interval", "--interval 10m", 600),
         ("delayed-delivery", "-e -t 500", {"active": True, "tickTime": 500, "maxDeliveryDelayInMillis": 0}),
         ("dispatcher-pause-on-ack-state-persistent", "", True),
-        ("replicated-subscription-sync", "--mode markers", "markers"),
         ("replicate-subscription-state", "--enabled true", True),
         ("replicate-subscription-state", "--enabled false", False),
         ("replicated-subscriptions-allowed", "--allowed false", False),
+        ("replicated-subscription-sync", "--mode markers", "markers"),
     ):
         verb(f"set-{name}", options)
         assert verb(f"get-{name}") == value

@@ -176,13 +176,6 @@ _POLICIES = (
         unset=False,
     ),
     _Policy(
-        path="replicatedSubscriptionSync",
-        topic_path="replicatedSubscriptionSync",
-        effective="replicated_subscription_sync",
-        read=_replicated_subscription_sync,
-        read_of_topic=_replicated_subscription_sync,
-    ),
-    _Policy(
         path="replicateSubscriptionState",
         topic_path="replicateSubscriptionState",
         effective="replicate_subscription_state",
@@ -195,6 +188,13 @@ _POLICIES = (
         effective="replicated_subscriptions_allowed",
         read=_optional_flag,
         read_of_topic=_optional_flag,
+    ),
+    _Policy(
+        path="replicatedSubscriptionSync",
+        topic_path="replicatedSubscriptionSync",
+        effective="replicated_subscription_sync",
+        read=_replicated_subscription_sync,
+        read_of_topic=_replicated_subscription_sync,
     ),
 )
 
