@@ -36,16 +36,16 @@ def replaced(owner: Any, name: str, make: Callable[[Any], Any]) -> Iterator[None
 
 
 def duplicate_check_off_by_one(_: Any) -> Any:
-    def mutant(last: Position | None, origin: Origin, *, foreign_marker: bool = False) -> Verdict:
-        right = judge(last, origin, foreign_marker=foreign_marker)
+    def mutant(last: Position | None, origin: Origin, *, marker: bool = False) -> Verdict:
+        right = judge(last, origin, marker=marker)
         return Verdict.APPEND if right is Verdict.DUPLICATE and origin.position == last else right
 
     return mutant
 
 
 def gap_taken_for_nothing_missing(_: Any) -> Any:
-    def mutant(last: Position | None, origin: Origin, *, foreign_marker: bool = False) -> Verdict:
-        right = judge(last, origin, foreign_marker=foreign_marker)
+    def mutant(last: Position | None, origin: Origin, *, marker: bool = False) -> Verdict:
+        right = judge(last, origin, marker=marker)
         return Verdict.APPEND if right is Verdict.GAP else right
 
     return mutant
