@@ -19,6 +19,12 @@ BacklogQuotaType = Literal["destination_storage", "message_age"]
 
 _HASH_SPACE = 2**32
 
+Limit = Annotated[int, Field(ge=-1, lt=2**31)]
+"""A limit where -1 is none."""
+
+Copies = Annotated[int, Field(ge=1, lt=2**31)]
+"""A number of clusters."""
+
 _Int = Annotated[int, Field(ge=-(2**31), lt=2**31)]
 
 
@@ -158,7 +164,11 @@ class Policies(Document):
     replicate_subscription_state: bool | None = None
     """Of PIP-398."""
     replicated_subscriptions_allowed: bool | None = None
-    """Ours."""
+    """Ours, as what follows: how much may be in too few other clusters before publishing slows down."""
+    max_at_risk_messages: Limit | None = None
+    max_at_risk_seconds: Limit | None = None
+    at_risk_copies: Copies | None = None
+    at_risk_absence_seconds: Limit | None = None
 
 
 class TopicPolicies(Document):
@@ -174,7 +184,11 @@ class TopicPolicies(Document):
     replicateSubscriptionState: bool | None = None
     """Of PIP-398."""
     replicatedSubscriptionsAllowed: bool | None = None
-    """Ours."""
+    """Ours, as what follows."""
+    maxAtRiskMessages: Limit | None = None
+    maxAtRiskSeconds: Limit | None = None
+    atRiskCopies: Copies | None = None
+    atRiskAbsenceSeconds: Limit | None = None
 
 
 class PartitionedTopicMetadata(Document):
