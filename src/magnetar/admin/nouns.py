@@ -126,6 +126,7 @@ class Policy(Enum):
     AT_RISK_COPIES = ("atRiskCopies", "atRiskCopies")
     AT_RISK_ABSENCE_SECONDS = ("atRiskAbsenceSeconds", "atRiskAbsenceSeconds")
     REPLICATED_SUBSCRIPTIONS_ALLOWED = ("replicatedSubscriptionsAllowed", "replicatedSubscriptionsAllowed")
+    REPLICATED_SUBSCRIPTION_SYNC = ("replicatedSubscriptionSync", "replicatedSubscriptionSync")
 
 
 class Policies(Noun):

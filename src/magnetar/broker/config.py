@@ -16,6 +16,7 @@ from magnetar.base import limits
 from magnetar.base.errors import ConfigurationError
 from magnetar.base.names import is_named_entity
 from magnetar.cursor import limits as cursor_limits
+from magnetar.metadata.policies import ReplicatedSubscriptionSync
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -200,6 +201,20 @@ class BrokerConfig(BaseModel):
     )
     replicatedSubscriptionAtRiskAfterMs: int = Field(
         1000, gt=0, description="How long what a cluster lacks may be under way before a subscription is at risk."
+    )
+    replicatedSubscriptionSync: ReplicatedSubscriptionSync = Field(
+        "auto",
+        description="How progress is carried: exact; by markers, PIP-33's snapshots; or auto, which is exact to "
+        "clusters of Magnetar and by markers to those of Apache Pulsar.",
+    )
+    replicatedSubscriptionsSnapshotFrequencyMillis: int = Field(
+        1000, gt=0, description="Shortest time between two snapshots of a topic."
+    )
+    replicatedSubscriptionsSnapshotTimeoutSeconds: int = Field(
+        30, gt=0, description="How long a snapshot waits for the answers of all clusters."
+    )
+    replicatedSubscriptionsSnapshotMaxCachedPerSubscription: int = Field(
+        30, ge=3, description="Snapshots kept for a subscription that has not come as far yet."
     )
 
 

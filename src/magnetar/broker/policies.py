@@ -39,4 +39,5 @@ def broker_policies(config: BrokerConfig) -> EffectivePolicies:
         at_risk_copies=config.atRiskCopies,
         at_risk_absence_s=config.atRiskAbsenceSeconds,
         replicated_subscriptions_allowed=config.enableReplicatedSubscriptions,
+        replicated_subscription_sync=config.replicatedSubscriptionSync,
     )

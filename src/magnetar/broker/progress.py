@@ -18,6 +18,7 @@ from magnetar.geo.origins import PartialClaim
 from magnetar.geo.progress import Kind, SubscriptionProgress
 from magnetar.geo.progress_codec import decode_marker, encode_state, restore_state
 from magnetar.geo.protection import ProgressFacts
+from magnetar.geo.seeking import sought
 from magnetar.wire import entry as wire_entry
 from magnetar.wire import markers
 
@@ -118,8 +119,9 @@ class SubscriptionProgressKeeper:
         self._unclaimed.clear()
         self._narrowed.clear()
         self._news = None
-        starts = self._topic.log.index.positions_at(self._cursor.state.mark_delete_position)
-        self.state.reseek(self._topic.environment.cluster, starts)
+        index, mark_delete = self._topic.log.index, self._cursor.state.mark_delete_position
+        to_end = mark_delete >= self._topic.ledger.last_confirmed_entry
+        self.state.reseek(self._topic.environment.cluster, sought(index, self.state, mark_delete, to_end=to_end))
         self.made.moved()
         self.replaced()
 
@@ -192,6 +194,9 @@ class SubscriptionProgressKeeper:
             self.made.moved()
         if outcome.changed and outcome.kind is not Kind.DELETED:
             self._cursor.attach(encode_state(incoming))
+            if outcome.kind is Kind.REPLACED:
+                # As after a seek made here: what they hold counts no more, nor does an acknowledgement of it.
+                self._subscription.disconnect_consumers()
             if outcome.rebuild:
                 self.rebuild()
             else:
@@ -264,20 +269,28 @@ class TopicProgress:
     def changed(self) -> None:
         """Subscriptions or policies changed: open the links that are needed, close those that are not."""
         wanted: list[str] = []
+        sync = self._topic.policies.replicated_subscription_sync
         if self._topic.replication_forbidden:
             self._dismiss_peers()
-        elif self._replicated() or self.tombstones:
+        elif sync != "markers" and (self._replicated() or self.tombstones):
             wanted = self._environment.targets_of(self._topic.name.namespace_name)
         for peer in [peer for peer in self._links if peer not in wanted]:
             self._links.pop(peer).close()
         for peer in wanted:
             if peer not in self._links:
-                link = ProgressLink(self._environment.links, peer, str(self._topic.name), self.full_states)
+                link = ProgressLink(
+                    self._environment.links,
+                    peer,
+                    str(self._topic.name),
+                    self.full_states,
+                    self._topic.follow_snapshots,
+                )
                 self._links[peer] = link
                 for keeper in self._replicated():
                     link.confirmations.published(keeper.state.name, keeper.made.count, None)
         for link in self._links.values():
             link.confirmations.keep([keeper.state.name for keeper in self._replicated()])
+        self._topic.follow_snapshots()
 
     def check_allowed(self) -> None:
         """Raise RequestError if no peer may bring progress; whoever hears it says so and asks again much later."""

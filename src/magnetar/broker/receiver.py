@@ -12,8 +12,9 @@ from magnetar.base.errors import DataLossError, MagnetarError, RequestError, Ser
 from magnetar.broker.producer import answer_duplicate, answer_failed
 from magnetar.geo.annotation import Annotation, RunExtent
 from magnetar.geo.receiving import Verdict, floor_of, gap_error, judge
+from magnetar.geo.snapshot_markers import KINDS
 from magnetar.wire import commands
-from magnetar.wire.entry import check_checksum, parse_metadata
+from magnetar.wire.entry import check_checksum, parse_metadata, payload_of
 from magnetar.wire.markers import marker_type
 from magnetar.wire.origin import is_stamped, origin_of
 
@@ -65,20 +66,27 @@ class ReplicatedProducer:
         """As ``publish``; an entry that cannot be taken is refused in its turn, and what follows with it."""
         if self.topic.is_closing:
             return
-        self.messages_in += sum(num_messages for _, _, num_messages in heads)
-        self.bytes_in += sum(len(entry) for entry in entries if isinstance(entry, bytes))
         self.session.publishes_started(len(heads))
         verdicts: list[Verdict] = []
         accepted: list[bytes] = []
         extents: list[RunExtent] = []
         metadata: list[pb.MessageMetadata] = []
+        told: list[tuple[Position | None, int, bytes]] = []
         link_start = False
         last = self.last_origin_position
-        for entry in entries:
+        for head, entry in zip(heads, entries, strict=True):
             verdict, arrived = self._judge(last, entry)
             verdicts.append(verdict)
-            if verdict is Verdict.APPEND and arrived is not None and isinstance(entry, bytes):
-                origin, stamped = arrived
+            if arrived is None or not isinstance(entry, bytes):
+                continue
+            origin, stamped = arrived
+            if verdict is Verdict.SKIP:
+                place = None if is_stamped(stamped) else origin.position
+                told.append((place, stamped.marker_type, bytes(payload_of(entry))))
+                continue
+            self.messages_in += head[2]
+            self.bytes_in += len(entry)
+            if verdict is Verdict.APPEND:
                 accepted.append(entry)
                 metadata.append(stamped)
                 _extend(extents, origin.position, floor_of(last, origin))
@@ -96,6 +104,8 @@ class ReplicatedProducer:
                 answer_failed(self, heads, error)
             else:
                 self._answer(heads, verdicts, first, refusal)
+                for place, kind, payload in told:
+                    self.topic.take_marker(self.source, place, kind, payload)
 
         if accepted:
             self.topic.append_replicated(Annotation(self.source, tuple(extents), link_start), accepted, durable)
@@ -118,8 +128,7 @@ class ReplicatedProducer:
                 raise DataLossError(message)
             if metadata.deliver_at_time:
                 self.topic.delayed.begin()
-            is_marker = marker_type(metadata) is not None
-            verdict = judge(last, origin, foreign_marker=is_marker and not is_stamped(metadata))
+            verdict = judge(last, origin, marker=_is_for_brokers(metadata, origin))
             if verdict is Verdict.GAP:
                 raise gap_error(last, origin)
         except (MagnetarError, ValueError) as error:
@@ -161,6 +170,15 @@ class ReplicatedProducer:
                             message=str(refusal),
                         )
                     )
+
+
+def _is_for_brokers(metadata: pb.MessageMetadata, origin: Origin) -> bool:
+    """Whether an entry is a marker of replicated subscriptions, or another one that Apache Pulsar keeps to itself.
+
+    The pipeline also carries what a log holds: a marker in the place of an entry is such an entry.
+    """
+    kind = marker_type(metadata)
+    return kind is not None and (not is_stamped(metadata) or (kind in KINDS and origin.position == origin.previous))
 
 
 def _extend(extents: list[RunExtent], position: Position, floor: Position) -> None:

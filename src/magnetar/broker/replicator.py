@@ -10,6 +10,7 @@ import structlog
 from magnetar.base.errors import RequestError, ServerError, StorageError
 from magnetar.base.position import EARLIEST, Position
 from magnetar.broker.dispatchers.reader import EntryReader
+from magnetar.broker.marker_queue import MarkerQueue
 from magnetar.broker.rates import Rates
 from magnetar.wire import commands
 from magnetar.wire import entry as wire_entry
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from magnetar.base.errors import DamagedEntriesError
     from magnetar.broker.consumer import Consumer
     from magnetar.broker.environment import Environment
+    from magnetar.broker.marker_queue import QueuedMarker
     from magnetar.broker.topic import Topic
     from magnetar.cursor.cursor import Cursor
     from magnetar.wire.proto import pulsar_api_pb2 as pb
@@ -72,6 +74,8 @@ class Replicator:
         )
         self.damaged_at: Position | None = None
         """The damaged entry that the link has stopped at: going on would leave a gap that nobody sees."""
+        self.markers: MarkerQueue | None = None
+        """What brokers tell each other about subscriptions (PIP-33); None until there is something of that."""
         self._flush_scheduled = False
         self._oldest: tuple[Position, float] | None = None
         """The oldest unconfirmed entry and when it was published, in seconds."""
@@ -154,6 +158,7 @@ class Replicator:
         del consumer_type
         if self.consumer is not None:
             self.consumer.close()
+        self._markers_lost()
         lease = _lease_of(consumer)
         self.handovers += self._lease not in (_NO_LEASE, lease)
         self._lease = lease
@@ -170,6 +175,7 @@ class Replicator:
             self.consumer = None
             self.uncarried_since = self.environment.clock.now()
             self._in_flight.clear()
+            self._markers_lost()
             self._flush_soon()
 
     def send_again_after(self, position: Position) -> None:
@@ -254,11 +260,16 @@ class Replicator:
         So others get their turn in between, and the socket can say that it is full.
         """
         self._await_newest()
-        consumer, ledger = self.consumer, self.topic.ledger
-        if consumer is None or not consumer.is_ready or self._read_position > ledger.last_confirmed_entry:
+        consumer = self.consumer
+        if consumer is None or not consumer.is_ready:
             return
-        if self.damaged_at is not None:
-            return
+        if self.damaged_at is None and self._read_position <= self.topic.ledger.last_confirmed_entry:
+            self._dispatch_entries(consumer)
+        if self.markers is not None:
+            self._dispatch_markers(consumer, self.markers)
+
+    def _dispatch_entries(self, consumer: Consumer) -> None:
+        ledger = self.topic.ledger
         after = ledger.previous_position(self._read_position)
         extents = self.topic.log.index.own_extents(after, ledger.last_confirmed_entry, self.environment.cluster)
         extent = next(iter(extents), None)
@@ -273,6 +284,32 @@ class Replicator:
             self._send(consumer, position, entry)
         if self._read_position <= ledger.last_confirmed_entry:
             self.topic.notify()
+
+    def send_marker(self, marker: QueuedMarker) -> None:
+        """Send a marker behind all that is in the log; while nobody carries the link only news of subscriptions waits.
+
+        It may be lost with the link's holder, and is never sent twice to the same one.
+        """
+        if self.consumer is None and marker.update_of is None:
+            return
+        if self.markers is None:
+            self.markers = MarkerQueue(self.environment.config.replicatedSubscriptionsSnapshotTimeoutSeconds)
+        self.markers.put(marker)
+        self.topic.notify()
+
+    def _dispatch_markers(self, consumer: Consumer, markers: MarkerQueue) -> None:
+        """Send the markers whose turn has come, each as an entry in the place of the one before it.
+
+        So confirming it confirms nothing new, and the receiver finds a gap before it as before any other.
+        """
+        sent_through = self.topic.ledger.previous_position(self._read_position)
+        while consumer.is_ready and (marker := markers.take(sent_through, self.environment.clock.monotonic())):
+            consumer.permits -= 1
+            self._write(consumer, self._previous, marker.entry, self._previous)
+
+    def _markers_lost(self) -> None:
+        if self.markers is not None:
+            self.markers.lost(self.environment.clock.monotonic())
 
     def _stop_at(self, error: DamagedEntriesError) -> None:
         """Wait at the entry: it may be repaired from a copy, or the link be set up anew."""
@@ -300,19 +337,14 @@ class Replicator:
         self.entries_out += 1
         self.bytes_out += len(entry)
         self._in_flight.append(position)
-        consumer.session.write(
-            commands.message_on_link(
-                consumer_id=consumer.consumer_id,
-                position=position,
-                entry=entry,
-                link=Link(
-                    self._previous,
-                    self._floor,
-                    link_start=self._previous != EARLIEST and not self.topic.ledger.contains(self._previous),
-                ),
-            )
-        )
+        self._write(consumer, position, entry, self._floor)
         self._previous = self._floor = position
+
+    def _write(self, consumer: Consumer, position: Position, entry: bytes, floor: Position) -> None:
+        link_start = self._previous != EARLIEST and not self.topic.ledger.contains(self._previous)
+        link = Link(self._previous, floor, link_start=link_start)
+        frame = commands.message_on_link(consumer_id=consumer.consumer_id, position=position, entry=entry, link=link)
+        consumer.session.write(frame)
 
     def _skip_to(self, position: Position) -> None:
         """Nothing before ``position`` is left to send."""

@@ -311,10 +311,13 @@ class Subscription:
         self._flushed_at = self.environment.clock.monotonic()
         waiting, self._when_durable = self._when_durable, []
         speak = self.progress.prepare() if self.progress is not None else None
+        mark_delete = self.cursor.state.mark_delete_position
 
         def durable(error: StorageError | None) -> None:
             if speak is not None:
                 speak(error)
+            if error is None and self.topic.snapshots is not None:
+                self.topic.snapshots.reached(self, mark_delete)
             for done in waiting:
                 done(error)
 
@@ -341,6 +344,8 @@ class Subscription:
         self.disconnect_consumers()
         self._resetting = False
         self.cursor.reset(mark_delete, (), partial)
+        if self.topic.snapshots is not None:
+            self.topic.snapshots.forget(self)
         if self.progress is not None:
             self.progress.moved()
             for position, _ in partial:

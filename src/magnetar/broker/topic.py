@@ -20,6 +20,7 @@ from magnetar.broker.rates import Rates
 from magnetar.broker.receiver import ReplicatedProducer
 from magnetar.broker.replication_policy import is_imposed, reason_against
 from magnetar.broker.replicator import Replicator
+from magnetar.broker.snapshots import TopicSnapshots, marker_peers, takes_markers
 from magnetar.broker.subscription import REPLICATED_PROPERTY, Subscription
 from magnetar.broker.topic_log import TopicLog
 from magnetar.cursor.store import CursorStore
@@ -76,6 +77,8 @@ class Topic:
         self.replicators: dict[str, Replicator] = {}
         self.lag_bound = LagBound(self)
         self.progress = TopicProgress(self)
+        self.snapshots: TopicSnapshots | None = None
+        """Set while a subscription is replicated to a cluster that takes no exact progress."""
         self.cursors = CursorStore(
             environment.store, environment.metadata, str(name), ledger, environment.cursor_limits
         )
@@ -101,6 +104,8 @@ class Topic:
     def _appended(self, first: Position, entries: list[bytes]) -> None:
         """Entries are durable, and their receipts are written."""
         self.counters.bytes_in += sum(map(len, entries))
+        if self.snapshots is not None:
+            self.snapshots.moved()
         if self.delayed.is_expecting:
             self.delayed.appended(first, entries)
         self.notify()
@@ -306,6 +311,25 @@ class Topic:
             return self.ledger.last_confirmed_entry
         return self.log.before_first()
 
+    def follow_snapshots(self) -> None:
+        """Subscriptions, policies or what is known of the peers changed: take snapshots if somebody needs them."""
+        needed = any(each.is_replicated for each in self.subscriptions.values()) and marker_peers(self)
+        if self.snapshots is not None and needed:
+            self.snapshots.changed()
+        elif self.snapshots is not None:
+            self.snapshots.close()
+            self.snapshots = None
+        elif needed:
+            self.snapshots = TopicSnapshots(self)
+
+    def take_marker(self, source: str, place: Position | None, kind: int, payload: bytes) -> None:
+        """Take what another cluster's broker says about subscriptions (see ``TopicSnapshots.take``)."""
+        if not takes_markers(self):
+            return
+        if self.snapshots is None:
+            self.snapshots = TopicSnapshots(self)
+        self.snapshots.take(source, place, kind, payload)
+
     def inbound_sources(self) -> list[str]:
         """The clusters whose entries a connected producer brings."""
         return [producer.source for producer in self.producers.values() if isinstance(producer, ReplicatedProducer)]
@@ -370,6 +394,8 @@ class Topic:
             producer.session.close_producer(producer)
         self.lag_bound.close()
         self.progress.close()
+        if self.snapshots is not None:
+            self.snapshots.close()
         self.deduplication.close()
         for replicator in self.replicators.values():
             replicator.close()

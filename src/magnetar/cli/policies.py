@@ -40,6 +40,14 @@ class Truth(StrEnum):
     FALSE = "false"
 
 
+class Sync(StrEnum):
+    """How replicated subscriptions reach the other clusters."""
+
+    AUTO = "auto"
+    EXACT = "exact"
+    MARKERS = "markers"
+
+
 Enabled = Annotated[bool, typer.Option("--enable/--disable", "-e/-d", help="Whether it is on.")]
 Applied = Annotated[bool, typer.Option("--applied", "-ap", help="What holds, whoever set it.")]
 Kind = Annotated[QuotaType, typer.Option("--type", "-t", help="What is counted: bytes, or seconds.")]
@@ -167,6 +175,16 @@ def set_at_risk_absence(
     say(f"a cluster counts for {owner} {until}")
 
 
+def set_replicated_subscription_sync(
+    session: Session,
+    owner: Owner,
+    mode: Annotated[Sync, typer.Option("--mode", "-m", help="auto: exact where the other cluster can.")],
+) -> None:
+    """Say how replicated subscriptions reach other clusters: exactly, or by PIP-33's snapshots (markers)."""
+    session.client.policies.set(owner, Policy.REPLICATED_SUBSCRIPTION_SYNC, mode.value)
+    say(f"replicated subscriptions of {owner} are carried in mode {mode.value}")
+
+
 def get_backlog_quotas(session: Session, owner: Owner) -> None:
     """Show the backlog quotas by type."""
     session.fields(session.client.policies.backlog_quotas(owner))
@@ -214,6 +232,7 @@ _POLICIES: dict[Policy, tuple[str, Callable[..., None]]] = {
         "replicated-subscriptions-allowed",
         set_replicated_subscriptions_allowed,
     ),
+    Policy.REPLICATED_SUBSCRIPTION_SYNC: ("replicated-subscription-sync", set_replicated_subscription_sync),
 }
 
 

@@ -96,6 +96,10 @@ class ProgressLinks:
             log.warning("exact_progress_unavailable", peer=peer, reason=reason)
         return reason
 
+    def is_unable(self, peer: str) -> bool:
+        """Whether ``peer`` was found to take no progress markers."""
+        return peer in self._unable
+
     def close(self) -> None:
         """Close the connections; the links that use them are closed by their topics."""
         for connection in self._connections.values():
@@ -116,8 +120,9 @@ class ProgressLink:
         peer: str,
         topic: str,
         full_states: Callable[[], Awaitable[list[SubscriptionProgress]]],
+        asked: Callable[[], None],
     ) -> None:
-        """Open the link in the background and keep it open."""
+        """Open the link in the background and keep it open; ``asked`` is called once the peer's abilities are known."""
         self.confirmations = Confirmations()
         self.known_since: float | None = None
         """When the peer first confirmed a full state; None: never, so nobody knows what it lacks."""
@@ -133,6 +138,7 @@ class ProgressLink:
         self._peer = peer
         self._topic = topic
         self._full_states = full_states
+        self._asked = asked
         self._news: dict[str, SubscriptionProgress] = {}
         self._oldest_at: float | None = None
         """When the oldest of the acknowledgements in ``_news`` was made here."""
@@ -192,6 +198,7 @@ class ProgressLink:
         """Become the topic's producer of progress there; None if the peer takes none: ``unavailable`` says why."""
         self._heard.clear()
         reason = self._links.unavailable(self._peer, connection)
+        self._asked()
         if reason:
             self._note_unavailable(reason)
             return None

@@ -162,10 +162,10 @@ class SubscriptionProgress:
                 self._narrow(cluster, position, remaining, news)
         return self._part(news) if news.changed else None
 
-    def reseek(self, local_cluster: str, starts: Mapping[str, Position]) -> None:
-        """Begin anew at ``starts``, in a new epoch raised by ``local_cluster``: a seek or reset made here."""
+    def reseek(self, local_cluster: str, origins: Mapping[str, OriginProgress]) -> None:
+        """Go to what ``sought`` says, in a new epoch raised by ``local_cluster``: a seek or reset made here."""
         self.epoch = self.epoch.raised_by(local_cluster)
-        self.origins = {cluster: OriginProgress(start) for cluster, start in starts.items()}
+        self.origins = dict(origins)
 
     def tombstone(self, local_cluster: str) -> SubscriptionProgress:
         """What remains when the subscription is deleted here: nothing but a newer epoch."""

@@ -27,18 +27,16 @@ class Verdict(Enum):
     SKIP = "skip"  # nothing for this cluster: answer as if it had been stored
 
 
-def judge(last: Position | None, origin: Origin, *, foreign_marker: bool = False) -> Verdict:
+def judge(last: Position | None, origin: Origin, *, marker: bool = False) -> Verdict:
     """Decide on an entry by its origin; ``last`` is the newest position held of that origin, None for none.
 
-    An entry that begins a link, or whose sender names no entry before it, has no gap before it. A foreign marker is
-    what brokers of Apache Pulsar tell each other about subscriptions: in a log here, consumers would receive it.
+    An entry that begins a link, or whose sender names no entry before it, has no gap before it. A marker is what
+    brokers tell each other about subscriptions: it has no place of its own in a log, and comes behind those before it.
     """
-    if foreign_marker:
-        return Verdict.SKIP
-    if last is not None and origin.position <= last:
+    if last is not None and origin.position <= last and not marker:
         return Verdict.DUPLICATE
     if origin.link_start or origin.previous == EARLIEST or (last is not None and origin.previous <= last):
-        return Verdict.APPEND
+        return Verdict.SKIP if marker else Verdict.APPEND
     return Verdict.GAP
 
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
         BacklogQuotaType,
         DelayedDeliveryPolicies,
         Policies,
+        ReplicatedSubscriptionSync,
         RetentionPolicies,
         TopicPolicies,
     )
@@ -44,6 +45,8 @@ class EffectivePolicies:
     """How many other clusters make a message safe, at least 1."""
     at_risk_absence_s: int
     """Seconds after which a cluster that confirms nothing counts no more; -1: never."""
+    replicated_subscription_sync: ReplicatedSubscriptionSync
+    """How replicated subscriptions reach the other clusters."""
 
 
 LEVEL_FIELDS = {
@@ -66,6 +69,7 @@ LEVEL_FIELDS = {
     "at_risk_copies": ("at_risk_copies", "atRiskCopies"),
     "at_risk_absence_s": ("at_risk_absence_seconds", "atRiskAbsenceSeconds"),
     "replicated_subscriptions_allowed": ("replicated_subscriptions_allowed", "replicatedSubscriptionsAllowed"),
+    "replicated_subscription_sync": ("replicated_subscription_sync", "replicatedSubscriptionSync"),
 }
 """For each field of EffectivePolicies the one of Policies and the one of TopicPolicies that sets it."""
 

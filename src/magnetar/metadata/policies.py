@@ -17,6 +17,9 @@ NAMESPACE_BUNDLES_MAX = 2**16
 BacklogQuotaType = Literal["destination_storage", "message_age"]
 """What a backlog quota counts: bytes, or seconds."""
 
+ReplicatedSubscriptionSync = Literal["auto", "exact", "markers"]
+"""How replicated subscriptions reach the other clusters: exact progress, PIP-33's snapshots, or what each can take."""
+
 _HASH_SPACE = 2**32
 
 Limit = Annotated[int, Field(ge=-1, lt=2**31)]
@@ -169,6 +172,7 @@ class Policies(Document):
     max_at_risk_seconds: Limit | None = None
     at_risk_copies: Copies | None = None
     at_risk_absence_seconds: Limit | None = None
+    replicated_subscription_sync: ReplicatedSubscriptionSync | None = None
 
 
 class TopicPolicies(Document):
@@ -189,6 +193,7 @@ class TopicPolicies(Document):
     maxAtRiskSeconds: Limit | None = None
     atRiskCopies: Copies | None = None
     atRiskAbsenceSeconds: Limit | None = None
+    replicatedSubscriptionSync: ReplicatedSubscriptionSync | None = None
 
 
 class PartitionedTopicMetadata(Document):

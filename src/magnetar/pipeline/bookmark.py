@@ -135,10 +135,10 @@ class Bookmark:
             self.last = carried.link.previous
 
     def judge(self, carried: Carried) -> Verdict:
-        """Decide on the next entry; APPEND counts it as held, for what follows is behind it."""
+        """Decide on the next entry; APPEND counts it as held, for what follows is behind it. SKIP is for markers."""
         link = carried.link
         origin = Origin(self._source, carried.position, link.previous, link.floor, link.link_start)
-        verdict = judge(self.last, origin)
+        verdict = judge(self.last, origin, marker=carried.is_marker)
         if verdict is Verdict.APPEND:
             self.last = carried.position
         return verdict

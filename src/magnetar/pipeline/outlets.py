@@ -65,13 +65,19 @@ class Outlet:
         """Newest attachment that was refused; its entries, and older ones, are dropped."""
         self._gap = ""
         self._held: deque[Carried] = deque()
-        self._outstanding: deque[tuple[int, int, Position]] = deque()
-        """Sequence id, attachment and position; the sequence id is HELD for what the target held before it came."""
+        self._outstanding: deque[tuple[int, int, Position, bool]] = deque()
+        """Sequence id, attachment, position, whether it is a marker; the sequence id is HELD for what the target held
+        before it came."""
 
     @property
     def outstanding(self) -> int:
         """Entries that were sent and have no receipt, or wait for the producer."""
         return len(self._outstanding) + len(self._held)
+
+    @property
+    def expects_marker(self) -> bool:
+        """Whether the next receipt is for a marker: such a one names no position, whoever writes it."""
+        return bool(self._outstanding) and self._outstanding[0][3]
 
     def offer(self, carried: Carried) -> Action:
         """Take the next entry, in order."""
@@ -89,7 +95,9 @@ class Outlet:
         """Count an entry as sent; returns the sequence id to send it under."""
         assert self.state is State.OPEN
         self._sequence_id += 1
-        self._outstanding.append((self._sequence_id, carried.attachment.number, carried.position))
+        self._outstanding.append(
+            (self._sequence_id, carried.attachment.number, carried.position, carried.is_marker),
+        )
         return self._sequence_id
 
     def opened(self, last: Position | None) -> tuple[list[Carried], Refused | None]:
@@ -118,12 +126,12 @@ class Outlet:
 
     def held(self, carried: Carried) -> None:
         """Count an entry that the target holds already; ``settled`` tells when all before it are durable too."""
-        self._outstanding.append((HELD, carried.attachment.number, carried.position))
+        self._outstanding.append((HELD, carried.attachment.number, carried.position, False))
 
     def settled(self) -> Iterator[tuple[int, Position]]:
         """Take the entries that were held already and have nothing outstanding before them."""
         while self._outstanding and self._outstanding[0][0] == HELD:
-            yield self._outstanding.popleft()[1:]
+            yield self._outstanding.popleft()[1:3]
 
     def gap(self, reason: str) -> bool:
         """Hear that the target misses entries before the first outstanding one; True: open a new producer.
@@ -151,10 +159,10 @@ class Outlet:
         if named != expected:
             message = f"{what} of {self.topic}, expected {expected}"
             raise RemoteProtocolError(message)
-        return self._outstanding.popleft()[1:]
+        return self._outstanding.popleft()[1:3]
 
     def _refuse(self) -> None:
-        numbers = [number for _, number, _ in self._outstanding]
+        numbers = [number for _, number, _, _ in self._outstanding]
         numbers += [carried.attachment.number for carried in self._held]
         self._refused = max([self._refused, *numbers])
         self._outstanding.clear()

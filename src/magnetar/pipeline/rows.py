@@ -70,6 +70,11 @@ class Carried(NamedTuple):
     link: Link
     entry: bytes
 
+    @property
+    def is_marker(self) -> bool:
+        """Whether it has no place of its own: a marker is in that of the entry before it."""
+        return self.position == self.link.previous
+
 
 @dataclass(frozen=True, slots=True)
 class Opening:

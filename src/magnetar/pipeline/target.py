@@ -159,7 +159,7 @@ class Target:
             self._settle(producer)
         elif verdict is Verdict.GAP:
             self._gap(producer, f"{GAP} previous={carried.link.previous} last={last}")
-        return verdict is Verdict.APPEND
+        return verdict in {Verdict.APPEND, Verdict.SKIP}
 
     def _send(self, producer: Producer, carried: Carried) -> None:
         source, position, link = carried.attachment.source, carried.position, carried.link
@@ -176,6 +176,7 @@ class Target:
             sequence_id=producer.outlet.sent(carried),
             entry=entry,
             num_messages=num_messages,
+            marker=carried.is_marker,
         )
         if producer.link is not None and len(frame) > producer.broker.frame_size_max:
             # Sent, it would end the connection, and with it every other topic's link.
@@ -189,8 +190,9 @@ class Target:
         if producer.link is not None and not producer.link.ready:
             producer.link.fenced()
             return
+        is_markers = producer.outlet.expects_marker
         try:
-            if producer.broker.receipts_name_source:
+            if producer.broker.receipts_name_source and not is_markers:
                 origin = Position(receipt.sequence_id, receipt.highest_sequence_id)
                 number, position = producer.outlet.receipt_at(origin)
             else:
@@ -200,7 +202,8 @@ class Target:
             return
         self._confirm(number, position)
         if producer.link is not None:
-            producer.link.receipt(position_of(receipt.message_id))
+            if not is_markers:  # no consumer is sent a marker, so the bookmark would not find it again
+                producer.link.receipt(position_of(receipt.message_id))
             self._settle(producer)
 
     def _settle(self, producer: Producer) -> None:

@@ -110,6 +110,8 @@ class Cluster:
         self.clients.clear()
         for topic in self.topics.loaded.values():
             topic.progress.close()
+            if topic.snapshots is not None:
+                topic.snapshots.stop()
         self.loop.call_soon(self.topics.loaded.clear)
         self.store.crash()
         self.delayed.crash()

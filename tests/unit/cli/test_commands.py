@@ -115,6 +115,7 @@ def test_policies(run: Run, owner: str) -> None:
         ("max-at-risk-seconds", "--time -1", -1),
         ("at-risk-copies", "--copies 2", 2),
         ("at-risk-absence", "--time 10m", 600),
+        ("replicated-subscription-sync", "--mode markers", "markers"),
     ):
         verb(f"set-{name}", options)
         assert verb(f"get-{name}") == value

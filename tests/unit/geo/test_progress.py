@@ -9,7 +9,7 @@ from magnetar.base.position import Position
 from magnetar.geo.epochs import FIRST_EPOCH, Epoch
 from magnetar.geo.intervals import Interval, IntervalSet
 from magnetar.geo.origins import Claim, PartialClaim
-from magnetar.geo.progress import Kind, SubscriptionProgress
+from magnetar.geo.progress import Kind, OriginProgress, SubscriptionProgress
 from magnetar.geo.progress_codec import decode_marker, decode_state, encode_markers, encode_state, restore_state
 
 
@@ -48,7 +48,7 @@ def test_intervals_are_the_set_of_their_positions(first: list[tuple[int, int]], 
 def test_a_higher_epoch_replaces_and_a_lower_one_is_ignored() -> None:
     ours, theirs = SubscriptionProgress("worker"), SubscriptionProgress("worker")
     ours.claim([claim(0, 9)])
-    theirs.reseek("b", {"a": at(4)})
+    theirs.reseek("b", {"a": OriginProgress(at(4))})
     theirs.claim([claim(4, 5)])
     outcome = ours.merge(theirs)
     assert (outcome.kind, outcome.rebuild) == (Kind.REPLACED, True)
@@ -131,7 +131,7 @@ def test_a_state_and_its_deltas_are_restored_in_order() -> None:
     delta = state.claim([claim(10_000, 10_001)])
     assert delta is not None
     saved.append(encode_state(delta))
-    state.reseek("ewr", {"b": at(9)})
+    state.reseek("ewr", {"b": OriginProgress(at(9))})
     saved.append(encode_state(state))
     assert restore_state(saved) == state
     assert restore_state([]) is None

@@ -19,6 +19,7 @@ from magnetar.geo.origins import OriginIndex, PartialClaim
 from magnetar.geo.progress import Kind, SubscriptionProgress
 from magnetar.geo.progress_codec import decode_marker, encode_markers, encode_state, restore_state
 from magnetar.geo.receiving import Verdict, floor_of, judge
+from magnetar.geo.seeking import sought
 from magnetar.metadata.memory import MemoryMetadataStore
 from magnetar.wire.origin import Origin
 from tests.unit.cursor.fakes import Log, MemoryLedgerStore, singly
@@ -194,10 +195,43 @@ class Cluster:
 
     def seek(self, mark_delete: Position) -> None:
         assert self.progress is not None
+        to_end = all(local <= mark_delete for local in self.entries)
+        wanted = [entry for entry in self.world.published if self.is_wanted_after_seek(entry, mark_delete, to_end)]
         self.cursor.reset(mark_delete)
-        self.progress.reseek(self.name, self.index.positions_at(mark_delete))
-        self.twin = Twin(self.progress.epoch, self.naive_starts(mark_delete))
+        self.progress.reseek(self.name, sought(self.index, self.progress, mark_delete, to_end=to_end))
+        twin = Twin(self.progress.epoch, self.progress.starts())
+        twin.acknowledged = {entry for entry in self.world.published if entry not in wanted and not twin.outside(entry)}
+        twin.partial = {
+            entry: left
+            for entry, left in self.twin.partial.items()
+            if entry in wanted and entry not in self.entries.values() and not self.is_after(entry, mark_delete, to_end)
+        }
+        assert not any(map(twin.outside, wanted))
+        self.twin = twin
+        self.rebuild()
         self.deltas.append(self.progress.copy())
+
+    def is_wanted_after_seek(self, entry: Entry, mark_delete: Position, to_end: bool) -> bool:
+        for local, held in self.entries.items():
+            if held == entry:
+                return local > mark_delete
+        if self.is_after(entry, mark_delete, to_end):
+            return True
+        return not self.twin.outside(entry) and entry not in self.twin.acknowledged
+
+    def is_after(self, entry: Entry, mark_delete: Position, to_end: bool) -> bool:
+        """Whether an entry that is not held is wanted as what lies behind the new place is."""
+        cluster, position = entry
+        held = [
+            origin for local, (source, origin) in self.entries.items() if source == cluster and local <= mark_delete
+        ]
+        behind = [origin for source, origin in self.entries.values() if source == cluster and origin not in held]
+        reached = [*held, *([self.before[cluster]] if cluster in self.before else [])]
+        if to_end or not (reached or behind):
+            return False
+        if not reached:
+            return position > min(behind)
+        return position > max(reached)
 
     def take(self, effects: LocalEffects) -> None:
         newly = self.cursor.acknowledge_ranges(effects.ranges)

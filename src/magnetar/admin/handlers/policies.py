@@ -20,6 +20,7 @@ from magnetar.metadata.policies import (
     DelayedDeliveryPolicies,
     Limit,
     Policies,
+    ReplicatedSubscriptionSync,
     RetentionPolicies,
     TopicPolicies,
 )
@@ -52,6 +53,7 @@ _OPTIONAL_NUMBER: TypeAdapter[int | None] = TypeAdapter(int | None)
 _RETENTION: TypeAdapter[RetentionPolicies] = TypeAdapter(RetentionPolicies)
 _DELAYED_DELIVERY: TypeAdapter[DelayedDeliveryPolicies] = TypeAdapter(DelayedDeliveryPolicies)
 _QUOTA: TypeAdapter[BacklogQuota] = TypeAdapter(BacklogQuota)
+_SYNC: TypeAdapter[ReplicatedSubscriptionSync] = TypeAdapter(ReplicatedSubscriptionSync)
 
 
 async def _deduplication(request: Request) -> bool:
@@ -112,6 +114,10 @@ async def _copies(request: Request) -> int | None:
 
 async def _pause(_: Request) -> bool:
     return True  # the request has no body: POST switches it on, DELETE off
+
+
+async def _replicated_subscription_sync(request: Request) -> ReplicatedSubscriptionSync:
+    return await body(request, _SYNC)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -203,6 +209,13 @@ _POLICIES = (
             ("atRiskCopies", "at_risk_copies", _copies),
             ("atRiskAbsenceSeconds", "at_risk_absence_s", _limit),
         )
+    ),
+    _Policy(
+        path="replicatedSubscriptionSync",
+        topic_path="replicatedSubscriptionSync",
+        effective="replicated_subscription_sync",
+        read=_replicated_subscription_sync,
+        read_of_topic=_replicated_subscription_sync,
     ),
 )
 

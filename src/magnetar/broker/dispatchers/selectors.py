@@ -1,0 +1,222 @@
+"""Which consumer of a Key_Shared subscription a sticky key belongs to: the one that Pulsar's brokers choose. Pure.
+
+A key's hash is a number above 0 and below ``RANGE_SIZE``; each consumer has ranges of these numbers (protocol, 8.4).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from bisect import bisect_left
+from itertools import count, pairwise
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+
+import mmh3
+
+from magnetar.base.errors import RequestError, ServerError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+RANGE_SIZE = 1 << 16
+
+_HASH_MASK = 0x7FFF_FFFF
+"""Pulsar's hashes are not negative."""
+
+
+class Member(Protocol):
+    """A consumer, as far as it matters here. Two of one name are two."""
+
+    @property
+    def name(self) -> str:
+        """Decides where on a ring it stands."""
+        ...
+
+    @property
+    def hash_ranges(self) -> Sequence[tuple[int, int]]:
+        """The ranges that it asked for, each with both its ends."""
+        ...
+
+
+M = TypeVar("M", bound=Member)
+
+
+class Selector(ABC, Generic[M]):
+    """Divides the hashes among consumers, anew whenever one comes or goes."""
+
+    def __init__(self) -> None:
+        """Nobody is there."""
+        self._first = 0
+        """The lowest number of the first range."""
+        self._ends: list[int] = []
+        """The last number of each range, ascending."""
+        self._owners: list[M | None] = []
+        """Whom the range belongs to that ends there."""
+
+    def hash_of(self, key: bytes) -> int:
+        """The hash of a sticky key."""
+        return (mmh3.hash(key, signed=False) & _HASH_MASK) % RANGE_SIZE or 1
+
+    def select(self, sticky_hash: int) -> M | None:
+        """Whom a hash belongs to; None: nobody."""
+        at = bisect_left(self._ends, sticky_hash)
+        return self._owners[at] if at < len(self._owners) else None
+
+    def ranges(self) -> dict[M, list[tuple[int, int]]]:
+        """The ranges of each consumer that has any, ascending, each with both its ends."""
+        ranges: dict[M, list[tuple[int, int]]] = {}
+        first, owner_before = self._first, None
+        for end, owner in zip(self._ends, self._owners, strict=True):
+            if owner is not None:
+                own = ranges.setdefault(owner, [])
+                if owner is owner_before:
+                    own[-1] = own[-1][0], end
+                else:
+                    own.append((first, end))
+            first, owner_before = end + 1, owner
+        return ranges
+
+    def rivals(self, member: M) -> list[M]:
+        """Consumers because of which ``member`` cannot be added."""
+        del member
+        return []
+
+    def check(self, member: M) -> None:
+        """Raise RequestError if ``member`` cannot be added."""
+
+    @abstractmethod
+    def add(self, member: M) -> None:
+        """Give it a share; ``check`` did not refuse it."""
+
+    @abstractmethod
+    def remove(self, member: M) -> None:
+        """Divide its share among the others."""
+
+
+class ConsistentHashingSelector(Selector[M]):
+    """AUTO_SPLIT as it is by default: each consumer has points on a ring, and what lies before each.
+
+    Points are hashes of the consumer's name, of a number that tells it from others of its name, and of the point's.
+    """
+
+    def __init__(self, points: int) -> None:
+        """So many points for each consumer."""
+        super().__init__()
+        self._first = 1
+        self._points = points
+        self._ring: dict[int, list[M]] = {}
+        """Who stands at a point; the one who came first owns it."""
+        self._numbers: dict[M, int] = {}
+
+    def hash_of(self, key: bytes) -> int:
+        """The hash of a sticky key."""
+        return (mmh3.hash(key, signed=False) & _HASH_MASK) % (RANGE_SIZE - 1) + 1
+
+    def add(self, member: M) -> None:
+        """Put it on the ring."""
+        taken = {number for other, number in self._numbers.items() if other.name == member.name}
+        number = self._numbers[member] = next(number for number in count() if number not in taken)
+        for point in range(self._points):
+            at = self.hash_of(f"{member.name}\0{number}\0{point}".encode())
+            self._ring.setdefault(at, []).append(member)
+        self._divide()
+
+    def remove(self, member: M) -> None:
+        """Take it from the ring."""
+        del self._numbers[member]
+        left = {at: [other for other in here if other is not member] for at, here in self._ring.items()}
+        self._ring = {at: here for at, here in left.items() if here}
+        self._divide()
+
+    def _divide(self) -> None:
+        self._ends = sorted(self._ring)
+        self._owners = [self._ring[end][0] for end in self._ends]
+        if self._ends and self._ends[-1] < RANGE_SIZE - 1:  # behind the last point the ring begins again
+            self._ends.append(RANGE_SIZE - 1)
+            self._owners.append(self._owners[0])
+
+
+class HashRangeAutoSplitSelector(Selector[M]):
+    """AUTO_SPLIT without consistent hashing: who comes gets the lower half of the largest range."""
+
+    def add(self, member: M) -> None:
+        """Split the largest range, the lowest of the largest ones."""
+        if not self._ends:
+            self._ends, self._owners = [RANGE_SIZE], [member]
+            return
+        sizes = [end - before for before, end in pairwise([0, *self._ends])]
+        largest = sizes.index(max(sizes))
+        self._ends.insert(largest, self._ends[largest] - sizes[largest] // 2)
+        self._owners.insert(largest, member)
+
+    def check(self, member: M) -> None:
+        """Refuse it when there is a consumer for every hash."""
+        del member
+        if len(self._ends) >= RANGE_SIZE:
+            message = f"No more range can assigned to new consumer, assigned consumers {len(self._ends)}"
+            raise RequestError(ServerError.ConsumerAssignError, message)
+
+    def remove(self, member: M) -> None:
+        """Its range goes to the next one, the last range to the one before."""
+        at = self._owners.index(member)
+        del self._owners[at]
+        del self._ends[at if at < len(self._owners) else at - 1]
+
+
+class HashRangeExclusiveSelector(Selector[M]):
+    """STICKY: consumers say which ranges are theirs. What nobody asked for goes nowhere."""
+
+    def __init__(self) -> None:
+        """Nobody is there."""
+        super().__init__()
+        self._members: list[M] = []
+
+    def rivals(self, member: M) -> list[M]:
+        """Who has hashes that ``member`` asks for."""
+        return [
+            other
+            for other in self._members
+            if any(_overlap(own, wanted) for own in other.hash_ranges for wanted in member.hash_ranges)
+        ]
+
+    def check(self, member: M) -> None:
+        """Refuse ranges that are none, or belong to somebody."""
+        problem = _problem(sorted(member.hash_ranges))
+        rivals = self.rivals(member)
+        if not problem and rivals:
+            problem = f"Range conflict with consumer {rivals[0].name}"
+        if problem:
+            raise RequestError(ServerError.ConsumerAssignError, problem)
+
+    def add(self, member: M) -> None:
+        """Give it its ranges."""
+        self._members.append(member)
+        self._divide()
+
+    def remove(self, member: M) -> None:
+        """Its ranges belong to nobody."""
+        self._members.remove(member)
+        self._divide()
+
+    def _divide(self) -> None:
+        owned = sorted((*hashes, index) for index, member in enumerate(self._members) for hashes in member.hash_ranges)
+        self._ends, self._owners = [], []
+        for first, last, index in owned:
+            self._ends += [first - 1, last]
+            self._owners += [None, self._members[index]]
+
+
+def _overlap(one: tuple[int, int], other: tuple[int, int]) -> bool:
+    return max(one[0], other[0]) <= min(one[1], other[1])
+
+
+def _problem(ranges: Sequence[tuple[int, int]]) -> str | None:
+    """What is wrong with the ranges of a consumer, which ascend."""
+    if not ranges:
+        return "Ranges for KeyShared policy must not be empty."
+    for first, last in ranges:
+        if first > last:
+            return f"Fixed hash range start > end for range: [{first},{last}]"
+    for one, other in pairwise(ranges):
+        if _overlap(one, other):
+            return f"Consumer's own ranges conflict: [{one[0]},{one[1]}] overlaps with [{other[0]},{other[1]}]"
+    return None

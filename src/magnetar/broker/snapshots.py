@@ -1,0 +1,259 @@
+"""Replicated subscriptions by PIP-33: a topic's snapshots, what its subscriptions make of them, and the others' news.
+
+For clusters that take no progress markers, and for all where ``replicated_subscription_sync`` says so. What is decided
+is in ``geo.controller`` and ``geo.snapshots``; here it is given the topic's events, and its effects are carried out.
+Markers are not kept in the log: they travel between its entries (``broker.marker_queue``), so none is ever counted,
+dispatched or acknowledged.
+"""
+
+from __future__ import annotations
+
+import uuid
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+from magnetar.base.errors import MagnetarError, StorageError
+from magnetar.broker.marker_queue import QueuedMarker
+from magnetar.geo.controller import Answer, Ask, Completed, Effect, SnapshotController, SnapshotOptions
+from magnetar.geo.snapshot_markers import SnapshotRequest, SnapshotResponse, decode
+from magnetar.geo.snapshots import SnapshotCache
+from magnetar.geo.snapshots_codec import decode_snapshots, encode_snapshots
+from magnetar.wire import markers
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Iterable
+
+    from magnetar.base.position import Position
+    from magnetar.broker.subscription import Subscription
+    from magnetar.broker.topic import Topic
+    from magnetar.geo.snapshot_markers import SubscriptionUpdate
+    from magnetar.geo.snapshots import Snapshot
+
+log = structlog.get_logger(__name__)
+
+SNAPSHOTS_PROPERTY: Final = "magnetar.snapshots"
+"""Managed-ledger property: the newest snapshots, so that after a restart a backlog need not be consumed to its end."""
+
+SAVE_INTERVAL_S: Final = 30.0
+"""Shortest time between two writes of the property, but for that of closing. A crash forgets that much."""
+
+
+def marker_peers(topic: Topic) -> list[str]:
+    """The clusters that a topic's subscriptions reach by markers."""
+    if not takes_markers(topic):
+        return []
+    targets = topic.environment.targets_of(topic.name.namespace_name)
+    if topic.policies.replicated_subscription_sync == "markers":
+        return targets
+    return [target for target in targets if topic.environment.links.is_unable(target)]
+
+
+def takes_markers(topic: Topic) -> bool:
+    """Whether other clusters may ask and tell a topic by markers."""
+    return not topic.replication_forbidden and topic.policies.replicated_subscription_sync != "exact"
+
+
+class TopicSnapshots:
+    """The snapshots of one topic; there is none while no subscription and no cluster needs it.
+
+    Snapshots are taken while a subscription is replicated; what other clusters ask and tell is answered and applied in
+    any case.
+    """
+
+    def __init__(self, topic: Topic) -> None:
+        """Begin with what was saved, and with a snapshot as soon as every cluster can be asked."""
+        config = topic.environment.config
+        self._topic = topic
+        self._environment = topic.environment
+        self._frequency_s = config.replicatedSubscriptionsSnapshotFrequencyMillis / 1000
+        self._cached_max = config.replicatedSubscriptionsSnapshotMaxCachedPerSubscription
+        options = SnapshotOptions(self._frequency_s, config.replicatedSubscriptionsSnapshotTimeoutSeconds)
+        self.controller = SnapshotController(self._environment.cluster, options, lambda: str(uuid.uuid4()))
+        self._moved_at = self._now()
+        self._ticked_at = float("-inf")
+        self._timer: asyncio.TimerHandle | None = None
+        self._recent = SnapshotCache(
+            self._cached_max, decode_snapshots(topic.ledger.properties.get(SNAPSHOTS_PROPERTY))
+        )
+        self._saved_at = self._now()
+        self._unsaved = False
+        self._caches: dict[str, SnapshotCache] = {}
+        self._newest_marker: dict[str, Position] = {}
+        """Of each cluster whose markers have a place in its log: a replicator of Apache Pulsar may send one again."""
+        self.changed()
+
+    def changed(self) -> None:
+        """Subscriptions, clusters or their links are not what they were."""
+        replicated = {each.name: each for each in self._replicated()}
+        for name in [name for name in self._caches if name not in replicated]:
+            del self._caches[name]
+        for name, subscription in replicated.items():
+            if name not in self._caches:
+                self._caches[name] = SnapshotCache(self._cached_max, self._recent)
+                self._look(subscription)
+        self._arm()
+
+    def moved(self) -> None:
+        """Entries came."""
+        self._moved_at = self._now()
+        if self._timer is None:
+            self._arm()
+
+    def stop(self) -> None:
+        """Take no more snapshots."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def close(self) -> None:
+        """Take no more snapshots, and keep those there are."""
+        self.stop()
+        if self._unsaved:
+            self._save()
+
+    # -- taking snapshots ---------------------------------------------------------------------------------------
+
+    def _arm(self) -> None:
+        """Look again when something is to be done, and never otherwise."""
+        if self._timer is None and self._caches and not self.controller.is_idle(self._moved_at):
+            left_s = self._ticked_at + self._frequency_s - self._now()
+            self._timer = self._environment.loop.call_later(max(0.0, left_s), self._tick)
+
+    def _tick(self) -> None:
+        self._timer = None
+        self._ticked_at = now = self._now()
+        links = {target: link.consumer is not None for target, link in self._topic.replicators.items()}
+        self._carry_out(self.controller.tick(now, self._moved_at, links))
+        self._arm()
+
+    def _carry_out(self, effects: Iterable[Effect]) -> None:
+        for effect in effects:
+            match effect:
+                case Ask(snapshot_id, targets):
+                    payload = markers.snapshot_request(snapshot_id, self._environment.cluster)
+                    self._send(markers.SNAPSHOT_REQUEST, payload, targets)
+                case Answer(snapshot_id, target, position):
+                    payload = markers.snapshot_response(snapshot_id, self._environment.cluster, position)
+                    self._send(markers.SNAPSHOT_RESPONSE, payload, [target], replicate_to=[target])
+                case Completed(snapshot):
+                    self._completed(snapshot)
+
+    def _completed(self, snapshot: Snapshot) -> None:
+        count = self._topic.ledger.count
+        for cache in (self._recent, *self._caches.values()):
+            cache.add(snapshot, count)
+        self._unsaved = True
+        if self._now() >= self._saved_at + SAVE_INTERVAL_S:
+            self._save()
+        for subscription in self._replicated():
+            self._look(subscription)
+
+    def _save(self) -> None:
+        """Keep the snapshots that some subscription has not passed, and the last one that all have."""
+        self._saved_at, self._unsaved = self._now(), False
+        passed = min((each.cursor.state.mark_delete_position for each in self._replicated()), default=None)
+        kept = list(self._recent)
+        while passed is not None and len(kept) > 1 and kept[1].local <= passed:
+            del kept[0]
+        try:
+            self._topic.ledger.set_property(SNAPSHOTS_PROPERTY, encode_snapshots(kept))
+        except StorageError as error:
+            log.warning("snapshots_not_kept", topic=str(self._topic.name), error=str(error))
+
+    # -- subscriptions here --------------------------------------------------------------------------------------
+
+    def _look(self, subscription: Subscription) -> None:
+        """Tell the others where a subscription is once that is durable, if there is a snapshot that says it."""
+        subscription.flush()
+
+    def reached(self, subscription: Subscription, mark_delete: Position) -> None:
+        """Everything up to ``mark_delete`` is durably acknowledged: tell the others what that is in their logs."""
+        cache = self._caches.get(subscription.name)
+        if cache is None or subscription.cursor.state.mark_delete_position < mark_delete:
+            return  # it is not replicated, or was moved back meanwhile
+        snapshot = cache.advance(mark_delete)
+        if snapshot is not None:
+            payload = markers.subscription_update(subscription.name, snapshot.positions)
+            peers = [peer for peer in marker_peers(self._topic) if peer in snapshot.positions]
+            self._send(markers.UPDATE, payload, peers, update_of=subscription.name)
+
+    def forget(self, subscription: Subscription) -> None:
+        """A subscription was moved back or deleted: what waits to be told of it is not so any more."""
+        for replicator in self._topic.replicators.values():
+            if replicator.markers is not None:
+                replicator.markers.forget(subscription.name)
+
+    # -- what others say ------------------------------------------------------------------------------------------
+
+    def take(self, source: str, place: Position | None, kind: int, payload: bytes) -> None:
+        """Take a marker of ``source``; everything that came before it is durable.
+
+        ``place`` is where it stands in the source's log; None where markers have no place.
+        """
+        if place is not None:
+            newest = self._newest_marker.get(source)
+            if newest is not None and place <= newest:
+                return
+            self._newest_marker[source] = place
+        end, now = self._topic.ledger.last_confirmed_entry, self._now()
+        try:
+            match decode(kind, payload):
+                case SnapshotRequest() as request if request.source in self._topic.replicators:
+                    self._carry_out(self.controller.asked(request, end))
+                case SnapshotRequest() as request:
+                    log.warning("snapshot_request_of_no_peer", topic=str(self._topic.name), source=request.source)
+                case SnapshotResponse() as response:
+                    self._carry_out(self.controller.answered(response, now, end))
+                    self._arm()
+                case None:
+                    pass
+                case update:
+                    self._apply(source, update, end)
+        except MagnetarError as error:
+            log.warning("marker_ignored", topic=str(self._topic.name), source=source, error=str(error))
+
+    def _apply(self, source: str, update: SubscriptionUpdate, end: Position) -> None:
+        """Acknowledge here what a subscription has acknowledged elsewhere.
+
+        One that does not exist is made and begins at the earliest entry: at the latest it would skip messages (#20767).
+        """
+        position = update.positions.get(self._environment.cluster)
+        if position is None:
+            return
+        if position > end:
+            log.warning("update_beyond_the_log", topic=str(self._topic.name), source=source, position=str(position))
+            return
+        subscription = self._topic.subscriptions.get(update.name)
+        if subscription is None:
+            subscription = self._topic.create_subscription(update.name, self._topic.log.before_first())
+            self._topic.set_replicated(subscription, replicated=True)
+        subscription.acknowledge_through(position)
+        subscription.flush()
+
+    # -- the rest ----------------------------------------------------------------------------------------------------
+
+    def _replicated(self) -> list[Subscription]:
+        return [each for each in self._topic.subscriptions.values() if each.is_replicated]
+
+    def _send(
+        self,
+        kind: int,
+        payload: bytes,
+        targets: Iterable[str],
+        *,
+        replicate_to: Iterable[str] = (),
+        update_of: str | None = None,
+    ) -> None:
+        """Send a marker to clusters, behind everything that is in the log now."""
+        publish_time_ms = int(self._environment.clock.now() * 1000)
+        entry = markers.build_marker(kind, payload, publish_time_ms=publish_time_ms, replicate_to=list(replicate_to))
+        marker = QueuedMarker(entry, self._topic.ledger.last_confirmed_entry, update_of)
+        for target in targets:
+            replicator = self._topic.replicators.get(target)
+            if replicator is not None:
+                replicator.send_marker(marker)
+
+    def _now(self) -> float:
+        return self._environment.clock.monotonic()

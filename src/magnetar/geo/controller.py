@@ -1,0 +1,122 @@
+"""When a topic takes snapshots of PIP-33, and what it makes of the markers of other clusters. Pure.
+
+Times are seconds of one clock that never goes back. Methods return the effects that the shell must carry out, in order.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from magnetar.geo.snapshots import Round, Snapshot, SnapshotBuilder
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from magnetar.base.position import Position
+    from magnetar.geo.snapshot_markers import SnapshotRequest, SnapshotResponse
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotOptions:
+    """How often snapshots are taken, and for how long answers are waited for."""
+
+    frequency_s: float
+    timeout_s: float
+
+
+class Ask(NamedTuple):
+    """Send a request to each of these clusters."""
+
+    snapshot_id: str
+    targets: tuple[str, ...]
+
+
+class Answer(NamedTuple):
+    """Send a response to ``target``: that this log ends at ``position``, behind all up to there."""
+
+    snapshot_id: str
+    target: str
+    position: Position
+
+
+class Completed(NamedTuple):
+    """A snapshot is complete; it was begun ``took_s`` ago."""
+
+    snapshot: Snapshot
+    took_s: float
+
+
+Effect = Ask | Answer | Completed
+
+
+class SnapshotController:
+    """Takes the snapshots of one topic, and answers those of the other clusters.
+
+    A snapshot is begun when entries came since the last complete one was begun, and every cluster can be asked. Until
+    the first one is complete only one is under way at a time: a cluster that never answers is asked once a timeout.
+    """
+
+    def __init__(self, cluster: str, options: SnapshotOptions, new_id: Callable[[], str]) -> None:
+        """Nothing is under way."""
+        self.timed_out = 0
+        """Snapshots that were given up because answers did not come in time."""
+        self._cluster = cluster
+        self._options = options
+        self._new_id = new_id
+        self._pending: dict[str, SnapshotBuilder] = {}
+        self._completed_start: float | None = None
+        """When the last complete snapshot was begun."""
+
+    @property
+    def pending(self) -> int:
+        """Snapshots under way."""
+        return len(self._pending)
+
+    def is_idle(self, moved_at: float) -> bool:
+        """Whether ticks do nothing until entries come or a request is made by hand."""
+        return not self._pending and not self._is_due(moved_at)
+
+    def tick(self, now: float, moved_at: float, peers: Mapping[str, bool]) -> list[Effect]:
+        """Give up what took too long and begin a snapshot if one is due.
+
+        ``moved_at`` is when the newest entry came, ``peers`` are the clusters to ask and whether their link is carried.
+        """
+        for builder in [each for each in self._pending.values() if each.started_at + self._options.timeout_s < now]:
+            del self._pending[builder.snapshot_id]
+            self.timed_out += 1
+        is_asking_in_vain = self._completed_start is None and self._pending
+        if is_asking_in_vain or not self._is_due(moved_at) or not peers or not all(peers.values()):
+            return []
+        return self.begin(now, list(peers))
+
+    def begin(self, now: float, clusters: Sequence[str]) -> list[Effect]:
+        """Begin a snapshot with these clusters, at least one, now."""
+        builder = SnapshotBuilder(self._new_id(), clusters, now)
+        self._pending[builder.snapshot_id] = builder
+        return [Ask(builder.snapshot_id, tuple(builder.missing))]
+
+    def asked(self, request: SnapshotRequest, end: Position) -> list[Effect]:
+        """Answer a cluster that asks; ``end`` is the newest entry of this log."""
+        return [Answer(request.snapshot_id, request.source, end)]
+
+    def answered(self, response: SnapshotResponse, now: float, end: Position) -> list[Effect]:
+        """Take an answer; ``end`` is the newest entry of this log, durable, as is all that came before the answer."""
+        builder = self._pending.get(response.snapshot_id)
+        if builder is None:
+            return []  # it was given up, or is not of this cluster's life
+        match builder.answered(response.cluster, response.position):
+            case Round.WAITING:
+                return []
+            case Round.AGAIN:
+                return [Ask(builder.snapshot_id, tuple(builder.missing))]
+            case Round.COMPLETE:
+                del self._pending[builder.snapshot_id]
+                if self._completed_start is not None and builder.started_at < self._completed_start:
+                    return []  # one that was begun later knows more
+                self._completed_start = builder.started_at
+                return [Completed(Snapshot(builder.snapshot_id, end, builder.positions), now - builder.started_at)]
+
+    def _is_due(self, moved_at: float) -> bool:
+        """Whether entries came since the last complete snapshot was begun, or at that very moment."""
+        return self._completed_start is None or moved_at >= self._completed_start

@@ -1,0 +1,65 @@
+"""What the markers of PIP-33 say: a request for a snapshot, the answer to it, and how far a subscription is. Pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from google.protobuf.message import DecodeError
+
+from magnetar.base.errors import RemoteProtocolError
+from magnetar.wire import markers
+from magnetar.wire.proto import pulsar_markers_pb2
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from magnetar.base.position import Position
+
+
+class SnapshotRequest(NamedTuple):
+    """A cluster asks all others where their logs end."""
+
+    snapshot_id: str
+    source: str
+
+
+class SnapshotResponse(NamedTuple):
+    """A cluster answers: its log ends at ``position``, and all that it replicates of that was sent before this."""
+
+    snapshot_id: str
+    cluster: str
+    position: Position
+
+
+class SubscriptionUpdate(NamedTuple):
+    """A subscription has acknowledged what is, in each of these clusters, everything up to and including a position."""
+
+    name: str
+    positions: Mapping[str, Position]
+
+
+SnapshotMarker = SnapshotRequest | SnapshotResponse | SubscriptionUpdate
+
+KINDS: Final = frozenset(
+    {markers.SNAPSHOT_REQUEST, markers.SNAPSHOT_RESPONSE, markers.SNAPSHOT, markers.UPDATE},
+)
+"""The types of markers that brokers tell each other about replicated subscriptions; a snapshot stays where it is."""
+
+
+def decode(kind: int, payload: bytes) -> SnapshotMarker | None:
+    """Read a marker; None for one that is not for others. Raises RemoteProtocolError when it cannot be read."""
+    try:
+        if kind == markers.SNAPSHOT_REQUEST:
+            request = pulsar_markers_pb2.ReplicatedSubscriptionsSnapshotRequest.FromString(payload)
+            return SnapshotRequest(request.snapshot_id, request.source_cluster)
+        if kind == markers.SNAPSHOT_RESPONSE:
+            response = pulsar_markers_pb2.ReplicatedSubscriptionsSnapshotResponse.FromString(payload)
+            position = markers.marked_position(response.cluster.message_id)
+            return SnapshotResponse(response.snapshot_id, response.cluster.cluster, position)
+        if kind == markers.UPDATE:
+            update = pulsar_markers_pb2.ReplicatedSubscriptionsUpdate.FromString(payload)
+            return SubscriptionUpdate(update.subscription_name, markers.marked_positions(update.clusters))
+    except DecodeError as error:
+        message = f"a marker of type {kind} cannot be read: {error}"
+        raise RemoteProtocolError(message) from error
+    return None
