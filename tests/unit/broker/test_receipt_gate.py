@@ -118,3 +118,27 @@ def test_the_bound_holds_whatever_happens_unless_a_link_goes_back(limit: int, mo
             promised += 1
         assert went_back or promised - confirmed <= limit
         assert promised == appended or promised + 1 - confirmed > limit, "and no more is withheld than need be"
+
+
+def test_a_burst_after_silence_may_use_all_of_the_time_once_the_rate_is_known() -> None:
+    found = gate(seconds=60)
+    for step in range(100):
+        found.confirm(at(10 * (step + 1)), step / 100)
+    assert found.may_promise(at(1000 + 47_000), 1.0)
+    assert not found.may_promise(at(1000 + 49_000), 1.0)
+
+
+def test_a_link_that_stands_still_leaves_less_and_less() -> None:
+    found = gate(seconds=60)
+    found.confirm(at(10_000), 0.0)
+    assert [found.may_promise(at(10_000 + 50_000), now) for now in (1.0, 9.0, 10.0)] == [True, True, False]
+    assert not found.may_promise(at(10_000 + WINDOW_MIN + 1), 60.0)
+
+
+def test_what_is_remembered_does_not_grow_with_the_number_of_receipts() -> None:
+    found = gate(seconds=10)
+    for step in range(100_000):
+        found.promised(at(step + 2), step / 1000)
+        found.confirm(at(step + 1), step / 1000)
+    remembered = sum(len(each) for each in (found._promised, found._recent))
+    assert remembered <= 2 * 101 + 2
