@@ -287,6 +287,10 @@ class Subscriptions(Noun):
         """Start or stop to carry its progress to the other clusters."""
         self._http.post(f"{_subscription(topic, subscription)}/replicatedSubscriptionStatus", replicated)
 
+    def protection(self, owner: NamespaceName | TopicName) -> dict[str, dict[str, Json]]:
+        """How well off subscriptions are towards the other clusters, by topic and name: SubscriptionProtection."""
+        return dict(self._http.get(f"{_owner(owner)}/subscriptionProtection"))
+
     def peek(self, topic: TopicName, subscription: str, count: int) -> list[PeekedEntry]:
         """Up to ``count`` unacknowledged entries, the oldest first; nothing is acknowledged."""
         found: list[PeekedEntry] = []

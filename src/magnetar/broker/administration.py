@@ -20,6 +20,7 @@ from magnetar.admin.service import (
 from magnetar.base.errors import AdminError, RequestError, ServerError, StorageError
 from magnetar.base.position import EARLIEST
 from magnetar.broker import stats
+from magnetar.broker.protection import subscription_protection
 from magnetar.broker.storage_watch import reason_against
 from magnetar.metadata.policies import PartitionedTopicMetadata
 from magnetar.wire import entry as wire_entry
@@ -27,7 +28,7 @@ from magnetar.wire import entry as wire_entry
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from magnetar.admin.models import PersistentTopicInternalStats, TopicStats
+    from magnetar.admin.models import PersistentTopicInternalStats, SubscriptionProtection, TopicStats
     from magnetar.base.names import NamespaceName, TopicName
     from magnetar.base.position import Position
     from magnetar.broker.environment import Environment
@@ -163,6 +164,10 @@ class Administration:
             times = [each.earliest_msg_publish_time_in_backlog for each in answer.subscriptions.values()]
             answer.earliest_msg_publish_time_in_backlogs = min((time for time in times if time), default=0)
         return answer
+
+    async def protection(self, topic: TopicName) -> Mapping[str, SubscriptionProtection]:
+        """How well off each durable subscription is towards the other clusters."""
+        return await subscription_protection(self._get(topic))
 
     async def internal_stats(self, topic: TopicName) -> PersistentTopicInternalStats:
         """The state of a topic's managed ledger."""

@@ -42,11 +42,17 @@ SAVE_INTERVAL_S: Final = 30.0
 
 def marker_peers(topic: Topic) -> list[str]:
     """The clusters that a topic's subscriptions reach by markers."""
-    environment, sync = topic.environment, topic.policies.replicated_subscription_sync
-    if topic.replication_forbidden or sync == "exact":
+    if not takes_markers(topic):
         return []
-    targets = environment.targets_of(topic.name.namespace_name)
-    return targets if sync == "markers" else [target for target in targets if environment.links.is_unable(target)]
+    targets = topic.environment.targets_of(topic.name.namespace_name)
+    if topic.policies.replicated_subscription_sync == "markers":
+        return targets
+    return [target for target in targets if topic.environment.links.is_unable(target)]
+
+
+def takes_markers(topic: Topic) -> bool:
+    """Whether other clusters may ask and tell a topic by markers."""
+    return not topic.replication_forbidden and topic.policies.replicated_subscription_sync != "exact"
 
 
 class TopicSnapshots:

@@ -14,11 +14,12 @@ from magnetar.broker.deduplication import CURSOR_NAME, Deduplication
 from magnetar.broker.delayed.index import DelayedIndex
 from magnetar.broker.producer import REPLICATOR_PREFIX, LocalProducer
 from magnetar.broker.progress import SubscriptionProgressKeeper, TopicProgress
+from magnetar.broker.protection import ProtectionRecord, note_protection
 from magnetar.broker.rates import Rates
 from magnetar.broker.receiver import ReplicatedProducer
 from magnetar.broker.replication_policy import is_imposed, reason_against
 from magnetar.broker.replicator import Replicator
-from magnetar.broker.snapshots import TopicSnapshots, marker_peers
+from magnetar.broker.snapshots import TopicSnapshots, marker_peers, takes_markers
 from magnetar.broker.subscription import REPLICATED_PROPERTY, Subscription
 from magnetar.broker.topic_log import TopicLog
 from magnetar.cursor.store import CursorStore
@@ -57,6 +58,7 @@ class Topic:
         self.name = name
         self.ledger = ledger
         self.policies = environment.policies_of(name)
+        self.loaded_at = environment.clock.now()
         self.backlog_quotas = BacklogQuotas(self)
         self.counters = TopicCounters()
         self.rates_in = Rates()
@@ -185,8 +187,10 @@ class Topic:
         """Create a subscription that starts after ``mark_delete``."""
         cursor = self.cursors.create(name, mark_delete, durable=durable, subscription_properties=properties or {})
         subscription = Subscription(self, cursor)
+        subscription.protection = ProtectionRecord(subscription, is_new=True)
         self._add_subscription(subscription)
         self._impose_replication(subscription)
+        note_protection(self, [subscription])
         if durable:
             subscription.flush()
         return subscription
@@ -208,9 +212,11 @@ class Topic:
         cursor = self.cursors.create(incoming.name, self.log.before_first())
         cursor.set_property(REPLICATED_PROPERTY, 1)
         subscription = Subscription(self, cursor)
+        subscription.protection = ProtectionRecord(subscription, is_new=True)
         self.subscriptions[incoming.name] = subscription
         SubscriptionProgressKeeper.adopt(self, subscription, incoming)
         self.progress.changed()
+        note_protection(self, [subscription])
 
     def remove_subscription(self, subscription: Subscription) -> None:
         """Remove a subscription and its cursor here."""
@@ -249,6 +255,7 @@ class Topic:
         else:
             subscription.progress = None
             subscription.cursor.checkpoint_attachment = None
+        note_protection(self, [subscription])
         subscription.flush()
         subscription.apply_policies()
         self.progress.changed()
@@ -291,6 +298,7 @@ class Topic:
         for subscription in self.subscriptions.values():
             self._impose_replication(subscription)
             subscription.apply_policies()
+        note_protection(self, self.subscriptions.values())
         self.progress.changed()
 
     def _link_start(self) -> Position:
@@ -311,9 +319,9 @@ class Topic:
 
     def take_marker(self, source: str, place: Position | None, kind: int, payload: bytes) -> None:
         """Take what another cluster's broker says about subscriptions (see ``TopicSnapshots.take``)."""
+        if not takes_markers(self):
+            return
         if self.snapshots is None:
-            if self.replication_forbidden or self.policies.replicated_subscription_sync == "exact":
-                return
             self.snapshots = TopicSnapshots(self)
         self.snapshots.take(source, place, kind, payload)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import heapq
+import inspect
 import itertools
 from asyncio.events import _set_running_loop
 from typing import TYPE_CHECKING, Any, Protocol
@@ -29,6 +30,10 @@ class Scheduler:
         self._due: list[_Due] = []
         self._order = itertools.count()
 
+    def time(self) -> float:
+        """Virtual seconds."""
+        return self.now
+
     def add(self, when: float, loop: MachineLoop, handle: asyncio.Handle) -> None:
         """Have ``handle`` run on ``loop`` at ``when``, or as soon as possible."""
         heapq.heappush(self._due, (max(when, self.now), next(self._order), loop, handle))
@@ -49,9 +54,9 @@ class Scheduler:
 
     def close(self) -> None:
         """Forget everything, and end what still waits."""
-        self._due.clear()
         for loop in self.loops:
             loop.bury()
+        self._due.clear()
 
 
 class Networked(Protocol):
@@ -136,8 +141,8 @@ class MachineLoop(asyncio.BaseEventLoop):
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
         """Keep what nobody caught; the dead have no problems."""
-        if self.alive:
-            error = context.get("exception")
+        error = context.get("exception")
+        if self.alive and not isinstance(error, asyncio.CancelledError):  # of what was given up, with its owner
             self._scheduler.problems.append(f"{self.name}: {context.get('message')}: {error!r}")
 
     def die(self) -> None:
@@ -150,6 +155,9 @@ class MachineLoop(asyncio.BaseEventLoop):
         tasks = [task for task in asyncio.all_tasks(self) if not task.done()]
         for task in sorted(tasks, key=lambda task: task.get_name()):
             task._log_destroy_pending = False  # type: ignore[attr-defined]  # noqa: SLF001 - its process was killed
+            coroutine = task.get_coro()
+            if inspect.iscoroutine(coroutine) and inspect.getcoroutinestate(coroutine) == inspect.CORO_CREATED:
+                coroutine.close()
         self.close()
 
 

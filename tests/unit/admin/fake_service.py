@@ -11,10 +11,12 @@ import httpx
 from magnetar.admin.api import build_app
 from magnetar.admin.models import (
     AckHole,
+    ClusterProtection,
     CursorStats,
     MessageId,
     PersistentTopicInternalStats,
     ReplicatorStats,
+    SubscriptionProtection,
     SubscriptionStats,
     TopicStats,
 )
@@ -130,6 +132,17 @@ class FakeAdminService:
         return PersistentTopicInternalStats(
             number_of_entries=len(found.entries), last_confirmed_entry=last, cursors=cursors
         )
+
+    async def protection(self, topic: TopicName) -> Mapping[str, SubscriptionProtection]:
+        reasons = ["B: the progress link is down"]
+        since = "2026-01-02T03:04:05.000Z"
+        cluster = ClusterProtection(status="at risk", since=since, reasons=reasons, unreplicated_messages=7)
+        return {
+            name: SubscriptionProtection(
+                status="at risk", since=since, since_at_least=True, reasons=reasons, clusters={"B": cluster}
+            )
+            for name in self._topic(topic).subscriptions
+        }
 
     def all_topic_stats(self) -> Mapping[TopicName, TopicStats]:
         return {name: self._stats(topic) for name, topic in self.topics.items()}

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from magnetar.sim.cluster import TOPIC, Client, Cluster
 from magnetar.sim.loop import HandLoop
 from magnetar.sim.pipe import Pipe
+from magnetar.wire.entry import payload_of
 
 if TYPE_CHECKING:
     from magnetar.base.position import Position
@@ -20,8 +21,8 @@ SECOND = 1.01
 class Mesh:
     """Clusters by name; each has a client, and there is a pipe for each two of them."""
 
-    def __init__(self, *names: str, settings: dict[str, Any] | None = None) -> None:
-        """Begin with all links attached."""
+    def __init__(self, *names: str, settings: dict[str, Any] | None = None, permits: int = 1000) -> None:
+        """Begin with all links attached; each asks for so many entries ahead."""
         self.loop = HandLoop()
         self.settings = MARKERS if settings is None else settings
         self.clusters = {
@@ -33,7 +34,7 @@ class Mesh:
         self.pipes: dict[tuple[str, str], Pipe] = {}
         for source, target in permutations(names, 2):
             pipe = self.pipes[source, target] = Pipe(self.clusters[source], self.clusters[target])
-            pipe.attach(permits=1000)
+            pipe.attach(permits=permits)
         self.clients: dict[str, Client] = {name: cluster.client() for name, cluster in self.clusters.items()}
 
     def publish(self, name: str, *texts: str) -> None:
@@ -78,6 +79,20 @@ class Mesh:
     def entries(self, name: str) -> int:
         """How many entries a cluster's log holds."""
         return self.clusters[name].topic(TOPIC).ledger.entries
+
+    def texts(self, name: str) -> dict[Position, str]:
+        """What a cluster's log holds."""
+        ledger = self.clusters[name].topic(TOPIC).ledger
+        found = ledger.read_cached(ledger.first_position, ledger.entries, 1 << 30) if ledger.entries else []
+        assert found is not None
+        return {position: bytes(payload_of(entry)).decode() for position, entry in found}
+
+    def acknowledged(self, name: str, subscription: str = "worker") -> set[str]:
+        """Which of that the subscription has acknowledged; nothing while it does not exist."""
+        found = self.clusters[name].topic(TOPIC).subscriptions.get(subscription)
+        if found is None:
+            return set()
+        return {text for position, text in self.texts(name).items() if found.has_done_with(position)}
 
     def problems(self) -> list[dict[str, Any]]:
         """What callbacks raised."""

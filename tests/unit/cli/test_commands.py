@@ -200,6 +200,19 @@ def test_where_subscriptions_stand(run: Run) -> None:
     assert hole == {"subscription": "sub", "entries": "(3:4..3:6]", "held by": "slow"}
 
 
+def test_protection(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    (row,) = run(f"subscriptions protection {TOPIC}")
+    assert (row["topic"], row["subscription"], row["status"]) == (TOPIC, "sub", "at risk")
+    assert row["clusters"]["B"]["unreplicatedMessages"] == 7
+    assert run("subscriptions protection --namespace nyc/flights") == [row]
+    assert main(["subscriptions", "protection", TOPIC]) is ExitCode.DONE
+    shown = capsys.readouterr().out
+    assert "at least 2026-01-02T03:04:05.000Z" in shown
+    assert "B: the progress link is down" in shown
+    for both_or_none in ("", f"{TOPIC} -n nyc/flights"):
+        assert main(["subscriptions", "protection", *both_or_none.split()]) is ExitCode.USAGE
+
+
 def test_what_a_cluster_of_another_make_cannot_have_is_said_once(
     run: Run, service: FakeAdminService, capsys: pytest.CaptureFixture[str]
 ) -> None:

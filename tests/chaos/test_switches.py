@@ -1,0 +1,155 @@
+"""A subscription moves fifty times, on purpose and because its broker is killed, and every message is accounted for.
+
+Shared, random single acknowledgements, late ones and some that never come, 5 % delayed messages, bursts, published in
+both clusters. ``MAGNETAR_CHAOS_SEED`` repeats a run's choices, ``MAGNETAR_CHAOS_SWITCHES`` sets the number of moves.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import sys
+import time
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.geo.journey import SUBSCRIPTION, Journey, Traffic
+from tests.geo.stories import entries
+from tests.kit.clusters import UP_TIMEOUT_S, LocalClusters
+from tests.kit.messages import publish
+from tests.kit.wait import wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.kit.rest import Json
+
+SEED = int(os.environ.get("MAGNETAR_CHAOS_SEED", random.SystemRandom().randrange(10**6)))
+SWITCHES = int(os.environ.get("MAGNETAR_CHAOS_SWITCHES", "50"))
+NAMES = ("ewr", "jfk")
+NAMESPACE = "chaos/switches"
+STAY_S = (0.5, 1.5)
+"""Bounds of the time that consumers stay in a cluster."""
+
+PROGRESS_INTERVAL_S = 0.05
+"""The default of ``replicatedSubscriptionProgressIntervalMs``."""
+
+RECOVERY_TIMEOUT_S = 120.0
+
+pytestmark = [pytest.mark.chaos, pytest.mark.timeout((SWITCHES + 2) * RECOVERY_TIMEOUT_S)]
+
+
+@pytest.fixture(scope="module")
+def clusters(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalClusters]:
+    """Two clusters whose brokers nobody else starts again, at once or after a while."""
+    with LocalClusters(tmp_path_factory.mktemp("switches"), NAMES) as running:
+        running.make_namespace(NAMESPACE, NAMES)
+        running.start_pipeline()
+        wait_until(partial(is_carried, running), UP_TIMEOUT_S, what="the pipeline", interval_s=0.5)
+        yield running
+
+
+def is_carried(clusters: LocalClusters) -> bool:
+    """Whether what is published in the first cluster reaches the other."""
+    topic = f"persistent://{NAMESPACE}/first"
+    publish(clusters.client(NAMES[0]), topic, [b"first"])
+    return entries(clusters, NAMES[1], topic) > 0
+
+
+def other(name: str) -> str:
+    return NAMES[1 - NAMES.index(name)]
+
+
+def standing(clusters: LocalClusters, topic: str, name: str) -> Json:
+    """Return the subscription's stats in the cluster."""
+    return clusters.rest(name).stats(topic)["subscriptions"].get(SUBSCRIPTION, {})
+
+
+def unconfirmed_s(clusters: LocalClusters, topic: str, source: str) -> float | None:
+    """Age of the oldest acknowledgement of ``source`` that the other has not confirmed; None: not known, 0.0: none."""
+    age: float | None = standing(clusters, topic, source)["progressAgeSeconds"].get(other(source))
+    return age
+
+
+def is_linked(clusters: LocalClusters, topic: str, source: str) -> bool:
+    """Whether the other's broker, since it runs, has applied something that was acknowledged in ``source``."""
+    return source in standing(clusters, topic, other(source)).get("progressApplied", {})
+
+
+def is_confirmed(clusters: LocalClusters, topic: str, source: str) -> bool:
+    return unconfirmed_s(clusters, topic, source) == 0.0
+
+
+def say(text: str) -> None:
+    """Tell whoever waits for this test what it does; pytest shows it with ``-s``, or when the test fails."""
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
+
+
+def test_fifty_planned_switches_lose_and_repeat_nothing(clusters: LocalClusters) -> None:
+    say(f"\nMAGNETAR_CHAOS_SEED={SEED} MAGNETAR_CHAOS_SWITCHES={SWITCHES}")
+    chance = random.Random(SEED)
+    topic = f"persistent://{NAMESPACE}/planned"
+    journey = Journey(clusters, topic, NAMES, Traffic(), chance)
+    repeated = []
+    for _ in range(SWITCHES):
+        journey.run(chance.uniform(*STAY_S))
+        journey.move(other(journey.here), partial(is_confirmed, clusters, topic, journey.here))
+        repeated.append(len(journey.account.take_repeated()))
+    journey.finish(RECOVERY_TIMEOUT_S)
+    repeated.append(len(journey.account.take_repeated()))
+    say(f"planned: {journey.account.numbers} messages, {SWITCHES} switches, repeated {sum(repeated)}, lost 0")
+    assert repeated == [0] * (SWITCHES + 1), repeated
+
+
+@dataclass(frozen=True, slots=True)
+class Kill:
+    """One kill, in messages."""
+
+    repeated: int
+    interval: int
+    """Acknowledged within one progress interval before the kill."""
+
+    unconfirmed: int
+    """Acknowledged since the other cluster had confirmed all, as the broker said just before."""
+
+
+def test_fifty_kills_lose_nothing_and_repeat_what_had_not_been_sent(clusters: LocalClusters) -> None:
+    say(f"\nMAGNETAR_CHAOS_SEED={SEED} MAGNETAR_CHAOS_SWITCHES={SWITCHES}")
+    chance = random.Random(SEED)
+    topic = f"persistent://{NAMESPACE}/killed"
+    journey = Journey(clusters, topic, NAMES, Traffic(), chance)
+    kills: list[Kill] = []
+    repeated: set[int] = set()
+    unconfirmed: set[int] = set()
+    for _ in range(SWITCHES):
+        here, there = journey.here, other(journey.here)
+        journey.run_until(partial(is_linked, clusters, topic, here), f"{here} linked", timeout_s=RECOVERY_TIMEOUT_S)
+        journey.run(chance.uniform(*STAY_S))
+        asked = time.monotonic()
+        age_s = unconfirmed_s(clusters, topic, here)
+        assert age_s is not None
+        journey.turn()
+        journey.flee(there, clusters.brokers[here].kill)
+        killed = time.monotonic()
+        at_risk = journey.account.acknowledged_since(asked - age_s)
+        interval = journey.account.acknowledged_since(killed - PROGRESS_INTERVAL_S)
+        clusters.brokers[here].launch()
+        journey.run_until(clusters.rest(here).is_healthy, f"{here} healthy", timeout_s=RECOVERY_TIMEOUT_S)
+        journey.publish(here)
+        again = journey.account.take_repeated()
+        kills.append(Kill(len(again), len(interval), len(at_risk)))
+        repeated |= again
+        unconfirmed |= at_risk
+    journey.finish(RECOVERY_TIMEOUT_S)
+    repeated |= journey.account.take_repeated()
+    say(f"killed: {journey.account.numbers} messages, {SWITCHES} kills, repeated {len(repeated)}, lost 0")
+    say(f"repeated at each kill: {sorted(kill.repeated for kill in kills)}")
+    say(f"acknowledged in one interval before: {sorted(kill.interval for kill in kills)}")
+    say(f"not confirmed, by the broker's word: {sorted(kill.unconfirmed for kill in kills)}")
+    say(f"no more than one interval's: {sum(kill.repeated <= kill.interval for kill in kills)} of {SWITCHES}")
+    assert repeated <= unconfirmed, sorted(repeated - unconfirmed)
+    assert all(kill.repeated <= kill.unconfirmed for kill in kills), kills

@@ -1,0 +1,343 @@
+"""A subscription that moves from cluster to cluster while messages are published, and an account of each of them.
+
+Spoken by the protocol itself, so that a receipt tells when an acknowledgement counts, and to clusters of any make.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import heapq
+import struct
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from magnetar.wire.entry import build_entry, payload_of
+from magnetar.wire.proto import pulsar_api_pb2 as pb
+from tests.kit.raw import ClosedByPeerError, RawConnection, name_of, part_of
+from tests.kit.wait import PATIENCE_S
+
+if TYPE_CHECKING:
+    import random
+    from collections.abc import Callable, Iterable, Sequence
+
+    from magnetar.wire.frame import Frame
+    from tests.kit.clusters import Group
+
+SUBSCRIPTION = "moves"
+CONSUMERS = 2
+"""Of the shared subscription, wherever it is."""
+
+PERMITS = 1_000
+"""Granted to each consumer at first, and again when half of them are used."""
+
+TICK_S = 0.002
+BURST_EVERY_S = 1.0
+_NUMBER = struct.Struct(">Q")
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """What is published in each cluster that publishes, and when it is acknowledged."""
+
+    steady: int = 100
+    """Messages a second."""
+
+    burst: int = 100
+    """Messages more, all at once, every BURST_EVERY_S."""
+
+    delayed_share: float = 0.05
+    delayed_s: tuple[float, float] = (0.1, 1.5)
+    """How much later than published a delayed message is to be delivered."""
+
+    mean_work_s: float = 0.02
+    """Time until a message is acknowledged, on average: each takes its own, so they overtake each other."""
+
+    late_share: float = 0.05
+    late_s: tuple[float, float] = (0.2, 1.5)
+    held_share: float = 0.01
+    """Messages that their consumer never acknowledges: whoever comes after it has to."""
+
+
+@dataclass(slots=True)
+class Account:
+    """What became of the messages, by their numbers."""
+
+    published: set[int] = field(default_factory=set)
+    """Those with a receipt."""
+
+    acknowledged: dict[int, float] = field(default_factory=dict)
+    """When the receipt of a message's acknowledgement came; the newest one."""
+
+    in_doubt: set[int] = field(default_factory=set)
+    """Messages whose acknowledgement was sent to a broker that was killed before its receipt: it counts or not."""
+
+    repeated: set[int] = field(default_factory=set)
+    """Messages that came again although their acknowledgement had its receipt, until ``take_repeated``."""
+
+    numbers: int = 0
+    """Given so far."""
+
+    def next_number(self) -> int:
+        """Give a message its number."""
+        self.numbers += 1
+        return self.numbers - 1
+
+    def delivered(self, number: int) -> None:
+        """A consumer got the message."""
+        if number in self.acknowledged:
+            self.repeated.add(number)
+
+    def take_repeated(self) -> set[int]:
+        """Return what was repeated since the last time."""
+        taken, self.repeated = self.repeated, set()
+        return taken
+
+    def acknowledged_since(self, moment: float) -> set[int]:
+        """Return the messages whose acknowledgement got its receipt then or later."""
+        return {number for number, at in self.acknowledged.items() if at >= moment}
+
+    @property
+    def missing(self) -> set[int]:
+        """Published messages that nobody has acknowledged yet."""
+        return self.published - self.acknowledged.keys() - self.in_doubt
+
+
+class Producing:
+    """A producer of one cluster."""
+
+    def __init__(self, url: str, topic: str, account: Account, traffic: Traffic, chance: random.Random) -> None:
+        """Publish from now on."""
+        self._account, self._traffic, self._chance = account, traffic, chance
+        self._raw = _connect(url, topic)
+        self._raw.create_producer(topic)
+        self._unanswered: dict[int, int] = {}
+        self._sent = 0
+        self._started = time.monotonic()
+
+    def turn(self) -> None:
+        """Publish what is due, and take receipts."""
+        elapsed_s = time.monotonic() - self._started
+        bursts = int(elapsed_s // BURST_EVERY_S)
+        due = int(self._traffic.steady * elapsed_s) + self._traffic.burst * bursts
+        for sequence_id in range(self._sent, due):
+            self._unanswered[sequence_id] = number = self._account.next_number()
+            self._raw.send("SEND", self._entry(number, sequence_id), producer_id=1, sequence_id=sequence_id)
+            self._sent += 1
+        self._take(self._raw.gather(0))
+
+    def finish(self) -> None:
+        """Wait for the receipts of all that was sent, and leave."""
+        deadline = time.monotonic() + PATIENCE_S
+        while self._unanswered:
+            self._take(self._raw.gather(TICK_S))
+            assert time.monotonic() < deadline, f"no receipts for {len(self._unanswered)} messages"
+        self._raw.close()
+
+    def abandon(self) -> None:
+        """The broker was killed: what has no receipt may be in its log or not."""
+        self._take(_last_frames(self._raw))
+        self._raw.close()
+
+    def _take(self, frames: Iterable[Frame]) -> None:
+        for frame in frames:
+            assert name_of(frame) == "SEND_RECEIPT", part_of(frame)
+            self._account.published.add(self._unanswered.pop(part_of(frame).sequence_id))
+
+    def _entry(self, number: int, sequence_id: int) -> bytes:
+        now_ms = time.time_ns() // 1_000_000
+        metadata = pb.MessageMetadata(producer_name="journey", sequence_id=sequence_id, publish_time=now_ms)
+        if self._chance.random() < self._traffic.delayed_share:
+            metadata.deliver_at_time = now_ms + int(1000 * self._chance.uniform(*self._traffic.delayed_s))
+        return build_entry(metadata, _NUMBER.pack(number))
+
+
+class Consuming:
+    """The consumers in one cluster."""
+
+    def __init__(self, url: str, topic: str, account: Account, traffic: Traffic, chance: random.Random) -> None:
+        """Subscribe; what is there is sent at once."""
+        self._account, self._traffic, self._chance = account, traffic, chance
+        self._raw = _connect(url, topic)
+        self._due: list[tuple[float, int, int, pb.MessageIdData, int]] = []
+        self._unanswered: dict[int, int] = {}
+        self._request_id = 1_000_000  # far from those that RawConnection gives by itself
+        self._used = dict.fromkeys(range(CONSUMERS), 0)
+        for consumer_id in self._used:
+            self._raw.subscribe(topic, SUBSCRIPTION, consumer_id, replicate_subscription_state=True)
+            self._raw.flow(PERMITS, consumer_id)
+
+    def turn(self) -> None:
+        """Take what came, and acknowledge what is due."""
+        for frame in self._raw.gather(TICK_S):
+            if name_of(frame) == "MESSAGE":
+                self._deliver(frame)
+            else:
+                self._answered(frame)
+        while self._due and self._due[0][0] <= time.monotonic():
+            _, _, consumer_id, message_id, number = heapq.heappop(self._due)
+            self._unanswered[request_id := self._next_request_id()] = number
+            self._raw.send(
+                "ACK",
+                consumer_id=consumer_id,
+                ack_type=pb.CommandAck.Individual,
+                message_id=[message_id],
+                request_id=request_id,
+            )
+
+    def close(self) -> None:
+        """Close the consumers, and return when their acknowledgements have receipts; what else they got is given up."""
+        closing = {self._next_request_id(): consumer_id for consumer_id in self._used}
+        for request_id, consumer_id in closing.items():
+            self._raw.send("CLOSE_CONSUMER", consumer_id=consumer_id, request_id=request_id)
+        deadline = time.monotonic() + PATIENCE_S
+        while closing or self._unanswered:
+            for frame in self._raw.gather(TICK_S):
+                if name_of(frame) == "SUCCESS":
+                    del closing[part_of(frame).request_id]
+                elif name_of(frame) != "MESSAGE":  # one that nobody takes any more
+                    self._answered(frame)
+            assert time.monotonic() < deadline, f"not closed: {closing}, not answered: {len(self._unanswered)}"
+        self._raw.close()
+
+    def abandon(self) -> None:
+        """The broker was killed; what it said before counts."""
+        for frame in _last_frames(self._raw):
+            if name_of(frame) == "MESSAGE":
+                self._account.delivered(_number(frame))
+            else:
+                self._answered(frame)
+        self._account.in_doubt.update(self._unanswered.values())
+        self._raw.close()
+
+    def _deliver(self, frame: Frame) -> None:
+        part, number = part_of(frame), _number(frame)
+        self._account.delivered(number)
+        self._used[part.consumer_id] += 1
+        if 2 * self._used[part.consumer_id] >= PERMITS:
+            self._raw.flow(self._used[part.consumer_id], part.consumer_id)
+            self._used[part.consumer_id] = 0
+        if (work_s := self._work_s()) is not None:
+            due = time.monotonic() + work_s
+            heapq.heappush(self._due, (due, self._next_request_id(), part.consumer_id, part.message_id, number))
+
+    def _work_s(self) -> float | None:
+        kind = self._chance.random()
+        if kind < self._traffic.held_share:
+            return None
+        if kind < self._traffic.held_share + self._traffic.late_share:
+            return self._chance.uniform(*self._traffic.late_s)
+        return self._chance.expovariate(1 / self._traffic.mean_work_s) if self._traffic.mean_work_s else 0.0
+
+    def _answered(self, frame: Frame) -> None:
+        part = part_of(frame)
+        assert name_of(frame) == "ACK_RESPONSE", part
+        assert not part.HasField("error"), part
+        self._account.acknowledged[self._unanswered.pop(part.request_id)] = time.monotonic()
+
+    def _next_request_id(self) -> int:
+        self._request_id += 1
+        return self._request_id
+
+
+class Journey:
+    """One topic, published in several clusters, and its subscription, consumed in one of them after the other."""
+
+    def __init__(
+        self, group: Group, topic: str, publishing: Sequence[str], traffic: Traffic, chance: random.Random
+    ) -> None:
+        """Publish in the clusters ``publishing``, and consume in the first of them."""
+        self.account = Account()
+        self.here = publishing[0]
+        self._group, self._topic, self._traffic, self._chance = group, topic, traffic, chance
+        self._consuming = self._consume(self.here)  # before anything is published: the subscription has all of it
+        self._producing: dict[str, Producing] = {}
+        for name in publishing:
+            self.publish(name)
+
+    def publish(self, name: str) -> None:
+        """Publish in the cluster from now on."""
+        url = self._group.members[name].service_url
+        self._producing[name] = Producing(url, self._topic, self.account, self._traffic, self._chance)
+
+    def run(self, seconds: float) -> None:
+        """Publish and consume."""
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            self.turn()
+
+    def turn(self) -> None:
+        """Publish and consume what is due now."""
+        self._publish()
+        self._consuming.turn()
+
+    def run_until(self, condition: Callable[[], object], what: str, *, timeout_s: float = PATIENCE_S) -> None:
+        """Publish and consume until it is so."""
+        _until(condition, self.turn, what, timeout_s)
+
+    def move(self, there: str, condition: Callable[[], object]) -> None:
+        """Close the consumers, and open them in ``there`` when the condition holds; publishing goes on meanwhile."""
+        self._consuming.close()
+        _until(condition, self._publish, f"the move to {there}", PATIENCE_S)
+        self._consuming = self._consume(there)
+        self.here = there
+
+    def flee(self, there: str, kill: Callable[[], None]) -> None:
+        """Kill the broker under the consumers and the producer, and open consumers in ``there`` at once."""
+        kill()
+        self._producing.pop(self.here).abandon()
+        self._consuming.abandon()
+        self._consuming = self._consume(there)
+        self.here = there
+
+    def finish(self, timeout_s: float = PATIENCE_S) -> None:
+        """Publish no more, and consume until nothing is missing; raises AssertionError, naming what is."""
+        for producing in self._producing.values():
+            producing.finish()
+        self._producing.clear()
+        self._consuming.close()
+        self._traffic = Traffic(late_share=0.0, held_share=0.0)
+        self._consuming = self._consume(self.here)
+        with contextlib.suppress(TimeoutError):
+            self.run_until(lambda: not self.account.missing, "the rest", timeout_s=timeout_s)
+        assert not self.account.missing, f"lost: {sorted(self.account.missing)} of {self.account.numbers}"
+        self._consuming.close()
+
+    def _publish(self) -> None:
+        for producing in self._producing.values():
+            producing.turn()
+
+    def _consume(self, name: str) -> Consuming:
+        url = self._group.members[name].service_url
+        return Consuming(url, self._topic, self.account, self._traffic, self._chance)
+
+
+def _until(condition: Callable[[], object], turn: Callable[[], None], what: str, timeout_s: float) -> None:
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        turn()
+        if time.monotonic() > deadline:
+            text = f"not within {timeout_s:g} s: {what}"
+            raise TimeoutError(text)
+
+
+def _connect(url: str, topic: str) -> RawConnection:
+    """Connect, and ask for the topic's broker: Apache Pulsar takes a topic on only then."""
+    raw = RawConnection.connected(url)
+    raw.request("LOOKUP", "LOOKUP_RESPONSE", topic=topic, authoritative=False)
+    return raw
+
+
+def _last_frames(raw: RawConnection) -> list[Frame]:
+    """Return what a killed broker had sent."""
+    frames: list[Frame] = []
+    try:
+        while True:
+            frames += raw.gather(PATIENCE_S)
+    except ClosedByPeerError:
+        return frames
+
+
+def _number(frame: Frame) -> int:
+    (number,) = _NUMBER.unpack(payload_of(frame.body))
+    return int(number)
