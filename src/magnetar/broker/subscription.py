@@ -79,6 +79,12 @@ class Subscription:
         return self.cursor.properties.get(REPLICATED_PROPERTY) == 1
 
     @property
+    def _consumed_elsewhere(self) -> str:
+        """The cluster that alone may have consumers of it, if it is another one; else empty."""
+        active = self.topic.policies.replicated_subscription_active_cluster
+        return active if self.is_replicated and active != self.environment.cluster else ""
+
+    @property
     def consumers(self) -> list[Consumer]:
         """The connected consumers, in the order in which they came."""
         return self.dispatcher.consumers if self.dispatcher else []
@@ -146,6 +152,8 @@ class Subscription:
 
     def apply_policies(self) -> None:
         """Follow the topic's policies as they are now."""
+        if self._consumed_elsewhere:
+            self.disconnect_consumers()
         if self.ack_state.apply_policies():
             self.flush_soon()
             self.topic.notify()
@@ -165,6 +173,13 @@ class Subscription:
 
     def check_can_add(self, options: ConsumerOptions) -> None:
         """Raise RequestError if a consumer that asks for this is refused."""
+        active = self._consumed_elsewhere
+        if active:  # not one of the errors that clients retry in silence: whoever starts a consumer here has to know
+            message = (
+                f"Subscription {self.name} of {self.topic.name} is consumed in cluster {active}, not in "
+                f"{self.environment.cluster}: see the policy replicated-subscription-active-cluster"
+            )
+            raise RequestError(ServerError.ConsumerBusy, message)
         if self.dispatcher is None or not self.dispatcher.consumers:
             return
         if options.type != self.type:
