@@ -258,3 +258,19 @@ def test_what_waits_for_the_disk_is_not_overtaken_by_what_is_due() -> None:
     client.say(commands.flow(consumer_id=1, message_permits=10))
     taken = [message.message_id.entryId for message in client.take("MESSAGE")]
     assert taken == [0, 1, 2]
+
+
+def test_what_waits_is_not_sent_while_its_acknowledgement_could_not_be_persisted() -> None:
+    client = producing(dispatcherPauseOnAckStatePersistentEnabled=True, managedLedgerMaxUnackedRangesToPersist=1)
+    join(client, "one", permits=0)
+    join(client, "two")
+    publish(client, *[key for both in zip(OF_TWO, OF_ONE, strict=True) for key in both])
+    positions = [position_of(message.message_id) for message in client.take("MESSAGE")]
+    assert [position.entry_id for position in positions] == [0, 2, 4]
+    client.ack(*positions[1:], consumer_id=2)
+    assert subscription_stats(client)["isBlockedOnAckStatePersistent"]
+    client.say(commands.flow(consumer_id=1, message_permits=10))
+    (first, second) = [position_of(message.message_id) for message in client.take("MESSAGE")]
+    assert (first.entry_id, second.entry_id) == (1, 3)
+    client.ack(first, second, consumer_id=1)
+    assert [message.message_id.entryId for message in client.take("MESSAGE")] == [5]
