@@ -274,3 +274,19 @@ def test_what_waits_is_not_sent_while_its_acknowledgement_could_not_be_persisted
     assert (first.entry_id, second.entry_id) == (1, 3)
     client.ack(first, second, consumer_id=1)
     assert [message.message_id.entryId for message in client.take("MESSAGE")] == [5]
+
+
+def test_a_damaged_entry_holds_up_nobody() -> None:
+    client = producing()
+    store = client.cluster.store
+    join(client, "one", permits=0)
+    join(client, "two")
+    publish(client, *OF_ONE)
+    assert subscription_stats(client)["msgInReplay"] == 3
+    (entries,) = [ledger.entries for ledger in store.ledgers.values() if len(ledger.entries) == len(OF_ONE)]
+    store.cached = False
+    store.damaged.add(entries[1])
+    client.say(commands.flow(consumer_id=1, message_permits=10))
+    assert received(client, 1) == numbers((OF_ONE[0], OF_ONE[2]))
+    assert client.cluster.subscription().backlog == 3
+    assert subscription_stats(client)["msgInReplay"] == 0
