@@ -15,6 +15,7 @@ from magnetar.admin.models import (
     MessageId,
     PersistentTopicInternalStats,
     ReplicatorStats,
+    SnapshotStats,
     SubscriptionStats,
     TopicStats,
 )
@@ -234,6 +235,7 @@ class FakeAdminService:
             msg_in_counter=len(topic.entries),
             msg_rate_in=2.0,
             msg_throughput_in=20.0,
+            replicated_subscription_snapshots=SnapshotStats(pending=1, completed=3, timed_out=2, took_ms=45.0),
             deduplicated_entries=4,
             deduplication_producers=9,
             subscriptions=subscriptions,
