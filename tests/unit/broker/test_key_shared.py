@@ -11,12 +11,10 @@ import pytest
 from magnetar.admin.service import StatsOptions
 from magnetar.base.errors import ServerError
 from magnetar.broker.stats import topic_stats
-from magnetar.sim.cluster import Client, Cluster, Shared, entry
+from magnetar.sim.cluster import Client, Cluster, Key_Shared, Shared, entry
 from magnetar.wire import commands
 from magnetar.wire.message_id import message_id, position_of
 from magnetar.wire.proto import pulsar_api_pb2 as pb
-
-Key_Shared = pb.CommandSubscribe.Key_Shared
 
 # Of the consumers "one" and "two" (see key_shared_selectors.txt, which Apache Pulsar answered).
 OF_ONE = ("key-1", "key-2", "key-3")

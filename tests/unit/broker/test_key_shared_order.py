@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from magnetar.cursor.ranges import Range
-from magnetar.sim.cluster import Cluster, entry
+from magnetar.sim.cluster import Cluster, Key_Shared, entry
 from magnetar.wire import commands
 from magnetar.wire.message_id import message_id, position_of
 from magnetar.wire.proto import pulsar_api_pb2 as pb
@@ -74,8 +74,7 @@ class World:
             first, last = self.ranges[self.consumer_ids] = next(free for free in STICKY_RANGES if free not in taken)
             meta.hashRanges.add(start=first, end=last)
         self.held[self.consumer_ids] = {}
-        kind = pb.CommandSubscribe.Key_Shared
-        self.client.subscribe(self.consumer_ids, kind, permits, consumer_name=name, keySharedMeta=meta)
+        self.client.subscribe(self.consumer_ids, Key_Shared, permits, consumer_name=name, keySharedMeta=meta)
         assert not self.client.take("ERROR")
 
     def leave(self, consumer_id: int) -> None:
