@@ -272,5 +272,11 @@ def close(session: Session, command: pb.CommandCloseProducer) -> None:
     if producer is None:
         session.write(commands.success(request_id=command.request_id))
         return
-    producer.topic.remove_producer(producer)
-    producer.topic.log.barrier(lambda _: session.write(commands.success(request_id=command.request_id)))
+    topic = producer.topic
+    topic.remove_producer(producer)
+
+    def closed() -> None:
+        session.write(commands.success(request_id=command.request_id))
+
+    # Behind the receipts of what it sent before, which may be withheld.
+    topic.log.barrier(lambda _: topic.lag_bound.behind_receipts(session, closed))
