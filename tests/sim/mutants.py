@@ -13,10 +13,11 @@ from magnetar.broker import progress as broker_progress
 from magnetar.broker import receiver
 from magnetar.broker.progress import SubscriptionProgressKeeper, TopicProgress
 from magnetar.broker.subscription import Subscription
+from magnetar.broker.tombstones import Tombstones
 from magnetar.broker.topic import Topic
 from magnetar.geo.link import ProgressLink
 from magnetar.geo.origins import OriginIndex
-from magnetar.geo.progress import Kind, Outcome, SubscriptionProgress
+from magnetar.geo.progress import Kind, OriginProgress, Outcome, SubscriptionProgress
 from magnetar.geo.receiving import Verdict, judge
 from magnetar.ledger.segment import SegmentWriter
 
@@ -36,25 +37,25 @@ def replaced(owner: Any, name: str, make: Callable[[Any], Any]) -> Iterator[None
 
 
 def duplicate_check_off_by_one(_: Any) -> Any:
-    def mutant(last: Position | None, origin: Origin, *, foreign_marker: bool = False) -> Verdict:
-        right = judge(last, origin, foreign_marker=foreign_marker)
+    def mutant(last: Position | None, origin: Origin, *, marker: bool = False) -> Verdict:
+        right = judge(last, origin, marker=marker)
         return Verdict.APPEND if right is Verdict.DUPLICATE and origin.position == last else right
 
     return mutant
 
 
 def gap_taken_for_nothing_missing(_: Any) -> Any:
-    def mutant(last: Position | None, origin: Origin, *, foreign_marker: bool = False) -> Verdict:
-        right = judge(last, origin, foreign_marker=foreign_marker)
+    def mutant(last: Position | None, origin: Origin, *, marker: bool = False) -> Verdict:
+        right = judge(last, origin, marker=marker)
         return Verdict.APPEND if right is Verdict.GAP else right
 
     return mutant
 
 
 def epoch_not_raised(original: Any) -> Any:
-    def mutant(self: SubscriptionProgress, local_cluster: str, starts: dict[str, Position]) -> None:
+    def mutant(self: SubscriptionProgress, local_cluster: str, origins: dict[str, OriginProgress]) -> None:
         before = self.epoch
-        original(self, local_cluster, starts)
+        original(self, local_cluster, origins)
         self.epoch = before
 
     return mutant
@@ -117,7 +118,7 @@ def tombstone_ignored(_: Any) -> Any:
 
 
 def tombstone_forgotten(_: Any) -> Any:
-    return lambda _self: {}
+    return lambda _self, _tombstone: None
 
 
 def pending_not_applied_on_arrival(_: Any) -> Any:
@@ -135,7 +136,7 @@ def published_before_durable(original: Any) -> Any:
     def mutant(self: SubscriptionProgressKeeper) -> None:
         speak = original(self)
         if speak is not None:
-            speak()
+            speak(None)
 
     return mutant
 
@@ -174,7 +175,7 @@ MUTANTS: dict[str, tuple[Any, str, Callable[[Any], Any]]] = {
     "acknowledgements confirmed on hope": (Subscription, "flush_with", receipt_of_acknowledgement_on_hope),
     "batches acknowledged in part dropped in a merge": (SubscriptionProgress, "merge", partials_dropped_in_merge),
     "a tombstone ignored": (TopicProgress, "_delete", tombstone_ignored),
-    "tombstones forgotten": (TopicProgress, "_tombstones", tombstone_forgotten),
+    "tombstones forgotten": (Tombstones, "add", tombstone_forgotten),
     "pending acknowledgements not applied on arrival": (
         SubscriptionProgressKeeper,
         "arrived",

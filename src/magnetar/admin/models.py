@@ -314,6 +314,18 @@ class TopicStats(Model):
     committed_txn_count: int = 0
     publishers: list[PublisherStats] = field(default_factory=list)
     waiting_publishers: int = 0
+    at_risk_messages: int | None = None
+    """Ours. Entries published here that too few other clusters have; None: no policy bounds them."""
+
+    withheld_receipts: int | None = None
+    """Ours. Receipts that wait until less is at risk; None likewise."""
+
+    publishing_throttled: str | None = None
+    """Ours. Why publishing is slowed down for that."""
+
+    clusters_not_counted: list[str] | None = None
+    """Ours. Clusters that have been absent for longer than the policy waits; where it is all, nothing is bounded."""
+
     subscriptions: dict[str, SubscriptionStats] = field(default_factory=dict)
     replication: dict[str, ReplicatorStats] = field(default_factory=dict)
     deduplication_status: str = "Disabled"

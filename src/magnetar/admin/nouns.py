@@ -121,6 +121,10 @@ class Policy(Enum):
     DELAYED_DELIVERY = ("delayedDelivery", "delayedDelivery")
     PAUSE_ON_ACK_STATE = ("dispatcherPauseOnAckStatePersistent", "dispatcherPauseOnAckStatePersistent")
     REPLICATE_SUBSCRIPTION_STATE = ("replicateSubscriptionState", "replicateSubscriptionState")
+    MAX_AT_RISK_MESSAGES = ("maxAtRiskMessages", "maxAtRiskMessages")
+    MAX_AT_RISK_SECONDS = ("maxAtRiskSeconds", "maxAtRiskSeconds")
+    AT_RISK_COPIES = ("atRiskCopies", "atRiskCopies")
+    AT_RISK_ABSENCE_SECONDS = ("atRiskAbsenceSeconds", "atRiskAbsenceSeconds")
     REPLICATED_SUBSCRIPTIONS_ALLOWED = ("replicatedSubscriptionsAllowed", "replicatedSubscriptionsAllowed")
     REPLICATED_SUBSCRIPTION_SYNC = ("replicatedSubscriptionSync", "replicatedSubscriptionSync")
     REPLICATED_SUBSCRIPTION_ACTIVE_CLUSTER = (

@@ -46,6 +46,11 @@ class BrokerConfig(BaseModel):
     maxPendingPublishRequestsPerConnection: int = Field(
         1000, gt=0, description="Publishes in flight at which a connection is no longer read."
     )
+    maxWithheldReceiptsPerConnection: int = Field(
+        50_000,
+        gt=0,
+        description="Receipts withheld because too much is at risk at which a connection is no longer read.",
+    )
     maxConcurrentConnections: int = Field(10_000, gt=0, description="Connections accepted at the same time.")
     connectionSendBufferBytes: int = Field(
         1 << 20, gt=0, description="Unsent bytes at which a connection gets no more messages."
@@ -197,6 +202,16 @@ class BrokerConfig(BaseModel):
     )
     enableReplicatedSubscriptions: bool = Field(
         default=True, description="Carry subscriptions' progress to other clusters; false forbids it in all topics."
+    )
+    maxAtRiskMessages: int = Field(
+        -1, ge=-1, description="Messages of a topic that may be in too few other clusters; -1: any, 0: none."
+    )
+    maxAtRiskSeconds: int = Field(
+        -1, ge=-1, description="Seconds within which those were published; -1: any. Publishing slows down for both."
+    )
+    atRiskCopies: int = Field(1, ge=1, description="Other clusters that must have a message for it to be safe.")
+    atRiskAbsenceSeconds: int = Field(
+        -1, ge=-1, description="How long a cluster may confirm nothing before it counts no more; -1: for ever."
     )
     replicateSubscriptionState: bool = Field(
         default=False, description="Replicate every durable subscription, whatever its clients ask for (PIP-398)."

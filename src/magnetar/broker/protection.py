@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from magnetar.admin.models import ClusterProtection, SubscriptionProtection, iso_time
-from magnetar.geo.protection import DataFacts, Facts, Judgement, PeerFacts, judge
+from magnetar.broker.snapshots import marker_peers
+from magnetar.geo.protection import DataFacts, Facts, Judgement, PeerFacts, ProgressFacts, judge
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -89,6 +90,8 @@ async def _data_facts(replicator: Replicator) -> DataFacts:
 def _facts(topic: Topic, subscription: Subscription, data: dict[str, DataFacts]) -> Facts:
     record, keeper = subscription.protection, subscription.progress
     progress = topic.progress.facts(keeper) if keeper is not None else {}
+    for peer in marker_peers(topic):
+        progress[peer] = ProgressFacts(by_markers=True, unconfirmed=None, steady_since=topic.loaded_at, is_first=True)
     peers = {peer: PeerFacts(progress=progress[peer], data=data[peer]) for peer in progress if peer in data}
     return Facts(
         unprotected_because=record.because or ("" if peers else _ALONE),

@@ -84,8 +84,9 @@ class Replicator:
         """Since when nobody has held the link; None while somebody does."""
         self.steady_since = self.environment.clock.now()
         """When the target last caught up after it was late, or after nobody carried the link."""
+        self._advanced_at = self.environment.clock.monotonic()
         self._awaited: tuple[Position, float] | None = None
-        """A position that the target has not confirmed, and a moment at which it had become durable."""
+        """A position that the target has not confirmed, and a moment, monotonic, at which it had become durable."""
         self.rates_out = Rates()
         self._start_over()
 
@@ -195,6 +196,7 @@ class Replicator:
             self.cursor.acknowledge_cumulative(position)
         self._flush_soon()
         self._start_over(max(first, position))
+        self._advanced()
 
     # -- confirmations ------------------------------------------------------------------------------------------
 
@@ -217,21 +219,30 @@ class Replicator:
         unconfirmed = self._in_flight[0] if self._in_flight else self._read_position
         self.cursor.acknowledge_cumulative(ledger.previous_position(unconfirmed))
         self._flush_soon()
+        self._advanced()
+
+    def _advanced(self) -> None:
+        """The target has confirmed more."""
+        self._advanced_at = self.environment.clock.monotonic()
         if self._awaited is not None and self._awaited[0] <= self.cursor.state.mark_delete_position:
-            now = self.environment.clock.now()
-            if now - self._awaited[1] > self._tolerance_s:
-                self.steady_since = now
+            if self._advanced_at - self._awaited[1] > self._tolerance_s:
+                self.steady_since = self.environment.clock.now()
             self._awaited = None
             self._await_newest()
+        self.topic.lag_bound.confirmed()
 
     @property
     def _tolerance_s(self) -> float:
         return self.environment.config.replicatedSubscriptionAtRiskAfterMs / 1000
 
+    @property
+    def stalled_since(self) -> float | None:
+        """Since when, monotonic, the target has confirmed nothing though there was something to confirm."""
+        return None if self._awaited is None else max(self._advanced_at, self._awaited[1])
+
     def _await_newest(self) -> None:
-        newest = self.topic.ledger.last_confirmed_entry
-        if self._awaited is None and self.cursor.state.mark_delete_position < newest:
-            self._awaited = newest, self.environment.clock.now()
+        if self._awaited is None and self.backlog:
+            self._awaited = self.topic.ledger.last_confirmed_entry, self.environment.clock.monotonic()
 
     def _flush_soon(self) -> None:
         if not self._flush_scheduled:

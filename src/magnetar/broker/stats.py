@@ -68,6 +68,10 @@ def topic_stats(topic: Topic, options: StatsOptions) -> TopicStats:
         oldest_backlog_message_age_seconds=int(topic.backlog_quotas.oldest_age_s),
         publishers=[] if options.exclude_publishers else [_publisher_stats(producer) for producer in locals_],
         waiting_publishers=len(topic.access.waiting),
+        at_risk_messages=topic.lag_bound.at_risk,
+        withheld_receipts=topic.lag_bound.withheld if topic.lag_bound.gate is not None else None,
+        publishing_throttled=topic.lag_bound.reason,
+        clusters_not_counted=topic.lag_bound.not_counted or None,
         subscriptions=subscriptions,
         replication={
             remote: _replicator_stats(topic, remote)

@@ -12,6 +12,7 @@ from magnetar.broker.access import ProducerAccess
 from magnetar.broker.backlog_quotas import BacklogQuotas
 from magnetar.broker.deduplication import CURSOR_NAME, Deduplication
 from magnetar.broker.delayed.index import DelayedIndex
+from magnetar.broker.lag_bound import LagBound
 from magnetar.broker.producer import REPLICATOR_PREFIX, LocalProducer
 from magnetar.broker.progress import SubscriptionProgressKeeper, TopicProgress
 from magnetar.broker.protection import ProtectionRecord, note_protection
@@ -74,6 +75,7 @@ class Topic:
         )
         self.subscriptions: dict[str, Subscription] = {}
         self.replicators: dict[str, Replicator] = {}
+        self.lag_bound = LagBound(self)
         self.progress = TopicProgress(self)
         self.snapshots: TopicSnapshots | None = None
         """Set while a subscription is replicated to a cluster that takes no exact progress."""
@@ -156,6 +158,7 @@ class Topic:
         if self.producers.get(producer.options.name) is producer:
             del self.producers[producer.options.name]
             self.deduplication.left(producer.options.name)
+        self.lag_bound.left()
         successor = self.access.leave(producer)
         if successor is not None:
             self._enter(successor)
@@ -165,6 +168,7 @@ class Topic:
         if self.is_closing:
             return
         self.is_closing = self._is_dismissing = True
+        self.lag_bound.release_all()
 
         def dismissed(_: StorageError | None) -> None:
             for producer in tuple(self.producers.values()):
@@ -178,6 +182,7 @@ class Topic:
     def begin_closing(self) -> None:
         """Take no entries from now on: what comes is dropped, unanswered, and sent again to the topic's next run."""
         self.is_closing, self._is_dismissing = True, False
+        self.lag_bound.release_all()
 
     # -- subscriptions ------------------------------------------------------------------------------------------
 
@@ -300,6 +305,7 @@ class Topic:
             subscription.apply_policies()
         note_protection(self, self.subscriptions.values())
         self.progress.changed()
+        self.lag_bound.apply()
 
     def _link_start(self) -> Position:
         if self.environment.config.replicationStartAt == "latest":
@@ -387,6 +393,7 @@ class Topic:
         self.begin_closing()
         for producer in (*self.access.waiting, *self.producers.values()):
             producer.session.close_producer(producer)
+        self.lag_bound.close()
         self.progress.close()
         if self.snapshots is not None:
             self.snapshots.close()

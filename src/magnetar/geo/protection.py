@@ -26,6 +26,10 @@ class Status(StrEnum):
     UNPROTECTED = "unprotected"
 
 
+_MARKERS = (
+    "acknowledgements are carried by snapshots (PIP-33): what was acknowledged since the last one, and what was "
+    "acknowledged out of order, is repeated there"
+)
 _SEVERITY = {status: severity for severity, status in enumerate(Status)}
 
 
@@ -33,6 +37,8 @@ _SEVERITY = {status: severity for severity, status in enumerate(Status)}
 class ProgressFacts:
     """How acknowledgements get to one cluster. Times are seconds since the epoch."""
 
+    by_markers: bool = False
+    """Whether they are carried by PIP-33's snapshots, which tell nobody how far the cluster is."""
     unavailable: str = ""
     """Why they never do; empty where they can."""
     down_since: float | None = None
@@ -117,7 +123,7 @@ def _since(judgement: Judgement) -> float:
 
 def _judge_peer(cluster: str, peer: PeerFacts, observed_since: float, now: float, tolerance_s: float) -> Judgement:
     progress, data = peer.progress, peer.data
-    if progress.unavailable:
+    if progress.unavailable and not progress.by_markers:
         since = progress.steady_since
         return Judgement(Status.UNPROTECTED, since, progress.is_first, (f"{cluster}: {progress.unavailable}",))
     risks = [*_progress_risks(progress, observed_since, now), *_data_risks(data, observed_since, now)]
@@ -133,6 +139,8 @@ def _judge_peer(cluster: str, peer: PeerFacts, observed_since: float, now: float
 
 def _progress_risks(facts: ProgressFacts, observed_since: float, now: float) -> list[Judgement]:
     risks: list[Judgement] = []
+    if facts.by_markers:
+        return [_risk(facts.steady_since, _MARKERS, at_least=True)]
     if facts.down_since is not None:
         reason = f"the progress link is down{f' ({facts.failure})' if facts.failure else ''}"
         risks.append(_risk(facts.down_since, reason, at_least=facts.unconfirmed is None))

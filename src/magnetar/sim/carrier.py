@@ -208,6 +208,8 @@ class CarrierTask:
         self.succeeded = False
         self.stalled_until = 0.0
         """Until when what was read is not written, as where the machine stands still."""
+        self.is_losing = False
+        """Whether the first of what is handed over next gets lost: nothing may be taken that comes behind it."""
         self._begun = False
         self._target_up = False
         self._numbers = itertools.count(1)
@@ -251,6 +253,9 @@ class CarrierTask:
             self.loop.call_at(self.stalled_until, self._hand_over)
             return
         gathered, self._gathered = self._gathered, []
+        if self.is_losing:
+            self.is_losing = False
+            del gathered[: len(gathered) // 2 + 1]
         self._target.send(gathered)
 
     def _attach(self) -> None:
@@ -315,6 +320,11 @@ class Relay:
         """Let the newest task stand still for a while, with what it has read."""
         if self.tasks:
             self.tasks[-1].stalled_until = self._scheduler.now + seconds
+
+    def lose(self) -> None:
+        """Let the newest task lose some of what it reads next."""
+        if self.tasks:
+            self.tasks[-1].is_losing = True
 
     def end_oldest(self) -> None:
         """Kill the oldest task; the newest is never left out, so a task must follow."""

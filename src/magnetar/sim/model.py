@@ -93,17 +93,38 @@ class Lifetime:
     """One epoch of one subscription: what anybody did in it."""
 
     acknowledged: dict[str, int] = field(default_factory=dict)
-    """For each text a bit for each message that a broker was asked to acknowledge."""
+    """For each text a bit for each message that a broker was asked to acknowledge, or that a seek went past."""
     starts: list[Starts] = field(default_factory=list)
-    """Where it may start: it was created, or sought, there."""
+    """Where it was created."""
+    is_known: bool = True
+    """Whether it was heard how it began; otherwise nothing can be said about it."""
 
     def acknowledge(self, text: str, mask: int) -> None:
         """A broker was asked to."""
         self.acknowledged[text] = self.acknowledged.get(text, 0) | mask
 
-    def may_start_at(self, cluster: str, position: Position) -> bool:
-        """Whether that is where somebody had it start."""
-        return any(starts.get(cluster, EARLIEST) == position for starts in self.starts)
+    def is_outside(self, entry: Entry) -> bool:
+        """Whether somebody created the subscription behind an entry."""
+        return any(entry.position <= starts.get(entry.cluster, EARLIEST) for starts in self.starts)
+
+    def inherit(self, before: Lifetime) -> None:
+        """Go on as an earlier epoch: what was done in that may count in this one."""
+        self.is_known = self.is_known and before.is_known
+        self.starts += before.starts
+        for text, mask in before.acknowledged.items():
+            self.acknowledge(text, mask)
+
+    def sought(self, before: Lifetime, log: SiteLog, first: Position, mark_delete: Position, *, to_end: bool) -> None:
+        """Begin as a seek in one cluster does: it says what is wanted of the log there, the rest stays as it was."""
+        self.is_known = self.is_known and before.is_known
+        self.starts += before.starts
+        for text, mask in before.acknowledged.items():
+            place = log.places.get(text)
+            if to_end or place is None or place < first:
+                self.acknowledge(text, mask)
+        for position, entry in log.entries:
+            if position <= mark_delete:
+                self.acknowledge(entry.text, entry.every)
 
 
 class Model:
@@ -121,19 +142,18 @@ class Model:
         self.promises: dict[tuple[str, str], Promise] = {}
         """By cluster and subscription."""
         self.tombstones: dict[str, list[Epoch]] = {}
-        self._sought: dict[tuple[str, str], list[Starts]] = {}
 
     def lifetime(self, subscription: str, epoch: Epoch) -> Lifetime:
         """An epoch of a subscription; made when there is none."""
         found = self.lifetimes.get((subscription, epoch))
         if found is None:
-            starts = self.sought_in(epoch.cluster, subscription) if epoch.cluster else []
-            found = self.lifetimes[subscription, epoch] = Lifetime(starts=starts)
+            # A seek is carried out a moment after it was heard: another may have come before it.
+            found = self.lifetimes[subscription, epoch] = Lifetime(is_known=not epoch.cluster)
         return found
 
-    def sought_in(self, cluster: str, subscription: str) -> list[Starts]:
-        """Where clients in a cluster wanted a subscription to go."""
-        return self._sought.setdefault((cluster, subscription), [])
+    def begin_lifetime(self, subscription: str, epoch: Epoch) -> Lifetime:
+        """An epoch of a subscription of which it is known how it begins."""
+        return self.lifetimes.setdefault((subscription, epoch), Lifetime())
 
     def promise(self, cluster: str, subscription: str) -> Promise:
         """What a cluster confirmed of a subscription; made when there is nothing."""

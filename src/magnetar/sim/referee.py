@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from magnetar.broker.session import Session
+    from magnetar.geo.epochs import Epoch
     from magnetar.geo.progress import SubscriptionProgress
     from magnetar.sim.clients import Held, SimConsumer
     from magnetar.sim.model import Entry
@@ -97,7 +98,7 @@ class Referee(Tap):
             case pb.BaseCommand.ACK:
                 self._hear_ack(site, session, command.ack)
             case pb.BaseCommand.SEND:
-                self._hear_progress(site, session, command.send, frame.body)
+                return self._hear_progress(site, session, command.send, frame.body)
             case pb.BaseCommand.SUBSCRIBE if command.subscribe.replicate_subscription_state:
                 return self._hear_subscribe(site, command.subscribe)
             case pb.BaseCommand.SEEK:
@@ -137,15 +138,17 @@ class Referee(Tap):
             promise, epoch = self.model.promise(site.name, subscription.name), state.epoch
             self._open[session, pb.BaseCommand.ACK_RESPONSE, ack.request_id] = lambda: promise.add(epoch, inside)
 
-    def _hear_progress(self, site: Site, session: Session, send: pb.CommandSend, body: bytes) -> None:
+    def _hear_progress(
+        self, site: Site, session: Session, send: pb.CommandSend, body: bytes
+    ) -> Callable[[], None] | None:
         producer = session.producers.get(send.producer_id)
-        if not isinstance(producer, ProgressProducer):
-            return
+        if not isinstance(producer, ProgressProducer) or site.topic is None:
+            return None
         try:
             marker = decode_marker(bytes(payload_of(body)))
         except MagnetarError as error:
             self.violate(f"{site.name} was sent a progress marker that cannot be read: {error}")
-            return
+            return None
         known = [(state, self._claimed(state)) for state in marker.states]
         told = ", ".join(
             f"{state.name}@{state.epoch}{' deleted' if state.deleted else ''}: {len(claims)}" for state, claims in known
@@ -160,6 +163,22 @@ class Referee(Tap):
                 promise.add(state.epoch, {} if state.deleted else claims)
 
         self._open[session, pb.BaseCommand.SEND_RECEIPT, send.producer_id << 32 | send.sequence_id] = confirmed
+        epochs = {
+            each.name: each.progress.state.epoch
+            for each in site.topic.subscriptions.values()
+            if each.progress is not None
+        }
+        return lambda: self._outlived(site, epochs)
+
+    def _outlived(self, site: Site, epochs: dict[str, Epoch]) -> None:
+        """A subscription that somebody uses goes on behind its tombstone, as it is."""
+        for subscription in site.topic.subscriptions.values() if site.topic is not None else ():
+            if subscription.progress is not None and subscription.name in epochs:
+                epoch, before = subscription.progress.state.epoch, epochs[subscription.name]
+                if epoch != before and not epoch.cluster:
+                    lived = self.model.lifetime(subscription.name, before)
+                    self.model.begin_lifetime(subscription.name, epoch).inherit(lived)
+                    self.note(site.name, "", f"{subscription.name} goes on in epoch {epoch}")
 
     def _claimed(self, state: SubscriptionProgress) -> dict[str, int]:
         """What a state on its way says is acknowledged, entry by entry."""
@@ -187,7 +206,7 @@ class Referee(Tap):
             created = topic.subscriptions.get(name)
             if created is not None and created.progress is not None:
                 epoch = created.progress.state.epoch
-                self.model.lifetime(name, epoch).starts.append(starts)
+                self.model.begin_lifetime(name, epoch).starts.append(starts)
                 self.note(site.name, "", f"{name} created in epoch {epoch}, starts {_told(starts)}")
 
         return subscribed
@@ -202,12 +221,17 @@ class Referee(Tap):
         through = (
             ledger.last_confirmed_entry if target > ledger.last_confirmed_entry else ledger.previous_position(target)
         )
-        starts = self.model.logs[site.name].starts_after(max(before_first, through))
-        keeper = subscription.progress
-        epoch = keeper.state.epoch
+        epoch = subscription.progress.state.epoch
+        raised, before = epoch.raised_by(site.name), self.model.lifetime(subscription.name, epoch)
         self.note(session_name(session), site.name, f"{subscription.name}: seek to {target} in epoch {epoch}")
-        raised = epoch.raised_by(site.name)
-        self.model.sought_in(site.name, subscription.name).append(starts)
+        mark_delete = max(before_first, through)
+        self.model.begin_lifetime(subscription.name, raised).sought(
+            before,
+            self.model.logs[site.name],
+            ledger.first_position,
+            mark_delete,
+            to_end=mark_delete >= ledger.last_confirmed_entry,
+        )
         promise = self.model.promise(site.name, subscription.name)
         self._open[session, pb.BaseCommand.SUCCESS, seek.request_id] = lambda: promise.add(raised, {})
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -58,11 +59,13 @@ def simulate(seed: int, clusters: int | None = None, steps: int = STEPS) -> tupl
     """Run one seed."""
     count = clusters_of(seed) if clusters is None else clusters
     world = World(seed, count)
-    with world.watched_log():
-        try:
+    gc.disable()  # a world is thrown away as a whole
+    try:
+        with world.watched_log():
             _run(world, steps)
-        finally:
-            world.close()
+    finally:
+        world.close()
+        gc.enable()
     referee = world.referee
     verdict = Verdict(
         seed=seed,

@@ -11,10 +11,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from magnetar.sim.clients import SimConsumer
+    from magnetar.sim.site import Site
     from magnetar.sim.world import World
 
 DOWN_S = (0.1, 4.0)
 """How long a broker is down after a crash."""
+
+SOON_S = (0.0, 0.03)
+"""How soon a crash may come after what it is to interrupt."""
 
 JUMP_S = 30.0
 """How far a clock may be off, either way."""
@@ -45,10 +49,12 @@ class Workload:
             (2, self._partition),
             (2, self._slow_down),
             (3, self._heal),
-            (3, self._crash),
+            (2, self._crash),
+            (4, self._crash_soon),
             (2, self._hand_over),
             (1, self._kill_task),
             (2, self._stall_task),
+            (2, self._lose_rows),
             (1, self._jump_clock),
         ]
 
@@ -72,9 +78,7 @@ class Workload:
         """Let everything be well from now on."""
         self._world.network.heal()
         for site in self._world.sites.values():
-            if not site.running:
-                site.start()
-                self._world.note(site.name, "starts again")
+            self._start(site)
 
     # -- clients ------------------------------------------------------------------------------------------------------
 
@@ -190,13 +194,30 @@ class Workload:
 
     def _crash(self) -> None:
         running = self._world.running()
-        if not running:
+        if running:
+            self._crash_site(self._chance.choice(running))
+
+    def _crash_soon(self) -> None:
+        """Crash where somebody is just waiting to hear that what was done is durable."""
+        consumer = self._holding()
+        if consumer is None:
             return
-        site, world = self._chance.choice(running), self._world
-        world.note(site.name, "crashes")
+        self._chance.choice((self._acknowledge, self._acknowledge_through, self._seek))()
+        consumer.acknowledge(list(consumer.held.values())[:2], confirmed=True)
+        site = self._world.sites[consumer.cluster]
+        self._world.later(self._chance.uniform(*SOON_S), lambda: self._crash_site(site))
+
+    def _crash_site(self, site: Site) -> None:
+        if not site.running:
+            return
+        self._world.note(site.name, "crashes")
         site.crash(self._chance)
-        back_at = world.scheduler.now + self._chance.uniform(*DOWN_S)
-        world.returning.append((back_at, site))
+        self._world.later(self._chance.uniform(*DOWN_S), lambda: self._start(site))
+
+    def _start(self, site: Site) -> None:
+        if not site.running:
+            site.start()
+            self._world.note(site.name, "starts again")
 
     def _hand_over(self) -> None:
         relay = self._chance.choice(self._world.relays)
@@ -216,6 +237,11 @@ class Workload:
         relay = self._chance.choice(self._world.relays)
         self._world.note(relay.target, "the pipeline's task stands still")
         relay.stall(self._chance.uniform(0.5, 4.0))
+
+    def _lose_rows(self) -> None:
+        relay = self._chance.choice(self._world.relays)
+        self._world.note(relay.target, "the pipeline's task loses some of what it reads next")
+        relay.lose()
 
     def _jump_clock(self) -> None:
         site = self._chance.choice(list(self._world.sites.values()))

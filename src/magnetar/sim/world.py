@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import heapq
+import itertools
 import sys
 from random import Random
 from typing import TYPE_CHECKING, Any
@@ -18,7 +20,7 @@ from magnetar.sim.site import Site
 from magnetar.sim.story import Story
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from magnetar.wire.proto import pulsar_api_pb2 as pb
 
@@ -51,8 +53,8 @@ class World:
         ]
         self.producers: list[SimProducer] = []
         self.consumers: list[SimConsumer] = []
-        self.returning: list[tuple[float, Site]] = []
-        """Clusters that are down, and when they start again."""
+        self._later: list[tuple[float, int, Callable[[], None]]] = []
+        self._orders = itertools.count()
         self._numbers = {"producer": 0, "consumer": 0}
         for site in self.sites.values():
             site.clock.jumped_s = self.chance.uniform(-2.0, 2.0)
@@ -65,19 +67,20 @@ class World:
     def run(self, seconds: float) -> None:
         """Let time pass, then check everything."""
         until = self.scheduler.now + seconds
-        for at, site in sorted(self.returning, key=lambda each: each[0]):
-            if at <= until:
-                self.returning.remove((at, site))
-                self.scheduler.run_until(max(at, self.scheduler.now))
-                if not site.running:
-                    site.start()
-                    self.note(site.name, "starts again")
+        while self._later and self._later[0][0] <= until:
+            at, _, work = heapq.heappop(self._later)
+            self.scheduler.run_until(max(at, self.scheduler.now))
+            work()
         self.scheduler.run_until(until)
         for site in self.sites.values():
             if site.running:
                 self.referee.checker.check(site)
         if self.scheduler.problems:
             self.referee.violate(f"raised and not caught: {self.scheduler.problems[0]}")
+
+    def later(self, seconds: float, work: Callable[[], None]) -> None:
+        """Do something from outside, such as to pull a plug, in the middle of whatever happens then."""
+        heapq.heappush(self._later, (self.scheduler.now + seconds, next(self._orders), work))
 
     @contextlib.contextmanager
     def watched_log(self) -> Iterator[None]:

@@ -184,6 +184,17 @@ PROPOSED: list[tuple[str, str, object, int, object]] = [
     ("GET", f"{X}/{ALLOWED}?applied=true", None, 200, False),
     ("DELETE", f"{N}/{ALLOWED}", None, 204, None),
     ("GET", f"{X}/{ALLOWED}?applied=true", None, 200, True),
+    ("GET", f"{X}/maxAtRiskMessages?applied=true", None, 200, -1),
+    ("POST", f"{N}/maxAtRiskMessages", 0, 204, None),
+    ("GET", f"{X}/maxAtRiskMessages?applied=true", None, 200, 0),
+    ("POST", f"{X}/maxAtRiskMessages", -2, 400, {"reason": "Input should be greater than or equal to -1"}),
+    ("POST", f"{X}/maxAtRiskMessages", -1, 204, None),
+    ("GET", f"{X}/maxAtRiskMessages?applied=true", None, 200, -1),
+    ("POST", f"{N}/atRiskCopies", 0, 400, {"reason": "Input should be greater than or equal to 1"}),
+    ("POST", f"{N}/atRiskCopies", 2, 204, None),
+    ("GET", f"{X}/atRiskCopies?applied=true", None, 200, 2),
+    ("DELETE", f"{N}/atRiskCopies", None, 204, None),
+    ("GET", f"{X}/atRiskCopies?applied=true", None, 200, 1),
 ]
 """PIP-398, which no release of Apache Pulsar has yet, and what Magnetar adds to it."""
 

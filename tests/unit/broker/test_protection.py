@@ -20,6 +20,12 @@ def protection(cluster: Cluster, name: str = "worker") -> Judgement:
     return judged
 
 
+def told(cluster: Cluster, **policies: object) -> None:
+    """Set policies of the namespace."""
+    update = cluster.resources.namespaces.update
+    cluster.do(lambda: update(NAMESPACE, lambda found: found.model_copy(update=policies)))
+
+
 def carried(world: World) -> None:
     """Attach a pipeline to every link, and leave it there."""
     world.carry()
@@ -104,11 +110,8 @@ def test_that_it_ended_is_known_after_a_restart_too() -> None:
     cluster.client().subscribe(replicate_subscription_state=True)
     assert protection(cluster).status is Status.AT_RISK, "nobody has confirmed anything"
     cluster.loop.advance(10)
-    update = cluster.resources.namespaces.update
     forbidden_at = cluster.clock.now()
-    cluster.do(
-        lambda: update(NAMESPACE, lambda found: found.model_copy(update={"replicated_subscriptions_allowed": False}))
-    )
+    told(cluster, replicated_subscriptions_allowed=False)
     for _ in range(2):
         cluster.loop.advance(10)
         cluster.settle()
@@ -119,6 +122,17 @@ def test_that_it_ended_is_known_after_a_restart_too() -> None:
     cluster.replicate_to()
     assert protection(cluster).since == forbidden_at, "for another reason, but unprotected all the time"
     assert protection(cluster).reasons == ("its namespace has no other cluster",)
+
+
+def test_what_is_carried_by_snapshots_is_never_called_protected() -> None:
+    world = World("ewr", "jfk")
+    for cluster in world.clusters.values():
+        told(cluster, replicated_subscription_sync="markers")
+    Worker(world, "ewr")
+    carried(world)
+    found = protection(world["ewr"])
+    assert (found.status, found.at_least) == (Status.AT_RISK, True)
+    assert found.reasons[0].startswith("jfk: acknowledgements are carried by snapshots (PIP-33)")
 
 
 def test_readers_are_none_of_its_business() -> None:

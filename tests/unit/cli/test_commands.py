@@ -110,6 +110,11 @@ def test_policies(run: Run, owner: str) -> None:
         ("replicate-subscription-state", "--enabled true", True),
         ("replicate-subscription-state", "--enabled false", False),
         ("replicated-subscriptions-allowed", "--allowed false", False),
+        ("max-at-risk-messages", "--messages 1000", 1000),
+        ("max-at-risk-seconds", "--time 1m", 60),
+        ("max-at-risk-seconds", "--time -1", -1),
+        ("at-risk-copies", "--copies 2", 2),
+        ("at-risk-absence", "--time 10m", 600),
         ("replicated-subscription-sync", "--mode markers", "markers"),
         ("replicated-subscription-active-cluster", "--cluster jfk", "jfk"),
     ):

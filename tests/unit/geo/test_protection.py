@@ -13,6 +13,11 @@ NOW = 1000.0
 TOLERANCE_S = 1.0
 ALL_CONFIRMED = Unconfirmed(0, None)
 
+MARKERS = (
+    "acknowledgements are carried by snapshots (PIP-33): what was acknowledged since the last one, and what was "
+    "acknowledged out of order, is repeated there"
+)
+
 PROGRESS = ProgressFacts(unconfirmed=ALL_CONFIRMED, steady_since=300.0, is_first=False)
 DATA = DataFacts(steady_since=400.0)
 
@@ -83,6 +88,13 @@ def test_where_progress_goes_nowhere_nothing_else_counts() -> None:
             980.0,
             False,
             "jfk: 3 messages are not there, the oldest published 20.0 s ago",
+        ),
+        (
+            replace(PROGRESS, by_markers=True, unavailable="it takes none", unconfirmed=None),
+            DATA,
+            300.0,
+            True,
+            f"jfk: {MARKERS}",
         ),
         (PROGRESS, replace(DATA, uncarried_since=970.0), 970.0, False, "jfk: nobody carries messages there"),
         (PROGRESS, replace(DATA, uncarried_since=100.0), 100.0, True, "jfk: nobody carries messages there"),

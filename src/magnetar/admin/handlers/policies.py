@@ -16,7 +16,9 @@ from magnetar.metadata.effective import LEVEL_FIELDS
 from magnetar.metadata.policies import (
     BacklogQuota,
     BacklogQuotaType,
+    Copies,
     DelayedDeliveryPolicies,
+    Limit,
     Policies,
     ReplicatedSubscriptionSync,
     RetentionPolicies,
@@ -43,6 +45,8 @@ _RETENTION_CONFLICT = (
     "must be set to 0."
 )
 _FLAG: TypeAdapter[bool] = TypeAdapter(bool)
+_LIMIT: TypeAdapter[int | None] = TypeAdapter(Limit | None)
+_COPIES: TypeAdapter[int | None] = TypeAdapter(Copies | None)
 _OPTIONAL_FLAG: TypeAdapter[bool | None] = TypeAdapter(bool | None)
 _NUMBER: TypeAdapter[int] = TypeAdapter(int)
 _OPTIONAL_NUMBER: TypeAdapter[int | None] = TypeAdapter(int | None)
@@ -99,6 +103,14 @@ async def _delayed_delivery(request: Request) -> DelayedDeliveryPolicies:
 
 async def _optional_flag(request: Request) -> bool | None:
     return await body(request, _OPTIONAL_FLAG)
+
+
+async def _limit(request: Request) -> int | None:
+    return await body(request, _LIMIT)
+
+
+async def _copies(request: Request) -> int | None:
+    return await body(request, _COPIES)
 
 
 async def _pause(_: Request) -> bool:
@@ -193,6 +205,15 @@ _POLICIES = (
         effective="replicated_subscriptions_allowed",
         read=_optional_flag,
         read_of_topic=_optional_flag,
+    ),
+    *(
+        _Policy(path=path, topic_path=path, effective=name, read=read, read_of_topic=read)
+        for path, name, read in (
+            ("maxAtRiskMessages", "max_at_risk_messages", _limit),
+            ("maxAtRiskSeconds", "max_at_risk_seconds", _limit),
+            ("atRiskCopies", "at_risk_copies", _copies),
+            ("atRiskAbsenceSeconds", "at_risk_absence_s", _limit),
+        )
     ),
     _Policy(
         path="replicatedSubscriptionSync",
