@@ -116,8 +116,8 @@ def test_fifty_kills_lose_nothing_and_repeat_what_had_not_been_sent(clusters: Lo
         age_s = unconfirmed_s(clusters, topic, here, there)
         assert age_s is not None
         journey.turn()
-        journey.flee(there, clusters.brokers[here].kill)
         killed = time.monotonic()
+        journey.flee(there, clusters.brokers[here].kill)
         at_risk = journey.account.acknowledged_since(asked - age_s)
         interval = journey.account.acknowledged_since(killed - PROGRESS_INTERVAL_S)
         clusters.brokers[here].launch()
