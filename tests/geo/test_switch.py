@@ -13,6 +13,7 @@ import pulsar
 import pytest
 from pulsar import ConsumerType
 
+from tests.geo.journey import Journey, Traffic, is_confirmed
 from tests.geo.stories import (
     PROGRESS_TIMEOUT_S,
     REPLICATION_TIMEOUT_S,
@@ -242,6 +243,16 @@ def test_planned_switch_with_late_acknowledgements_repeats_nothing(up: Up, topic
 
 def test_planned_switch_with_messages_held_for_ever_repeats_nothing(up: Up, topic: str) -> None:
     planned_switch(up, topic, (0.2, 1.6), hold_every=300, seconds=SECONDS_OF_LOAD)
+
+
+def test_there_and_back_nothing_is_repeated_or_lost(up: Up, topic: str) -> None:
+    """Shared, acknowledged at random, delayed messages, bursts: tests/chaos/test_switches.py has fifty of it."""
+    journey = Journey(up, topic, ("ewr", "jfk"), Traffic(), random.Random(7))
+    for there in ("jfk", "ewr"):
+        journey.run(1.2)
+        journey.move(there, partial(is_confirmed, up, topic, journey.here, there))
+    journey.finish(REPLICATION_TIMEOUT_S)
+    assert journey.account.repeated == set()
 
 
 @pytest.mark.long
