@@ -76,6 +76,15 @@ class PublisherStats(Model):
 
 
 @dataclass(slots=True, kw_only=True)
+class DrainingHash(Model):
+    """A hash of keys that is not sent to its new consumer before the old one has acknowledged what it holds of it."""
+
+    hash: int
+    unack_msgs: int
+    blocked_attempts: int
+
+
+@dataclass(slots=True, kw_only=True)
 class ConsumerStats(Model):
     """One consumer of a subscription."""
 
@@ -94,13 +103,16 @@ class ConsumerStats(Model):
     draining_hashes_count: int = 0
     draining_hashes_cleared_total: int = 0
     draining_hashes_unacked_messages: int = 0
+    draining_hashes: list[DrainingHash] | None = None
+    """Of a Key_Shared subscription: the hashes of which it holds messages, and that belong to others by now."""
     address: str | None = None
     connected_since: str | None = None
     client_version: str | None = None
     last_acked_timestamp: int = 0
     last_consumed_timestamp: int = 0
     last_consumed_flow_timestamp: int = 0
-    key_hash_ranges: list[str] | None = None
+    key_hash_range_arrays: list[list[int]] | None = None
+    """Of a Key_Shared subscription: the hashes of the keys that it gets, ranges with both their ends."""
     metadata: dict[str, str] = field(default_factory=dict)
 
     def _derived(self) -> dict[str, Any]:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class EntryCounts:
-    """A number above 0 for each of some entries: of its messages, or of its redeliveries. 0 for all others.
+    """A number above 0 for each of some entries, such as that of its messages or its redeliveries. 0 for all others.
 
     Kept by ledger, because entries come and go in runs: no position is made for each of them.
     """
@@ -56,17 +56,19 @@ class EntryCounts:
             self._ledgers.pop(position.ledger_id, None)
         return count
 
-    def discard(self, deleted: Range) -> None:
-        """Forget the entries of a range."""
+    def discard(self, deleted: Range) -> list[int]:
+        """Forget the entries of a range; return the numbers that they had."""
         ledger_id, first = deleted.first
         counts = self._ledgers.get(ledger_id)
         if counts is None:
-            return
+            return []
         gone = range(first, deleted.last.entry_id + 1)
         held = [entry_id for entry_id in counts if entry_id in gone] if len(gone) > len(counts) else gone
-        self.total -= sum(map(counts.pop, held, repeat(0)))
+        forgotten = list(filter(None, map(counts.pop, held, repeat(0))))
+        self.total -= sum(forgotten)
         if not counts:
             del self._ledgers[ledger_id]
+        return forgotten
 
     def holds_any(self, wanted: Range) -> bool:
         """Whether any entry of a range has a number."""

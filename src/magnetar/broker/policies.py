@@ -40,4 +40,5 @@ def broker_policies(config: BrokerConfig) -> EffectivePolicies:
         at_risk_absence_s=config.atRiskAbsenceSeconds,
         replicated_subscriptions_allowed=config.enableReplicatedSubscriptions,
         replicated_subscription_sync=config.replicatedSubscriptionSync,
+        replicated_subscription_active_cluster="",
     )

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from magnetar.base.errors import DamagedEntriesError
-    from magnetar.broker.consumer import Consumer
+    from magnetar.broker.consumer import Consumer, ConsumerOptions
     from magnetar.broker.environment import Environment
     from magnetar.broker.marker_queue import QueuedMarker
     from magnetar.broker.topic import Topic
@@ -143,7 +143,7 @@ class Replicator:
 
     # -- who carries the link -----------------------------------------------------------------------------------
 
-    def check_can_add(self, consumer_type: int) -> None:
+    def check_can_add(self, options: ConsumerOptions) -> None:
         """Any type will do: there is one holder."""
 
     def check_takeover(self, consumer: Consumer) -> None:
@@ -153,9 +153,8 @@ class Replicator:
             message = f"link to {self.target} is held by lease {self._lease}, which is newer than {lease}"
             raise RequestError(ServerError.ConsumerBusy, message)
 
-    def add_consumer(self, consumer: Consumer, consumer_type: int) -> None:
+    def add_consumer(self, consumer: Consumer) -> None:
         """Give the link to the newcomer; the holder before it is told so."""
-        del consumer_type
         if self.consumer is not None:
             self.consumer.close()
         self._markers_lost()
@@ -188,6 +187,8 @@ class Replicator:
         the next entry names nothing from there as what came before it, and nobody claims across the two.
         """
         first = self.topic.log.before_first()
+        if position == EARLIEST:  # it has nothing: the link begins where it was meant to
+            first = max(first, self.cursor.began)
         if position < self.cursor.state.mark_delete_position:
             log.warning("link_goes_back", topic=str(self.topic.name), target=self.target, to=str(position))
             self.cursor.reset(max(first, position))
@@ -341,10 +342,16 @@ class Replicator:
         self._previous = self._floor = position
 
     def _write(self, consumer: Consumer, position: Position, entry: bytes, floor: Position) -> None:
-        link_start = self._previous != EARLIEST and not self.topic.ledger.contains(self._previous)
-        link = Link(self._previous, floor, link_start=link_start)
+        link = Link(self._previous, floor, link_start=self._begins_in_the_middle)
         frame = commands.message_on_link(consumer_id=consumer.consumer_id, position=position, entry=entry, link=link)
         consumer.session.write(frame)
+
+    @property
+    def _begins_in_the_middle(self) -> bool:
+        """Whether what lies before the next entry was trimmed, or is older than the link and was never meant for it."""
+        if self._previous == EARLIEST:
+            return False
+        return self._previous <= self.cursor.began or not self.topic.ledger.contains(self._previous)
 
     def _skip_to(self, position: Position) -> None:
         """Nothing before ``position`` is left to send."""

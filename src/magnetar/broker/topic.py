@@ -262,6 +262,7 @@ class Topic:
             subscription.cursor.checkpoint_attachment = None
         note_protection(self, [subscription])
         subscription.flush()
+        subscription.apply_policies()
         self.progress.changed()
 
     def _add_subscription(self, subscription: Subscription) -> None:

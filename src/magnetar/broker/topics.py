@@ -218,9 +218,13 @@ class TopicRegistry:
         return topic
 
     def _policies_changed(self, namespace: NamespaceName) -> None:
+        policies = self.environment.resources.namespaces.get(namespace)
+        is_served = policies is not None and self.environment.cluster in policies.replication_clusters
         for name, topic in tuple(self.loaded.items()):
             if name.namespace_name == namespace:
                 topic.apply_policies()
+                if not is_served:  # what is acknowledged here would reach nobody any more: clients have to move
+                    self.unload(name)
         if self.environment.targets_of(namespace):
             for name in self.names(namespace):
                 if name not in self._unloading:

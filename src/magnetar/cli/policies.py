@@ -185,6 +185,16 @@ def set_replicated_subscription_sync(
     say(f"replicated subscriptions of {owner} are carried in mode {mode.value}")
 
 
+def set_replicated_subscription_active_cluster(
+    session: Session,
+    owner: Owner,
+    cluster: Annotated[str, typer.Option("--cluster", help="The only one with consumers; empty: all of them.")],
+) -> None:
+    """Let replicated subscriptions have consumers in one cluster only; say so in each, the one they leave first."""
+    session.client.policies.set(owner, Policy.REPLICATED_SUBSCRIPTION_ACTIVE_CLUSTER, cluster)
+    say(f"replicated subscriptions of {owner} are consumed in {cluster or 'every cluster'}")
+
+
 def get_backlog_quotas(session: Session, owner: Owner) -> None:
     """Show the backlog quotas by type."""
     session.fields(session.client.policies.backlog_quotas(owner))
@@ -233,6 +243,10 @@ _POLICIES: dict[Policy, tuple[str, Callable[..., None]]] = {
         set_replicated_subscriptions_allowed,
     ),
     Policy.REPLICATED_SUBSCRIPTION_SYNC: ("replicated-subscription-sync", set_replicated_subscription_sync),
+    Policy.REPLICATED_SUBSCRIPTION_ACTIVE_CLUSTER: (
+        "replicated-subscription-active-cluster",
+        set_replicated_subscription_active_cluster,
+    ),
 }
 
 

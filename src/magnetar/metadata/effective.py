@@ -47,6 +47,8 @@ class EffectivePolicies:
     """Seconds after which a cluster that confirms nothing counts no more; -1: never."""
     replicated_subscription_sync: ReplicatedSubscriptionSync
     """How replicated subscriptions reach the other clusters."""
+    replicated_subscription_active_cluster: str
+    """The only cluster in which a replicated subscription has consumers; empty: any, and what they do is merged."""
 
 
 LEVEL_FIELDS = {
@@ -70,6 +72,10 @@ LEVEL_FIELDS = {
     "at_risk_absence_s": ("at_risk_absence_seconds", "atRiskAbsenceSeconds"),
     "replicated_subscriptions_allowed": ("replicated_subscriptions_allowed", "replicatedSubscriptionsAllowed"),
     "replicated_subscription_sync": ("replicated_subscription_sync", "replicatedSubscriptionSync"),
+    "replicated_subscription_active_cluster": (
+        "replicated_subscription_active_cluster",
+        "replicatedSubscriptionActiveCluster",
+    ),
 }
 """For each field of EffectivePolicies the one of Policies and the one of TopicPolicies that sets it."""
 

@@ -173,6 +173,7 @@ class Policies(Document):
     at_risk_copies: Copies | None = None
     at_risk_absence_seconds: Limit | None = None
     replicated_subscription_sync: ReplicatedSubscriptionSync | None = None
+    replicated_subscription_active_cluster: str | None = None
 
 
 class TopicPolicies(Document):
@@ -194,6 +195,7 @@ class TopicPolicies(Document):
     atRiskCopies: Copies | None = None
     atRiskAbsenceSeconds: Limit | None = None
     replicatedSubscriptionSync: ReplicatedSubscriptionSync | None = None
+    replicatedSubscriptionActiveCluster: str | None = None
 
 
 class PartitionedTopicMetadata(Document):

@@ -129,6 +129,12 @@ CONVERSATION: list[tuple[str, str, object, int, object]] = [
     ("DELETE", f"{X}/replicatedSubscriptionSync", None, 204, None),
     ("GET", f"{X}/replicatedSubscriptionSync?applied=true", None, 200, "exact"),
     ("DELETE", f"{N}/replicatedSubscriptionSync", None, 204, None),
+    ("POST", f"{N}/replicatedSubscriptionActiveCluster", "ewr", 204, None),
+    ("POST", f"{X}/replicatedSubscriptionActiveCluster", "", 204, None),
+    ("GET", f"{X}/replicatedSubscriptionActiveCluster?applied=true", None, 200, ""),
+    ("DELETE", f"{X}/replicatedSubscriptionActiveCluster", None, 204, None),
+    ("GET", f"{X}/replicatedSubscriptionActiveCluster?applied=true", None, 200, "ewr"),
+    ("DELETE", f"{N}/replicatedSubscriptionActiveCluster", None, 204, None),
     ("POST", f"{X}/{PAUSE}", None, 204, None),
     ("GET", f"{X}/{PAUSE}", None, 200, True),
     *[

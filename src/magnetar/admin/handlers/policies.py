@@ -53,6 +53,7 @@ _OPTIONAL_NUMBER: TypeAdapter[int | None] = TypeAdapter(int | None)
 _RETENTION: TypeAdapter[RetentionPolicies] = TypeAdapter(RetentionPolicies)
 _DELAYED_DELIVERY: TypeAdapter[DelayedDeliveryPolicies] = TypeAdapter(DelayedDeliveryPolicies)
 _QUOTA: TypeAdapter[BacklogQuota] = TypeAdapter(BacklogQuota)
+_TEXT: TypeAdapter[str] = TypeAdapter(str)
 _SYNC: TypeAdapter[ReplicatedSubscriptionSync] = TypeAdapter(ReplicatedSubscriptionSync)
 
 
@@ -118,6 +119,10 @@ async def _pause(_: Request) -> bool:
 
 async def _replicated_subscription_sync(request: Request) -> ReplicatedSubscriptionSync:
     return await body(request, _SYNC)
+
+
+async def _cluster(request: Request) -> str:
+    return await body(request, _TEXT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -216,6 +221,13 @@ _POLICIES = (
         effective="replicated_subscription_sync",
         read=_replicated_subscription_sync,
         read_of_topic=_replicated_subscription_sync,
+    ),
+    _Policy(
+        path="replicatedSubscriptionActiveCluster",
+        topic_path="replicatedSubscriptionActiveCluster",
+        effective="replicated_subscription_active_cluster",
+        read=_cluster,
+        read_of_topic=_cluster,
     ),
 )
 
