@@ -22,7 +22,6 @@ from magnetar.base.position import EARLIEST
 from magnetar.broker import stats
 from magnetar.broker.protection import subscription_protection
 from magnetar.broker.storage_watch import reason_against
-from magnetar.metadata.policies import PartitionedTopicMetadata
 from magnetar.wire import entry as wire_entry
 
 if TYPE_CHECKING:
@@ -107,19 +106,7 @@ class Administration:
 
     async def update_partitioned_topic(self, topic: TopicName, partitions: int) -> None:
         """Add partitions; subscriptions of partition 0 exist on the new ones too."""
-        resources = self._environment.resources.partitioned_topics
-        before = self._topics.partitions_of(topic) or 0
-        resources.update(
-            topic, lambda found: PartitionedTopicMetadata(**{**found.model_dump(), "partitions": partitions})
-        )
-        model = self._topics.get(topic.partition(0))
-        for index in range(before, partitions):
-            partition = self._topics.get_or_create(topic.partition(index))
-            for subscription in model.subscriptions.values():
-                if subscription.is_durable and subscription.name not in partition.subscriptions:
-                    created = partition.create_subscription(subscription.name, partition.log.before_first())
-                    if subscription.is_replicated:
-                        partition.set_replicated(created, replicated=True)
+        self._topics.add_partitions(topic, partitions)
 
     async def delete_topic(self, topic: TopicName, *, force: bool) -> None:
         """Delete a topic."""

@@ -56,19 +56,24 @@ class EntryCounts:
             self._ledgers.pop(position.ledger_id, None)
         return count
 
-    def discard(self, deleted: Range) -> list[int]:
-        """Forget the entries of a range; return the numbers that they had."""
-        ledger_id, first = deleted.first
-        counts = self._ledgers.get(ledger_id)
-        if counts is None:
-            return []
-        gone = range(first, deleted.last.entry_id + 1)
-        held = [entry_id for entry_id in counts if entry_id in gone] if len(gone) > len(counts) else gone
-        forgotten = list(filter(None, map(counts.pop, held, repeat(0))))
+    def discard(self, deleted: Iterable[Range]) -> list[int]:
+        """Forget the entries of ranges; return the numbers that they had."""
+        ledgers = self._ledgers
+        forgotten: list[int] = []
+        for (ledger_id, first), (_, last) in deleted:
+            counts = ledgers.get(ledger_id)
+            if counts is None:
+                continue
+            if first == last:  # what consumers that share acknowledge is mostly scattered
+                forgotten.append(counts.pop(first, 0))
+            else:
+                gone = range(first, last + 1)
+                held = [entry_id for entry_id in counts if entry_id in gone] if len(gone) > len(counts) else gone
+                forgotten += map(counts.pop, held, repeat(0))
+            if not counts:
+                del ledgers[ledger_id]
         self.total -= sum(forgotten)
-        if not counts:
-            del self._ledgers[ledger_id]
-        return forgotten
+        return list(filter(None, forgotten))
 
     def holds_any(self, wanted: Range) -> bool:
         """Whether any entry of a range has a number."""

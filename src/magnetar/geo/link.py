@@ -260,18 +260,16 @@ class ProgressLink:
     async def _send(
         self, producer: Producer, states: list[SubscriptionProgress], oldest_at: float | None, *, full: bool
     ) -> None:
+        """Send states that do not change meanwhile, part by part: others have their turn in between, here and there."""
         now_ms = int(self._links.clock.now() * 1000)
-        receipts = [
-            producer.send(markers.build_marker(markers.PROGRESS, payload, publish_time_ms=now_ms), marker=True)
-            for payload in encode_markers(
-                self._links.cluster,
-                states,
-                full=full,
-                oldest_acknowledged_at_ms=None if oldest_at is None else int(oldest_at * 1000),
-            )
-        ]
-        if receipts:
-            await asyncio.wait_for(asyncio.gather(*receipts), REQUEST_TIMEOUT_S)
+        for payload in encode_markers(
+            self._links.cluster,
+            states,
+            full=full,
+            oldest_acknowledged_at_ms=None if oldest_at is None else int(oldest_at * 1000),
+        ):
+            marker = markers.build_marker(markers.PROGRESS, payload, publish_time_ms=now_ms)
+            await asyncio.wait_for(producer.send(marker, marker=True), REQUEST_TIMEOUT_S)
         oldest, now = self.confirmations.confirmed(), self._links.clock.now()
         if oldest is not None and now - oldest > self._links.options.at_risk_after_s:
             self.steady_since = now

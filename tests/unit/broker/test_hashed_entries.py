@@ -39,7 +39,7 @@ def test_hashed_entries_are_those_of_a_dictionary(steps: list[tuple[str, Positio
             assert entries.pop(position) == twin.pop(position, 0)
         elif step == "discard":
             gone = within(range_to(position, more), twin)
-            assert sorted(entries.discard(range_to(position, more))) == sorted(map(twin.pop, gone))
+            assert sorted(entries.discard([range_to(position, more)])) == sorted(map(twin.pop, gone))
         assert sorted(entries) == sorted(twin)
         assert len(entries) == len(twin)
         assert entries[position] == twin.get(position, 0)
@@ -72,7 +72,7 @@ def test_what_waits_is_taken_in_order_and_once(steps: list[tuple[str, Position, 
                 expected = [each for each in can if each <= position][:number]
                 assert waiting.take(owner, position, number) == [(each, twin.pop(each)) for each in expected]
             case "discard":
-                waiting.discard(range_to(position, number))
+                waiting.discard([range_to(position, number)])
                 for each in within(range_to(position, number), twin):
                     del twin[each]
             case "block":
@@ -99,7 +99,7 @@ def test_what_is_acknowledged_while_nobody_takes_it_leaves_nothing_behind() -> N
     waiting: WaitingEntries[str] = WaitingEntries(lambda _: "one", lambda _: False)
     for entry_id in range(3 * STALE_MAX):
         waiting.push(Position(1, entry_id), 1)
-        waiting.discard(Range(Position(1, entry_id), Position(1, entry_id)))
+        waiting.discard([Range(Position(1, entry_id), Position(1, entry_id))])
     assert sum(map(len, waiting._lanes.values())) <= STALE_MAX + 1
     assert waiting.take("one", END, 1) == []
 
@@ -108,7 +108,7 @@ def test_an_entry_that_waits_again_in_a_stale_place_is_taken_once() -> None:
     waiting: WaitingEntries[str] = WaitingEntries(lambda _: "one", lambda _: False)
     position = Position(1, 1)
     waiting.push(position, 3)
-    waiting.discard(Range(position, position))
+    waiting.discard([Range(position, position)])
     waiting.push(position, 3)
     assert waiting.take("one", END, 5) == [(position, 3)]
     assert waiting.take("one", END, 5) == []

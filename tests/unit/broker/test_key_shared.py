@@ -238,3 +238,23 @@ def test_cumulative_acknowledgements_are_ignored() -> None:
     last = position_of(client.take("MESSAGE")[-1].message_id)
     client.ack(last, cumulative=True)
     assert client.cluster.subscription().backlog == len(OF_ONE)
+
+
+def test_what_waits_for_the_disk_is_not_overtaken_by_what_is_due() -> None:
+    client = producing()
+    cluster = client.cluster
+    join(client, "one", permits=0)
+    join(client, "two")
+    soon = int(cluster.clock.now() * 1000) + 1000
+    publish(client, OF_ONE[0], deliver_at_time=soon)
+    publish(client, *OF_ONE[:1] * 2, deliver_at_time=soon + 4000)
+    cluster.loop.advance(2.0)
+    assert subscription_stats(client)["msgInReplay"] == 1
+    in_memory = cluster.store.read_cached
+    cluster.store.read_cached = lambda ledger_id, first, *limits: (  # type: ignore[method-assign]
+        in_memory(ledger_id, first, *limits) if first else None
+    )
+    cluster.loop.elapsed_s += 4.0
+    client.say(commands.flow(consumer_id=1, message_permits=10))
+    taken = [message.message_id.entryId for message in client.take("MESSAGE")]
+    assert taken == [0, 1, 2]

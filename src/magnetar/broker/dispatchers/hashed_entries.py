@@ -67,8 +67,8 @@ class HashedEntries:
             self._uncount([sticky_hash])
         return sticky_hash
 
-    def discard(self, deleted: Range) -> list[int]:
-        """Remove the entries of a range; return the hash of each that was there."""
+    def discard(self, deleted: Iterable[Range]) -> list[int]:
+        """Remove the entries of ranges; return the hash of each that was there."""
         gone = self._hashes.discard(deleted)
         self._uncount(gone)
         return gone
@@ -161,7 +161,7 @@ class WaitingEntries(Generic[C]):
         for position in sorted(self._entries):
             self._lanes.setdefault(self._select(self._entries[position]), []).append(position)
 
-    def discard(self, deleted: Range) -> None:
+    def discard(self, deleted: Iterable[Range]) -> None:
         """Entries were acknowledged."""
         self._stale += len(self._entries.discard(deleted))
         if self._stale > max(STALE_MAX, len(self)):

@@ -95,9 +95,8 @@ class KeySharedDispatcher(MultipleConsumersDispatcher[WaitingEntries["Consumer"]
     def entries_deleted(self, ranges: Sequence[Range]) -> None:
         """Forget what was acknowledged, whoever holds it or was to get it."""
         super().entries_deleted(ranges)
-        for deleted in ranges:
-            self._replay.discard(deleted)
-            self._release(self._held.discard(deleted))
+        self._replay.discard(ranges)
+        self._release(self._held.discard(ranges))
 
     def rewind(self) -> None:
         """The cursor was moved: nothing that was planned or held counts any more."""

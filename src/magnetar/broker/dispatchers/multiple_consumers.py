@@ -127,11 +127,9 @@ class MultipleConsumersDispatcher(ABC, Generic[R]):
     def entries_deleted(self, ranges: Sequence[Range]) -> None:
         """Forget what was acknowledged, whoever holds it."""
         for consumer in self.consumers:
-            for deleted in ranges:
-                consumer.pending.discard(deleted)
+            consumer.pending.discard(ranges)
             self._check_consumer(consumer)
-        for deleted in ranges:
-            self._redelivery_counts.discard(deleted)
+        self._redelivery_counts.discard(ranges)
         self._check_blocked()
 
     def rewind(self) -> None:
