@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
+from magnetar.admin.models import SnapshotStats
 from magnetar.base.errors import MagnetarError, StorageError
 from magnetar.broker.marker_queue import QueuedMarker
 from magnetar.geo.controller import Answer, Ask, Completed, Effect, SnapshotController, SnapshotOptions
@@ -231,6 +232,19 @@ class TopicSnapshots:
             self._topic.set_replicated(subscription, replicated=True)
         subscription.acknowledge_through(position)
         subscription.flush()
+
+    # -- telling --------------------------------------------------------------------------------------------------
+
+    def stats(self) -> SnapshotStats:
+        """How taking snapshots goes."""
+        controller = self.controller
+        return SnapshotStats(
+            pending=controller.pending,
+            completed=controller.completed,
+            timed_out=controller.timed_out,
+            took_ms=round(controller.took_s * 1000, 3),
+            age_seconds=controller.age_s(self._now()),
+        )
 
     # -- the rest ----------------------------------------------------------------------------------------------------
 

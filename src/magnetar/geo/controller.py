@@ -41,10 +41,9 @@ class Answer(NamedTuple):
 
 
 class Completed(NamedTuple):
-    """A snapshot is complete; it was begun ``took_s`` ago."""
+    """A snapshot is complete."""
 
     snapshot: Snapshot
-    took_s: float
 
 
 Effect = Ask | Answer | Completed
@@ -61,6 +60,10 @@ class SnapshotController:
         """Nothing is under way."""
         self.timed_out = 0
         """Snapshots that were given up because answers did not come in time."""
+        self.completed = 0
+        """Complete snapshots."""
+        self.took_s = 0.0
+        """Seconds from the beginning to the end of those, added up."""
         self._cluster = cluster
         self._options = options
         self._new_id = new_id
@@ -72,6 +75,10 @@ class SnapshotController:
     def pending(self) -> int:
         """Snapshots under way."""
         return len(self._pending)
+
+    def age_s(self, now: float) -> float | None:
+        """How long ago the newest complete snapshot was begun; None when there is none."""
+        return None if self._completed_start is None else now - self._completed_start
 
     def is_idle(self, moved_at: float) -> bool:
         """Whether ticks do nothing until entries come or a request is made by hand."""
@@ -115,7 +122,9 @@ class SnapshotController:
                 if self._completed_start is not None and builder.started_at < self._completed_start:
                     return []  # one that was begun later knows more
                 self._completed_start = builder.started_at
-                return [Completed(Snapshot(builder.snapshot_id, end, builder.positions), now - builder.started_at)]
+                self.completed += 1
+                self.took_s += now - builder.started_at
+                return [Completed(Snapshot(builder.snapshot_id, end, builder.positions))]
 
     def _is_due(self, moved_at: float) -> bool:
         """Whether entries came since the last complete snapshot was begun, or at that very moment."""
