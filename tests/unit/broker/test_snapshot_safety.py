@@ -164,6 +164,7 @@ def test_an_answer_comes_behind_what_it_speaks_of() -> None:
     back = mesh.pipes["jfk", "ewr"]
     back.attach(permits=1)
     mesh.publish("jfk", "one", "two", "three")
+    mesh.publish("ewr", "something new")
     story.step("wait", 2.0)
     move("carry", mesh.pipes["ewr", "jfk"])  # jfk answers: it has come to the third
     for text in ("one", "two", "three"):
@@ -180,6 +181,7 @@ def test_an_answer_comes_behind_what_it_speaks_of() -> None:
 def test_an_answer_that_comes_without_what_it_speaks_of_is_refused() -> None:
     story = Story(NAMES[:2], MARKERS)
     mesh = story.mesh
+    mesh.publish("jfk", "held")
     mesh.carry()
     mesh.second()
     back = mesh.pipes["jfk", "ewr"]
