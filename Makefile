@@ -10,7 +10,7 @@ SUITABLE_PYTHON = for p in python3 python3.13 python3.12 python3.11; do \
 PYTHON ?= $(shell $(SUITABLE_PYTHON))
 PROTO := src/magnetar/wire/proto
 
-.PHONY: help setup demo test check format proto test-long test-chaos interop transcripts bench python java
+.PHONY: help setup demo test check format proto test-long test-chaos interop sim transcripts bench python java
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1|\2/' | column -t -s '|'
@@ -45,6 +45,10 @@ test-chaos: java setup ## kill what runs at random, 320 times over: brokers, pro
 interop: java setup ## against Apache Pulsar itself, fetched with Maven the first time; some minutes
 	@$(BIN)/python -m pytest tests/interop -m interop $(ARGS)
 
+sim: setup ## 10,000 simulated worlds of 3 to 5 clusters, and every mutant of the core found (SEEDS=0:1000 JOBS=1)
+	@$(BIN)/magnetar simulate --seeds $(or $(SEEDS),0:10000) --jobs $(or $(JOBS),$(shell nproc))
+	@$(BIN)/python -m pytest tests/sim -m long $(ARGS)
+
 transcripts: java setup ## record the golden transcripts anew, from Apache Pulsar itself (ARGS="seek_by_id": only that)
 	@$(BIN)/python -m tests.golden.record $(ARGS)
 	$(if $(ARGS),,@$(BIN)/python -m tests.golden.record_markers)
@@ -68,3 +72,4 @@ bench: java setup ## Magnetar beside Apache Pulsar, measured in turn: one table;
 	@$(BIN)/python -m bench $(if $(QUICK),--quick) $(ARGS)
 	@$(BIN)/python -m bench.ledger $(if $(QUICK),--quick)
 	@$(BIN)/python -m bench.acks $(if $(QUICK),--quick)
+	@$(BIN)/python -m bench.failover_duplicates $(if $(QUICK),--quick)

@@ -18,9 +18,6 @@ LATE_SECONDS = (1.0, 8.0)
 HELD = 3
 """Messages, the first ones, that a consumer holds to the end in the workloads that hold some."""
 
-BURST_SECONDS = 1.0
-"""Time between two bursts."""
-
 
 @dataclass(frozen=True, slots=True)
 class Workload:
@@ -37,12 +34,18 @@ class Workload:
     late_share: float = 0.0
     """Share of the messages whose acknowledgement comes late."""
 
-    bursts: bool = False
-    """Whether messages are published a second's worth at a time."""
+    burst_s: float = 0.0
+    """Seconds between two bursts, each of all that is due by then; 0: messages are published steadily."""
+
+    work_s: float = 0.0
+    """Seconds that a message of a burst keeps its consumer, before which it does not begin with the next one."""
 
     holds: bool = False
     slow: bool = False
     """Whether the consumer takes half as many messages a second as are published."""
+
+    behind_s: float = 0.0
+    """Seconds by which the consumer is behind."""
 
     planned: bool = True
     """Whether the consumer is closed before it moves; else the broker is killed under it."""
@@ -54,7 +57,7 @@ WORKLOADS = (
     Workload("batched", "caught up, batches of 10", batch=10),
     Workload("late", "5 % acknowledged 1-8 s late", late_share=0.05),
     Workload("late-pause", "the same, 4 s between", late_share=0.05, pause_s=4.0),
-    Workload("late-bursts", "the same, in bursts", late_share=0.05, bursts=True),
+    Workload("late-bursts", "the same, in bursts", late_share=0.05, burst_s=1.0),
     Workload("slow", f"slow, {HELD} messages held", slow=True, holds=True),
     Workload("kill", "caught up, broker killed", planned=False),
 )
@@ -62,22 +65,28 @@ WORKLOADS = (
 
 def entries_due(workload: Workload, rate: float, elapsed_s: float) -> int:
     """Return how many entries must have been published ``elapsed_s`` after the start, at ``rate`` messages a second."""
-    if workload.bursts:
-        elapsed_s = (elapsed_s // BURST_SECONDS) * BURST_SECONDS
+    if workload.burst_s:
+        elapsed_s = (elapsed_s // workload.burst_s) * workload.burst_s
     return int(rate * elapsed_s) // workload.batch
 
 
 def permits_due(workload: Workload, rate: float, elapsed_s: float, queue: int) -> int:
     """Return how many permits a consumer must have granted by then, in messages, of which at most ``queue`` wait."""
-    return int(rate * elapsed_s / 2) if workload.slow else int(rate * elapsed_s) + queue
+    if workload.slow:
+        return int(rate * elapsed_s / 2)
+    if workload.behind_s:
+        return int(rate * max(0.0, elapsed_s - workload.behind_s))
+    return int(rate * elapsed_s) + queue
 
 
-def acknowledge_at(workload: Workload, number: int, now_s: float, chance: random.Random) -> float | None:
+def acknowledge_at(workload: Workload, number: int, rate: float, now_s: float, chance: random.Random) -> float | None:
     """Return when the consumer acknowledges message ``number``, received now; None for never."""
     if workload.holds and number < HELD:
         return None
     if workload.late_share and chance.random() < workload.late_share:
         return now_s + chance.uniform(*LATE_SECONDS)
+    if workload.work_s:
+        return now_s + workload.work_s * (1 + number % int(rate * workload.burst_s))
     return now_s
 
 

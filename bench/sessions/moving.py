@@ -136,7 +136,7 @@ class Source:
                 workload = self._active[part.consumer_id].workload
                 held = numbers(frame)
                 # An entry is acknowledged when its last message is, as the official client does by default.
-                times = [acknowledge_at(workload, number, now_s, self._chance) for number in held]
+                times = [acknowledge_at(workload, number, SWITCH_RATE, now_s, self._chance) for number in held]
                 due = [at for at in times if at is not None]
                 if len(due) == len(held):
                     item = (max(due), self._next_request_id(), part.consumer_id, part.message_id, held)
@@ -229,7 +229,7 @@ class Moving:
         try:
             while source.elapsed_s < self._seconds:
                 source.turn()
-            self._move(source, target, planned)
+            move(source, target, planned)
             self._pair.kill(HERE)
             for lane in unplanned:
                 target.open(lane)
@@ -239,21 +239,6 @@ class Moving:
             source.close()
             target.close()
         return self._outcome(planned)
-
-    def _move(self, source: Source, target: Target, lanes: Sequence[Lane]) -> None:
-        source.stop(lanes)
-        deadline = time.monotonic() + CLOSE_TIMEOUT_S
-        while source.is_closing:
-            source.turn()
-            _require(deadline, "consumers closed")
-        closed = time.monotonic()
-        waiting = sorted(lanes, key=lambda lane: lane.workload.pause_s)
-        deadline = closed + waiting[-1].workload.pause_s + DRAIN_TIMEOUT_S
-        while waiting or not (target.is_drained(lanes) or (target.is_quiet() and time.monotonic() > deadline)):
-            while waiting and time.monotonic() - closed >= waiting[0].workload.pause_s:
-                target.open(waiting.pop(0))
-            source.turn()
-            target.turn()
 
     def _outcome(self, planned: Sequence[Lane]) -> Outcome:
         figures = {f"switch.{lane.workload.id}": float(lane.account.duplicates) for lane in self._lanes}
@@ -271,6 +256,23 @@ class Moving:
 
     def _url(self, name: str) -> str:
         return self._pair.group.members[name].service_url
+
+
+def move(source: Source, target: Target, lanes: Sequence[Lane]) -> None:
+    """Close the lanes' consumers in the source, open them in the target, and return when all that must come came."""
+    source.stop(lanes)
+    deadline = time.monotonic() + CLOSE_TIMEOUT_S
+    while source.is_closing:
+        source.turn()
+        _require(deadline, "consumers closed")
+    closed = time.monotonic()
+    waiting = sorted(lanes, key=lambda lane: lane.workload.pause_s)
+    deadline = closed + waiting[-1].workload.pause_s + DRAIN_TIMEOUT_S
+    while waiting or not (target.is_drained(lanes) or (target.is_quiet() and time.monotonic() > deadline)):
+        while waiting and time.monotonic() - closed >= waiting[0].workload.pause_s:
+            target.open(waiting.pop(0))
+        source.turn()
+        target.turn()
 
 
 def build(entry_number: int, batch: int) -> bytes:

@@ -156,22 +156,6 @@ def test_failover_partitions_are_spread_over_the_consumers(broker: Broker, clien
     other.close()
 
 
-def test_key_shared_keeps_a_key_with_one_consumer_or_is_refused(client: pulsar.Client, topic: str) -> None:
-    try:
-        consumers = [client.subscribe(topic, "s", ConsumerType.KeyShared) for _ in range(2)]
-    except pulsar.NotAllowedError:
-        return
-    producer = client.create_producer(topic)
-    for number in range(60):
-        producer.send(b"%d" % number, partition_key=f"key-{number % 10}")
-    owners: dict[str, set[int]] = {}
-    for index, consumer in enumerate(consumers):
-        for message in receive_until_quiet(consumer):
-            owners.setdefault(message.partition_key(), set()).add(index)
-    assert sorted(owners) == sorted(f"key-{number}" for number in range(10))
-    assert all(len(indexes) == 1 for indexes in owners.values())
-
-
 @pytest.mark.parametrize("name", ["pulsar.repl.elsewhere", "pulsar.dedup"])
 def test_reserved_subscription_names_are_refused(client: pulsar.Client, topic: str, name: str) -> None:
     with pytest.raises(pulsar.PulsarException):

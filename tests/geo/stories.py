@@ -59,6 +59,11 @@ def backlog(group: Group, name: str, topic: str, subscription: str) -> int | Non
     return found["msgBacklog"] if found else None
 
 
+def has_subscription(group: Group, name: str, topic: str, subscription: str) -> bool:
+    """Whether the cluster knows the subscription."""
+    return backlog(group, name, topic, subscription) is not None
+
+
 def wait_for_backlog(group: Group, topic: str, subscription: str, expected: int, names: Iterable[str]) -> None:
     """Wait until exactly ``expected`` entries are unacknowledged in each of the clusters."""
     for name in names:

@@ -10,7 +10,17 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 
 from magnetar.admin.exchange import Context, refusal
-from magnetar.admin.handlers import brokers, clusters, namespaces, policies, subscriptions, tenants, topics, unsupported
+from magnetar.admin.handlers import (
+    brokers,
+    clusters,
+    namespaces,
+    policies,
+    protection,
+    subscriptions,
+    tenants,
+    topics,
+    unsupported,
+)
 from magnetar.base.errors import AdminError, BadVersionError, MagnetarError
 
 if TYPE_CHECKING:
@@ -24,7 +34,7 @@ if TYPE_CHECKING:
     from magnetar.admin.service import AdminService
     from magnetar.metadata.resources import Resources
 
-_NOUNS = (clusters, tenants, namespaces, topics, policies, subscriptions, brokers, unsupported)
+_NOUNS = (clusters, tenants, namespaces, topics, policies, subscriptions, protection, brokers, unsupported)
 
 
 def build_app(service: AdminService, resources: Resources, extra_routes: Sequence[BaseRoute] = ()) -> Starlette:

@@ -124,6 +124,19 @@ _PROGRESS: Mapping[str, tuple[str, Callable[[SubscriptionStats], Mapping[str, fl
 }
 """Of each replicated subscription and remote cluster, ours: ``magnetar_progress_…``; no sample while it is unknown."""
 
+_LAG_BOUND: Mapping[str, tuple[str, Callable[[TopicStats], float]]] = {
+    "at_risk_messages": (
+        "Entries published here that too few other clusters have, where a policy bounds that",
+        attrgetter("at_risk_messages"),
+    ),
+    "withheld_receipts": ("Receipts that wait until less is at risk", attrgetter("withheld_receipts")),
+    "publishing_throttled": (
+        "Whether publishing is slowed down because too much is at risk",
+        lambda stats: stats.publishing_throttled is not None,
+    ),
+}
+"""Of each topic where a policy bounds what is at risk, ours."""
+
 _REPLICATION: Mapping[str, Callable[[ReplicatorStats], float]] = {
     "replication_backlog": attrgetter("replication_backlog"),
     "replication_connected_count": lambda stats: stats.connected,
@@ -164,6 +177,7 @@ class _Snapshot:
         yield from _gauges({**_TOTALLED, **_TOPIC}, _TOPIC_LABELS, self._topics)
         yield from self._deduplication()
         yield from self._snapshots()
+        yield from self._lag_bound()
         subscriptions = [
             ((*labels, name), subscription)
             for labels, stats in self._topics
@@ -240,6 +254,15 @@ class _Snapshot:
         completed = sum(each.completed for each in snapshots)
         took.add_metric((self._cluster,), completed, sum(each.took_ms for each in snapshots))
         yield from (pending, timed_out, took)
+
+    def _lag_bound(self) -> Iterator[Metric]:
+        """Of the topics where a policy bounds what is at risk."""
+        for name, (documentation, value_of) in _LAG_BOUND.items():
+            family = GaugeMetricFamily(f"magnetar_{name}", documentation, labels=_TOPIC_LABELS)
+            for labels, stats in self._topics:
+                if stats.at_risk_messages is not None:
+                    family.add_metric(labels, value_of(stats))
+            yield family
 
     def _broker(self) -> Iterator[Metric]:
         topics = GaugeMetricFamily("pulsar_broker_topics_count", "", labels=("cluster",))

@@ -76,6 +76,15 @@ class PublisherStats(Model):
 
 
 @dataclass(slots=True, kw_only=True)
+class DrainingHash(Model):
+    """A hash of keys that is not sent to its new consumer before the old one has acknowledged what it holds of it."""
+
+    hash: int
+    unack_msgs: int
+    blocked_attempts: int
+
+
+@dataclass(slots=True, kw_only=True)
 class ConsumerStats(Model):
     """One consumer of a subscription."""
 
@@ -94,13 +103,16 @@ class ConsumerStats(Model):
     draining_hashes_count: int = 0
     draining_hashes_cleared_total: int = 0
     draining_hashes_unacked_messages: int = 0
+    draining_hashes: list[DrainingHash] | None = None
+    """Of a Key_Shared subscription: the hashes of which it holds messages, and that belong to others by now."""
     address: str | None = None
     connected_since: str | None = None
     client_version: str | None = None
     last_acked_timestamp: int = 0
     last_consumed_timestamp: int = 0
     last_consumed_flow_timestamp: int = 0
-    key_hash_ranges: list[str] | None = None
+    key_hash_range_arrays: list[list[int]] | None = None
+    """Of a Key_Shared subscription: the hashes of the keys that it gets, ranges with both their ends."""
     metadata: dict[str, str] = field(default_factory=dict)
 
     def _derived(self) -> dict[str, Any]:
@@ -206,6 +218,33 @@ class SubscriptionStats(Model):
 
 
 @dataclass(slots=True, kw_only=True)
+class ClusterProtection(Model):
+    """Ours. How well off a subscription is towards one other cluster."""
+
+    status: str
+    """``protected``, ``at risk`` or ``unprotected``."""
+    since: str
+    since_at_least: bool = False
+    """Whether it may have been so for longer: what was before the broker started is not known."""
+    reasons: list[str] = field(default_factory=list)
+    unconfirmed_acknowledgements: int | None = None
+    """Entries acknowledged here that the cluster has not confirmed; None: that is not known."""
+    unreplicated_messages: int | None = None
+    """Entries published here that the cluster has not confirmed."""
+
+
+@dataclass(slots=True, kw_only=True)
+class SubscriptionProtection(Model):
+    """Ours. How well off a subscription is: as towards the cluster that it is worst off towards."""
+
+    status: str
+    since: str
+    since_at_least: bool = False
+    reasons: list[str] = field(default_factory=list)
+    clusters: dict[str, ClusterProtection] = field(default_factory=dict)
+
+
+@dataclass(slots=True, kw_only=True)
 class ReplicatorStats(Model):
     """One remote cluster: "in" is what its replicator publishes here, "out" what is sent there."""
 
@@ -290,6 +329,18 @@ class TopicStats(Model):
     committed_txn_count: int = 0
     publishers: list[PublisherStats] = field(default_factory=list)
     waiting_publishers: int = 0
+    at_risk_messages: int | None = None
+    """Ours. Entries published here that too few other clusters have; None: no policy bounds them."""
+
+    withheld_receipts: int | None = None
+    """Ours. Receipts that wait until less is at risk; None likewise."""
+
+    publishing_throttled: str | None = None
+    """Ours. Why publishing is slowed down for that."""
+
+    clusters_not_counted: list[str] | None = None
+    """Ours. Clusters that have been absent for longer than the policy waits; where it is all, nothing is bounded."""
+
     subscriptions: dict[str, SubscriptionStats] = field(default_factory=dict)
     replication: dict[str, ReplicatorStats] = field(default_factory=dict)
     deduplication_status: str = "Disabled"

@@ -121,8 +121,16 @@ class Policy(Enum):
     DELAYED_DELIVERY = ("delayedDelivery", "delayedDelivery")
     PAUSE_ON_ACK_STATE = ("dispatcherPauseOnAckStatePersistent", "dispatcherPauseOnAckStatePersistent")
     REPLICATE_SUBSCRIPTION_STATE = ("replicateSubscriptionState", "replicateSubscriptionState")
+    MAX_AT_RISK_MESSAGES = ("maxAtRiskMessages", "maxAtRiskMessages")
+    MAX_AT_RISK_SECONDS = ("maxAtRiskSeconds", "maxAtRiskSeconds")
+    AT_RISK_COPIES = ("atRiskCopies", "atRiskCopies")
+    AT_RISK_ABSENCE_SECONDS = ("atRiskAbsenceSeconds", "atRiskAbsenceSeconds")
     REPLICATED_SUBSCRIPTIONS_ALLOWED = ("replicatedSubscriptionsAllowed", "replicatedSubscriptionsAllowed")
     REPLICATED_SUBSCRIPTION_SYNC = ("replicatedSubscriptionSync", "replicatedSubscriptionSync")
+    REPLICATED_SUBSCRIPTION_ACTIVE_CLUSTER = (
+        "replicatedSubscriptionActiveCluster",
+        "replicatedSubscriptionActiveCluster",
+    )
 
 
 class Policies(Noun):
@@ -286,6 +294,10 @@ class Subscriptions(Noun):
     def set_replicated(self, topic: TopicName, subscription: str, *, replicated: bool) -> None:
         """Start or stop to carry its progress to the other clusters."""
         self._http.post(f"{_subscription(topic, subscription)}/replicatedSubscriptionStatus", replicated)
+
+    def protection(self, owner: NamespaceName | TopicName) -> dict[str, dict[str, Json]]:
+        """How well off subscriptions are towards the other clusters, by topic and name: SubscriptionProtection."""
+        return dict(self._http.get(f"{_owner(owner)}/subscriptionProtection"))
 
     def peek(self, topic: TopicName, subscription: str, count: int) -> list[PeekedEntry]:
         """Up to ``count`` unacknowledged entries, the oldest first; nothing is acknowledged."""

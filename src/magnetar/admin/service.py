@@ -11,7 +11,7 @@ from magnetar.base.errors import AdminError
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from magnetar.admin.models import MessageId, PersistentTopicInternalStats, TopicStats
+    from magnetar.admin.models import MessageId, PersistentTopicInternalStats, SubscriptionProtection, TopicStats
     from magnetar.base.names import NamespaceName, TopicName
     from magnetar.base.position import Position
     from magnetar.metadata.effective import EffectivePolicies
@@ -98,6 +98,10 @@ class AdminService(Protocol):
 
     async def topic_stats(self, topic: TopicName, options: StatsOptions) -> TopicStats:
         """Statistics of a topic."""
+        ...
+
+    async def protection(self, topic: TopicName) -> Mapping[str, SubscriptionProtection]:
+        """How well off each durable subscription is towards the other clusters, by name."""
         ...
 
     async def internal_stats(self, topic: TopicName) -> PersistentTopicInternalStats:

@@ -20,14 +20,14 @@ from magnetar.admin.service import (
 from magnetar.base.errors import AdminError, RequestError, ServerError, StorageError
 from magnetar.base.position import EARLIEST
 from magnetar.broker import stats
+from magnetar.broker.protection import subscription_protection
 from magnetar.broker.storage_watch import reason_against
-from magnetar.metadata.policies import PartitionedTopicMetadata
 from magnetar.wire import entry as wire_entry
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from magnetar.admin.models import PersistentTopicInternalStats, TopicStats
+    from magnetar.admin.models import PersistentTopicInternalStats, SubscriptionProtection, TopicStats
     from magnetar.base.names import NamespaceName, TopicName
     from magnetar.base.position import Position
     from magnetar.broker.environment import Environment
@@ -106,19 +106,7 @@ class Administration:
 
     async def update_partitioned_topic(self, topic: TopicName, partitions: int) -> None:
         """Add partitions; subscriptions of partition 0 exist on the new ones too."""
-        resources = self._environment.resources.partitioned_topics
-        before = self._topics.partitions_of(topic) or 0
-        resources.update(
-            topic, lambda found: PartitionedTopicMetadata(**{**found.model_dump(), "partitions": partitions})
-        )
-        model = self._topics.get(topic.partition(0))
-        for index in range(before, partitions):
-            partition = self._topics.get_or_create(topic.partition(index))
-            for subscription in model.subscriptions.values():
-                if subscription.is_durable and subscription.name not in partition.subscriptions:
-                    created = partition.create_subscription(subscription.name, partition.log.before_first())
-                    if subscription.is_replicated:
-                        partition.set_replicated(created, replicated=True)
+        self._topics.add_partitions(topic, partitions)
 
     async def delete_topic(self, topic: TopicName, *, force: bool) -> None:
         """Delete a topic."""
@@ -163,6 +151,10 @@ class Administration:
             times = [each.earliest_msg_publish_time_in_backlog for each in answer.subscriptions.values()]
             answer.earliest_msg_publish_time_in_backlogs = min((time for time in times if time), default=0)
         return answer
+
+    async def protection(self, topic: TopicName) -> Mapping[str, SubscriptionProtection]:
+        """How well off each durable subscription is towards the other clusters."""
+        return await subscription_protection(self._get(topic))
 
     async def internal_stats(self, topic: TopicName) -> PersistentTopicInternalStats:
         """The state of a topic's managed ledger."""

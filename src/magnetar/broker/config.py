@@ -46,6 +46,11 @@ class BrokerConfig(BaseModel):
     maxPendingPublishRequestsPerConnection: int = Field(
         1000, gt=0, description="Publishes in flight at which a connection is no longer read."
     )
+    maxWithheldReceiptsPerConnection: int = Field(
+        50_000,
+        gt=0,
+        description="Receipts withheld because too much is at risk at which a connection is no longer read.",
+    )
     maxConcurrentConnections: int = Field(10_000, gt=0, description="Connections accepted at the same time.")
     connectionSendBufferBytes: int = Field(
         1 << 20, gt=0, description="Unsent bytes at which a connection gets no more messages."
@@ -64,8 +69,29 @@ class BrokerConfig(BaseModel):
     dispatcherMaxReadBatchSize: int = Field(100, gt=0, description="Entries read at once for dispatch.")
     dispatcherMaxReadSizeBytes: int = Field(5 << 20, gt=0, description="Bytes read at once for dispatch.")
     dispatcherMaxRoundRobinBatchSize: int = Field(20, gt=0, description="Messages to one consumer before the next.")
-    maxUnackedMessagesPerConsumer: int = Field(50_000, ge=0, description="0: no limit. Shared subscriptions only.")
-    maxUnackedMessagesPerSubscription: int = Field(200_000, ge=0, description="0: no limit. Shared subscriptions only.")
+    maxUnackedMessagesPerConsumer: int = Field(
+        50_000, ge=0, description="0: no limit. Shared and Key_Shared subscriptions only."
+    )
+    maxUnackedMessagesPerSubscription: int = Field(
+        200_000, ge=0, description="0: no limit. Shared and Key_Shared subscriptions only."
+    )
+    subscriptionKeySharedEnable: bool = Field(default=True, description="Allow Key_Shared subscriptions.")
+    subscriptionKeySharedUseConsistentHashing: bool = Field(
+        default=True,
+        description="Divide the keys of a Key_Shared subscription by consistent hashing; else halve ranges.",
+    )
+    subscriptionKeySharedConsistentHashingReplicaPoints: int = Field(
+        100, gt=0, description="Points of each consumer on the ring: the more, the more evenly the keys are divided."
+    )
+    keySharedLookAheadMsgInReplayThresholdPerConsumer: int = Field(
+        2000,
+        ge=0,
+        description="Messages of a Key_Shared subscription, for each consumer, that may wait for busy ones before "
+        "reading stops; 0: no such limit.",
+    )
+    keySharedLookAheadMsgInReplayThresholdPerSubscription: int = Field(
+        20_000, ge=0, description="The same for all consumers together. Both 0: as many as may be unacknowledged."
+    )
     activeConsumerFailoverDelayTimeMillis: int = Field(
         1000, ge=0, description="Pause before a new active consumer of a Failover subscription receives."
     )
@@ -161,7 +187,9 @@ class BrokerConfig(BaseModel):
     dispatcherPauseOnAckStatePersistentEnabled: bool = Field(
         default=False, description="Pause dispatch rather than lose acknowledgement state (PIP-299)."
     )
-    delayedDeliveryEnabled: bool = Field(default=True, description="Honour deliver_at_time in Shared subscriptions.")
+    delayedDeliveryEnabled: bool = Field(
+        default=True, description="Honour deliver_at_time in Shared and Key_Shared subscriptions."
+    )
     delayedDeliveryTickTimeMillis: int = Field(
         1000, ge=0, description="Shortest time between two looks for messages that have become due."
     )
@@ -174,6 +202,16 @@ class BrokerConfig(BaseModel):
     )
     enableReplicatedSubscriptions: bool = Field(
         default=True, description="Carry subscriptions' progress to other clusters; false forbids it in all topics."
+    )
+    maxAtRiskMessages: int = Field(
+        -1, ge=-1, description="Messages of a topic that may be in too few other clusters; -1: any, 0: none."
+    )
+    maxAtRiskSeconds: int = Field(
+        -1, ge=-1, description="Seconds within which those were published; -1: any. Publishing slows down for both."
+    )
+    atRiskCopies: int = Field(1, ge=1, description="Other clusters that must have a message for it to be safe.")
+    atRiskAbsenceSeconds: int = Field(
+        -1, ge=-1, description="How long a cluster may confirm nothing before it counts no more; -1: for ever."
     )
     replicateSubscriptionState: bool = Field(
         default=False, description="Replicate every durable subscription, whatever its clients ask for (PIP-398)."
@@ -203,6 +241,9 @@ class BrokerConfig(BaseModel):
     )
     replicatedSubscriptionsSnapshotMaxCachedPerSubscription: int = Field(
         30, ge=3, description="Snapshots kept for a subscription that has not come as far yet."
+    )
+    replicatedSubscriptionAtRiskAfterMs: int = Field(
+        1000, gt=0, description="How long what a cluster lacks may be under way before a subscription is at risk."
     )
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from magnetar.base.position import Position
 from magnetar.broker.entry_counts import EntryCounts
 from magnetar.wire import ack_set, commands
+from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,12 +19,30 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
+class KeySharedPolicy:
+    """What all consumers of a Key_Shared subscription agree on."""
+
+    mode: int = pb.AUTO_SPLIT
+    allow_out_of_order_delivery: bool = False
+
+    @property
+    def mode_name(self) -> str:
+        """``AUTO_SPLIT`` or ``STICKY``."""
+        return pb.KeySharedMode.Name(pb.KeySharedMode.ValueType(self.mode))
+
+
+@dataclass(frozen=True, slots=True)
 class ConsumerOptions:
     """What a consumer asked for in SUBSCRIBE."""
 
     consumer_id: int
     name: str
+    type: int
+    """A ``CommandSubscribe.SubType``."""
     priority_level: int = 0
+    key_shared_policy: KeySharedPolicy = field(default_factory=KeySharedPolicy)
+    hash_ranges: tuple[tuple[int, int], ...] = ()
+    """The sticky keys that it wants to have, by their hashes: ranges, each with both its ends."""
     metadata: dict[str, str] = field(default_factory=dict)
 
 
@@ -50,6 +69,9 @@ class Consumer:
         self.session = session
         self.consumer_id = options.consumer_id
         self.name = options.name
+        self.type = options.type
+        self.key_shared_policy = options.key_shared_policy
+        self.hash_ranges = options.hash_ranges
         self.partition = subscription.topic.name.partition_index
         self.priority_level = options.priority_level
         self.metadata = options.metadata
@@ -57,7 +79,7 @@ class Consumer:
         self.permits = 0
         self.epoch = 0
         self.pending = EntryCounts()
-        """Messages of the entries sent and not acknowledged. Kept by Shared subscriptions only."""
+        """Messages of the entries sent and not acknowledged. Kept by Shared and Key_Shared subscriptions only."""
         self.blocked = False
         """Too many unacknowledged messages (``maxUnackedMessagesPerConsumer``); freed at half of it."""
         self.messages_sent = 0
@@ -69,7 +91,7 @@ class Consumer:
 
     @property
     def unacked_messages(self) -> int:
-        """Messages sent and not acknowledged; 0 unless the subscription is Shared."""
+        """Messages sent and not acknowledged; 0 unless the subscription is Shared or Key_Shared."""
         return self.pending.total
 
     @property

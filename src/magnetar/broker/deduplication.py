@@ -22,9 +22,8 @@ import structlog
 from magnetar.base.errors import DamagedEntriesError, MagnetarError, RequestError, ServerError, StorageError
 from magnetar.base.position import EARLIEST, Position
 from magnetar.broker.overlap import cut_batch
-from magnetar.broker.producer import answer_duplicate, answer_error, answer_failed
+from magnetar.broker.producer import answer_error, answer_failed, answer_repeated, answer_stored
 from magnetar.broker.sequence_ids import UNKNOWN_PRODUCER, SequenceIds, Verdict, highest_of, judge
-from magnetar.wire import commands
 from magnetar.wire.batch import last_sequence_id
 from magnetar.wire.entry import parse_metadata, payload_of
 from magnetar.wire.markers import marker_type
@@ -228,9 +227,7 @@ class Deduplication:
             producer.session.publishes_finished(len(heads))
             self._settle(ids, {name: highest}, len(entries), durable=error is None)
             if error is None:
-                producer.session.write(
-                    commands.send_receipts(producer_id=producer.options.producer_id, heads=heads, first=first)
-                )
+                answer_stored(producer, heads, first)
             else:
                 answer_failed(producer, heads, error)
 
@@ -411,15 +408,12 @@ def _answer(producer: Producer, heads: Sequence[SendHead], verdicts: Sequence[Ve
     for verdict, answered in groupby(zip(heads, verdicts, strict=True), key=itemgetter(1)):
         run = [head for head, _ in answered]
         if verdict is Verdict.DUPLICATE:
-            for sequence_id, highest, _ in run:
-                answer_duplicate(producer, sequence_id, highest)
+            answer_repeated(producer, run)
         elif verdict is Verdict.UNKNOWN:
             for head in run:
                 message = "Cannot determine whether the message is a duplicate at this time"
                 answer_error(producer, head, ServerError.PersistenceError, message)
         else:
             assert first is not None
-            producer.session.write(
-                commands.send_receipts(producer_id=producer.options.producer_id, heads=run, first=first)
-            )
+            answer_stored(producer, run, first)
             first = first._replace(entry_id=first.entry_id + len(run))

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class EntryCounts:
-    """A number above 0 for each of some entries: of its messages, or of its redeliveries. 0 for all others.
+    """A number above 0 for each of some entries, such as that of its messages or its redeliveries. 0 for all others.
 
     Kept by ledger, because entries come and go in runs: no position is made for each of them.
     """
@@ -56,17 +56,24 @@ class EntryCounts:
             self._ledgers.pop(position.ledger_id, None)
         return count
 
-    def discard(self, deleted: Range) -> None:
-        """Forget the entries of a range."""
-        ledger_id, first = deleted.first
-        counts = self._ledgers.get(ledger_id)
-        if counts is None:
-            return
-        gone = range(first, deleted.last.entry_id + 1)
-        held = [entry_id for entry_id in counts if entry_id in gone] if len(gone) > len(counts) else gone
-        self.total -= sum(map(counts.pop, held, repeat(0)))
-        if not counts:
-            del self._ledgers[ledger_id]
+    def discard(self, deleted: Iterable[Range]) -> list[int]:
+        """Forget the entries of ranges; return the numbers that they had."""
+        ledgers = self._ledgers
+        forgotten: list[int] = []
+        for (ledger_id, first), (_, last) in deleted:
+            counts = ledgers.get(ledger_id)
+            if counts is None:
+                continue
+            if first == last:  # what consumers that share acknowledge is mostly scattered
+                forgotten.append(counts.pop(first, 0))
+            else:
+                gone = range(first, last + 1)
+                held = [entry_id for entry_id in counts if entry_id in gone] if len(gone) > len(counts) else gone
+                forgotten += map(counts.pop, held, repeat(0))
+            if not counts:
+                del ledgers[ledger_id]
+        self.total -= sum(forgotten)
+        return list(filter(None, forgotten))
 
     def holds_any(self, wanted: Range) -> bool:
         """Whether any entry of a range has a number."""

@@ -34,6 +34,11 @@ def broker_policies(config: BrokerConfig) -> EffectivePolicies:
         ),
         pause_on_ack_state=config.dispatcherPauseOnAckStatePersistentEnabled,
         replicate_subscription_state=config.replicateSubscriptionState,
+        max_at_risk_messages=config.maxAtRiskMessages,
+        max_at_risk_seconds=config.maxAtRiskSeconds,
+        at_risk_copies=config.atRiskCopies,
+        at_risk_absence_s=config.atRiskAbsenceSeconds,
         replicated_subscriptions_allowed=config.enableReplicatedSubscriptions,
         replicated_subscription_sync=config.replicatedSubscriptionSync,
+        replicated_subscription_active_cluster="",
     )

@@ -95,9 +95,7 @@ class LocalProducer:
         def durable(first: Position, error: StorageError | None) -> None:
             self.session.publishes_finished(len(heads))
             if error is None:
-                self.session.write(
-                    commands.send_receipts(producer_id=self.options.producer_id, heads=heads, first=first)
-                )
+                answer_stored(self, heads, first)
             else:
                 answer_failed(self, heads, error)
 
@@ -150,6 +148,37 @@ def publish_rest(producer: Producer, heads: Sequence[SendHead], entries: Sequenc
         producer.publish(heads_of_rest, rest)
 
 
+def answer_stored(producer: Producer, heads: Sequence[SendHead], first: Position) -> None:
+    """Receipt SENDs whose entries lie in a row from ``first`` on, as soon as that may be promised."""
+    receipts = commands.send_receipts(producer_id=producer.options.producer_id, heads=heads, first=first)
+    if producer.topic.lag_bound.gate is None:
+        producer.session.write(receipts)
+    else:
+        last = first._replace(entry_id=first.entry_id + len(heads) - 1)
+        _write_when_safe(producer, last, len(heads), receipts)
+
+
+def answer_repeated(producer: Producer, heads: Sequence[SendHead]) -> None:
+    """Receipt SENDs of what is here already, as soon as all that is here may be promised."""
+    for sequence_id, highest, _ in heads:
+        if producer.topic.lag_bound.gate is None:
+            answer_duplicate(producer, sequence_id, highest)
+        else:
+            receipt = _receipt_of_duplicate(producer, sequence_id, highest)
+            _write_when_safe(producer, producer.topic.ledger.last_confirmed_entry, 1, receipt)
+
+
+def _write_when_safe(producer: Producer, last: Position, count: int, receipts: bytes) -> None:
+    session, producer_id = producer.session, producer.options.producer_id
+
+    def write() -> None:
+        # Another producer may have the id by now, whose SENDs these receipts are not for.
+        if session.producers.get(producer_id, producer) is producer:
+            session.write(receipts)
+
+    producer.topic.lag_bound.after(session, last, count, write)
+
+
 def answer_failed(producer: Producer, heads: Sequence[SendHead], error: MagnetarError) -> None:
     """Answer every SEND of a run that could not be made durable."""
     for head in heads:
@@ -170,11 +199,13 @@ def answer_error(producer: Producer, head: SendHead, code: ServerError, message:
 
 def answer_duplicate(producer: Producer, sequence_id: int, highest: int) -> None:
     """Receipt a SEND that is here already: Pulsar's position for it is -1:-1."""
-    producer.session.write(
-        commands.send_receipt(
-            producer_id=producer.options.producer_id,
-            sequence_id=sequence_id,
-            highest_sequence_id=highest,
-            position=EARLIEST,
-        )
+    producer.session.write(_receipt_of_duplicate(producer, sequence_id, highest))
+
+
+def _receipt_of_duplicate(producer: Producer, sequence_id: int, highest: int) -> bytes:
+    return commands.send_receipt(
+        producer_id=producer.options.producer_id,
+        sequence_id=sequence_id,
+        highest_sequence_id=highest,
+        position=EARLIEST,
     )

@@ -17,6 +17,7 @@ from magnetar.geo.link import ProgressLink
 from magnetar.geo.origins import PartialClaim
 from magnetar.geo.progress import Kind, SubscriptionProgress
 from magnetar.geo.progress_codec import decode_marker, encode_state, restore_state
+from magnetar.geo.protection import ProgressFacts
 from magnetar.geo.seeking import sought
 from magnetar.wire import entry as wire_entry
 from magnetar.wire import markers
@@ -359,6 +360,21 @@ class TopicProgress:
         """What each other cluster has not confirmed of a subscription; None: that is not known."""
         return {
             peer: keeper.made.unconfirmed(keeper.state.name, link.confirmations) if link.is_known else None
+            for peer, link in sorted(self._links.items())
+        }
+
+    def facts(self, keeper: SubscriptionProgressKeeper) -> dict[str, ProgressFacts]:
+        """How a subscription's acknowledgements get to each other cluster."""
+        unconfirmed = self.unconfirmed(keeper)
+        return {
+            peer: ProgressFacts(
+                unavailable=link.unavailable,
+                down_since=link.down_since,
+                failure=link.failure,
+                unconfirmed=unconfirmed[peer],
+                steady_since=link.steady_since,
+                is_first=link.known_since is None or link.steady_since == link.known_since,
+            )
             for peer, link in sorted(self._links.items())
         }
 

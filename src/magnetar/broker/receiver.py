@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 import structlog
 
 from magnetar.base.errors import DataLossError, MagnetarError, RequestError, ServerError
+from magnetar.base.position import EARLIEST
 from magnetar.broker.producer import answer_duplicate, answer_failed
 from magnetar.geo.annotation import Annotation, RunExtent
-from magnetar.geo.receiving import Verdict, floor_of, gap_error, judge
+from magnetar.geo.receiving import Verdict, floor_of, gap_error, judge, lacks_entries_before
 from magnetar.geo.snapshot_markers import KINDS
 from magnetar.wire import commands
 from magnetar.wire.entry import check_checksum, parse_metadata, payload_of
@@ -90,7 +91,7 @@ class ReplicatedProducer:
                 accepted.append(entry)
                 metadata.append(stamped)
                 _extend(extents, origin.position, floor_of(last, origin))
-                link_start |= origin.link_start
+                link_start |= lacks_entries_before(last, origin)
                 last = origin.position
         refusal = self._refusal
         deduplication = self.topic.deduplication
@@ -135,12 +136,12 @@ class ReplicatedProducer:
             self._refusal = error if isinstance(error, MagnetarError) else DataLossError(str(error))
             log.warning("replicated_entry_refused", topic=str(self.topic.name), source=self.source, error=str(error))
             return Verdict.GAP, None
-        if verdict is Verdict.APPEND and origin.link_start and last is not None and origin.previous > last:
+        if verdict is Verdict.APPEND and lacks_entries_before(last, origin):
             log.warning(
                 "link_starts_in_the_middle",
                 topic=str(self.topic.name),
                 source=self.source,
-                last=str(last),
+                last=str(last or EARLIEST),
                 previous=str(origin.previous),
             )
         return verdict, (origin, metadata)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from magnetar.base.errors import DamagedEntriesError
-    from magnetar.broker.consumer import Consumer
+    from magnetar.broker.consumer import Consumer, ConsumerOptions
     from magnetar.broker.environment import Environment
     from magnetar.broker.marker_queue import QueuedMarker
     from magnetar.broker.topic import Topic
@@ -80,6 +80,13 @@ class Replicator:
         self._oldest: tuple[Position, float] | None = None
         """The oldest unconfirmed entry and when it was published, in seconds."""
         self._looking: asyncio.Task[None] | None = None
+        self.uncarried_since: float | None = self.environment.clock.now()
+        """Since when nobody has held the link; None while somebody does."""
+        self.steady_since = self.environment.clock.now()
+        """When the target last caught up after it was late, or after nobody carried the link."""
+        self._advanced_at = self.environment.clock.monotonic()
+        self._awaited: tuple[Position, float] | None = None
+        """A position that the target has not confirmed, and a moment, monotonic, at which it had become durable."""
         self.rates_out = Rates()
         self._start_over()
 
@@ -116,6 +123,13 @@ class Replicator:
                 self._looking = self.environment.loop.create_task(self._look(position))
         return 0 if self._oldest is None else max(0, int(self.environment.clock.now() - self._oldest[1]))
 
+    async def oldest_published_at(self) -> float | None:
+        """When the oldest unconfirmed entry was published, in seconds; None when there is none, or it is unreadable."""
+        position = self.oldest_unconfirmed
+        if position is not None and (self._oldest is None or self._oldest[0] != position):
+            await self._look(position)
+        return self._oldest[1] if self._oldest is not None and self._oldest[0] == position else None
+
     def _note_oldest(self, position: Position, entry: bytes) -> None:
         self._oldest = (position, wire_entry.publish_time_ms(entry) / 1000)
 
@@ -129,7 +143,7 @@ class Replicator:
 
     # -- who carries the link -----------------------------------------------------------------------------------
 
-    def check_can_add(self, consumer_type: int) -> None:
+    def check_can_add(self, options: ConsumerOptions) -> None:
         """Any type will do: there is one holder."""
 
     def check_takeover(self, consumer: Consumer) -> None:
@@ -139,9 +153,8 @@ class Replicator:
             message = f"link to {self.target} is held by lease {self._lease}, which is newer than {lease}"
             raise RequestError(ServerError.ConsumerBusy, message)
 
-    def add_consumer(self, consumer: Consumer, consumer_type: int) -> None:
+    def add_consumer(self, consumer: Consumer) -> None:
         """Give the link to the newcomer; the holder before it is told so."""
-        del consumer_type
         if self.consumer is not None:
             self.consumer.close()
         self._markers_lost()
@@ -149,12 +162,17 @@ class Replicator:
         self.handovers += self._lease not in (_NO_LEASE, lease)
         self._lease = lease
         self.consumer = consumer
+        now = self.environment.clock.now()
+        if self.uncarried_since is not None and now - self.uncarried_since > self._tolerance_s:
+            self.steady_since = now
+        self.uncarried_since = None
         self._start_over()
 
     def remove_consumer(self, consumer: Consumer) -> None:
         """Nobody holds the link; what was in flight is sent again to the next holder."""
         if consumer is self.consumer:
             self.consumer = None
+            self.uncarried_since = self.environment.clock.now()
             self._in_flight.clear()
             self._markers_lost()
             self._flush_soon()
@@ -169,6 +187,8 @@ class Replicator:
         the next entry names nothing from there as what came before it, and nobody claims across the two.
         """
         first = self.topic.log.before_first()
+        if position == EARLIEST:  # it has nothing: the link begins where it was meant to
+            first = max(first, self.cursor.began)
         if position < self.cursor.state.mark_delete_position:
             log.warning("link_goes_back", topic=str(self.topic.name), target=self.target, to=str(position))
             self.cursor.reset(max(first, position))
@@ -176,6 +196,7 @@ class Replicator:
             self.cursor.acknowledge_cumulative(position)
         self._flush_soon()
         self._start_over(max(first, position))
+        self._advanced()
 
     # -- confirmations ------------------------------------------------------------------------------------------
 
@@ -198,6 +219,30 @@ class Replicator:
         unconfirmed = self._in_flight[0] if self._in_flight else self._read_position
         self.cursor.acknowledge_cumulative(ledger.previous_position(unconfirmed))
         self._flush_soon()
+        self._advanced()
+
+    def _advanced(self) -> None:
+        """The target has confirmed more."""
+        self._advanced_at = self.environment.clock.monotonic()
+        if self._awaited is not None and self._awaited[0] <= self.cursor.state.mark_delete_position:
+            if self._advanced_at - self._awaited[1] > self._tolerance_s:
+                self.steady_since = self.environment.clock.now()
+            self._awaited = None
+            self._await_newest()
+        self.topic.lag_bound.confirmed()
+
+    @property
+    def _tolerance_s(self) -> float:
+        return self.environment.config.replicatedSubscriptionAtRiskAfterMs / 1000
+
+    @property
+    def stalled_since(self) -> float | None:
+        """Since when, monotonic, the target has confirmed nothing though there was something to confirm."""
+        return None if self._awaited is None else max(self._advanced_at, self._awaited[1])
+
+    def _await_newest(self) -> None:
+        if self._awaited is None and self.backlog:
+            self._awaited = self.topic.ledger.last_confirmed_entry, self.environment.clock.monotonic()
 
     def _flush_soon(self) -> None:
         if not self._flush_scheduled:
@@ -215,6 +260,7 @@ class Replicator:
 
         So others get their turn in between, and the socket can say that it is full.
         """
+        self._await_newest()
         consumer = self.consumer
         if consumer is None or not consumer.is_ready:
             return
@@ -296,10 +342,16 @@ class Replicator:
         self._previous = self._floor = position
 
     def _write(self, consumer: Consumer, position: Position, entry: bytes, floor: Position) -> None:
-        link_start = self._previous != EARLIEST and not self.topic.ledger.contains(self._previous)
-        link = Link(self._previous, floor, link_start=link_start)
+        link = Link(self._previous, floor, link_start=self._begins_in_the_middle)
         frame = commands.message_on_link(consumer_id=consumer.consumer_id, position=position, entry=entry, link=link)
         consumer.session.write(frame)
+
+    @property
+    def _begins_in_the_middle(self) -> bool:
+        """Whether what lies before the next entry was trimmed, or is older than the link and was never meant for it."""
+        if self._previous == EARLIEST:
+            return False
+        return self._previous <= self.cursor.began or not self.topic.ledger.contains(self._previous)
 
     def _skip_to(self, position: Position) -> None:
         """Nothing before ``position`` is left to send."""

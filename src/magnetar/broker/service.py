@@ -193,6 +193,7 @@ def _link_options(config: BrokerConfig) -> LinkOptions:
     return LinkOptions(
         interval_s=config.replicatedSubscriptionProgressIntervalMs / 1000,
         full_state_interval_s=config.replicatedSubscriptionFullStateIntervalSeconds,
+        at_risk_after_s=config.replicatedSubscriptionAtRiskAfterMs / 1000,
     )
 
 

@@ -54,8 +54,11 @@ class Session:
         """Producers that the broker closed, with when: SENDs on the wire for them are ignored for a while."""
         self._protocol = protocol
         self._in_flight = 0
+        self._withheld = 0
         self._publishing = True
         """Whether the publishes in flight leave room for more."""
+        self._promising = True
+        """Whether the receipts that are withheld do."""
         self._reading = True
         self._open = True
         self._tasks: set[asyncio.Task[None]] = set()
@@ -165,6 +168,17 @@ class Session:
             self._publishing = True
             self._read_or_pause()
 
+    def receipts_withheld(self, count: int) -> None:
+        """Count receipts that wait, in or out; past the limit the socket is not read until half of them are written.
+
+        The limit is far beyond what a client has in flight: what waits here costs others on this connection nothing.
+        """
+        self._withheld += count
+        limit = self.environment.config.maxWithheldReceiptsPerConnection
+        if self._withheld > limit or self._withheld <= limit // 2:
+            self._promising = self._withheld <= limit
+            self._read_or_pause()
+
     def writable(self, *, is_writable: bool) -> None:
         """The client stopped to read, or reads again: until it does it is sent no message and heard no more."""
         self.is_writable = is_writable and self._open
@@ -174,7 +188,7 @@ class Session:
                 consumer.subscription.dispatch()
 
     def _read_or_pause(self) -> None:
-        reading = self._publishing and self.is_writable
+        reading = self._publishing and self._promising and self.is_writable
         if reading != self._reading:
             self._reading = reading
             if reading:

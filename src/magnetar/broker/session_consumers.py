@@ -8,8 +8,9 @@ import structlog
 
 from magnetar.base.errors import RemoteProtocolError, RequestError, ServerError, StorageError
 from magnetar.base.position import EARLIEST, LATEST
-from magnetar.broker.consumer import Consumer, ConsumerOptions
+from magnetar.broker.consumer import Consumer, ConsumerOptions, KeySharedPolicy
 from magnetar.broker.deduplication import CURSOR_NAME
+from magnetar.broker.dispatchers.selectors import check_ranges
 from magnetar.broker.producer import REPLICATOR_PREFIX
 from magnetar.broker.replicator import LEASE_METADATA, Replicator
 from magnetar.broker.subscription import Subscription
@@ -19,9 +20,10 @@ from magnetar.wire.message_id import message_id, position_of
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Sequence
 
     from magnetar.base.position import Position
+    from magnetar.broker.config import BrokerConfig
     from magnetar.broker.session import Session
     from magnetar.broker.topic import Topic
     from magnetar.wire.runs import Acks
@@ -50,15 +52,30 @@ def _subscribe(session: Session, command: pb.CommandSubscribe) -> None:
         _subscribe_after(session, command, session.topics.unloaded(name))
         return
     topic = session.topics.get_or_create(name) if command.force_topic_creation else session.topics.get(name)
+    options = _options(session, command)
     subscription = _find(topic, command)
-    if isinstance(subscription, Subscription) and _has_owner(subscription, command.subType):
-        _subscribe_after(session, command, _owners_checked(subscription))
+    rivals = subscription.rivals(options) if isinstance(subscription, Subscription) else []
+    if rivals:
+        _subscribe_after(session, command, _rivals_gone(rivals, options))
     else:
-        _admit(session, command, subscription)
+        _admit(session, command, options, subscription)
 
 
-def _has_owner(subscription: Subscription, consumer_type: int) -> bool:
-    return consumer_type == pb.CommandSubscribe.Exclusive == subscription.type and bool(subscription.consumers)
+def _options(session: Session, command: pb.CommandSubscribe) -> ConsumerOptions:
+    """What a consumer asks for; raises RequestError where that makes no sense."""
+    meta = command.keySharedMeta
+    hash_ranges = tuple((each.start, each.end) for each in meta.hashRanges)
+    if command.subType == pb.CommandSubscribe.Key_Shared and meta.keySharedMode == pb.STICKY:
+        check_ranges(hash_ranges)
+    return ConsumerOptions(
+        consumer_id=command.consumer_id,
+        name=command.consumer_name or session.topics.next_consumer_name(),
+        type=command.subType,
+        priority_level=command.priority_level,
+        key_shared_policy=KeySharedPolicy(meta.keySharedMode, meta.allowOutOfOrderDelivery),
+        hash_ranges=hash_ranges,
+        metadata={item.key: item.value for item in command.metadata},
+    )
 
 
 def _subscribe_after(session: Session, command: pb.CommandSubscribe, event: Awaitable[None]) -> None:
@@ -77,21 +94,18 @@ def _subscribe_after(session: Session, command: pb.CommandSubscribe, event: Awai
     session.start(command.request_id, again())
 
 
-async def _owners_checked(subscription: Subscription) -> None:
-    """Return when the owner of an Exclusive subscription is gone; raise RequestError if it lives (protocol, 1.5)."""
-    for consumer in tuple(subscription.consumers):
-        if await consumer.session.is_alive() and consumer in subscription.consumers:
-            subscription.check_can_add(pb.CommandSubscribe.Exclusive)
+async def _rivals_gone(rivals: Sequence[Consumer], options: ConsumerOptions) -> None:
+    """Return when consumers are gone that are in the way; raise RequestError if they live (protocol, 1.5)."""
+    for consumer in rivals:
+        subscription = consumer.subscription
+        if await consumer.session.is_alive() and isinstance(subscription, Subscription):
+            subscription.check_can_add(options)
 
 
-def _admit(session: Session, command: pb.CommandSubscribe, subscription: Subscription | Replicator) -> None:
-    options = ConsumerOptions(
-        consumer_id=command.consumer_id,
-        name=command.consumer_name or session.topics.next_consumer_name(),
-        priority_level=command.priority_level,
-        metadata={item.key: item.value for item in command.metadata},
-    )
-    subscription.check_can_add(command.subType)
+def _admit(
+    session: Session, command: pb.CommandSubscribe, options: ConsumerOptions, subscription: Subscription | Replicator
+) -> None:
+    subscription.check_can_add(options)
     consumer = Consumer(subscription, session, options, now=session.environment.clock.now())
     if command.HasField("consumer_epoch"):
         consumer.epoch = command.consumer_epoch
@@ -99,14 +113,14 @@ def _admit(session: Session, command: pb.CommandSubscribe, subscription: Subscri
         subscription.check_takeover(consumer)
     session.consumers[command.consumer_id] = consumer
     session.write(commands.success(request_id=command.request_id))
-    subscription.add_consumer(consumer, command.subType)
+    subscription.add_consumer(consumer)
 
 
 def _find(topic: Topic, command: pb.CommandSubscribe) -> Subscription | Replicator:
     """The subscription to join, created where that is allowed; raises RequestError for what is refused."""
     if command.subscription.startswith(REPLICATOR_PREFIX) and any(m.key == LEASE_METADATA for m in command.metadata):
         return topic.replicator(command.subscription.removeprefix(REPLICATOR_PREFIX))
-    _check_request(command)
+    _check_request(command, topic.environment.config)
     existing = topic.subscriptions.get(command.subscription)
     if existing is not None:
         if existing.is_durable != command.durable:
@@ -133,15 +147,15 @@ def _find(topic: Topic, command: pb.CommandSubscribe) -> Subscription | Replicat
     return subscription
 
 
-def _check_request(command: pb.CommandSubscribe) -> None:
+def _check_request(command: pb.CommandSubscribe, config: BrokerConfig) -> None:
     if not command.subscription:
         raise RequestError(ServerError.ProducerBusy, "Empty subscription name")
     if command.subscription.startswith(REPLICATOR_PREFIX.rstrip(".")) or command.subscription == CURSOR_NAME:
         message = f"Subscription name {command.subscription} is reserved"
         raise RequestError(ServerError.ProducerBusy, message)
-    if command.subType == pb.CommandSubscribe.Key_Shared:
-        raise RequestError(ServerError.NotAllowedError, "Key_Shared subscription is not enabled on this broker")
-    if command.read_compacted and command.subType == pb.CommandSubscribe.Shared:
+    if command.subType == pb.CommandSubscribe.Key_Shared and not config.subscriptionKeySharedEnable:
+        raise RequestError(ServerError.NotAllowedError, "Key_Shared subscription is disabled by broker.")
+    if command.read_compacted and command.subType in (pb.CommandSubscribe.Shared, pb.CommandSubscribe.Key_Shared):
         raise RequestError(
             ServerError.NotAllowedError, "readCompacted only allowed on failover or exclusive subscriptions"
         )

@@ -48,7 +48,9 @@ def _create(session: Session, command: pb.CommandProducer) -> None:
     if session.topics.is_unloading(topic_name):
         session.start(command.request_id, _create_after_unload(session, command, topic_name))
         return
-    topic = session.topics.get_or_create(topic_name)
+    is_link = command.producer_name.startswith((REPLICATOR_PREFIX, PROGRESS_PREFIX))
+    find = session.topics.get_or_create_linked if is_link else session.topics.get_or_create
+    topic = find(topic_name)
     if not topic.deduplication.is_ready:
         session.start(command.request_id, _create_after_recovery(session, command, topic))
         return
@@ -270,5 +272,11 @@ def close(session: Session, command: pb.CommandCloseProducer) -> None:
     if producer is None:
         session.write(commands.success(request_id=command.request_id))
         return
-    producer.topic.remove_producer(producer)
-    producer.topic.log.barrier(lambda _: session.write(commands.success(request_id=command.request_id)))
+    topic = producer.topic
+    topic.remove_producer(producer)
+
+    def closed() -> None:
+        session.write(commands.success(request_id=command.request_id))
+
+    # Behind the receipts of what it sent before, which may be withheld.
+    topic.log.barrier(lambda _: topic.lag_bound.behind_receipts(session, closed))

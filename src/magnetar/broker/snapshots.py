@@ -142,7 +142,7 @@ class TopicSnapshots:
         left out because another one is Apache Pulsar's.
         """
         if without and self._topic.policies.replicated_subscription_sync != "markers":
-            what = "only in mode markers, between clusters of Magnetar, can one be left out: others do not say what they hold"
+            what = "only in mode markers, between clusters of Magnetar, can one be left out"
             raise RequestError(ServerError.NotAllowedError, f"{self._topic.name}: {what}")
         away = self._away(self._now())
         asked = [peer for peer in away if peer not in without]

@@ -9,6 +9,7 @@ from magnetar.admin.models import (
     AckHole,
     ConsumerStats,
     CursorStats,
+    DrainingHash,
     LedgerInfo,
     PersistentTopicInternalStats,
     PublisherStats,
@@ -17,7 +18,8 @@ from magnetar.admin.models import (
     TopicStats,
     iso_time,
 )
-from magnetar.broker.dispatchers.shared import SharedDispatcher
+from magnetar.broker.dispatchers.key_shared import KeySharedDispatcher
+from magnetar.broker.dispatchers.multiple_consumers import MultipleConsumersDispatcher
 from magnetar.broker.dispatchers.single_active import SingleActiveDispatcher
 from magnetar.broker.producer import LocalProducer
 from magnetar.wire.proto import pulsar_api_pb2 as pb
@@ -66,6 +68,10 @@ def topic_stats(topic: Topic, options: StatsOptions) -> TopicStats:
         oldest_backlog_message_age_seconds=int(topic.backlog_quotas.oldest_age_s),
         publishers=[] if options.exclude_publishers else [_publisher_stats(producer) for producer in locals_],
         waiting_publishers=len(topic.access.waiting),
+        at_risk_messages=topic.lag_bound.at_risk,
+        withheld_receipts=topic.lag_bound.withheld if topic.lag_bound.gate is not None else None,
+        publishing_throttled=topic.lag_bound.reason,
+        clusters_not_counted=topic.lag_bound.not_counted or None,
         subscriptions=subscriptions,
         replication={
             remote: _replicator_stats(topic, remote)
@@ -117,13 +123,31 @@ def _consumer_stats(consumer: Consumer) -> ConsumerStats:
     )
 
 
+def _fill_hashes(of_consumers: list[ConsumerStats], dispatcher: KeySharedDispatcher) -> None:
+    ranges = dispatcher.hash_ranges()
+    for consumer, stats in zip(dispatcher.consumers, of_consumers, strict=True):
+        draining = dispatcher.draining(consumer)
+        stats.draining_hashes = [
+            DrainingHash(hash=each.sticky_hash, unack_msgs=each.unacked, blocked_attempts=each.blocked_attempts)
+            for each in draining
+        ]
+        stats.draining_hashes_count = len(draining)
+        stats.draining_hashes_unacked_messages = sum(each.unacked for each in draining)
+        stats.draining_hashes_cleared_total = dispatcher.drained(consumer)
+        stats.key_hash_range_arrays = [list(ends) for ends in ranges.get(consumer, ())]
+
+
 def _subscription_stats(subscription: Subscription, options: StatsOptions) -> SubscriptionStats:
     state, ack_state = subscription.cursor.state, subscription.ack_state
     backlog = subscription.backlog
     entries = subscription.topic.ledger.entries
     consumers = subscription.consumers
     dispatcher = subscription.dispatcher
-    shared = dispatcher if isinstance(dispatcher, SharedDispatcher) else None
+    shared = dispatcher if isinstance(dispatcher, MultipleConsumersDispatcher) else None
+    key_shared = dispatcher if isinstance(dispatcher, KeySharedDispatcher) and consumers else None
+    of_consumers = [_consumer_stats(consumer) for consumer in consumers]
+    if key_shared is not None:
+        _fill_hashes(of_consumers, key_shared)
     active = dispatcher.active if isinstance(dispatcher, SingleActiveDispatcher) else None
     delayed = 0 if active else subscription.delayed
     messages_sent, bytes_sent = subscription.sent()
@@ -149,7 +173,12 @@ def _subscription_stats(subscription: Subscription, options: StatsOptions) -> Su
         last_consumed_flow_timestamp=max((int(c.last_flow_at * 1000) for c in consumers), default=0),
         last_consumed_timestamp=max((int(c.last_sent_at * 1000) for c in consumers), default=0),
         last_acked_timestamp=int(subscription.last_acked_at * 1000),
-        consumers=[] if options.exclude_consumers else [_consumer_stats(consumer) for consumer in consumers],
+        consumers=[] if options.exclude_consumers else of_consumers,
+        allow_out_of_order_delivery=key_shared is not None and key_shared.policy.allow_out_of_order_delivery,
+        key_shared_mode=key_shared.policy.mode_name if key_shared is not None else None,
+        draining_hashes_count=sum(stats.draining_hashes_count for stats in of_consumers),
+        draining_hashes_cleared_total=sum(stats.draining_hashes_cleared_total for stats in of_consumers),
+        draining_hashes_unacked_messages=sum(stats.draining_hashes_unacked_messages for stats in of_consumers),
         is_durable=subscription.is_durable,
         is_replicated=subscription.is_replicated and not subscription.topic.replication_forbidden,
         non_contiguous_deleted_messages_ranges=state.deleted_ranges_count,

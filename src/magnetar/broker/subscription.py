@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING
 
 from magnetar.base.errors import RequestError, ServerError
 from magnetar.broker.ack_state import AckState
+from magnetar.broker.dispatchers.key_shared import KeySharedDispatcher
+from magnetar.broker.dispatchers.multiple_consumers import MultipleConsumersDispatcher
 from magnetar.broker.dispatchers.shared import SharedDispatcher
 from magnetar.broker.dispatchers.single_active import SingleActiveDispatcher
 from magnetar.broker.environment import settle
+from magnetar.broker.protection import ProtectionRecord
 from magnetar.broker.rates import Rates
 from magnetar.cursor.ranges import ranges_of
 from magnetar.wire import ack_set
@@ -22,7 +25,7 @@ if TYPE_CHECKING:
 
     from magnetar.base.errors import StorageError
     from magnetar.base.position import Position
-    from magnetar.broker.consumer import Consumer
+    from magnetar.broker.consumer import Consumer, ConsumerOptions
     from magnetar.broker.dispatchers.base import Dispatcher
     from magnetar.broker.environment import Environment
     from magnetar.broker.progress import SubscriptionProgressKeeper
@@ -33,7 +36,7 @@ if TYPE_CHECKING:
 REPLICATED_PROPERTY = "pulsar.replicated.subscription"
 """Cursor property of a replicated subscription; only the value 1 counts (protocol, 4.2)."""
 
-_TYPE_NAMES = {0: "Exclusive", 1: "Shared", 2: "Failover"}
+_TYPE_NAMES = {0: "Exclusive", 1: "Shared", 2: "Failover", 3: "Key_Shared"}
 
 
 class Subscription:
@@ -63,6 +66,7 @@ class Subscription:
         self._resetting = False
         self._closed = False
         self.ack_state = AckState(self)
+        self.protection = ProtectionRecord(self, is_new=False)
 
     @property
     def is_durable(self) -> bool:
@@ -73,6 +77,12 @@ class Subscription:
     def is_replicated(self) -> bool:
         """Whether its progress is to go to the other clusters of the namespace; that may be forbidden meanwhile."""
         return self.cursor.properties.get(REPLICATED_PROPERTY) == 1
+
+    @property
+    def _consumed_elsewhere(self) -> str:
+        """The cluster that alone may have consumers of it, if it is another one; else empty."""
+        active = self.topic.policies.replicated_subscription_active_cluster
+        return active if self.is_replicated and active != self.environment.cluster else ""
 
     @property
     def consumers(self) -> list[Consumer]:
@@ -95,7 +105,7 @@ class Subscription:
         withheld = self.topic.delayed.withheld
         if not withheld:
             return 0
-        taken = self.dispatcher.taken() if isinstance(self.dispatcher, SharedDispatcher) else ()
+        taken = self.dispatcher.taken() if isinstance(self.dispatcher, MultipleConsumersDispatcher) else ()
         return self.topic.delayed.undeleted(self.cursor.state) - len({each for each in taken if each in withheld})
 
     def sent(self) -> tuple[int, int]:
@@ -142,6 +152,8 @@ class Subscription:
 
     def apply_policies(self) -> None:
         """Follow the topic's policies as they are now."""
+        if self._consumed_elsewhere:
+            self.disconnect_consumers()
         if self.ack_state.apply_policies():
             self.flush_soon()
             self.topic.notify()
@@ -153,24 +165,43 @@ class Subscription:
 
     # -- consumers ----------------------------------------------------------------------------------------------
 
-    def check_can_add(self, consumer_type: int) -> None:
-        """Raise RequestError if a consumer of this type is refused."""
+    def rivals(self, options: ConsumerOptions) -> list[Consumer]:
+        """Consumers because of which one that asks for this is refused, if they live."""
+        if self.dispatcher is None or options.type != self.type:
+            return []
+        return self.dispatcher.rivals(options)
+
+    def check_can_add(self, options: ConsumerOptions) -> None:
+        """Raise RequestError if a consumer that asks for this is refused."""
+        active = self._consumed_elsewhere
+        if active:  # not one of the errors that clients retry in silence: whoever starts a consumer here has to know
+            message = (
+                f"Subscription {self.name} of {self.topic.name} is consumed in cluster {active}, not in "
+                f"{self.environment.cluster}: see the policy replicated-subscription-active-cluster"
+            )
+            raise RequestError(ServerError.ConsumerBusy, message)
         if self.dispatcher is None or not self.dispatcher.consumers:
             return
-        if consumer_type != self.type:
+        if options.type != self.type:
             raise RequestError(ServerError.ConsumerBusy, "Subscription is of different type")
-        self.dispatcher.check_can_add()
+        self.dispatcher.check_can_add(options)
 
-    def add_consumer(self, consumer: Consumer, consumer_type: int) -> None:
+    def add_consumer(self, consumer: Consumer) -> None:
         """Let a consumer in whom ``check_can_add`` did not refuse."""
-        if self.dispatcher is None or self.type != consumer_type:
+        if self.dispatcher is None or self.type != consumer.type or not self.dispatcher.suits(consumer):
             if self.dispatcher is not None:
                 self.dispatcher.close()
-            self.type = consumer_type
-            shared = consumer_type == pb.CommandSubscribe.Shared
-            exclusive = consumer_type == pb.CommandSubscribe.Exclusive
-            self.dispatcher = SharedDispatcher(self) if shared else SingleActiveDispatcher(self, exclusive=exclusive)
+            self.type = consumer.type
+            self.dispatcher = self._dispatcher_for(consumer)
         self.dispatcher.add(consumer)
+
+    def _dispatcher_for(self, consumer: Consumer) -> Dispatcher:
+        match consumer.type:
+            case pb.CommandSubscribe.Shared:
+                return SharedDispatcher(self)
+            case pb.CommandSubscribe.Key_Shared:
+                return KeySharedDispatcher(self, consumer.key_shared_policy)
+        return SingleActiveDispatcher(self, exclusive=consumer.type == pb.CommandSubscribe.Exclusive)
 
     def remove_consumer(self, consumer: Consumer) -> None:
         """A consumer left; a non-durable subscription leaves with it."""
@@ -196,7 +227,7 @@ class Subscription:
         now = self.environment.clock.now()
         consumer.last_acked_at = self.last_acked_at = now
         if ack.ack_type == pb.CommandAck.Cumulative:
-            if self.type == pb.CommandSubscribe.Shared or len(ack.message_id) != 1:
+            if isinstance(self.dispatcher, MultipleConsumersDispatcher) or len(ack.message_id) != 1:
                 self.flush_with(done)
                 return
             deleted = self._acknowledge_cumulative(ack.message_id[0])

@@ -12,8 +12,10 @@ from magnetar.broker.access import ProducerAccess
 from magnetar.broker.backlog_quotas import BacklogQuotas
 from magnetar.broker.deduplication import CURSOR_NAME, Deduplication
 from magnetar.broker.delayed.index import DelayedIndex
+from magnetar.broker.lag_bound import LagBound
 from magnetar.broker.producer import REPLICATOR_PREFIX, LocalProducer
 from magnetar.broker.progress import SubscriptionProgressKeeper, TopicProgress
+from magnetar.broker.protection import ProtectionRecord, note_protection
 from magnetar.broker.rates import Rates
 from magnetar.broker.receiver import ReplicatedProducer
 from magnetar.broker.replication_policy import is_imposed, reason_against
@@ -59,6 +61,7 @@ class Topic:
         self.name = name
         self.ledger = ledger
         self.policies = environment.policies_of(name)
+        self.loaded_at = environment.clock.now()
         self.backlog_quotas = BacklogQuotas(self)
         self.counters = TopicCounters()
         self.rates_in = Rates()
@@ -74,6 +77,7 @@ class Topic:
         )
         self.subscriptions: dict[str, Subscription] = {}
         self.replicators: dict[str, Replicator] = {}
+        self.lag_bound = LagBound(self)
         self.progress = TopicProgress(self)
         self.snapshots: TopicSnapshots | None = None
         """Set while a subscription is replicated to a cluster that takes no exact progress."""
@@ -156,6 +160,7 @@ class Topic:
         if self.producers.get(producer.options.name) is producer:
             del self.producers[producer.options.name]
             self.deduplication.left(producer.options.name)
+        self.lag_bound.left()
         successor = self.access.leave(producer)
         if successor is not None:
             self._enter(successor)
@@ -165,6 +170,7 @@ class Topic:
         if self.is_closing:
             return
         self.is_closing = self._is_dismissing = True
+        self.lag_bound.release_all()
 
         def dismissed(_: StorageError | None) -> None:
             for producer in tuple(self.producers.values()):
@@ -178,6 +184,7 @@ class Topic:
     def begin_closing(self) -> None:
         """Take no entries from now on: what comes is dropped, unanswered, and sent again to the topic's next run."""
         self.is_closing, self._is_dismissing = True, False
+        self.lag_bound.release_all()
 
     # -- subscriptions ------------------------------------------------------------------------------------------
 
@@ -187,8 +194,10 @@ class Topic:
         """Create a subscription that starts after ``mark_delete``."""
         cursor = self.cursors.create(name, mark_delete, durable=durable, subscription_properties=properties or {})
         subscription = Subscription(self, cursor)
+        subscription.protection = ProtectionRecord(subscription, is_new=True)
         self._add_subscription(subscription)
         self._impose_replication(subscription)
+        note_protection(self, [subscription])
         if durable:
             subscription.flush()
         return subscription
@@ -210,9 +219,11 @@ class Topic:
         cursor = self.cursors.create(incoming.name, self.log.before_first())
         cursor.set_property(REPLICATED_PROPERTY, 1)
         subscription = Subscription(self, cursor)
+        subscription.protection = ProtectionRecord(subscription, is_new=True)
         self.subscriptions[incoming.name] = subscription
         SubscriptionProgressKeeper.adopt(self, subscription, incoming)
         self.progress.changed()
+        note_protection(self, [subscription])
 
     def remove_subscription(self, subscription: Subscription) -> None:
         """Remove a subscription and its cursor here."""
@@ -251,7 +262,9 @@ class Topic:
         else:
             subscription.progress = None
             subscription.cursor.checkpoint_attachment = None
+        note_protection(self, [subscription])
         subscription.flush()
+        subscription.apply_policies()
         self.progress.changed()
 
     def _add_subscription(self, subscription: Subscription) -> None:
@@ -292,7 +305,9 @@ class Topic:
         for subscription in self.subscriptions.values():
             self._impose_replication(subscription)
             subscription.apply_policies()
+        note_protection(self, self.subscriptions.values())
         self.progress.changed()
+        self.lag_bound.apply()
 
     def _link_start(self) -> Position:
         if self.environment.config.replicationStartAt == "latest":
@@ -387,6 +402,7 @@ class Topic:
         self.begin_closing()
         for producer in (*self.access.waiting, *self.producers.values()):
             producer.session.close_producer(producer)
+        self.lag_bound.close()
         self.progress.close()
         if self.snapshots is not None:
             self.snapshots.close()

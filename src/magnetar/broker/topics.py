@@ -114,6 +114,19 @@ class TopicRegistry:
             raise RequestError(ServerError.TopicNotFound, f"Topic {name} does not exist")
         return self._load(name)
 
+    def get_or_create_linked(self, name: TopicName) -> Topic:
+        """The same for a link, which may bring a partition that was added elsewhere: then there is one here too."""
+        self.check_served(name)
+        most, whole = self.environment.config.maxNumPartitionsPerPartitionedTopic, name.partitioned_topic
+        if name.partition_index >= most:
+            raise RequestError(ServerError.NotAllowedError, f"{name}: a topic may have {most} partitions here")
+        known = self.partitions_of(whole) if name.partition_index >= 0 else 0
+        if known is None and self._may_create(name):
+            self.create_partitioned(whole, name.partition_index + 1)
+        elif known and known <= name.partition_index:
+            self.add_partitions(whole, name.partition_index + 1)
+        return self.get_or_create(name)
+
     def get(self, name: TopicName) -> Topic:
         """The topic if it exists; raises RequestError with TopicNotFound."""
         topic = self.loaded.get(name)
@@ -146,6 +159,22 @@ class TopicRegistry:
         self.environment.resources.partitioned_topics.create(name, metadata)
         for index in range(partitions):
             self.get_or_create(name.partition(index))
+
+    def add_partitions(self, name: TopicName, partitions: int) -> None:
+        """Let a partitioned topic have so many; the subscriptions of partition 0 exist on the new ones too."""
+        resources = self.environment.resources.partitioned_topics
+        before = self.partitions_of(name) or 0
+        resources.update(
+            name, lambda found: PartitionedTopicMetadata(**{**found.model_dump(), "partitions": partitions})
+        )
+        model = self.get_or_create(name.partition(0))
+        for index in range(before, partitions):
+            partition = self.get_or_create(name.partition(index))
+            for subscription in model.subscriptions.values():
+                if subscription.is_durable and subscription.name not in partition.subscriptions:
+                    created = partition.create_subscription(subscription.name, partition.log.before_first())
+                    if subscription.is_replicated:
+                        partition.set_replicated(created, replicated=True)
 
     def unload(self, name: TopicName) -> None:
         """Close a topic once everything in it is durable; clients look it up again and it is loaded anew.
@@ -218,9 +247,13 @@ class TopicRegistry:
         return topic
 
     def _policies_changed(self, namespace: NamespaceName) -> None:
+        policies = self.environment.resources.namespaces.get(namespace)
+        is_served = policies is not None and self.environment.cluster in policies.replication_clusters
         for name, topic in tuple(self.loaded.items()):
             if name.namespace_name == namespace:
                 topic.apply_policies()
+                if not is_served:  # what is acknowledged here would reach nobody any more: clients have to move
+                    self.unload(name)
         if self.environment.targets_of(namespace):
             for name in self.names(namespace):
                 if name not in self._unloading:

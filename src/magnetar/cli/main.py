@@ -19,6 +19,7 @@ from magnetar.cli import (
     namespaces,
     pipeline,
     policies,
+    simulate,
     subscriptions,
     tenants,
     topic_subscriptions,
@@ -60,6 +61,7 @@ app.command(help=broker.HELP, context_settings={"allow_extra_args": True, "ignor
 app.command()(check.check)
 app.command()(up.up)
 app.command()(demo.demo)
+app.command()(simulate.simulate)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -12,7 +12,7 @@ from magnetar.admin.nouns import Policy
 from magnetar.base.names import NamespaceName, TopicName
 from magnetar.cli.output import say
 from magnetar.cli.session import Session, Topic, command
-from magnetar.cli.units import megabytes, minutes, seconds, size
+from magnetar.cli.units import bounded_seconds, megabytes, minutes, seconds, size
 
 Owner = NamespaceName | TopicName
 """Whose policy it is; the noun that a verb is added to says which of the two."""
@@ -132,6 +132,49 @@ def set_replicated_subscriptions_allowed(
     say(f"subscriptions of {owner} may {'' if allowed is Truth.TRUE else 'not '}be replicated")
 
 
+def set_max_at_risk_messages(
+    session: Session,
+    owner: Owner,
+    messages: Annotated[int, typer.Option("--messages", "-m", min=-1, help="0: none, -1: any number.")],
+) -> None:
+    """Slow publishing down rather than have more messages in too few other clusters."""
+    session.client.policies.set(owner, Policy.MAX_AT_RISK_MESSAGES, messages)
+    say(f"at most {messages} messages of {owner} are at risk" if messages >= 0 else f"no bound of {owner}")
+
+
+def set_max_at_risk_seconds(
+    session: Session,
+    owner: Owner,
+    time: Annotated[int, typer.Option("--time", "-t", parser=bounded_seconds, metavar="TIME", help="5s, 1m; -1: any.")],
+) -> None:
+    """Slow publishing down rather than have messages of a longer time in too few other clusters."""
+    session.client.policies.set(owner, Policy.MAX_AT_RISK_SECONDS, time)
+    say(f"messages of at most {time} s of {owner} are at risk" if time >= 0 else f"no bound of {owner}")
+
+
+def set_at_risk_copies(
+    session: Session,
+    owner: Owner,
+    copies: Annotated[int, typer.Option("--copies", "-c", min=1, help="Other clusters.")],
+) -> None:
+    """Say how many other clusters make a message safe."""
+    session.client.policies.set(owner, Policy.AT_RISK_COPIES, copies)
+    say(f"a message of {owner} is safe in {copies} other clusters")
+
+
+def set_at_risk_absence(
+    session: Session,
+    owner: Owner,
+    time: Annotated[
+        int, typer.Option("--time", "-t", parser=bounded_seconds, metavar="TIME", help="90s, 10m; -1: for ever.")
+    ],
+) -> None:
+    """Say after what time a cluster that confirms nothing counts no more."""
+    session.client.policies.set(owner, Policy.AT_RISK_ABSENCE_SECONDS, time)
+    until = f"until it has been absent for {time} s" if time >= 0 else "however long it is absent"
+    say(f"a cluster counts for {owner} {until}")
+
+
 def set_replicated_subscription_sync(
     session: Session,
     owner: Owner,
@@ -140,6 +183,16 @@ def set_replicated_subscription_sync(
     """Say how replicated subscriptions reach other clusters: exactly, or by PIP-33's snapshots (markers)."""
     session.client.policies.set(owner, Policy.REPLICATED_SUBSCRIPTION_SYNC, mode.value)
     say(f"replicated subscriptions of {owner} are carried in mode {mode.value}")
+
+
+def set_replicated_subscription_active_cluster(
+    session: Session,
+    owner: Owner,
+    cluster: Annotated[str, typer.Option("--cluster", help="The only one with consumers; empty: all of them.")],
+) -> None:
+    """Let replicated subscriptions have consumers in one cluster only; say so in each, the one they leave first."""
+    session.client.policies.set(owner, Policy.REPLICATED_SUBSCRIPTION_ACTIVE_CLUSTER, cluster)
+    say(f"replicated subscriptions of {owner} are consumed in {cluster or 'every cluster'}")
 
 
 def get_backlog_quotas(session: Session, owner: Owner) -> None:
@@ -180,12 +233,20 @@ _POLICIES: dict[Policy, tuple[str, Callable[..., None]]] = {
     Policy.DEDUPLICATION_SNAPSHOT_INTERVAL: ("deduplication-snapshot-interval", set_deduplication_snapshot_interval),
     Policy.DELAYED_DELIVERY: ("delayed-delivery", set_delayed_delivery),
     Policy.PAUSE_ON_ACK_STATE: ("dispatcher-pause-on-ack-state-persistent", set_pause),
+    Policy.MAX_AT_RISK_MESSAGES: ("max-at-risk-messages", set_max_at_risk_messages),
+    Policy.MAX_AT_RISK_SECONDS: ("max-at-risk-seconds", set_max_at_risk_seconds),
+    Policy.AT_RISK_COPIES: ("at-risk-copies", set_at_risk_copies),
+    Policy.AT_RISK_ABSENCE_SECONDS: ("at-risk-absence", set_at_risk_absence),
     Policy.REPLICATE_SUBSCRIPTION_STATE: ("replicate-subscription-state", set_replicate_subscription_state),
     Policy.REPLICATED_SUBSCRIPTIONS_ALLOWED: (
         "replicated-subscriptions-allowed",
         set_replicated_subscriptions_allowed,
     ),
     Policy.REPLICATED_SUBSCRIPTION_SYNC: ("replicated-subscription-sync", set_replicated_subscription_sync),
+    Policy.REPLICATED_SUBSCRIPTION_ACTIVE_CLUSTER: (
+        "replicated-subscription-active-cluster",
+        set_replicated_subscription_active_cluster,
+    ),
 }
 
 

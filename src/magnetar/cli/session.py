@@ -32,6 +32,11 @@ class Session:
     client: AdminClient
     output: Output
 
+    @property
+    def is_json(self) -> bool:
+        """Whether a program is to read it."""
+        return self.output is Output.JSON
+
     def names(self, found: Iterable[object]) -> None:
         """Print a list of names."""
         names = list(map(str, found))

@@ -47,6 +47,18 @@ def unconfirmed(each: dict[str, Any]) -> str:
     )
 
 
+def protections(found: dict[str, dict[str, Any]], *, details: bool) -> Iterator[dict[str, Any]]:
+    """One row for each subscription, by topic and name; with ``details``, all that is known of it."""
+    for topic, subscriptions in found.items():
+        for name, each in subscriptions.items():
+            if details:
+                yield {"topic": topic, "subscription": name, **each}
+            else:
+                since = f"{'at least ' if each['sinceAtLeast'] else ''}{each['since']}"
+                row = {"topic": topic, "subscription": name, "protection": each["status"], "since": since}
+                yield {**row, "why": "; ".join(each["reasons"])}
+
+
 def holes(stats: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """The oldest entries that are not acknowledged below acknowledged ones, and which consumers hold them."""
     for name, each in stats["subscriptions"].items():

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import typer
 
+from magnetar.base.names import NamespaceName, TopicName
 from magnetar.cli.output import say
 from magnetar.cli.session import Namespace, Session, Topic, command
-from magnetar.cli.standing import holes, standings, unavailable
+from magnetar.cli.session import namespace as read_namespace
+from magnetar.cli.session import topic as read_topic
+from magnetar.cli.standing import holes, protections, standings, unavailable
 
 app = typer.Typer(
     help="Where subscriptions stand, at a glance. To change one, see: magnetar topics --help", no_args_is_help=True
@@ -33,6 +38,26 @@ def stats(session: Session, topic: Topic) -> None:
     session.rows(list(standings(found)))
     for cluster, reason in unavailable(found).items():
         say(f"without exact progress in {cluster}: {reason}")
+
+
+@command(app, "protection")
+def protection(
+    session: Session,
+    topic: Annotated[
+        TopicName | None, typer.Argument(parser=read_topic, metavar="TOPIC", help="persistent://tenant/namespace/topic")
+    ] = None,
+    namespace: Annotated[
+        NamespaceName | None,
+        typer.Option("--namespace", "-n", parser=read_namespace, metavar="NAMESPACE", help="All of tenant/namespace."),
+    ] = None,
+) -> None:
+    """Say of each subscription whether its consumers could go on in another cluster now, since when, and why not."""
+    if (topic is None) == (namespace is None):
+        message = "give either TOPIC or --namespace"
+        raise typer.BadParameter(message)
+    owner = topic if topic is not None else namespace
+    assert owner is not None
+    session.rows(list(protections(session.client.subscriptions.protection(owner), details=session.is_json)))
 
 
 @command(app, "holes")

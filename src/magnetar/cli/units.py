@@ -19,6 +19,11 @@ def seconds(text: str) -> int:
     return _scaled(text, _SECONDS, "a time such as 90s, 10m, 3h, 2d or 1w")
 
 
+def bounded_seconds(text: str) -> int:
+    """Read a duration, or -1 for no limit."""
+    return -1 if text == "-1" else seconds(text)
+
+
 def minutes(text: str) -> int:
     """Read a duration of whole minutes, or -1 for no limit."""
     if text == "-1":

@@ -103,6 +103,11 @@ class Cursor:
         """Whether it outlives the broker."""
         return self._home.path is not None
 
+    @property
+    def began(self) -> Position:
+        """The mark-delete position that it was created with."""
+        return self._began
+
     # --- changes ---------------------------------------------------------------------------------------------------
 
     def acknowledge_ranges(self, ranges: Iterable[Range]) -> list[Range]:

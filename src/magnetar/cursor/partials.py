@@ -72,6 +72,12 @@ class PartialBatches:
         low, high = bisect_right(self._order, lower), bisect_right(self._order, upper)
         return [(position, self._remaining[position]) for position in self._order[low:high]]
 
+    def copy(self) -> PartialBatches:
+        """The same, sharing nothing that changes."""
+        made = PartialBatches()
+        made._remaining, made._order = self._remaining.copy(), self._order.copy()
+        return made
+
     def clear(self) -> None:
         """Forget every record."""
         self._remaining.clear()

@@ -48,11 +48,13 @@ class Confirmations:
             self._sent[name] = mark if before is None else before.joined(mark)
         self._waiting = {}
 
-    def confirmed(self) -> None:
-        """The peer has everything that was sent."""
+    def confirmed(self) -> float | None:
+        """The peer has everything that was sent; returns when the oldest of it was acknowledged, None for nothing."""
         for name, mark in self._sent.items():
             self._confirmed[name] = max(mark.through, self._confirmed.get(name, 0))
+        oldest = min((mark.since for mark in self._sent.values() if mark.since is not None), default=None)
         self._sent = {}
+        return oldest
 
     def keep(self, names: Collection[str]) -> None:
         """Forget every other subscription."""

@@ -52,6 +52,8 @@ class LinkOptions:
 
     interval_s: float
     full_state_interval_s: float
+    at_risk_after_s: float = 1.0
+    """How long acknowledgements may be under way before they count as late."""
 
 
 class ProgressLinks:
@@ -125,6 +127,8 @@ class ProgressLink:
         self.confirmations = Confirmations()
         self.known_since: float | None = None
         """When the peer first confirmed a full state; None: never, so nobody knows what it lacks."""
+        self.steady_since = links.clock.now()
+        """When the peer last caught up, after a loss or a delay, or when it was found out that it never can."""
         self.down_since: float | None = links.clock.now()
         """When the link was lost, or when it was made if it never was up; None: it is up."""
         self.failure = ""
@@ -172,14 +176,9 @@ class ProgressLink:
         while True:
             try:
                 connection = await self._links.connection(self._peer)
-                self.unavailable = self._links.unavailable(self._peer, connection)
-                self._asked()
-                if self.unavailable:
-                    await asyncio.sleep(UNABLE_PEER_DELAY_S)
-                    continue
                 producer = await self._open(connection)
                 if producer is None:
-                    await self._heard_of_peer()
+                    await self._peer_heard()
                     continue
                 delay_s = RETRY_DELAY_MIN_S
                 ended = asyncio.create_task(producer.wait_ended())
@@ -197,18 +196,31 @@ class ProgressLink:
             delay_s = min(delay_s * 2, RETRY_DELAY_MAX_S)
 
     async def _open(self, connection: PulsarConnection) -> Producer | None:
-        """Become the topic's producer of progress there; None if the peer takes none of this topic, and says why."""
+        """Become the topic's producer of progress there; None if the peer takes none: ``unavailable`` says why."""
         self._heard.clear()
+        reason = self._links.unavailable(self._peer, connection)
+        self._asked()
+        if reason:
+            self._note_unavailable(reason)
+            return None
         try:
-            return await connection.create_producer(self._topic, f"{PROGRESS_PREFIX}{self._links.cluster}")
+            producer = await connection.create_producer(self._topic, f"{PROGRESS_PREFIX}{self._links.cluster}")
         except RequestError as error:
             if error.code is not ServerError.NotAllowedError:
+                self._note_unavailable("")
                 raise
-            self.unavailable = str(error)
-            log.info("progress_refused_there", topic=self._topic, peer=self._peer, reason=self.unavailable)
+            log.info("progress_refused_there", topic=self._topic, peer=self._peer, reason=str(error))
+            self._note_unavailable(str(error))
             return None
+        self._note_unavailable("")
+        return producer
 
-    async def _heard_of_peer(self) -> None:
+    def _note_unavailable(self, reason: str) -> None:
+        if bool(reason) != bool(self.unavailable):
+            self.steady_since = self._links.clock.now()
+        self.unavailable = reason
+
+    async def _peer_heard(self) -> None:
         """Return when the peer may have changed its mind: it sends progress itself, or some time has passed."""
         with suppress(TimeoutError):
             await asyncio.wait_for(self._heard.wait(), UNABLE_PEER_DELAY_S)
@@ -218,8 +230,10 @@ class ProgressLink:
         clock, options = self._links.clock, self._links.options
         while True:
             await self._send(producer, await self._take_full(), None, full=True)
+            if self.down_since is not None:
+                self.steady_since = clock.now()
             self.down_since, self.failure = None, ""
-            self.known_since = self.known_since or clock.now()
+            self.known_since = self.known_since or self.steady_since
             full_due_at = clock.monotonic() + options.full_state_interval_s
             while (left_s := full_due_at - clock.monotonic()) > 0:
                 try:
@@ -247,16 +261,16 @@ class ProgressLink:
     async def _send(
         self, producer: Producer, states: list[SubscriptionProgress], oldest_at: float | None, *, full: bool
     ) -> None:
+        """Send states that do not change meanwhile, part by part: others have their turn in between, here and there."""
         now_ms = int(self._links.clock.now() * 1000)
-        receipts = [
-            producer.send(markers.build_marker(markers.PROGRESS, payload, publish_time_ms=now_ms), marker=True)
-            for payload in encode_markers(
-                self._links.cluster,
-                states,
-                full=full,
-                oldest_acknowledged_at_ms=None if oldest_at is None else int(oldest_at * 1000),
-            )
-        ]
-        if receipts:
-            await asyncio.wait_for(asyncio.gather(*receipts), REQUEST_TIMEOUT_S)
-        self.confirmations.confirmed()
+        for payload in encode_markers(
+            self._links.cluster,
+            states,
+            full=full,
+            oldest_acknowledged_at_ms=None if oldest_at is None else int(oldest_at * 1000),
+        ):
+            marker = markers.build_marker(markers.PROGRESS, payload, publish_time_ms=now_ms)
+            await asyncio.wait_for(producer.send(marker, marker=True), REQUEST_TIMEOUT_S)
+        oldest, now = self.confirmations.confirmed(), self._links.clock.now()
+        if oldest is not None and now - oldest > self._links.options.at_risk_after_s:
+            self.steady_since = now

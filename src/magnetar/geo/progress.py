@@ -79,6 +79,12 @@ class OriginProgress:
                 self.partial.discard(part_lower, part_upper)
         return added
 
+    def copy(self) -> OriginProgress:
+        """The same, sharing nothing that changes."""
+        made = OriginProgress(self.start)
+        made.acknowledged, made.partial = self.acknowledged.copy(), self.partial.copy()
+        return made
+
     def narrow(self, position: Position, remaining: int) -> int | None:
         """Acknowledge messages of a batch; returns the bits that remain, or None when nothing changed."""
         return None if position in self.acknowledged else self.partial.narrow(position, remaining)
@@ -194,8 +200,9 @@ class SubscriptionProgress:
                 return outcome
             self._earlier_starts(incoming, outcome)
         for cluster, origin in incoming.origins.items():
-            for lower, upper in origin.acknowledged:
-                self._acknowledge(cluster, lower, upper, outcome)
+            if not self.origin(cluster).acknowledged.has_all_of(origin.acknowledged):
+                for lower, upper in origin.acknowledged:
+                    self._acknowledge(cluster, lower, upper, outcome)
             for position, remaining in origin.partial:
                 self._narrow(cluster, position, remaining, outcome)
         return outcome
@@ -230,9 +237,8 @@ class SubscriptionProgress:
 
     def copy(self) -> SubscriptionProgress:
         """The same state, sharing nothing that changes."""
-        copied = SubscriptionProgress(self.name, self.starts(), self.epoch, deleted=self.deleted)
-        if not self.deleted:
-            copied.merge(self)
+        copied = SubscriptionProgress(self.name, epoch=self.epoch, deleted=self.deleted)
+        copied.origins = {cluster: origin.copy() for cluster, origin in self.origins.items()}
         return copied
 
     # --- asking ----------------------------------------------------------------------------------------------------

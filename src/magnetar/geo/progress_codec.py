@@ -1,18 +1,22 @@
 """Progress as bytes: markers for other clusters, and attachments for the cursor that persists it.
 
 A marker has a size limit, so a large state goes out in several parts. Each part is a state by itself with the epoch
-and all the starts: parts may arrive alone, twice and in any order.
+and all the starts: parts may arrive alone, twice and in any order. They are made one at a time, and are small enough
+that neither who makes one nor who takes it in is held up: a subscription with a million holes has a million intervals.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from itertools import accumulate, chain, groupby, islice, repeat
+from operator import itemgetter, sub
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from google.protobuf.message import DecodeError
 
 from magnetar.base.errors import CorruptionError, RemoteProtocolError
 from magnetar.base.position import EARLIEST, Position
 from magnetar.geo.epochs import Epoch
+from magnetar.geo.intervals import IntervalSet
 from magnetar.geo.progress import SubscriptionProgress
 from magnetar.wire.ack_set import int_to_words, words_to_int
 from magnetar.wire.proto import magnetar_markers_pb2 as pb
@@ -20,10 +24,12 @@ from magnetar.wire.proto import magnetar_markers_pb2 as pb
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-PROGRESS_MARKER_BYTES_MAX = 1024 * 1024
-"""Bytes of one marker's payload, well below the largest message that Pulsar lets through."""
+PROGRESS_MARKER_BYTES_MAX = 256 * 1024
+"""Bytes of one marker's payload, well below what Pulsar lets through: some 5,000 intervals, mostly in far fewer."""
 
 _POSITION_BYTES_MAX = 24  # two 64-bit varints of 10 bytes with their tags, a tag and a length
+_INTERVAL_BYTES_MAX = 2 * 26  # two bounds, each alone in its ledger: the same and one length more
+_UNBOUNDED: Final = 1 << 62
 _WORD_BYTES_MAX = 11  # a 64-bit varint with its tag
 
 
@@ -42,29 +48,27 @@ def encode_markers(
     full: bool = False,
     oldest_acknowledged_at_ms: int | None = None,
     bytes_max: int = PROGRESS_MARKER_BYTES_MAX,
-) -> list[bytes]:
-    """The payloads of as many markers as it takes, each of at most ``bytes_max`` bytes.
+) -> Iterator[bytes]:
+    """The payloads of as many markers as it takes, each of at most ``bytes_max`` bytes, made as they are asked for.
 
     Only the starts of one subscription and the name of one cluster are never split: a single item is sent even when
-    it alone is larger. ``full`` says that ``states`` are whole states and not deltas.
+    it alone is larger. ``full`` says that ``states`` are whole states and not deltas; none may change meanwhile.
     """
-    markers: list[bytes] = []
     head = pb.ProgressMarker(source_cluster=source_cluster, oldest_acknowledged_at_ms=oldest_acknowledged_at_ms)
     marker, room = pb.ProgressMarker(), 0
     for state in states:
         for part in _parts(state, full=full, bytes_max=bytes_max - head.ByteSize() - 8):
-            size = part.ByteSize() + 8  # with its tag and length
+            size = part.size + 8  # with its tag and length
             if size > room:
                 if marker.subscriptions:
-                    markers.append(marker.SerializeToString())
+                    yield marker.SerializeToString()
                 marker = pb.ProgressMarker()
                 marker.CopyFrom(head)
                 room = bytes_max - head.ByteSize()
-            marker.subscriptions.append(part)
+            marker.subscriptions.append(part.message)
             room -= size
     if marker.subscriptions:
-        markers.append(marker.SerializeToString())
-    return markers
+        yield marker.SerializeToString()
 
 
 def decode_marker(payload: bytes) -> ProgressReport:
@@ -81,8 +85,8 @@ def decode_marker(payload: bytes) -> ProgressReport:
 
 def encode_state(state: SubscriptionProgress) -> bytes:
     """The bytes of a state or delta, to attach to its cursor; merging them in order restores the state."""
-    (message,) = _parts(state, full=False, bytes_max=None)
-    return message.SerializeToString()
+    (part,) = _parts(state, full=False, bytes_max=None)
+    return part.message.SerializeToString()
 
 
 def decode_state(data: bytes) -> SubscriptionProgress:
@@ -107,7 +111,7 @@ def restore_state(attachments: Iterable[bytes]) -> SubscriptionProgress | None:
 
 
 class _Part:
-    """A part being filled: the message, and an upper bound of its size."""
+    """A part being filled: the message, and an upper bound of its size when it is full."""
 
     def __init__(self, state: SubscriptionProgress, starts: Mapping[str, Position], *, full: bool) -> None:
         self.message = pb.SubscriptionProgress(subscription=state.name, full=full, deleted=state.deleted)
@@ -124,43 +128,60 @@ class _Part:
             origin = self._origins[cluster] = self.message.origins.add(cluster=cluster)
         return origin
 
+    def take(self, cluster: str, size: int) -> pb.OriginProgress:
+        """Where to put items of ``size`` bytes at most."""
+        self.size += size + (0 if cluster in self._origins else len(cluster.encode()) + 16)
+        self.empty = False
+        return self.origin(cluster)
 
-def _parts(state: SubscriptionProgress, *, full: bool, bytes_max: int | None) -> Iterator[pb.SubscriptionProgress]:
+
+def _parts(state: SubscriptionProgress, *, full: bool, bytes_max: int | None) -> Iterator[_Part]:
     """Cut a state into parts that each stand alone; without ``bytes_max`` there is one."""
     starts = state.starts()
     part = _Part(state, starts, full=full)
-    for cluster, item in _items(state):
-        size = _size(cluster, item)
-        if bytes_max is not None and not part.empty and part.size + size > bytes_max:
-            yield part.message
-            part = _Part(state, starts, full=full)
-        part.size += size
-        part.empty = False
-        target = part.origin(cluster)
-        if isinstance(item, pb.Interval):
-            target.acknowledged.append(item)
-        else:
-            target.partial.append(item)
-    yield part.message
 
+    def room_for(cluster: str, size: int) -> int:
+        """How many items of ``size`` bytes fit into the part; at least 1, if need be into a new one."""
+        if bytes_max is None:
+            return _UNBOUNDED
+        return max(int(part.empty), (bytes_max - part.size - len(cluster.encode()) - 16) // size)
 
-def _items(state: SubscriptionProgress) -> Iterator[tuple[str, pb.Interval | pb.PartialBatch]]:
     for cluster, origin in state.origins.items():
-        for lower, upper in origin.acknowledged:
-            interval = pb.Interval()
-            _fill(interval.lower, lower)
-            _fill(interval.upper, upper)
-            yield cluster, interval
+        first = 0
+        while first < len(origin.acknowledged):
+            stop = min(len(origin.acknowledged), first + room_for(cluster, _INTERVAL_BYTES_MAX))
+            if stop == first:
+                yield part
+                part = _Part(state, starts, full=full)
+                continue
+            _add_bounds(
+                part.take(cluster, (stop - first) * _INTERVAL_BYTES_MAX), origin.acknowledged.bounds(first, stop)
+            )
+            first = stop
         for position, remaining in origin.partial:
             batch = pb.PartialBatch(remaining=int_to_words(remaining))
             _fill(batch.position, position)
-            yield cluster, batch
+            size = _POSITION_BYTES_MAX + 8 + len(batch.remaining) * _WORD_BYTES_MAX
+            if not room_for(cluster, size):
+                yield part
+                part = _Part(state, starts, full=full)
+            part.take(cluster, size).partial.append(batch)
+    yield part
 
 
-def _size(cluster: str, item: pb.Interval | pb.PartialBatch) -> int:
-    """At most this many bytes more for one item, its origin's name counted as if it came first."""
-    words = len(item.remaining) if isinstance(item, pb.PartialBatch) else 0
-    return 2 * _POSITION_BYTES_MAX + words * _WORD_BYTES_MAX + len(cluster.encode()) + 16
+def _add_bounds(target: pb.OriginProgress, bounds: list[Position]) -> None:
+    for ledger_id, positions in groupby(bounds, itemgetter(0)):
+        entry_ids = [entry_id for _, entry_id in positions]
+        ledger = target.acknowledged.add(ledger_id=ledger_id)
+        ledger.entry_steps.extend(map(sub, entry_ids, chain((-1,), entry_ids)))
+
+
+def _bounds_in(message: pb.OriginProgress) -> list[Position]:
+    bounds: list[Position] = []
+    for ledger in message.acknowledged:
+        entry_ids = islice(accumulate(ledger.entry_steps, initial=-1), 1, None)
+        bounds.extend(map(Position, repeat(ledger.ledger_id), entry_ids))
+    return bounds
 
 
 def _fill(message: pb.OriginPosition, position: Position) -> None:
@@ -178,12 +199,11 @@ def _from_message(message: pb.SubscriptionProgress) -> SubscriptionProgress:
     state = SubscriptionProgress(message.subscription, starts, epoch, deleted=message.deleted)
     for origin in message.origins:
         progress = state.origin(origin.cluster)
-        for interval in origin.acknowledged:
-            lower, upper = _position(interval.lower), _position(interval.upper)
-            if not EARLIEST <= lower < upper:
-                text = f"({lower}..{upper}] is not an interval"
-                raise ValueError(text)
-            progress.acknowledge(lower, upper)
+        bounds = _bounds_in(origin)
+        if progress.acknowledged or (bounds and bounds[0] < EARLIEST):
+            text = f"acknowledgements of {origin.cluster} that no state has"
+            raise ValueError(text)
+        progress.acknowledged = IntervalSet.from_bounds(bounds)
         for batch in origin.partial:
             remaining = words_to_int(batch.remaining)
             if remaining:

@@ -45,6 +45,14 @@ def gap_error(last: Position | None, origin: Origin) -> DataLossError:
     return DataLossError(f"gap: previous={origin.previous} last={last if last is not None else EARLIEST}")
 
 
+def lacks_entries_before(last: Position | None, origin: Origin) -> bool:
+    """Whether the link begins with this entry and there is something before it that is not held.
+
+    A sender declares where its link begins without knowing what is held: often all of what came before.
+    """
+    return origin.link_start and (last is None or origin.previous > last)
+
+
 def floor_of(last: Position | None, origin: Origin) -> Position:
     """The floor of an entry judged APPEND: what the sender said, never below what is held, never a guess.
 
@@ -53,8 +61,7 @@ def floor_of(last: Position | None, origin: Origin) -> Position:
     """
     position = origin.position
     nothing_between = Position(position.ledger_id, position.entry_id - 1)
-    is_missing = origin.link_start and (last is None or origin.previous > last)
-    if origin.floor == EARLIEST or (is_missing and origin.floor == origin.previous):
+    if origin.floor == EARLIEST or (lacks_entries_before(last, origin) and origin.floor == origin.previous):
         return nothing_between
     floor = origin.floor if last is None else max(origin.floor, last)
     return floor if floor < position else nothing_between

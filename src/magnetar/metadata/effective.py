@@ -37,8 +37,18 @@ class EffectivePolicies:
     """Whether every durable subscription is replicated, whatever its clients ask for (PIP-398)."""
     replicated_subscriptions_allowed: bool
     """Whether a subscription may be replicated at all, whoever asks for it."""
+    max_at_risk_messages: int
+    """How many messages may be promised and in too few other clusters; -1: any number."""
+    max_at_risk_seconds: int
+    """Within how many seconds those were promised; -1: any time."""
+    at_risk_copies: int
+    """How many other clusters make a message safe, at least 1."""
+    at_risk_absence_s: int
+    """Seconds after which a cluster that confirms nothing counts no more; -1: never."""
     replicated_subscription_sync: ReplicatedSubscriptionSync
     """How replicated subscriptions reach the other clusters."""
+    replicated_subscription_active_cluster: str
+    """The only cluster in which a replicated subscription has consumers; empty: any, and what they do is merged."""
 
 
 LEVEL_FIELDS = {
@@ -56,8 +66,16 @@ LEVEL_FIELDS = {
         "dispatcherPauseOnAckStatePersistentEnabled",
     ),
     "replicate_subscription_state": ("replicate_subscription_state", "replicateSubscriptionState"),
+    "max_at_risk_messages": ("max_at_risk_messages", "maxAtRiskMessages"),
+    "max_at_risk_seconds": ("max_at_risk_seconds", "maxAtRiskSeconds"),
+    "at_risk_copies": ("at_risk_copies", "atRiskCopies"),
+    "at_risk_absence_s": ("at_risk_absence_seconds", "atRiskAbsenceSeconds"),
     "replicated_subscriptions_allowed": ("replicated_subscriptions_allowed", "replicatedSubscriptionsAllowed"),
     "replicated_subscription_sync": ("replicated_subscription_sync", "replicatedSubscriptionSync"),
+    "replicated_subscription_active_cluster": (
+        "replicated_subscription_active_cluster",
+        "replicatedSubscriptionActiveCluster",
+    ),
 }
 """For each field of EffectivePolicies the one of Policies and the one of TopicPolicies that sets it."""
 

@@ -22,6 +22,12 @@ class MemoryMetadataStore:
         self._entries: dict[str, Versioned] = {}
         self._watchers = Watchers()
 
+    def reopened(self) -> MemoryMetadataStore:
+        """What the next process finds: the same entries, watched by nobody."""
+        store = MemoryMetadataStore(self._clock)
+        store._entries = self._entries
+        return store
+
     def get(self, path: str) -> Versioned | None:
         """See MetadataStore."""
         return self._entries.get(path)
@@ -51,7 +57,7 @@ class MemoryMetadataStore:
         if current is None:
             raise NotFoundError(path)
         check_version(path, current.version, expected_version)
-        del self._entries[path]
+        self._entries = {key: value for key, value in self._entries.items() if key != path}
         self._watchers.notify(path)
 
     def children(self, path: str) -> list[str]:

@@ -22,6 +22,12 @@ ReplicatedSubscriptionSync = Literal["auto", "exact", "markers"]
 
 _HASH_SPACE = 2**32
 
+Limit = Annotated[int, Field(ge=-1, lt=2**31)]
+"""A limit where -1 is none."""
+
+Copies = Annotated[int, Field(ge=1, lt=2**31)]
+"""A number of clusters."""
+
 _Int = Annotated[int, Field(ge=-(2**31), lt=2**31)]
 
 
@@ -161,8 +167,13 @@ class Policies(Document):
     replicate_subscription_state: bool | None = None
     """Of PIP-398."""
     replicated_subscriptions_allowed: bool | None = None
-    """Ours."""
+    """Ours, as what follows: how much may be in too few other clusters before publishing slows down."""
+    max_at_risk_messages: Limit | None = None
+    max_at_risk_seconds: Limit | None = None
+    at_risk_copies: Copies | None = None
+    at_risk_absence_seconds: Limit | None = None
     replicated_subscription_sync: ReplicatedSubscriptionSync | None = None
+    replicated_subscription_active_cluster: str | None = None
 
 
 class TopicPolicies(Document):
@@ -178,8 +189,13 @@ class TopicPolicies(Document):
     replicateSubscriptionState: bool | None = None
     """Of PIP-398."""
     replicatedSubscriptionsAllowed: bool | None = None
-    """Ours."""
+    """Ours, as what follows."""
+    maxAtRiskMessages: Limit | None = None
+    maxAtRiskSeconds: Limit | None = None
+    atRiskCopies: Copies | None = None
+    atRiskAbsenceSeconds: Limit | None = None
     replicatedSubscriptionSync: ReplicatedSubscriptionSync | None = None
+    replicatedSubscriptionActiveCluster: str | None = None
 
 
 class PartitionedTopicMetadata(Document):

@@ -168,6 +168,8 @@ class Client:
 
     def __init__(self, cluster: Cluster) -> None:
         """Connect to the broker of ``cluster``."""
+        self.topic = TOPIC
+        """What it publishes to and consumes from."""
         self.cluster = cluster
         self.heard: list[Frame] = []
         self.reading = True
@@ -248,7 +250,7 @@ class Client:
     def produce(self, producer_id: int = 1, name: str = "", **fields: Any) -> None:
         """Open a producer."""
         body = pb.CommandProducer(
-            topic=str(TOPIC), producer_id=producer_id, request_id=self.request_id(), producer_name=name, **fields
+            topic=str(self.topic), producer_id=producer_id, request_id=self.request_id(), producer_name=name, **fields
         )
         self.say(commands.encode(body))
 
@@ -275,7 +277,7 @@ class Client:
             **fields,
         }
         body = pb.CommandSubscribe(
-            topic=str(TOPIC), subType=kind, consumer_id=consumer_id, request_id=self.request_id(), **values
+            topic=str(self.topic), subType=kind, consumer_id=consumer_id, request_id=self.request_id(), **values
         )
         flow = [commands.flow(consumer_id=consumer_id, message_permits=permits)] if permits else []
         self.say(commands.subscribe(body), *flow)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -69,10 +69,18 @@ class HandLoop(asyncio.SelectorEventLoop):
         return task
 
 
-class HandClock:
-    """The clock of a hand loop."""
+class Timed(Protocol):
+    """What knows how much time has passed."""
 
-    def __init__(self, loop: HandLoop) -> None:
+    def time(self) -> float:
+        """Seconds."""
+        ...
+
+
+class HandClock:
+    """The clock of a hand loop, or of whatever else time passes in."""
+
+    def __init__(self, loop: Timed) -> None:
         """Tell the time of ``loop``."""
         self._loop = loop
         self.jumped_s = 0.0
@@ -80,8 +88,8 @@ class HandClock:
 
     def now(self) -> float:
         """See Clock."""
-        return _WALL_CLOCK_S + self._loop.elapsed_s + self.jumped_s
+        return _WALL_CLOCK_S + self._loop.time() + self.jumped_s
 
     def monotonic(self) -> float:
         """See Clock."""
-        return self._loop.elapsed_s
+        return self._loop.time()

@@ -206,7 +206,7 @@ class Connection:
     def resume(self) -> None:
         """Deliver what was held back."""
         for end in self.ends:
-            end.resume()
+            end.loop.call_soon(end.resume)
 
 
 class End(asyncio.Transport):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from magnetar.base.errors import ServerError
 from magnetar.base.position import EARLIEST, Position
@@ -14,6 +14,9 @@ from magnetar.wire.message_id import link_of, message_id, position_of
 from magnetar.wire.origin import Origin, stamp
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 
+if TYPE_CHECKING:
+    from magnetar.base.names import TopicName
+
 
 @dataclass
 class Pipe:
@@ -22,6 +25,7 @@ class Pipe:
     source: Cluster
     target: Cluster
     lease: int = 0
+    topic: TopicName = TOPIC
     carried: list[tuple[Position, bytes]] = field(default_factory=list)
     """Stamped entries that were read and are not sent."""
     unconfirmed: dict[int, Position] = field(default_factory=dict)
@@ -37,9 +41,10 @@ class Pipe:
         self.carried.clear()
         self.unconfirmed.clear()
         self.reader, self.writer = self.source.client(), self.target.client()
+        self.writer.topic = self.topic
         self.open_producer()
         body = pb.CommandSubscribe(
-            topic=str(TOPIC),
+            topic=str(self.topic),
             subscription=f"pulsar.repl.{self.target.name}",
             subType=pb.CommandSubscribe.Exclusive,
             consumer_id=1,

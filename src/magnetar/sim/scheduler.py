@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import heapq
+import inspect
 import itertools
 from asyncio.events import _set_running_loop
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
@@ -29,6 +31,10 @@ class Scheduler:
         self._due: list[_Due] = []
         self._order = itertools.count()
 
+    def time(self) -> float:
+        """Virtual seconds."""
+        return self.now
+
     def add(self, when: float, loop: MachineLoop, handle: asyncio.Handle) -> None:
         """Have ``handle`` run on ``loop`` at ``when``, or as soon as possible."""
         heapq.heappush(self._due, (max(when, self.now), next(self._order), loop, handle))
@@ -49,9 +55,9 @@ class Scheduler:
 
     def close(self) -> None:
         """Forget everything, and end what still waits."""
-        self._due.clear()
         for loop in self.loops:
             loop.bury()
+        self._due.clear()
 
 
 class Networked(Protocol):
@@ -81,11 +87,19 @@ class MachineLoop(asyncio.BaseEventLoop):
         self.alive = True
         self._scheduler = scheduler
         self._network = network
+        self._tasks: list[asyncio.Task[Any]] = []
+        """All there ever were: those of a dead process must not be found and ended before everything ends."""
         scheduler.loops.append(self)
 
     def time(self) -> float:
         """Virtual seconds."""
         return self._scheduler.now
+
+    def create_task(self, coro: Any, **options: Any) -> asyncio.Task[Any]:
+        """See AbstractEventLoop."""
+        task = super().create_task(coro, **options)
+        self._tasks.append(task)
+        return task
 
     def call_soon(  # type: ignore[override]  # typeshed matches arguments to the callback's
         self, callback: Callable[..., Any], *args: Any, context: Context | None = None
@@ -136,8 +150,8 @@ class MachineLoop(asyncio.BaseEventLoop):
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
         """Keep what nobody caught; the dead have no problems."""
-        if self.alive:
-            error = context.get("exception")
+        error = context.get("exception")
+        if self.alive and not isinstance(error, asyncio.CancelledError):  # of what was given up, with its owner
             self._scheduler.problems.append(f"{self.name}: {context.get('message')}: {error!r}")
 
     def die(self) -> None:
@@ -147,9 +161,17 @@ class MachineLoop(asyncio.BaseEventLoop):
     def bury(self) -> None:
         """End the tasks that still wait, without anybody seeing what they do at their end."""
         self.alive = False
-        tasks = [task for task in asyncio.all_tasks(self) if not task.done()]
-        for task in sorted(tasks, key=lambda task: task.get_name()):
-            task._log_destroy_pending = False  # type: ignore[attr-defined]  # noqa: SLF001 - its process was killed
+        _set_running_loop(self)
+        try:
+            for task in self._tasks:
+                coroutine = task.get_coro()
+                if not task.done() and inspect.iscoroutine(coroutine):
+                    task._log_destroy_pending = False  # type: ignore[attr-defined]  # noqa: SLF001 - it was killed
+                    with suppress(Exception):
+                        coroutine.close()
+        finally:
+            _set_running_loop(None)
+        self._tasks.clear()
         self.close()
 
 

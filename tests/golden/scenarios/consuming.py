@@ -89,9 +89,63 @@ def subscribe_failover_to_partitions(stage: Stage) -> None:
         receive(consumer, count, acknowledge=True)
 
 
-@scenario(peer_settings={"subscriptionKeySharedEnable": "false"})
+@scenario()
 def subscribe_key_shared(stage: Stage) -> None:
-    """Key_Shared subscriptions are refused, as wherever they are switched off."""
+    """Keys go to the consumers that they belong to; what a consumer leaves behind goes to the other."""
+    client = stage.client()
+    consumers = {
+        name: client.subscribe(stage.topic(), "s", consumer_type=pulsar.ConsumerType.KeyShared, consumer_name=name)
+        for name in ("one", "two")
+    }
+    producer = client.create_producer(stage.topic())
+    for number in range(8):
+        stage.wait_for("MESSAGE", number)
+        producer.send(b"%d" % number, partition_key=f"key-{number % 6}")
+    stage.wait_for("MESSAGE", 8)
+    kept = receive(consumers["one"], 4)
+    consumers["one"].acknowledge(kept[0])
+    consumers["one"].close()
+    assert receive_data(consumers["two"], 7, acknowledge=True) == [b"0", b"4", b"5", b"6", b"2", b"3", b"7"]
+    producer.send(b"8", ordering_key="key-1")
+    receive(consumers["two"], 1, acknowledge=True)
+    assert nothing_comes(consumers["two"])
+
+
+@scenario()
+def subscribe_key_shared_sticky(stage: Stage) -> None:
+    """Consumers that say which hashes are theirs, and those that are not let in."""
+    client = stage.client()
+
+    def subscribe(name: str, *ranges: tuple[int, int], **options: bool) -> pulsar.Consumer:
+        mode = pulsar.KeySharedMode.Sticky if ranges else pulsar.KeySharedMode.AutoSplit
+        policy = pulsar.ConsumerKeySharedPolicy(mode, sticky_ranges=list(ranges) or None, **options)
+        return client.subscribe(
+            stage.topic(),
+            "s",
+            consumer_type=pulsar.ConsumerType.KeyShared,
+            consumer_name=name,
+            key_shared_policy=policy,
+        )
+
+    low = subscribe("low", (0, 32767))
+    for ranges, refusal in (([(32000, 40000)], pulsar.ConsumerAssignError), ([], pulsar.ConsumerBusy)):
+        with pytest.raises(refusal):
+            subscribe("refused", *ranges)
+    with pytest.raises(pulsar.ConsumerBusy):
+        subscribe("refused", (32768, 65535), allow_out_of_order_delivery=True)
+    high = subscribe("high", (32768, 50000), (50001, 65535))
+    producer = client.create_producer(stage.topic())
+    for number in range(6):
+        stage.wait_for("MESSAGE", number)
+        producer.send(b"%d" % number, partition_key=f"key-{number}")
+    stage.wait_for("MESSAGE", 6)
+    low.close()
+    high.close()
+
+
+@scenario(settings={"subscriptionKeySharedEnable": "false"})
+def subscribe_key_shared_disabled(stage: Stage) -> None:
+    """Key_Shared subscriptions are refused where they are switched off."""
     client = stage.client()
     with pytest.raises(pulsar.NotAllowedError):
         client.subscribe(stage.topic(), "s", consumer_type=pulsar.ConsumerType.KeyShared)

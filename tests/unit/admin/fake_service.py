@@ -11,11 +11,13 @@ import httpx
 from magnetar.admin.api import build_app
 from magnetar.admin.models import (
     AckHole,
+    ClusterProtection,
     CursorStats,
     MessageId,
     PersistentTopicInternalStats,
     ReplicatorStats,
     SnapshotStats,
+    SubscriptionProtection,
     SubscriptionStats,
     TopicStats,
 )
@@ -136,6 +138,17 @@ class FakeAdminService:
             number_of_entries=len(found.entries), last_confirmed_entry=last, cursors=cursors
         )
 
+    async def protection(self, topic: TopicName) -> Mapping[str, SubscriptionProtection]:
+        reasons = ["B: the progress link is down"]
+        since = "2026-01-02T03:04:05.000Z"
+        cluster = ClusterProtection(status="at risk", since=since, reasons=reasons, unreplicated_messages=7)
+        return {
+            name: SubscriptionProtection(
+                status="at risk", since=since, since_at_least=True, reasons=reasons, clusters={"B": cluster}
+            )
+            for name in self._topic(topic).subscriptions
+        }
+
     def all_topic_stats(self) -> Mapping[TopicName, TopicStats]:
         return {name: self._stats(topic) for name, topic in self.topics.items()}
 
@@ -240,6 +253,9 @@ class FakeAdminService:
             msg_rate_in=2.0,
             msg_throughput_in=20.0,
             replicated_subscription_snapshots=SnapshotStats(pending=1, completed=3, timed_out=2, took_ms=45.0),
+            at_risk_messages=12,
+            withheld_receipts=5,
+            publishing_throttled="12 are",
             deduplicated_entries=4,
             deduplication_producers=9,
             subscriptions=subscriptions,

@@ -129,6 +129,12 @@ CONVERSATION: list[tuple[str, str, object, int, object]] = [
     ("DELETE", f"{X}/replicatedSubscriptionSync", None, 204, None),
     ("GET", f"{X}/replicatedSubscriptionSync?applied=true", None, 200, "exact"),
     ("DELETE", f"{N}/replicatedSubscriptionSync", None, 204, None),
+    ("POST", f"{N}/replicatedSubscriptionActiveCluster", "ewr", 204, None),
+    ("POST", f"{X}/replicatedSubscriptionActiveCluster", "", 204, None),
+    ("GET", f"{X}/replicatedSubscriptionActiveCluster?applied=true", None, 200, ""),
+    ("DELETE", f"{X}/replicatedSubscriptionActiveCluster", None, 204, None),
+    ("GET", f"{X}/replicatedSubscriptionActiveCluster?applied=true", None, 200, "ewr"),
+    ("DELETE", f"{N}/replicatedSubscriptionActiveCluster", None, 204, None),
     ("POST", f"{X}/{PAUSE}", None, 204, None),
     ("GET", f"{X}/{PAUSE}", None, 200, True),
     *[
@@ -178,6 +184,17 @@ PROPOSED: list[tuple[str, str, object, int, object]] = [
     ("GET", f"{X}/{ALLOWED}?applied=true", None, 200, False),
     ("DELETE", f"{N}/{ALLOWED}", None, 204, None),
     ("GET", f"{X}/{ALLOWED}?applied=true", None, 200, True),
+    ("GET", f"{X}/maxAtRiskMessages?applied=true", None, 200, -1),
+    ("POST", f"{N}/maxAtRiskMessages", 0, 204, None),
+    ("GET", f"{X}/maxAtRiskMessages?applied=true", None, 200, 0),
+    ("POST", f"{X}/maxAtRiskMessages", -2, 400, {"reason": "Input should be greater than or equal to -1"}),
+    ("POST", f"{X}/maxAtRiskMessages", -1, 204, None),
+    ("GET", f"{X}/maxAtRiskMessages?applied=true", None, 200, -1),
+    ("POST", f"{N}/atRiskCopies", 0, 400, {"reason": "Input should be greater than or equal to 1"}),
+    ("POST", f"{N}/atRiskCopies", 2, 204, None),
+    ("GET", f"{X}/atRiskCopies?applied=true", None, 200, 2),
+    ("DELETE", f"{N}/atRiskCopies", None, 204, None),
+    ("GET", f"{X}/atRiskCopies?applied=true", None, 200, 1),
 ]
 """PIP-398, which no release of Apache Pulsar has yet, and what Magnetar adds to it."""
 

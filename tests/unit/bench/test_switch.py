@@ -4,7 +4,16 @@ import random
 
 import pytest
 
-from bench.switch import HELD, LATE_SECONDS, WORKLOADS, Account, acknowledge_at, entries_due, permits_due
+from bench.switch import (
+    HELD,
+    LATE_SECONDS,
+    WORKLOADS,
+    Account,
+    Workload,
+    acknowledge_at,
+    entries_due,
+    permits_due,
+)
 
 BY_ID = {workload.id: workload for workload in WORKLOADS}
 RATE = 100.0
@@ -24,12 +33,25 @@ def test_a_slow_consumer_takes_half() -> None:
 @pytest.mark.parametrize("name", ["caught-up", "batched", "kill"])
 def test_who_keeps_up_acknowledges_at_once(name: str) -> None:
     chance = random.Random(1)
-    assert {acknowledge_at(BY_ID[name], number, 3.0, chance) for number in range(1_000)} == {3.0}
+    assert {acknowledge_at(BY_ID[name], number, RATE, 3.0, chance) for number in range(1_000)} == {3.0}
+
+
+def test_who_is_behind_takes_what_was_published_so_long_ago() -> None:
+    behind = Workload("behind", "behind", behind_s=10.0)
+    assert [permits_due(behind, RATE, at, queue=1_000) for at in (5.0, 10.0, 12.5)] == [0, 0, 250]
+    assert entries_due(behind, RATE, 12.5) == 1_250
+
+
+def test_a_burst_is_worked_off_message_by_message() -> None:
+    burst, chance = Workload("burst", "burst", burst_s=5.0, work_s=0.005), random.Random(1)
+    assert [entries_due(burst, RATE, at) for at in (4.9, 5.0, 9.9, 10.0)] == [0, 500, 500, 1_000]
+    times = [acknowledge_at(burst, number, RATE, 10.0, chance) for number in (500, 501, 999)]
+    assert times == pytest.approx([10.005, 10.01, 12.5])
 
 
 def test_a_share_is_late_within_its_bounds() -> None:
     chance = random.Random(1)
-    times = [acknowledge_at(BY_ID["late"], number, 3.0, chance) for number in range(10_000)]
+    times = [acknowledge_at(BY_ID["late"], number, RATE, 3.0, chance) for number in range(10_000)]
     late = [at - 3.0 for at in times if at is not None and at > 3.0]
     assert len(times) - times.count(3.0) == len(late)
     assert 400 < len(late) < 600
@@ -39,7 +61,7 @@ def test_a_share_is_late_within_its_bounds() -> None:
 
 def test_the_first_messages_are_held() -> None:
     chance = random.Random(1)
-    times = [acknowledge_at(BY_ID["slow"], number, 3.0, chance) for number in range(10)]
+    times = [acknowledge_at(BY_ID["slow"], number, RATE, 3.0, chance) for number in range(10)]
     assert times == [None] * HELD + [3.0] * (10 - HELD)
 
 

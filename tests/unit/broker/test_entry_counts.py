@@ -29,9 +29,9 @@ def entry_count_step(counts: EntryCounts, twin: dict[Position, int], step: tuple
             position = Position(ledger_id, entry_id)
             assert counts.pop(position) == twin.pop(position, 0)
         case "discard", ledger_id, (int(first), int(more)):
-            counts.discard(Range(Position(ledger_id, first), Position(ledger_id, first + more)))
-            for entry_id in range(first, first + more + 1):
-                twin.pop(Position(ledger_id, entry_id), None)
+            forgotten = counts.discard([Range(Position(ledger_id, first), Position(ledger_id, first + more))])
+            gone = [Position(ledger_id, entry_id) for entry_id in range(first, first + more + 1)]
+            assert sorted(forgotten) == sorted(twin.pop(position) for position in gone if position in twin)
         case "clear", _, _:
             counts.clear()
             twin.clear()

@@ -18,6 +18,7 @@ from magnetar.broker.dispatchers.selectors import (
     HashRangeAutoSplitSelector,
     HashRangeExclusiveSelector,
     Selector,
+    check_ranges,
 )
 
 RECORDED = (Path(__file__).parent / "key_shared_selectors.txt").read_text(encoding="utf-8")
@@ -94,6 +95,11 @@ def test_who_comes_takes_and_who_leaves_gives_back_the_same(title: str, hashes: 
     assert [selector.select(each) for each in hashes] == before
 
 
+def check_all(selector: Selector[Person], person: Person) -> None:
+    check_ranges(person.hash_ranges)
+    selector.check(person)
+
+
 ranges = st.lists(st.tuples(st.integers(0, 20), st.integers(0, 20)), max_size=3).map(tuple)
 
 
@@ -106,13 +112,13 @@ def test_sticky_ranges_belong_to_who_asked_first(wanted: list[tuple[tuple[int, i
         numbers = [number for first, last in each for number in range(first, last + 1)]
         sound = bool(each) and all(first <= last for first, last in each) and len(numbers) == len(set(numbers))
         if sound and not owners.keys() & set(numbers):
-            selector.check(person)
+            check_all(selector, person)
             selector.add(person)
             owners.update(dict.fromkeys(numbers, person))
         else:
             assert set(selector.rivals(person)) == {owners[number] for number in numbers if number in owners}
             with pytest.raises(RequestError) as refused:
-                selector.check(person)
+                check_all(selector, person)
             assert refused.value.code == ServerError.ConsumerAssignError
     assert selector.select(sticky_hash) is owners.get(sticky_hash)
     for person in set(owners.values()):
@@ -134,7 +140,7 @@ def test_refusals_say_what_pulsars_say(asked: tuple[tuple[int, int], ...], probl
     selector: HashRangeExclusiveSelector[Person] = HashRangeExclusiveSelector()
     selector.add(Person("owner", ((100, 200),)))
     with pytest.raises(RequestError, match=re.escape(problem)):
-        selector.check(Person("newcomer", asked))
+        check_all(selector, Person("newcomer", asked))
 
 
 def test_there_are_no_more_consumers_than_hashes() -> None:

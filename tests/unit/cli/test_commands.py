@@ -110,7 +110,13 @@ def test_policies(run: Run, owner: str) -> None:
         ("replicate-subscription-state", "--enabled true", True),
         ("replicate-subscription-state", "--enabled false", False),
         ("replicated-subscriptions-allowed", "--allowed false", False),
+        ("max-at-risk-messages", "--messages 1000", 1000),
+        ("max-at-risk-seconds", "--time 1m", 60),
+        ("max-at-risk-seconds", "--time -1", -1),
+        ("at-risk-copies", "--copies 2", 2),
+        ("at-risk-absence", "--time 10m", 600),
         ("replicated-subscription-sync", "--mode markers", "markers"),
+        ("replicated-subscription-active-cluster", "--cluster jfk", "jfk"),
     ):
         verb(f"set-{name}", options)
         assert verb(f"get-{name}") == value
@@ -200,6 +206,19 @@ def test_where_subscriptions_stand(run: Run) -> None:
     assert row["acknowledgement state"] == "120% of the limit, dispatch is paused, 4 entries would come again"
     (hole,) = run(f"subscriptions holes {TOPIC}")
     assert hole == {"subscription": "sub", "entries": "(3:4..3:6]", "held by": "slow"}
+
+
+def test_protection(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    (row,) = run(f"subscriptions protection {TOPIC}")
+    assert (row["topic"], row["subscription"], row["status"]) == (TOPIC, "sub", "at risk")
+    assert row["clusters"]["B"]["unreplicatedMessages"] == 7
+    assert run("subscriptions protection --namespace nyc/flights") == [row]
+    assert main(["subscriptions", "protection", TOPIC]) is ExitCode.DONE
+    shown = capsys.readouterr().out
+    assert "at least 2026-01-02T03:04:05.000Z" in shown
+    assert "B: the progress link is down" in shown
+    for both_or_none in ("", f"{TOPIC} -n nyc/flights"):
+        assert main(["subscriptions", "protection", *both_or_none.split()]) is ExitCode.USAGE
 
 
 def test_what_a_cluster_of_another_make_cannot_have_is_said_once(

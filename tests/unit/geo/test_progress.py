@@ -11,6 +11,7 @@ from magnetar.geo.intervals import Interval, IntervalSet
 from magnetar.geo.origins import Claim, PartialClaim
 from magnetar.geo.progress import Kind, OriginProgress, SubscriptionProgress
 from magnetar.geo.progress_codec import decode_marker, decode_state, encode_markers, encode_state, restore_state
+from magnetar.wire.proto import magnetar_markers_pb2 as pb
 
 
 def at(entry_id: int) -> Position:
@@ -110,7 +111,7 @@ def large_state() -> SubscriptionProgress:
 def test_parts_stand_alone_and_together_are_the_state() -> None:
     state = large_state()
     small = SubscriptionProgress("other")
-    markers = encode_markers("ewr", [state, small], full=True, oldest_acknowledged_at_ms=5, bytes_max=2000)
+    markers = [*encode_markers("ewr", [state, small], full=True, oldest_acknowledged_at_ms=5, bytes_max=2000)]
     assert len(markers) > 5
     assert max(map(len, markers)) <= 2000
     reports = [decode_marker(payload) for payload in markers]
@@ -143,8 +144,37 @@ def test_what_cannot_be_read_is_refused() -> None:
         decode_marker(b"\xff")
     with pytest.raises(CorruptionError):
         decode_state(b"\xff")
+    for ledgers in ([(1, [5, 0])], [(1, [5])], [(1, [1]), (0, [1])], [(-2, [1, 1])], [(-1, [0, 0])]):
+        message = pb.SubscriptionProgress(subscription="worker", epoch=pb.Epoch(counter=0, cluster=""))
+        origin = message.origins.add(cluster="a")
+        for ledger_id, steps in ledgers:
+            origin.acknowledged.add(ledger_id=ledger_id, entry_steps=steps)
+        with pytest.raises(CorruptionError, match="cannot be read"):
+            decode_state(message.SerializeToString())
+
+
+def test_a_marker_of_a_state_with_many_holes_is_made_of_few_of_them() -> None:
     state = SubscriptionProgress("worker")
-    state.claim([claim(0, 9)])
-    backwards = encode_state(state).replace(b"\x08\x02\x10\x12", b"\x08\x00\x10\x00")
-    with pytest.raises(CorruptionError, match="is not an interval"):
-        decode_state(backwards)
+    state.claim([claim(2 * number, 2 * number + 1) for number in range(50_000)])
+    markers = encode_markers("ewr", [state], full=True)
+    (part,) = decode_marker(next(markers)).states
+    assert 1_000 < part.intervals < 10_000
+    received = decode_state(encode_state(state))
+    assert received == state
+    for payload in markers:
+        (part,) = decode_marker(payload).states
+        assert not received.merge(part).changed
+
+
+@given(st.lists(st.tuples(st.integers(-1, 3), st.integers(-1, 30)), max_size=40, unique=True))
+def test_any_set_of_intervals_comes_back_from_its_bytes(positions: list[tuple[int, int]]) -> None:
+    bounds = [Position(*each) for each in sorted(positions)][len(positions) % 2 :]
+    state = SubscriptionProgress("worker")
+    state.claim(Claim("a", lower, upper) for lower, upper in zip(bounds[::2], bounds[1::2], strict=True))
+    assert decode_state(encode_state(state)) == state
+    copied = state.copy()
+    assert copied == state
+    assert copied.origin("a").acknowledged.has_all_of(state.origin("a").acknowledged)
+    copied.claim([Claim("a", Position(9, 0), Position(9, 1))])
+    assert copied != state
+    assert not state.origin("a").acknowledged.has_all_of(copied.origin("a").acknowledged)

@@ -16,7 +16,9 @@ from magnetar.metadata.effective import LEVEL_FIELDS
 from magnetar.metadata.policies import (
     BacklogQuota,
     BacklogQuotaType,
+    Copies,
     DelayedDeliveryPolicies,
+    Limit,
     Policies,
     ReplicatedSubscriptionSync,
     RetentionPolicies,
@@ -43,12 +45,15 @@ _RETENTION_CONFLICT = (
     "must be set to 0."
 )
 _FLAG: TypeAdapter[bool] = TypeAdapter(bool)
+_LIMIT: TypeAdapter[int | None] = TypeAdapter(Limit | None)
+_COPIES: TypeAdapter[int | None] = TypeAdapter(Copies | None)
 _OPTIONAL_FLAG: TypeAdapter[bool | None] = TypeAdapter(bool | None)
 _NUMBER: TypeAdapter[int] = TypeAdapter(int)
 _OPTIONAL_NUMBER: TypeAdapter[int | None] = TypeAdapter(int | None)
 _RETENTION: TypeAdapter[RetentionPolicies] = TypeAdapter(RetentionPolicies)
 _DELAYED_DELIVERY: TypeAdapter[DelayedDeliveryPolicies] = TypeAdapter(DelayedDeliveryPolicies)
 _QUOTA: TypeAdapter[BacklogQuota] = TypeAdapter(BacklogQuota)
+_TEXT: TypeAdapter[str] = TypeAdapter(str)
 _SYNC: TypeAdapter[ReplicatedSubscriptionSync] = TypeAdapter(ReplicatedSubscriptionSync)
 
 
@@ -100,12 +105,24 @@ async def _optional_flag(request: Request) -> bool | None:
     return await body(request, _OPTIONAL_FLAG)
 
 
+async def _limit(request: Request) -> int | None:
+    return await body(request, _LIMIT)
+
+
+async def _copies(request: Request) -> int | None:
+    return await body(request, _COPIES)
+
+
 async def _pause(_: Request) -> bool:
     return True  # the request has no body: POST switches it on, DELETE off
 
 
 async def _replicated_subscription_sync(request: Request) -> ReplicatedSubscriptionSync:
     return await body(request, _SYNC)
+
+
+async def _cluster(request: Request) -> str:
+    return await body(request, _TEXT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -189,12 +206,28 @@ _POLICIES = (
         read=_optional_flag,
         read_of_topic=_optional_flag,
     ),
+    *(
+        _Policy(path=path, topic_path=path, effective=name, read=read, read_of_topic=read)
+        for path, name, read in (
+            ("maxAtRiskMessages", "max_at_risk_messages", _limit),
+            ("maxAtRiskSeconds", "max_at_risk_seconds", _limit),
+            ("atRiskCopies", "at_risk_copies", _copies),
+            ("atRiskAbsenceSeconds", "at_risk_absence_s", _limit),
+        )
+    ),
     _Policy(
         path="replicatedSubscriptionSync",
         topic_path="replicatedSubscriptionSync",
         effective="replicated_subscription_sync",
         read=_replicated_subscription_sync,
         read_of_topic=_replicated_subscription_sync,
+    ),
+    _Policy(
+        path="replicatedSubscriptionActiveCluster",
+        topic_path="replicatedSubscriptionActiveCluster",
+        effective="replicated_subscription_active_cluster",
+        read=_cluster,
+        read_of_topic=_cluster,
     ),
 )
 

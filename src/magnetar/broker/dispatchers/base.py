@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from magnetar.base.position import Position
-    from magnetar.broker.consumer import Consumer
+    from magnetar.broker.consumer import Consumer, ConsumerOptions
     from magnetar.cursor.ranges import Range
 
 
@@ -17,8 +17,16 @@ class Dispatcher(Protocol):
 
     consumers: list[Consumer]
 
-    def check_can_add(self) -> None:
-        """Raise RequestError if one more consumer is refused."""
+    def rivals(self, options: ConsumerOptions) -> list[Consumer]:
+        """Consumers because of which one that asks for this is refused, if they live."""
+        ...
+
+    def check_can_add(self, options: ConsumerOptions) -> None:
+        """Raise RequestError if a consumer that asks for this is refused."""
+        ...
+
+    def suits(self, consumer: Consumer) -> bool:
+        """Whether it can serve a consumer that is of its type, while it has no other."""
         ...
 
     def add(self, consumer: Consumer) -> None:

@@ -75,12 +75,12 @@ class Selector(ABC, Generic[M]):
             first, owner_before = end + 1, owner
         return ranges
 
-    def rivals(self, member: M) -> list[M]:
+    def rivals(self, member: Member) -> list[M]:
         """Consumers because of which ``member`` cannot be added."""
         del member
         return []
 
-    def check(self, member: M) -> None:
+    def check(self, member: Member) -> None:
         """Raise RequestError if ``member`` cannot be added."""
 
     @abstractmethod
@@ -148,7 +148,7 @@ class HashRangeAutoSplitSelector(Selector[M]):
         self._ends.insert(largest, self._ends[largest] - sizes[largest] // 2)
         self._owners.insert(largest, member)
 
-    def check(self, member: M) -> None:
+    def check(self, member: Member) -> None:
         """Refuse it when there is a consumer for every hash."""
         del member
         if len(self._ends) >= RANGE_SIZE:
@@ -170,7 +170,7 @@ class HashRangeExclusiveSelector(Selector[M]):
         super().__init__()
         self._members: list[M] = []
 
-    def rivals(self, member: M) -> list[M]:
+    def rivals(self, member: Member) -> list[M]:
         """Who has hashes that ``member`` asks for."""
         return [
             other
@@ -178,14 +178,11 @@ class HashRangeExclusiveSelector(Selector[M]):
             if any(_overlap(own, wanted) for own in other.hash_ranges for wanted in member.hash_ranges)
         ]
 
-    def check(self, member: M) -> None:
-        """Refuse ranges that are none, or belong to somebody."""
-        problem = _problem(sorted(member.hash_ranges))
+    def check(self, member: Member) -> None:
+        """Refuse it what belongs to somebody."""
         rivals = self.rivals(member)
-        if not problem and rivals:
-            problem = f"Range conflict with consumer {rivals[0].name}"
-        if problem:
-            raise RequestError(ServerError.ConsumerAssignError, problem)
+        if rivals:
+            raise RequestError(ServerError.ConsumerAssignError, f"Range conflict with consumer {rivals[0].name}")
 
     def add(self, member: M) -> None:
         """Give it its ranges."""
@@ -209,14 +206,16 @@ def _overlap(one: tuple[int, int], other: tuple[int, int]) -> bool:
     return max(one[0], other[0]) <= min(one[1], other[1])
 
 
-def _problem(ranges: Sequence[tuple[int, int]]) -> str | None:
-    """What is wrong with the ranges of a consumer, which ascend."""
-    if not ranges:
-        return "Ranges for KeyShared policy must not be empty."
+def check_ranges(hash_ranges: Sequence[tuple[int, int]]) -> None:
+    """Raise RequestError if these cannot be the ranges of a consumer."""
+    ranges = sorted(hash_ranges)
+    problem = None if ranges else "Ranges for KeyShared policy must not be empty."
     for first, last in ranges:
         if first > last:
-            return f"Fixed hash range start > end for range: [{first},{last}]"
+            problem = problem or f"Fixed hash range start > end for range: [{first},{last}]"
     for one, other in pairwise(ranges):
         if _overlap(one, other):
-            return f"Consumer's own ranges conflict: [{one[0]},{one[1]}] overlaps with [{other[0]},{other[1]}]"
-    return None
+            both = f"[{one[0]},{one[1]}] overlaps with [{other[0]},{other[1]}]"
+            problem = problem or f"Consumer's own ranges conflict: {both}"
+    if problem:
+        raise RequestError(ServerError.ConsumerAssignError, problem)

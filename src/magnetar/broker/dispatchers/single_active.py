@@ -15,7 +15,7 @@ from magnetar.wire import entry as wire_entry
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from magnetar.broker.consumer import Consumer
+    from magnetar.broker.consumer import Consumer, ConsumerOptions
     from magnetar.broker.subscription import Subscription
     from magnetar.cursor.ranges import Range
 
@@ -46,10 +46,21 @@ class SingleActiveDispatcher:
         self._read_limit = config.dispatcherMaxReadBatchSize
         self._read_position = subscription.first_unread()
 
-    def check_can_add(self) -> None:
+    def rivals(self, options: ConsumerOptions) -> list[Consumer]:
         """An Exclusive subscription takes one consumer."""
+        del options
+        return list(self.consumers) if self._exclusive else []
+
+    def check_can_add(self, options: ConsumerOptions) -> None:
+        """Refuse a second consumer of an Exclusive subscription."""
+        del options
         if self._exclusive and self.consumers:
             raise RequestError(ServerError.ConsumerBusy, "Exclusive consumer is already connected")
+
+    def suits(self, consumer: Consumer) -> bool:
+        """Any."""
+        del consumer
+        return True
 
     def add(self, consumer: Consumer) -> None:
         """Elect again: the newcomer may become the active one. If not, it alone is told so."""

@@ -85,32 +85,33 @@ class OriginPosition(_message.Message):
 Global___OriginPosition: _TypeAlias = OriginPosition  # noqa: Y015
 
 @_typing.final
-class Interval(_message.Message):
+class LedgerBounds(_message.Message):
+    """Those bounds of intervals that lie in one ledger. All bounds of an origin are in ascending order, none twice: the first
+    interval's lower one, which is exclusive, its upper one, which is inclusive, the next interval's lower one, and so on.
+    """
+
     DESCRIPTOR: _descriptor.Descriptor
 
-    LOWER_FIELD_NUMBER: _builtins.int
-    UPPER_FIELD_NUMBER: _builtins.int
+    LEDGER_ID_FIELD_NUMBER: _builtins.int
+    ENTRY_STEPS_FIELD_NUMBER: _builtins.int
+    ledger_id: _builtins.int
     @_builtins.property
-    def lower(self) -> Global___OriginPosition:
-        """Exclusive."""
-
-    @_builtins.property
-    def upper(self) -> Global___OriginPosition:
-        """Inclusive."""
+    def entry_steps(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """Differences between their entry ids; the first is to -1."""
 
     def __init__(
         self,
         *,
-        lower: Global___OriginPosition | None = ...,
-        upper: Global___OriginPosition | None = ...,
+        ledger_id: _builtins.int | None = ...,
+        entry_steps: _abc.Iterable[_builtins.int] | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["lower", b"lower", "upper", b"upper"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["ledger_id", b"ledger_id"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["lower", b"lower", "upper", b"upper"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["entry_steps", b"entry_steps", "ledger_id", b"ledger_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___Interval: _TypeAlias = Interval  # noqa: Y015
+Global___LedgerBounds: _TypeAlias = LedgerBounds  # noqa: Y015
 
 @_typing.final
 class PartialBatch(_message.Message):
@@ -156,7 +157,7 @@ class OriginProgress(_message.Message):
         """Where the subscription begins, exclusive; absent: with the first entry."""
 
     @_builtins.property
-    def acknowledged(self) -> _containers.RepeatedCompositeFieldContainer[Global___Interval]: ...
+    def acknowledged(self) -> _containers.RepeatedCompositeFieldContainer[Global___LedgerBounds]: ...
     @_builtins.property
     def partial(self) -> _containers.RepeatedCompositeFieldContainer[Global___PartialBatch]: ...
     def __init__(
@@ -164,7 +165,7 @@ class OriginProgress(_message.Message):
         *,
         cluster: _builtins.str | None = ...,
         start: Global___OriginPosition | None = ...,
-        acknowledged: _abc.Iterable[Global___Interval] | None = ...,
+        acknowledged: _abc.Iterable[Global___LedgerBounds] | None = ...,
         partial: _abc.Iterable[Global___PartialBatch] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["cluster", b"cluster", "start", b"start"]  # noqa: Y015

@@ -1,0 +1,241 @@
+"""What Shared and Key_Shared have in common: several consumers receive, and each entry is acknowledged on its own."""
+
+from __future__ import annotations
+
+import sys
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+
+from magnetar.broker.consumer import Delivery
+from magnetar.broker.dispatchers.delayed import DelayedEntries
+from magnetar.broker.dispatchers.reader import EntryReader
+from magnetar.broker.entry_counts import EntryCounts
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from magnetar.base.position import Position
+    from magnetar.broker.consumer import Consumer, ConsumerOptions
+    from magnetar.broker.subscription import Subscription
+    from magnetar.cursor.ranges import Range
+
+
+class EntriesToReplay(Protocol):
+    """Entries that were read and are still to be sent."""
+
+    def __len__(self) -> int:
+        """How many there are."""
+        ...
+
+    def __iter__(self) -> Iterator[Position]:
+        """All of them, in no order."""
+        ...
+
+    def __contains__(self, position: Position) -> bool:
+        """Whether an entry is one of them."""
+        ...
+
+    def clear(self) -> None:
+        """Forget them."""
+        ...
+
+
+R = TypeVar("R", bound=EntriesToReplay)
+
+
+class MultipleConsumersDispatcher(ABC, Generic[R]):
+    """Keeps account of what each consumer holds, and of what comes back, which is sent again before anything new.
+
+    Which consumer gets an entry is for each kind of it to say.
+    """
+
+    def __init__(self, subscription: Subscription, replay: R) -> None:
+        """No consumer yet."""
+        config = subscription.environment.config
+        self.consumers: list[Consumer] = []
+        self._subscription = subscription
+        self._config = config
+        self._reader = EntryReader(
+            subscription.topic.ledger,
+            self.dispatch,
+            subscription.topic.log.note_damage,
+            max_entries=config.dispatcherMaxReadBatchSize,
+            max_bytes=config.dispatcherMaxReadSizeBytes,
+        )
+        self._read_position = subscription.first_unread()
+        self._replay = replay
+        self._redelivery_counts = EntryCounts()
+        self._delayed = DelayedEntries(subscription, self._is_held, self.dispatch)
+        self._blocked = False
+        """Too many unacknowledged messages (``maxUnackedMessagesPerSubscription``); freed below half of it."""
+
+    def taken(self) -> Iterator[Position]:
+        """The entries that a consumer holds, or that are about to be sent."""
+        yield from self._delayed.in_hand
+        yield from self._replay
+        for consumer in self.consumers:
+            yield from consumer.pending
+
+    @property
+    def replay_count(self) -> int:
+        """Entries that were read and wait to be sent."""
+        return len(self._replay)
+
+    @property
+    def is_blocked(self) -> bool:
+        """Whether dispatch waits for acknowledgements."""
+        return self._blocked
+
+    def rivals(self, options: ConsumerOptions) -> list[Consumer]:
+        """Consumers because of which another is refused: none."""
+        del options
+        return []
+
+    def check_can_add(self, options: ConsumerOptions) -> None:
+        """Any number of consumers may share."""
+
+    def suits(self, consumer: Consumer) -> bool:
+        """Any."""
+        del consumer
+        return True
+
+    def add(self, consumer: Consumer) -> None:
+        """One more consumer takes part."""
+        self.consumers.append(consumer)
+
+    def remove(self, consumer: Consumer) -> None:
+        """What it held goes to the others at once; its redelivery counts stay as they were."""
+        self.consumers.remove(consumer)
+        for position in consumer.pending:
+            self._give_back(position)
+        if not self.consumers:
+            self._redelivery_counts.clear()
+        self._check_blocked()
+        self.dispatch()
+
+    def redeliver(self, consumer: Consumer, positions: Sequence[Position], epoch: int | None) -> None:
+        """Send exactly these again, or all that the consumer holds; each counts as one more redelivery."""
+        del epoch
+        for position in positions or tuple(consumer.pending):
+            if consumer.pending.pop(position):
+                self._redelivery_counts.add(position.ledger_id, [(position.entry_id, 1)])
+                self._give_back(position)
+        self._check_consumer(consumer)
+        self._check_blocked()
+        self.dispatch()
+
+    def entries_deleted(self, ranges: Sequence[Range]) -> None:
+        """Forget what was acknowledged, whoever holds it."""
+        for consumer in self.consumers:
+            consumer.pending.discard(ranges)
+            self._check_consumer(consumer)
+        self._redelivery_counts.discard(ranges)
+        self._check_blocked()
+
+    def rewind(self) -> None:
+        """The cursor was moved: nothing that was planned or held counts any more."""
+        for consumer in self.consumers:
+            consumer.pending.clear()
+            consumer.blocked = False
+        self._replay.clear()
+        self._delayed.restart()
+        self._redelivery_counts.clear()
+        self._blocked = False
+        self._read_position = self._subscription.first_unread()
+        self.dispatch()
+
+    def dispatch(self) -> None:
+        """Send one read's worth, while some consumer is ready."""
+        permits = sum(consumer.permits for consumer in self.consumers if consumer.is_ready)
+        if self._blocked or permits <= 0 or not self._delayed.is_ready:
+            return
+        if not self._dispatch_read(min(permits, self._config.dispatcherMaxReadBatchSize)):
+            return
+        topic = self._subscription.topic
+        if self._replay or self._delayed.may_have_more or self._read_position <= topic.ledger.last_confirmed_entry:
+            topic.notify()
+
+    def close(self) -> None:
+        """Stop reading and waiting."""
+        self._reader.close()
+        self._delayed.close()
+
+    @abstractmethod
+    def _dispatch_read(self, limit: int) -> bool:
+        """Read ``limit`` entries at most, what is to be sent again first, and send them; whether there were any."""
+
+    @abstractmethod
+    def _give_back(self, position: Position) -> None:
+        """A consumer does not hold the entry any more, and it is not acknowledged."""
+
+    def _next_new(self, limit: int) -> list[tuple[Position, bytes]] | None:
+        self._read_position, ranges = self._delayed.readable(self._read_position, limit)
+        if not ranges:
+            return None
+        entries = self._reader.read_ranges(ranges, limit)
+        if entries:
+            self._read_position = self._subscription.topic.ledger.next_position(entries[-1][0])
+        return entries
+
+    def _due(
+        self, entries: list[tuple[Position, bytes]], heads: Iterable[tuple[int, int]], now: float
+    ) -> list[Delivery]:
+        """Keep back what is not to be delivered yet, and find out about the rest what its delivery must say.
+
+        The head of an entry is how many messages it has, and its ``deliver_at_time``.
+        """
+        state, counts, now_ms = self._subscription.cursor.state, self._redelivery_counts, now * 1000
+        is_first_delivery = not counts and not state.partial_batches_count
+        is_delaying = self._subscription.topic.policies.delayed_delivery.active
+        due: list[Delivery] = []
+        for (position, entry), (messages, deliver_at_ms) in zip(entries, heads, strict=True):
+            if deliver_at_ms > now_ms and is_delaying:
+                self._delayed.withhold(position, deliver_at_ms)
+            elif is_first_delivery:
+                due.append(Delivery(position.entry_id, entry, messages))
+            else:
+                remaining = state.remaining(position)
+                left = messages if remaining is None else remaining.bit_count()
+                due.append(Delivery(position.entry_id, entry, left, counts[position], remaining))
+        return due
+
+    def _send(self, consumer: Consumer, ledger_id: int, run: list[Delivery], now: float) -> None:
+        consumer.send(ledger_id, run, now)
+        consumer.messages_redelivered += sum([each.messages for each in run if each.redelivery_count])
+        consumer.pending.add(ledger_id, [(each.entry_id, each.messages) for each in run])
+        self._check_consumer(consumer)
+        self._check_blocked()
+
+    def _room(self, consumer: Consumer) -> int:
+        """How many messages a consumer that is ready may be sent before there is anything to check; at least 1."""
+        limit, room = self._config.maxUnackedMessagesPerConsumer, min(consumer.permits, self._room_in_all())
+        if limit:
+            room = min(room, limit - consumer.unacked_messages)
+        return max(room, 1)
+
+    def _room_in_all(self) -> int:
+        """How many messages may be sent before all consumers together hold too many."""
+        limit = self._config.maxUnackedMessagesPerSubscription
+        return limit - self._unacked_messages() if limit else sys.maxsize
+
+    def _is_held(self, position: Position) -> bool:
+        """Whether the entry is with a consumer, or about to be sent."""
+        return position in self._replay or any(consumer.pending[position] for consumer in self.consumers)
+
+    def _check_consumer(self, consumer: Consumer) -> None:
+        limit = self._config.maxUnackedMessagesPerConsumer
+        if limit and consumer.unacked_messages >= limit:
+            consumer.blocked = True
+        elif consumer.unacked_messages <= limit // 2:
+            consumer.blocked = False
+
+    def _check_blocked(self) -> None:
+        limit = self._config.maxUnackedMessagesPerSubscription
+        unacked = self._unacked_messages()
+        if limit and unacked >= limit:
+            self._blocked = True
+        elif unacked < max(1, limit // 2):
+            self._blocked = False
+
+    def _unacked_messages(self) -> int:
+        return sum([consumer.unacked_messages for consumer in self.consumers])

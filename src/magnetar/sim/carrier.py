@@ -1,0 +1,337 @@
+"""The pipeline without Spark: tasks that carry all links to one target, one lease after the other."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from typing import TYPE_CHECKING
+
+from magnetar.base.errors import MagnetarError
+from magnetar.client.options import ClientOptions, address_of
+from magnetar.pipeline.flow import Budget
+from magnetar.pipeline.loop import Dialled, Loop, Timer
+from magnetar.pipeline.options import ClusterAddress
+from magnetar.pipeline.reports import Receipts, Refused, Report, TargetDown, TargetUp
+from magnetar.pipeline.tail import Tail
+from magnetar.pipeline.target import Target
+from magnetar.sim.scheduler import MachineLoop
+from magnetar.sim.site import NAMESPACE, PORT
+from magnetar.wire import commands
+from magnetar.wire.connection import Connection, Role
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from random import Random
+
+    from magnetar.pipeline.rows import Carried
+    from magnetar.sim.network import Network
+    from magnetar.sim.scheduler import Scheduler
+    from magnetar.wire.frame import Frame
+
+BURST_S = 0.005
+"""How long entries gather before they are handed from the reader to the writer."""
+
+_OPTIONS = ClientOptions(replicator=True)
+
+
+class TaskLoop(Loop):
+    """A task's loop on a virtual machine; see the loop of the pipeline."""
+
+    def __init__(self, machine: MachineLoop) -> None:
+        """Belong to ``machine``."""
+        self.machine = machine
+        self._watched: dict[int, Callable[[], None]] = {}
+        self._descriptors = itertools.count()
+
+    @property
+    def now(self) -> float:
+        """Virtual seconds."""
+        return self.machine.time()
+
+    def watch(self, descriptor: int, on_ready: Callable[[], None], *, write: bool = False) -> None:
+        """See Loop; everything can always be written."""
+        del write
+        if descriptor not in self._watched:
+            self.machine.call_soon(self.ready, descriptor)
+        self._watched[descriptor] = on_ready
+
+    def unwatch(self, descriptor: int) -> None:
+        """See Loop."""
+        self._watched.pop(descriptor, None)
+
+    def ready(self, descriptor: int) -> None:
+        """Something came."""
+        on_ready = self._watched.get(descriptor)
+        if on_ready is not None:
+            on_ready()
+
+    def call_at(self, when: float, callback: Callable[[], None]) -> Timer:
+        """See Loop."""
+        timer = Timer(callback)
+        self.machine.call_at(when, timer.fire)
+        return timer
+
+    def call_soon(self, callback: Callable[[], None]) -> None:
+        """See Loop."""
+        self.machine.call_soon(callback)
+
+    call_from_thread = call_soon
+    """There is one thread."""
+
+    def dial(self, url: str, then: Callable[[Dialled | None, str], None]) -> None:
+        """See Loop."""
+        connection = Socketless(self, next(self._descriptors), url, then)
+        opening = self.machine.create_task(self.machine.create_connection(lambda: connection, *address_of(url)))
+        opening.add_done_callback(lambda _: connection.dialled(opening))
+
+    def close(self) -> None:
+        """There is nothing to release."""
+
+
+class Socketless(asyncio.Protocol):
+    """See BlockingConnection: the same over the virtual network."""
+
+    def __init__(self, loop: TaskLoop, descriptor: int, url: str, then: Callable[[Dialled | None, str], None]) -> None:
+        """``then`` is called once the handshake is done, or has failed."""
+        self.url = url
+        self.receipts_name_source = False
+        self.want_write = False
+        self._loop = loop
+        self._descriptor = descriptor
+        self._then: Callable[[Dialled | None, str], None] | None = then
+        self._wire = Connection(Role.CLIENT, now=loop.now)
+        self._transport: asyncio.Transport | None = None
+        self._frames: list[Frame] = []
+        self._unsent: list[bytes] = []
+        self._failure: Exception | None = None
+
+    @property
+    def peer_is_magnetar(self) -> bool:
+        """See BlockingConnection."""
+        return self._wire.peer_is_magnetar
+
+    @property
+    def peer_max_message_size(self) -> int:
+        """See BlockingConnection."""
+        return self._wire.peer_max_message_size
+
+    @property
+    def next_tick_at(self) -> float:
+        """See BlockingConnection."""
+        return self._wire.next_tick_at
+
+    def fileno(self) -> int:
+        """See BlockingConnection."""
+        return self._descriptor
+
+    def send(self, frame: bytes) -> None:
+        """See BlockingConnection."""
+        self._unsent.append(frame)
+
+    def flush(self) -> None:
+        """See BlockingConnection."""
+        data, self._unsent = b"".join(self._unsent), []
+        if self._transport is not None:
+            self._transport.write(data)
+
+    def pump(self, timeout_s: float) -> list[Frame]:
+        """See BlockingConnection."""
+        del timeout_s
+        frames, self._frames = self._frames, []
+        if frames:
+            return frames
+        self._wire.on_tick(self._loop.now)
+        if output := self._wire.take_output():
+            self.send(output)
+        self.flush()
+        if self._failure is not None:
+            raise self._failure
+        return []
+
+    def close(self) -> None:
+        """See BlockingConnection."""
+        if self._transport is not None:
+            self._transport.abort()
+
+    def dialled(self, opening: asyncio.Task[object]) -> None:
+        """Hear whether the connection was made."""
+        error = opening.exception()
+        if error is not None:
+            self._finish(error)
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Begin the handshake."""
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        transport.write(commands.connect(client_version=_OPTIONS.client_version, feature_flags=_OPTIONS.feature_flags))
+
+    def data_received(self, data: bytes) -> None:
+        """Keep what came until it is pumped."""
+        try:
+            frames = self._wire.receive(data, self._loop.now)
+        except MagnetarError as error:
+            self._failure = error
+        else:
+            for frame in frames:
+                if frame.command.HasField("connected"):
+                    self._finish(None)
+                else:
+                    self._frames.append(frame)
+            if output := self._wire.take_output():
+                self.send(output)
+        self._loop.ready(self._descriptor)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Have the next pump say so."""
+        del exc
+        self._failure = ConnectionError(f"connection to {self.url} was lost")
+        self._finish(self._failure)
+        self._loop.ready(self._descriptor)
+
+    def _finish(self, error: BaseException | None) -> None:
+        then, self._then = self._then, None
+        if then is not None:
+            then(self if error is None else None, str(error or ""))
+
+
+class CarrierTask:
+    """What a task of the pipeline is, with both its halves; see LeaseReader, Writer."""
+
+    def __init__(self, machine: MachineLoop, target: str, lease: int, sources: Sequence[str], rng: Random) -> None:
+        """Carry to ``target`` under ``lease``; connects at once, and attaches with ``begin``."""
+        self.loop: Loop = TaskLoop(machine)
+        self.machine = machine
+        self.rng = rng
+        self.budget = Budget()
+        self.target = target
+        self.lease = lease
+        self.succeeded = False
+        self.stalled_until = 0.0
+        """Until when what was read is not written, as where the machine stands still."""
+        self.is_losing = False
+        """Whether the first of what is handed over next gets lost: nothing may be taken that comes behind it."""
+        self._begun = False
+        self._target_up = False
+        self._numbers = itertools.count(1)
+        self._gathered: list[Carried] = []
+        self._tails = [Tail(self, _address(source)) for source in sources]
+        self._target = Target(self.loop, target, lease, _address(target).broker_url, self._tell, rng)
+        self._told_at = 0.0
+        self._target.start()
+        for tail in self._tails:
+            tail.start()
+            tail.serve([str(NAMESPACE)])
+
+    @property
+    def carrying(self) -> bool:
+        """See Task."""
+        return self._begun and self._target_up
+
+    def begin(self) -> None:
+        """The slot has come."""
+        self._begun = True
+        self._attach()
+
+    def make_way(self) -> None:
+        """The slot is over."""
+        self.succeeded = True
+        for tail in self._tails:
+            tail.make_way()
+
+    def next_number(self) -> int:
+        """See Task."""
+        return next(self._numbers)
+
+    def carry(self, carried: Carried) -> None:
+        """See Task."""
+        self._gathered.append(carried)
+        if len(self._gathered) == 1:
+            self.loop.call_at(max(self.stalled_until, self.loop.now + BURST_S), self._hand_over)
+
+    def _hand_over(self) -> None:
+        if self.loop.now < self.stalled_until:
+            self.loop.call_at(self.stalled_until, self._hand_over)
+            return
+        gathered, self._gathered = self._gathered, []
+        if self.is_losing:
+            self.is_losing = False
+            del gathered[: len(gathered) // 2 + 1]
+        self._target.send(gathered)
+
+    def _attach(self) -> None:
+        if self.carrying:
+            for tail in self._tails:
+                tail.attach()
+
+    def _tell(self, report: Report) -> None:
+        """Bring a report from the writer to the reader, in order."""
+        self._told_at = max(self._told_at, self.loop.now + self.rng.uniform(0.0, 0.002))
+        self.loop.call_at(self._told_at, lambda: self._take(report))
+
+    def _take(self, report: Report) -> None:
+        match report:
+            case TargetUp():
+                self._target_up = True
+                self._attach()
+            case TargetDown():
+                self._target_up = False
+                self._gathered.clear()
+                for tail in self._tails:
+                    tail.detach()
+            case Receipts(confirmed):
+                for number, position in confirmed:
+                    for tail in self._tails:
+                        tail.confirmed(number, position)
+            case Refused(attachment, reason, last):
+                for tail in self._tails:
+                    tail.refused(attachment, reason, last)
+            case _:
+                pass
+
+
+class Relay:
+    """All tasks to one target: the one whose slot it is, and those before it that have not ended."""
+
+    def __init__(
+        self, target: str, sources: Sequence[str], scheduler: Scheduler, network: Network, chance: Random
+    ) -> None:
+        """Nothing runs before ``hand_over``."""
+        self.target = target
+        self.tasks: list[CarrierTask] = []
+        self._sources = sources
+        self._scheduler = scheduler
+        self._network = network
+        self._chance = chance
+        self._lease = 0
+        self._attempts = 0
+
+    def hand_over(self, *, again: bool = False) -> None:
+        """Have a new task take the links over; ``again``: under the same lease, as where a task is retried."""
+        self._lease += not again
+        self._attempts += 1
+        machine = MachineLoop(self._scheduler, f"{self.target}.task-{self._attempts}", self._network)
+        task = CarrierTask(machine, self.target, self._lease, self._sources, self._chance)
+        machine.call_later(self._chance.uniform(0.0, 0.3), task.begin)
+        for before in self.tasks:
+            before.make_way()
+        self.tasks.append(task)
+
+    def stall(self, seconds: float) -> None:
+        """Let the newest task stand still for a while, with what it has read."""
+        if self.tasks:
+            self.tasks[-1].stalled_until = self._scheduler.now + seconds
+
+    def lose(self) -> None:
+        """Let the newest task lose some of what it reads next."""
+        if self.tasks:
+            self.tasks[-1].is_losing = True
+
+    def end_oldest(self) -> None:
+        """Kill the oldest task; the newest is never left out, so a task must follow."""
+        task = self.tasks.pop(0)
+        task.machine.die()
+        self._network.break_all_of(task.machine)
+
+
+def _address(name: str) -> ClusterAddress:
+    return ClusterAddress(name, f"pulsar://{name}:{PORT}", "")

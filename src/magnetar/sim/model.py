@@ -1,0 +1,164 @@
+"""What must be true, kept as simply as can be: entries by their text, acknowledgements entry by entry."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+from magnetar.base.position import EARLIEST, Position
+from magnetar.geo.epochs import FIRST_EPOCH
+from magnetar.wire.entry import messages_in, parse_metadata, payload_of
+from magnetar.wire.origin import origin_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from magnetar.geo.epochs import Epoch
+
+Starts = dict[str, Position]
+"""For each origin, where a subscription starts in it; exclusive, and absent where it starts from the beginning."""
+
+
+class Entry(NamedTuple):
+    """An entry, wherever it is held."""
+
+    text: str
+    cluster: str
+    position: Position
+    """Where it was published, and its position there."""
+    members: int
+
+    @property
+    def every(self) -> int:
+        """A bit for each of its messages."""
+        return (1 << self.members) - 1
+
+
+def read_entry(cluster: str, position: Position, data: bytes) -> Entry:
+    """What an entry of ``cluster``'s log says of itself."""
+    metadata = parse_metadata(data)
+    origin = origin_of(metadata)
+    text, members = bytes(payload_of(data)).decode(), messages_in(data)
+    if origin is None:
+        return Entry(text, cluster, position, members)
+    return Entry(text, origin.cluster, origin.position, members)
+
+
+@dataclass
+class SiteLog:
+    """One cluster's log, as it was seen to be durable; nothing of it may ever change, only its oldest part may go."""
+
+    entries: list[tuple[Position, Entry]] = field(default_factory=list)
+    at: dict[Position, Entry] = field(default_factory=dict)
+    places: dict[str, Position] = field(default_factory=dict)
+    """Where each text is."""
+    of: dict[str, list[Entry]] = field(default_factory=dict)
+    """The entries of each origin, in the log's order."""
+
+    def add(self, position: Position, entry: Entry) -> None:
+        """Note the next entry."""
+        self.entries.append((position, entry))
+        self.at[position] = entry
+        self.places[entry.text] = position
+        self.of.setdefault(entry.cluster, []).append(entry)
+
+    def starts_after(self, mark_delete: Position) -> Starts:
+        """The starts of a subscription that begins after ``mark_delete``."""
+        starts: Starts = {}
+        for position, entry in self.entries:
+            if position <= mark_delete:
+                starts[entry.cluster] = max(entry.position, starts.get(entry.cluster, EARLIEST))
+        return starts
+
+
+@dataclass
+class Promise:
+    """What a cluster has confirmed of a subscription and may not forget: acknowledgements, in the newest epoch."""
+
+    epoch: Epoch = FIRST_EPOCH
+    acknowledged: dict[str, int] = field(default_factory=dict)
+    """For each text a bit for each message."""
+
+    def add(self, epoch: Epoch, acknowledged: Mapping[str, int]) -> None:
+        """More was confirmed."""
+        if epoch > self.epoch:
+            self.epoch, self.acknowledged = epoch, {}
+        if epoch == self.epoch:
+            for text, mask in acknowledged.items():
+                self.acknowledged[text] = self.acknowledged.get(text, 0) | mask
+
+
+@dataclass
+class Lifetime:
+    """One epoch of one subscription: what anybody did in it."""
+
+    acknowledged: dict[str, int] = field(default_factory=dict)
+    """For each text a bit for each message that a broker was asked to acknowledge, or that a seek went past."""
+    starts: list[Starts] = field(default_factory=list)
+    """Where it was created."""
+    is_known: bool = True
+    """Whether it was heard how it began; otherwise nothing can be said about it."""
+
+    def acknowledge(self, text: str, mask: int) -> None:
+        """A broker was asked to."""
+        self.acknowledged[text] = self.acknowledged.get(text, 0) | mask
+
+    def is_outside(self, entry: Entry) -> bool:
+        """Whether somebody created the subscription behind an entry."""
+        return any(entry.position <= starts.get(entry.cluster, EARLIEST) for starts in self.starts)
+
+    def inherit(self, before: Lifetime) -> None:
+        """Go on as an earlier epoch: what was done in that may count in this one."""
+        self.is_known = self.is_known and before.is_known
+        self.starts += before.starts
+        for text, mask in before.acknowledged.items():
+            self.acknowledge(text, mask)
+
+    def sought(self, before: Lifetime, log: SiteLog, first: Position, mark_delete: Position, *, to_end: bool) -> None:
+        """Begin as a seek in one cluster does: it says what is wanted of the log there, the rest stays as it was."""
+        self.is_known = self.is_known and before.is_known
+        self.starts += before.starts
+        for text, mask in before.acknowledged.items():
+            place = log.places.get(text)
+            if to_end or place is None or place < first:
+                self.acknowledge(text, mask)
+        for position, entry in log.entries:
+            if position <= mark_delete:
+                self.acknowledge(entry.text, entry.every)
+
+
+class Model:
+    """All that is known of what was published and acknowledged."""
+
+    def __init__(self, clusters: list[str]) -> None:
+        """Nothing has happened yet."""
+        self.logs = {cluster: SiteLog() for cluster in clusters}
+        self.published: dict[str, list[Entry]] = {cluster: [] for cluster in clusters}
+        """What each cluster published, in its order."""
+        self.texts: dict[str, Entry] = {}
+        self.receipts: dict[str, dict[str, Position]] = {cluster: {} for cluster in clusters}
+        """By cluster, what producers got receipts for that were not compared with the log yet."""
+        self.lifetimes: dict[tuple[str, Epoch], Lifetime] = {}
+        self.promises: dict[tuple[str, str], Promise] = {}
+        """By cluster and subscription."""
+        self.tombstones: dict[str, list[Epoch]] = {}
+
+    def lifetime(self, subscription: str, epoch: Epoch) -> Lifetime:
+        """An epoch of a subscription; made when there is none."""
+        found = self.lifetimes.get((subscription, epoch))
+        if found is None:
+            # A seek is carried out a moment after it was heard: another may have come before it.
+            found = self.lifetimes[subscription, epoch] = Lifetime(is_known=not epoch.cluster)
+        return found
+
+    def begin_lifetime(self, subscription: str, epoch: Epoch) -> Lifetime:
+        """An epoch of a subscription of which it is known how it begins."""
+        return self.lifetimes.setdefault((subscription, epoch), Lifetime())
+
+    def promise(self, cluster: str, subscription: str) -> Promise:
+        """What a cluster confirmed of a subscription; made when there is nothing."""
+        return self.promises.setdefault((cluster, subscription), Promise())
+
+    def is_buried(self, subscription: str, epoch: Epoch) -> bool:
+        """Whether the subscription was deleted in this epoch or a later one."""
+        return any(each >= epoch for each in self.tombstones.get(subscription, []))

@@ -1,0 +1,182 @@
+"""One cluster of the simulation: a broker as it runs, on what survives it."""
+
+from __future__ import annotations
+
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from magnetar.base.names import NamespaceName, TopicName
+from magnetar.base.position import Position
+from magnetar.broker.config import BrokerConfig
+from magnetar.broker.delayed.store import DelayedStore
+from magnetar.broker.environment import Environment
+from magnetar.broker.maintenance import Maintenance
+from magnetar.broker.server import Server, ServerProtocol
+from magnetar.broker.topics import TopicRegistry
+from magnetar.geo.link import LinkOptions, ProgressLinks
+from magnetar.ledger.deletions import finish_deletions
+from magnetar.ledger.local import LocalLedgerStore, LocalStoreOptions
+from magnetar.ledger.managed_ledger import ManagedLedgerConfig
+from magnetar.metadata.memory import MemoryMetadataStore
+from magnetar.metadata.policies import Policies, TenantInfo
+from magnetar.metadata.resources import Resources
+from magnetar.sim.committer import VirtualCommitter
+from magnetar.sim.disk import FaultyDisk
+from magnetar.sim.loop import HandClock
+from magnetar.sim.scheduler import MachineLoop
+from magnetar.sim.thread import HandThread
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from random import Random
+
+    from magnetar.broker.session import Session
+    from magnetar.broker.topic import Topic
+    from magnetar.sim.network import Network
+    from magnetar.sim.scheduler import Scheduler
+
+NAMESPACE = NamespaceName("public", "default")
+TOPIC = TopicName.parse("persistent://public/default/orders")
+
+PORT = 6650
+
+_DIRECTORY = Path("ledgers")
+_STORE = LocalStoreOptions(segment_bytes=16 << 10, tail_cache_bytes=1 << 20, ledger_id_block=64)
+_LEDGERS = ManagedLedgerConfig(max_entries_per_ledger=8, min_rollover_ms=0)
+_LINKS = LinkOptions(interval_s=0.05, full_state_interval_s=5.0)
+
+
+class Tap:
+    """Who listens to what brokers hear and say; each is called right before the broker does anything with it."""
+
+    def heard(self, site: Site, session: Session, data: bytes) -> Callable[[], None]:
+        """Bytes came in from a client; what is returned is called when they are dealt with."""
+        raise NotImplementedError
+
+    def said(self, site: Site, session: Session, frame: bytes) -> None:
+        """A frame goes out to a client."""
+        raise NotImplementedError
+
+
+class Site:
+    """A cluster with one broker. What is on its disk, and in its metadata, survives."""
+
+    def __init__(self, name: str, others: Sequence[str], scheduler: Scheduler, network: Network, tap: Tap) -> None:
+        """Set up a namespace that is replicated to ``others``; nothing runs before ``start``."""
+        self.name = name
+        self.clock = HandClock(scheduler)
+        self.disk = FaultyDisk()
+        self.metadata = MemoryMetadataStore(self.clock)
+        self.running = False
+        self.crashes = 0
+        self._scheduler = scheduler
+        self._network = network
+        self._tap = tap
+        self._delayed_store = DelayedStore(Path(":memory:"))
+        resources = Resources.over(self.metadata)
+        resources.tenants.create("public", TenantInfo())
+        resources.namespaces.create(NAMESPACE, Policies(replication_clusters=[name, *others]))
+
+    @property
+    def topic(self) -> Topic | None:
+        """The topic, while it is loaded."""
+        return self.topics.loaded.get(TOPIC) if self.running else None
+
+    def durable_entries(self, after: Position) -> Iterator[tuple[Position, bytes]]:
+        """The durable entries behind ``after``, straight from the disk where they are no longer in memory."""
+        topic = self.topic
+        if topic is None:
+            return
+        last = topic.ledger.last_confirmed_entry
+        for ledger in topic.ledger.ledgers():
+            position = Position(ledger.ledger_id, after.entry_id + 1 if ledger.ledger_id == after.ledger_id else 0)
+            if ledger.ledger_id < after.ledger_id or position > last:
+                continue
+            end = last.entry_id + 1 if ledger.ledger_id == last.ledger_id else self.store.length(ledger.ledger_id)
+            while position.entry_id < end:
+                entries = self.store.read_cached(*position, 1000, 1 << 20)
+                if entries is None:
+                    entries = self.store._reader.read(*position, 1000, 1 << 20)  # noqa: SLF001 - without waiting
+                for entry in entries[: end - position.entry_id]:
+                    yield position, entry
+                    position = position._replace(entry_id=position.entry_id + 1)
+
+    def start(self) -> None:
+        """Start the broker on what is on the disk."""
+        loop = self.loop = MachineLoop(self._scheduler, self.name, self._network)
+        chance = self._network.chance
+        self.store = LocalLedgerStore(
+            _DIRECTORY, self.disk, loop, _STORE, committer=partial(self._make_committer, loop, chance)
+        )
+        self.store.open()
+        finish_deletions(self.store, self.metadata)
+        self._delayed = HandThread(self._delayed_store, loop)
+        self.environment = Environment(
+            config=_config(self.name),
+            clock=self.clock,
+            loop=loop,
+            store=self.store,
+            metadata=self.metadata,
+            resources=Resources.over(self.metadata),
+            links=ProgressLinks(self.name, lambda peer: f"pulsar://{peer}:{PORT}", self.clock, _LINKS),
+            ledger_config=_LEDGERS,
+            delayed=self._delayed,
+            unload=lambda name: self.topics.unload(name),  # noqa: PLW0108 - made before the topics are
+        )
+        self.topics = TopicRegistry(self.environment, f"pulsar://{self.name}:{PORT}")
+        self.maintenance = Maintenance(self.environment, self.topics)
+        loop.create_task(self._serve())
+        self.running = True
+
+    def crash(self, chance: Random) -> None:
+        """Lose the process, and of the disk what was not synced."""
+        self.running = False
+        self.crashes += 1
+        self.loop.die()
+        self._network.break_all_of(self.loop)
+        self._delayed.crash()
+        self.disk.crash_in(chance.randint(1, 3), chance)
+        self._committer.tear()
+        self.disk = self.disk.after_crash or self.disk.crash(chance)
+        self.metadata = self.metadata.reopened()
+
+    def close(self) -> None:
+        """Release what is not memory."""
+        self._delayed_store.close()
+
+    def _make_committer(self, loop: MachineLoop, chance: Random, *arguments: object) -> VirtualCommitter:
+        self._committer = VirtualCommitter(loop, chance, *arguments)  # type: ignore[arg-type]  # those of Committer
+        return self._committer
+
+    async def _serve(self) -> None:
+        site, tap = self, self._tap
+
+        class TappedProtocol(ServerProtocol):
+            def data_received(self, data: bytes) -> None:
+                done = tap.heard(site, self.session, data)
+                super().data_received(data)
+                done()
+
+            def write(self, frame: bytes) -> None:
+                tap.said(site, self.session, frame)
+                super().write(frame)
+
+        server = Server(self.environment, self.topics)
+        server.protocol = TappedProtocol
+        await server.start(self.name, PORT)
+        if not self.topics.exists(TOPIC):
+            self.topics.create(TOPIC)
+        self.topics.load_linked()
+
+
+@lru_cache
+def _config(cluster: str) -> BrokerConfig:
+    return BrokerConfig(
+        clusterName=cluster,
+        brokerDeduplicationEnabled=True,
+        brokerDeduplicationEntriesInterval=10,
+        diskLowWaterBytes=0,
+        activeConsumerFailoverDelayTimeMillis=100,
+        delayedDeliveryTickTimeMillis=100,
+    )

@@ -1,0 +1,37 @@
+"""The simulation finds what it is there for: bugs in the core, made on purpose."""
+
+from __future__ import annotations
+
+import pytest
+
+from magnetar.sim.run import judge
+from tests.sim.mutants import MUTANTS, mutated
+
+SEEDS_MAX = 500
+
+QUICKLY_FOUND = [
+    "an epoch not raised by a seek",
+    "a newer epoch merged instead of taken over",
+    "a floor forgotten: claims what was not held",
+    "a tombstone ignored",
+    "pending acknowledgements not applied on arrival",
+    "a cursor not rebuilt in a newer epoch",
+]
+
+
+def first_found(name: str, seeds: int) -> int | None:
+    """The first seed that finds a mutant."""
+    with mutated(name):
+        return next((seed for seed in range(seeds) if judge(seed).violation), None)
+
+
+@pytest.mark.parametrize("name", QUICKLY_FOUND)
+def test_mutants_are_found_within_a_few_seeds(name: str) -> None:
+    assert first_found(name, 10) is not None
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("name", sorted(MUTANTS))
+def test_every_mutant_is_found(name: str) -> None:
+    assert first_found(name, SEEDS_MAX) is not None

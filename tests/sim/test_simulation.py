@@ -1,0 +1,47 @@
+"""Whole clusters keep their promises, whatever happens; and the same seed is the same run."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from magnetar.sim.run import judge, simulate
+
+FINGERPRINT = "from magnetar.sim.run import judge; print(judge(7, steps=60).fingerprint)"
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_nothing_that_was_promised_is_broken(seed: int) -> None:
+    verdict = judge(seed)
+    assert not verdict.violation, verdict.command
+
+
+def test_the_same_seed_is_the_same_run_in_every_process() -> None:
+    fingerprints = {judge(7, steps=60).fingerprint}
+    for hash_seed in ("1", "4711"):
+        finished = subprocess.run(
+            [sys.executable, "-c", FINGERPRINT],
+            env={**os.environ, "PYTHONHASHSEED": hash_seed},
+            check=True,
+            capture_output=True,
+            text=True,
+        )
+        fingerprints.add(finished.stdout.strip())
+    assert len(fingerprints) == 1
+
+
+def test_another_seed_is_another_run() -> None:
+    assert judge(1, steps=5).fingerprint != judge(2, steps=5).fingerprint
+
+
+def test_a_run_can_be_told_and_drawn() -> None:
+    verdict, story = simulate(3, clusters=3, steps=20)
+    lines, drawn = list(story.lines()), list(story.diagram())
+    assert verdict.clusters == 3
+    assert any("publishes" in line for line in lines)
+    assert drawn[0] == "sequenceDiagram"
+    assert any(line.strip().startswith("ewr->>") for line in drawn)
+    assert len(drawn) > len(lines)

@@ -1,0 +1,306 @@
+"""Bounded lag in whole brokers: what is promised and not elsewhere has a bound, whatever the links do."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from structlog.testing import capture_logs
+
+from magnetar.admin.service import StatsOptions
+from magnetar.broker.lag_bound import CALM_S
+from magnetar.broker.stats import topic_stats
+from magnetar.sim.cluster import NAMESPACE, TOPIC, Client, Cluster, entry
+from magnetar.sim.loop import HandLoop
+from magnetar.sim.pipe import Pipe, read_all
+from magnetar.wire import commands
+
+if TYPE_CHECKING:
+    from magnetar.admin.models import TopicStats
+
+
+class Story:
+    """A source, its targets, and a producer that sends numbers."""
+
+    def __init__(self, *targets: str, settings: dict[str, Any] | None = None, **policies: int) -> None:
+        loop = HandLoop()
+        self.source = Cluster("ewr", targets=targets, loop=loop, settings=settings or {})
+        self.policies(**policies)
+        self.pipes = {name: Pipe(self.source, Cluster(name, targets=["ewr"], loop=loop)) for name in targets}
+        self.publisher = self.producer()
+        self.sent = 0
+        for pipe in self.pipes.values():
+            pipe.attach(permits=1000)
+
+    def producer(self, name: str = "") -> Client:
+        client = self.source.client()
+        client.produce(name=name)
+        client.heard.clear()
+        return client
+
+    def policies(self, **policies: int | None) -> None:
+        update = self.source.resources.namespaces.update
+        self.source.do(lambda: update(NAMESPACE, lambda found: found.model_copy(update=policies)))
+
+    def send(self, count: int) -> None:
+        self.publisher.send(*map(str, range(self.sent, self.sent + count)), first=self.sent)
+        self.sent += count
+
+    def receipts(self) -> list[int]:
+        return [sequence_id for sequence_id, _ in self.publisher.receipts()]
+
+    def carry(self, name: str, count: int = 1000) -> None:
+        pipe = self.pipes[name]
+        pipe.read()
+        pipe.send(count)
+        pipe.confirm()
+
+    def pass_time(self, seconds: float) -> None:
+        for _ in range(int(seconds * 2)):
+            self.source.loop.advance(0.5)
+            self.source.settle()
+
+    def stats(self) -> TopicStats:
+        return topic_stats(self.source.topic(), StatsOptions())
+
+
+def test_receipts_wait_until_the_bound_allows_them_and_come_in_order() -> None:
+    story = Story("jfk", max_at_risk_messages=3)
+    for _ in range(5):
+        story.send(1)
+    assert story.receipts() == [0, 1, 2]
+    story.carry("jfk", 1)
+    assert story.receipts() == [3]
+    story.carry("jfk")
+    assert story.receipts() == [4]
+    assert read_all(story.pipes["jfk"].target) == list("01234")
+
+
+def test_a_run_waits_as_a_whole() -> None:
+    story = Story("jfk", max_at_risk_messages=3)
+    story.send(5)
+    assert story.receipts() == []
+    story.carry("jfk", 2)
+    assert story.receipts() == [0, 1, 2, 3, 4]
+
+
+def test_nothing_is_promised_before_it_is_elsewhere_where_the_bound_is_zero() -> None:
+    story = Story("jfk", max_at_risk_messages=0)
+    story.send(1)
+    assert story.receipts() == []
+    story.carry("jfk")
+    assert story.receipts() == [0]
+
+
+def test_what_too_few_clusters_have_is_at_risk() -> None:
+    story = Story("jfk", "lga", max_at_risk_messages=0, at_risk_copies=2)
+    story.send(1)
+    story.carry("jfk")
+    assert story.receipts() == []
+    story.carry("lga")
+    assert story.receipts() == [0]
+    story.policies(max_at_risk_messages=0, at_risk_copies=1)
+    story.send(1)
+    story.carry("lga")
+    assert story.receipts() == [1], "one is enough"
+
+
+def test_a_policy_that_goes_away_lets_go_of_what_waits() -> None:
+    story = Story("jfk", max_at_risk_messages=0)
+    story.send(2)
+    story.policies(max_at_risk_messages=None)
+    assert story.receipts() == [0, 1]
+    story.policies(max_at_risk_messages=0)
+    story.send(1)
+    assert story.receipts() == []
+    story.source.replicate_to()
+    assert story.receipts() == [2], "there is no other cluster"
+
+
+def test_while_one_cluster_is_left_that_has_it_an_absent_one_holds_nothing_up() -> None:
+    story = Story("jfk", "lga", max_at_risk_messages=1)
+    for _ in range(10):
+        story.send(1)
+        story.carry("lga")
+    assert story.receipts() == list(range(10))
+
+
+def test_an_absent_cluster_counts_no_more_after_the_time_that_the_policy_says() -> None:
+    story = Story("jfk", max_at_risk_messages=2, at_risk_absence_seconds=60)
+    with capture_logs() as logs:
+        for _ in range(4):
+            story.send(1)
+        story.pass_time(55)
+        assert story.receipts() == [0, 1]
+        story.pass_time(10)
+        assert story.receipts() == [2, 3]
+        story.send(1)
+        assert story.receipts() == [4], "at once"
+        assert (story.stats().clusters_not_counted, story.stats().publishing_throttled) == (["jfk"], None)
+        story.carry("jfk")
+        story.pass_time(2)
+        for _ in range(4):
+            story.send(1)
+        assert story.receipts() == [5, 6], "it counts again"
+    events = [log["event"] for log in logs if "cluster" in log]
+    assert events == ["absent_cluster_counts_no_more", "absent_cluster_counts_again"]
+
+
+def test_by_default_publishing_waits_for_ever() -> None:
+    story = Story("jfk", max_at_risk_messages=0)
+    story.send(1)
+    story.pass_time(3600)
+    assert story.receipts() == []
+    story.carry("jfk")
+    assert story.receipts() == [0]
+
+
+def test_seconds_bound_what_was_promised_since_the_oldest_that_is_unconfirmed() -> None:
+    story = Story("jfk", max_at_risk_seconds=5)
+    for _ in range(8):
+        story.send(1)
+        story.pass_time(1)
+    assert story.receipts() == [0, 1, 2, 3, 4]
+    story.carry("jfk")
+    assert story.receipts() == [5, 6, 7]
+
+
+def test_it_is_told_and_it_ends() -> None:
+    story = Story("jfk", max_at_risk_messages=1)
+    with capture_logs() as logs:
+        for _ in range(3):
+            story.send(1)
+        found = story.stats()
+        assert (found.at_risk_messages, found.withheld_receipts) == (3, 2)
+        assert found.publishing_throttled == "at most 1 messages may be in fewer than 1 other clusters, 3 are"
+        story.carry("jfk")
+        story.pass_time(CALM_S + 1)
+    found = story.stats()
+    assert (found.at_risk_messages, found.withheld_receipts, found.publishing_throttled) == (0, 0, None)
+    assert [log["event"] for log in logs if log["event"].startswith("publishing")] == [
+        "publishing_throttled",
+        "publishing_not_throttled",
+    ]
+
+
+def test_others_on_the_connection_are_read_on_up_to_a_limit() -> None:
+    story = Story("jfk", max_at_risk_messages=0, settings={"maxWithheldReceiptsPerConnection": 4})
+    story.send(4)
+    assert story.publisher.reading
+    story.send(1)
+    assert not story.publisher.reading
+    story.carry("jfk", 3)
+    story.carry("jfk", 2)
+    assert story.publisher.reading
+    assert story.receipts() == [0, 1, 2, 3, 4]
+
+
+def test_entries_of_other_clusters_are_never_held_up() -> None:
+    story = Story("jfk", max_at_risk_messages=0)
+    story.send(1)
+    jfk = story.pipes["jfk"].target
+    back = Pipe(jfk, story.source)
+    back.attach()
+    other = jfk.client()
+    other.produce()
+    other.send("x")
+    back.read()
+    back.run()
+    assert read_all(story.source) == ["0", "x"]
+
+
+def test_with_deduplication_a_repetition_is_promised_no_sooner_than_what_it_repeats() -> None:
+    story = Story("jfk", settings={"brokerDeduplicationEnabled": True}, max_at_risk_messages=0)
+    story.publisher = story.producer(name="p")
+    story.send(1)
+    story.publisher.leave()
+    story.publisher = story.producer(name="p")
+    story.sent = 0
+    story.send(1)
+    assert story.receipts() == []
+    story.carry("jfk")
+    assert story.receipts() == [0]
+    assert read_all(story.pipes["jfk"].target) == ["0"]
+
+
+def test_a_producer_that_closes_hears_so_behind_its_receipts_and_an_idle_one_at_once() -> None:
+    story = Story("jfk", max_at_risk_messages=0)
+    idle = story.producer()
+    story.send(1)
+    idle.say(commands.close_producer(producer_id=1, request_id=99))
+    assert idle.names() == ["SUCCESS"]
+    story.publisher.say(commands.close_producer(producer_id=1, request_id=99))
+    assert story.publisher.names() == []
+    story.carry("jfk")
+    assert story.publisher.names() == ["SEND_RECEIPT", "SUCCESS"]
+
+
+def test_an_unload_lets_go_of_what_waits_because_it_would_be_sent_again() -> None:
+    story = Story("jfk", max_at_risk_messages=0)
+    story.send(2)
+    story.source.do(lambda: story.source.topics.unload(TOPIC))
+    assert story.publisher.names() == ["SEND_RECEIPT", "SEND_RECEIPT", "CLOSE_PRODUCER"]
+
+
+def test_after_a_crash_what_is_at_risk_is_known_from_the_log() -> None:
+    story = Story("jfk", max_at_risk_messages=2)
+    story.send(2)
+    assert story.receipts() == [0, 1]
+    story.source.crash()
+    story.publisher = story.producer()
+    story.send(1)
+    assert story.receipts() == []
+    story.pipes["jfk"].attach(permits=100)
+    story.carry("jfk")
+    assert story.receipts() == [2]
+
+
+def test_receipts_of_a_producer_are_not_written_for_its_successor() -> None:
+    story = Story("jfk", max_at_risk_messages=0)
+    story.send(1)
+    producer = next(iter(story.source.topic().producers.values()))
+    story.source.do(lambda: producer.session.close_producer(producer))
+    story.publisher.produce()
+    story.publisher.heard.clear()
+    story.carry("jfk")
+    assert story.receipts() == []
+
+
+MOVES = st.one_of(
+    st.tuples(st.just("send"), st.integers(1, 3)),
+    st.tuples(st.just("jfk"), st.integers(1, 3)),
+    st.tuples(st.just("lga"), st.integers(1, 3)),
+    st.tuples(st.just("attach jfk"), st.just(0)),
+    st.tuples(st.just("crash"), st.just(0)),
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 4), st.integers(1, 2), st.lists(MOVES, max_size=25))
+def test_the_bound_holds_through_everything(limit: int, copies: int, moves: list[tuple[str, int]]) -> None:
+    story = Story("jfk", "lga", max_at_risk_messages=limit, at_risk_copies=copies)
+    promised: set[str] = set()
+    texts: dict[int, str] = {}
+    number = 0
+    for move, count in moves:
+        if move == "send":
+            frames = []
+            for _ in range(count):
+                texts[number] = str(number)
+                frames.append(commands.send(producer_id=1, sequence_id=number, entry=entry(str(number))))
+                number += 1
+            story.publisher.say(*frames)
+        elif move in story.pipes:
+            story.carry(move, count)
+        elif move == "attach jfk":
+            story.pipes["jfk"].attach(permits=1000)
+        else:
+            story.source.crash()
+            story.publisher = story.producer()
+            for pipe in story.pipes.values():
+                pipe.attach(permits=1000)
+        promised |= {texts[sequence_id] for sequence_id in story.receipts()}
+        copies_of = [set(read_all(pipe.target)) for pipe in story.pipes.values()]
+        at_risk = [text for text in promised if sum(text in copy for copy in copies_of) < copies]
+        assert len(at_risk) <= limit

@@ -1,0 +1,97 @@
+"""Partitioned topics across clusters: partitions that are added in one exist in the others, with every subscription."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from magnetar.sim.cluster import TOPIC, Client, Cluster
+from magnetar.sim.pipe import Pipe
+from tests.unit.broker.world import World
+
+if TYPE_CHECKING:
+    from magnetar.broker.subscription import Subscription
+
+
+def partitioned(**settings: object) -> World:
+    """A topic of two partitions in two clusters, with a replicated subscription in the first."""
+    world = World("ewr", "jfk", settings=settings)
+    for cluster in world.clusters.values():
+        cluster.do(partial(cluster.topics.create_partitioned, TOPIC, 2))
+    for index in range(2):
+        subscribe(world["ewr"], index)
+    world.progress(1)
+    return world
+
+
+def at(cluster: Cluster, index: int) -> Client:
+    client = cluster.client()
+    client.topic = TOPIC.partition(index)
+    return client
+
+
+def subscribe(cluster: Cluster, index: int) -> list[str]:
+    client = at(cluster, index)
+    client.subscribe(replicate_subscription_state=True)
+    texts = client.messages()
+    client.leave()
+    return texts
+
+
+def publish_and_carry(world: World, index: int, text: str) -> None:
+    client = at(world["ewr"], index)
+    client.produce()
+    client.send(text)
+    pipe = Pipe(world["ewr"], world["jfk"], topic=TOPIC.partition(index))
+    pipe.attach()
+    pipe.run()
+
+
+def worker(cluster: Cluster, index: int) -> Subscription:
+    return cluster.topic(TOPIC.partition(index)).subscriptions["worker"]
+
+
+def test_every_partition_has_its_own_state() -> None:
+    world = partitioned()
+    for index in range(2):
+        publish_and_carry(world, index, f"of {index}")
+    client = at(world["ewr"], 1)
+    client.subscribe()
+    client.ack(world["ewr"].topic(TOPIC.partition(1)).ledger.last_confirmed_entry)
+    world.progress()
+    assert [subscribe(world["jfk"], index) for index in range(2)] == [["of 0"], []]
+
+
+def test_partitions_added_in_one_cluster_come_with_what_links_bring_of_them() -> None:
+    world = partitioned()
+    world["ewr"].do(lambda: world["ewr"].topics.add_partitions(TOPIC, 4))
+    assert all(worker(world["ewr"], index).is_replicated for index in range(4)), "as partition 0 is"
+    world.progress(6)
+    assert world["jfk"].topics.partitions_of(TOPIC) == 4, "progress links are links, too"
+    publish_and_carry(world, 3, "new")
+    assert subscribe(world["jfk"], 3) == ["new"]
+    assert world["ewr"].loop.problems == []
+
+
+def test_a_cluster_that_has_nothing_of_the_topic_makes_it_with_its_partitions() -> None:
+    world = World("ewr", "jfk")
+    world["ewr"].do(lambda: world["ewr"].topics.create_partitioned(TOPIC, 3))
+    for index in (1, 0, 2):
+        publish_and_carry(world, index, f"of {index}")
+        assert world["jfk"].topics.partitions_of(TOPIC) == max(index + 1, 2)
+    assert [subscribe(world["jfk"], index) for index in range(3)] == [["of 0"], ["of 1"], ["of 2"]]
+
+
+def test_clients_add_none_by_asking_for_one() -> None:
+    world = partitioned()
+    at(world["jfk"], 7).produce()
+    assert world["jfk"].topics.partitions_of(TOPIC) == 2
+
+
+def test_a_link_adds_no_more_than_are_allowed() -> None:
+    world = partitioned(maxNumPartitionsPerPartitionedTopic=2)
+    client = at(world["jfk"], 2)
+    client.produce(name="pulsar.repl.ewr-->jfk")
+    (error,) = client.take("ERROR")
+    assert "may have 2 partitions here" in error.message
+    assert world["jfk"].topics.partitions_of(TOPIC) == 2

@@ -1,0 +1,143 @@
+"""How well off subscriptions are, told by whole brokers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from magnetar.broker.protection import protection_of
+from magnetar.geo.protection import Status
+from magnetar.sim.cluster import NAMESPACE, Cluster
+from tests.unit.broker.world import Worker, World
+
+if TYPE_CHECKING:
+    from magnetar.geo.protection import Judgement
+
+
+def protection(cluster: Cluster, name: str = "worker") -> Judgement:
+    task = cluster.loop.start(protection_of(cluster.topic()))
+    cluster.settle()
+    judged: Judgement = task.result()[name]
+    return judged
+
+
+def told(cluster: Cluster, **policies: object) -> None:
+    """Set policies of the namespace."""
+    update = cluster.resources.namespaces.update
+    cluster.do(lambda: update(NAMESPACE, lambda found: found.model_copy(update=policies)))
+
+
+def carried(world: World) -> None:
+    """Attach a pipeline to every link, and leave it there."""
+    world.carry()
+    world.progress()
+
+
+def test_protected_at_risk_and_protected_again() -> None:
+    world = World("ewr", "jfk")
+    ewr = world["ewr"]
+    positions = world.publish("ewr", "a", "b")
+    worker = Worker(world, "ewr")
+    worker.read()
+    carried(world)
+    found = protection(ewr)
+    assert (found.status, found.at_least) == (Status.PROTECTED, True), found
+    world.cut("ewr", "jfk")
+    cut_at = ewr.clock.now()
+    worker.ack("a")
+    world.progress(5.0)
+    found = protection(ewr)
+    assert (found.status, found.since, found.at_least) == (Status.AT_RISK, cut_at, False)
+    assert found.reasons[0].startswith("jfk: the progress link is down (")
+    assert found.reasons[1] == "jfk: 1 acknowledgements are not confirmed, the oldest made 5.0 s ago"
+    world.heal("ewr", "jfk")
+    found = protection(ewr)
+    assert (found.status, found.at_least) == (Status.PROTECTED, False)
+    assert cut_at + 5.0 < found.since <= ewr.clock.now()
+    assert positions
+
+
+def test_messages_that_are_not_there_are_a_risk_too() -> None:
+    world = World("ewr", "jfk")
+    Worker(world, "ewr")
+    carried(world)
+    clock = world["ewr"].clock
+    published_at = clock.now()
+    world["ewr"].client().subscribe(2, subscription="other")
+    world.publish("ewr", "a")
+    world.progress(3.0)
+    found = protection(world["ewr"])
+    assert found.status is Status.AT_RISK
+    assert found.reasons[0].startswith("jfk: 1 messages are not there, the oldest published")
+    carried(world)
+    found = protection(world["ewr"])
+    assert found.status is Status.PROTECTED
+    assert found.since >= published_at + 3.0
+    assert not found.at_least
+
+
+def test_after_a_restart_nothing_is_claimed_that_is_not_known() -> None:
+    world = World("ewr", "jfk")
+    Worker(world, "ewr")
+    carried(world)
+    world.cut("ewr", "jfk")
+    world.progress(2.0)
+    ewr = world["ewr"]
+    ewr.crash()
+    started_at = ewr.clock.now()
+    ewr.topic()
+    world.progress(5.0)
+    found = protection(ewr)
+    assert (found.status, found.since, found.at_least) == (Status.AT_RISK, started_at, True)
+    assert any("is not known before it has confirmed" in reason for reason in found.reasons)
+
+
+def test_unprotected_since_when_and_why() -> None:
+    cluster = Cluster("ewr", targets=["jfk"])
+    client = cluster.client()
+    client.subscribe()
+    created_at = cluster.clock.now()
+    cluster.loop.advance(10)
+    found = protection(cluster)
+    assert (found.status, found.since, found.at_least) == (Status.UNPROTECTED, created_at, False)
+    assert found.reasons == ("it is not replicated: neither a client nor a policy asks for it",)
+    cluster.crash()
+    found = protection(cluster)
+    assert (found.since, found.at_least) == (created_at + 10, True)
+
+
+def test_that_it_ended_is_known_after_a_restart_too() -> None:
+    cluster = Cluster("ewr", targets=["jfk"])
+    cluster.client().subscribe(replicate_subscription_state=True)
+    assert protection(cluster).status is Status.AT_RISK, "nobody has confirmed anything"
+    cluster.loop.advance(10)
+    forbidden_at = cluster.clock.now()
+    told(cluster, replicated_subscriptions_allowed=False)
+    for _ in range(2):
+        cluster.loop.advance(10)
+        cluster.settle()
+        found = protection(cluster)
+        assert (found.status, found.since, found.at_least) == (Status.UNPROTECTED, forbidden_at, False)
+        assert found.reasons[0].startswith("replicated subscriptions are forbidden in ewr")
+        cluster.crash()
+    cluster.replicate_to()
+    assert protection(cluster).since == forbidden_at, "for another reason, but unprotected all the time"
+    assert protection(cluster).reasons == ("its namespace has no other cluster",)
+
+
+def test_what_is_carried_by_snapshots_is_never_called_protected() -> None:
+    world = World("ewr", "jfk")
+    for cluster in world.clusters.values():
+        told(cluster, replicated_subscription_sync="markers")
+    Worker(world, "ewr")
+    carried(world)
+    found = protection(world["ewr"])
+    assert (found.status, found.at_least) == (Status.AT_RISK, True)
+    assert found.reasons[0].startswith("jfk: acknowledgements are carried by snapshots (PIP-33)")
+
+
+def test_readers_are_none_of_its_business() -> None:
+    cluster = Cluster("ewr", targets=["jfk"])
+    cluster.client().subscribe(subscription="reader", durable=False)
+    task = cluster.loop.start(protection_of(cluster.topic()))
+    cluster.settle()
+    assert task.result() == {}

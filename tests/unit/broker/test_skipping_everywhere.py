@@ -1,0 +1,74 @@
+"""Skipping, clearing and expiring acknowledge: it travels, for what the cluster had in which it was done."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+import pytest
+
+from magnetar.broker.maintenance import Maintenance
+from magnetar.metadata.policies import Policies
+from magnetar.sim.cluster import NAMESPACE, Cluster
+from tests.unit.broker.world import Worker, World
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def skip(cluster: Cluster) -> None:
+    subscription = cluster.subscription()
+    cluster.do(partial(subscription.skip, 2))
+    cluster.do(subscription.flush)
+
+
+def clear(cluster: Cluster) -> None:
+    subscription = cluster.subscription()
+    last = subscription.topic.ledger.last_confirmed_entry
+    cluster.do(partial(subscription.acknowledge_through, last))
+    cluster.do(subscription.flush)
+
+
+def live_too_long(cluster: Cluster) -> None:
+    limited = Policies(replication_clusters=[cluster.name, *cluster.targets], message_ttl_in_seconds=60)
+    cluster.do(lambda: cluster.resources.namespaces.update(NAMESPACE, lambda _: limited))
+    cluster.loop.advance(61)
+    cluster.loop.start(Maintenance(cluster.environment, cluster.topics).expire())
+
+
+SKIPS: list[tuple[Callable[[Cluster], None], list[str]]] = [
+    (skip, ["c", "not in ewr"]),
+    (clear, ["not in ewr"]),
+    (live_too_long, ["not in ewr"]),
+]
+
+
+@pytest.mark.parametrize(("do", "left"), SKIPS)
+def test_it_travels_and_leaves_what_the_cluster_did_not_have(do: Callable[[Cluster], None], left: list[str]) -> None:
+    world = World("ewr", "jfk")
+    world.publish("ewr", "a", "b", "c")
+    Worker(world, "ewr").leave()
+    world.carry()
+    world.progress()
+    world.publish("jfk", "not in ewr")
+    do(world["ewr"])
+    world.progress()
+    assert Worker(world, "jfk").read() == left
+
+
+@pytest.mark.parametrize("do", [skip, clear, live_too_long])
+def test_it_is_not_undone_by_what_others_say_late(do: Callable[[Cluster], None]) -> None:
+    world = World("ewr", "jfk")
+    world.publish("ewr", "a", "b", "c")
+    Worker(world, "ewr").leave()
+    world.carry()
+    world.progress()
+    world.cut("ewr", "jfk")
+    do(world["ewr"])
+    there = Worker(world, "jfk")
+    there.read()
+    there.ack("c")
+    world.heal("ewr", "jfk")
+    world.full_states()
+    for name in world.clusters:
+        assert world[name].subscription().backlog == 0, name

@@ -1,0 +1,147 @@
+"""What follows from the facts, each judgement by itself."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from magnetar.geo.confirmations import Unconfirmed
+from magnetar.geo.protection import DataFacts, Facts, PeerFacts, ProgressFacts, Status, judge
+
+NOW = 1000.0
+TOLERANCE_S = 1.0
+ALL_CONFIRMED = Unconfirmed(0, None)
+
+MARKERS = (
+    "acknowledgements are carried by snapshots (PIP-33): what was acknowledged since the last one, and what was "
+    "acknowledged out of order, is repeated there"
+)
+
+PROGRESS = ProgressFacts(unconfirmed=ALL_CONFIRMED, steady_since=300.0, is_first=False)
+DATA = DataFacts(steady_since=400.0)
+
+
+def facts(*peers: PeerFacts, because: str = "") -> Facts:
+    return Facts(
+        unprotected_because=because,
+        unprotected_since=50.0,
+        unprotected_at_least=True,
+        observed_since=100.0,
+        peers=dict(zip(("jfk", "lga"), peers, strict=False)),
+    )
+
+
+def peer(progress: ProgressFacts = PROGRESS, data: DataFacts = DATA) -> PeerFacts:
+    return PeerFacts(progress=progress, data=data)
+
+
+def judged(*peers: PeerFacts) -> tuple[Status, float, bool, tuple[str, ...]]:
+    found = judge(facts(*peers), NOW, TOLERANCE_S)
+    return found.status, found.since, found.at_least, found.reasons
+
+
+def test_protected_since_the_last_of_all_caught_up() -> None:
+    assert judged(peer()) == (Status.PROTECTED, 400.0, False, ())
+    later = peer(replace(PROGRESS, steady_since=500.0))
+    assert judged(later, peer())[1] == 500.0
+
+
+def test_what_was_so_when_it_was_first_seen_may_have_been_so_before() -> None:
+    first = peer(replace(PROGRESS, is_first=True, steady_since=101.0), DataFacts(steady_since=100.0))
+    assert judged(first) == (Status.PROTECTED, 101.0, True, ())
+
+
+def test_where_progress_goes_nowhere_nothing_else_counts() -> None:
+    found = judge(facts(peer(), because="it is forbidden"), NOW, TOLERANCE_S)
+    assert (found.status, found.since, found.at_least) == (Status.UNPROTECTED, 50.0, True)
+    assert (found.reasons, found.peers) == (("it is forbidden",), {})
+
+
+@pytest.mark.parametrize(
+    ("progress", "data", "since", "at_least", "reason"),
+    [
+        (
+            replace(PROGRESS, unconfirmed=Unconfirmed(7, 990.0)),
+            DATA,
+            990.0,
+            False,
+            "jfk: 7 acknowledgements are not confirmed, the oldest made 10.0 s ago",
+        ),
+        (
+            replace(PROGRESS, down_since=900.0, failure="refused"),
+            DATA,
+            900.0,
+            False,
+            "jfk: the progress link is down (refused)",
+        ),
+        (
+            replace(PROGRESS, unconfirmed=None),
+            DATA,
+            100.0,
+            True,
+            "jfk: what it lacks of the acknowledgements is not known before it has confirmed all of them once",
+        ),
+        (
+            PROGRESS,
+            replace(DATA, entries=3, oldest_published_at=980.0),
+            980.0,
+            False,
+            "jfk: 3 messages are not there, the oldest published 20.0 s ago",
+        ),
+        (
+            replace(PROGRESS, by_markers=True, unavailable="it takes none", unconfirmed=None),
+            DATA,
+            300.0,
+            True,
+            f"jfk: {MARKERS}",
+        ),
+        (PROGRESS, replace(DATA, uncarried_since=970.0), 970.0, False, "jfk: nobody carries messages there"),
+        (PROGRESS, replace(DATA, uncarried_since=100.0), 100.0, True, "jfk: nobody carries messages there"),
+        (
+            PROGRESS,
+            replace(DATA, entries=3),
+            100.0,
+            True,
+            "jfk: 3 messages are not there, and the oldest cannot be read",
+        ),
+    ],
+)
+def test_each_risk(progress: ProgressFacts, data: DataFacts, since: float, at_least: bool, reason: str) -> None:
+    assert judged(peer(progress, data)) == (Status.AT_RISK, since, at_least, (reason,))
+
+
+def test_what_has_been_under_way_for_no_longer_than_the_tolerance_is_no_risk() -> None:
+    progress = replace(PROGRESS, unconfirmed=Unconfirmed(7, NOW - 0.9), down_since=NOW - 0.9)
+    data = replace(DATA, entries=3, oldest_published_at=NOW - 0.9, uncarried_since=NOW - 0.9)
+    assert judged(peer(progress, data))[0] is Status.PROTECTED
+
+
+def test_at_risk_since_the_first_cluster_fell_behind_and_for_all_their_reasons() -> None:
+    jfk = peer(replace(PROGRESS, unconfirmed=Unconfirmed(1, 990.0)))
+    lga = peer(data=replace(DATA, entries=2, oldest_published_at=980.0))
+    status, since, _, reasons = judged(jfk, lga)
+    assert (status, since) == (Status.AT_RISK, 980.0)
+    assert [reason[:4] for reason in reasons] == ["jfk:", "lga:"]
+
+
+def test_as_well_off_as_towards_the_worst() -> None:
+    unable = peer(replace(PROGRESS, unavailable="it takes none", steady_since=700.0))
+    late = peer(replace(PROGRESS, unconfirmed=Unconfirmed(1, 990.0)))
+    assert judged(late, unable) == (
+        Status.UNPROTECTED,
+        700.0,
+        False,
+        ("jfk: 1 acknowledgements are not confirmed, the oldest made 10.0 s ago", "lga: it takes none"),
+    )
+    found = judge(facts(peer(), late), NOW, TOLERANCE_S)
+    assert {cluster: each.status for cluster, each in found.peers.items()} == {
+        "jfk": Status.PROTECTED,
+        "lga": Status.AT_RISK,
+    }
+
+
+def test_what_is_not_known_is_not_tolerated_for_a_moment() -> None:
+    unknown = peer(replace(PROGRESS, unconfirmed=None))
+    found = judge(replace(facts(unknown), observed_since=NOW), NOW, TOLERANCE_S)
+    assert (found.status, found.at_least) == (Status.AT_RISK, True)
