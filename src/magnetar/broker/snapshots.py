@@ -8,6 +8,7 @@ dispatched or acknowledged.
 
 from __future__ import annotations
 
+import itertools
 import uuid
 from typing import TYPE_CHECKING, Final
 
@@ -75,7 +76,8 @@ class TopicSnapshots:
             config.replicatedSubscriptionsSnapshotTimeoutSeconds,
             config.replicatedSubscriptionsSnapshotWithoutClusterAfterSeconds,
         )
-        self.controller = SnapshotController(self._environment.cluster, options, lambda: str(uuid.uuid4()))
+        self.controller = SnapshotController(options, self._new_id)
+        self._numbers = itertools.count()
         self._moved_at = self._now()
         self._ticked_at = float("-inf")
         self._away_since: dict[str, float] = {}
@@ -311,6 +313,12 @@ class TopicSnapshots:
             replicator = self._topic.replicators.get(target)
             if replicator is not None:
                 replicator.send_marker(marker)
+
+    def _new_id(self) -> str:
+        """An id that no snapshot of any cluster has had, of this run of the broker or another, in Pulsar's form."""
+        environment = self._environment
+        begun = f"{environment.cluster} {self._topic.name} {environment.clock.now()} {next(self._numbers)}"
+        return str(uuid.uuid5(uuid.NAMESPACE_OID, begun))
 
     def _now(self) -> float:
         return self._environment.clock.monotonic()

@@ -60,7 +60,7 @@ class SnapshotController:
     the first one is complete only one is under way at a time: a cluster that never answers is asked once a timeout.
     """
 
-    def __init__(self, cluster: str, options: SnapshotOptions, new_id: Callable[[], str]) -> None:
+    def __init__(self, options: SnapshotOptions, new_id: Callable[[], str]) -> None:
         """Nothing is under way."""
         self.timed_out = 0
         """Snapshots that were given up because answers did not come in time."""
@@ -68,7 +68,6 @@ class SnapshotController:
         """Complete snapshots."""
         self.took_s = 0.0
         """Seconds from the beginning to the end of those, added up."""
-        self._cluster = cluster
         self._options = options
         self._new_id = new_id
         self._pending: dict[str, SnapshotBuilder] = {}
