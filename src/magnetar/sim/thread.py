@@ -35,7 +35,8 @@ class HandThread(StoreThread):
         if self.crashed:
             return
         self.asked += 1
-        self.waiting.append(lambda: self._do(self._or_full(work), done))
+        losses_known = self._losses_told
+        self.waiting.append(lambda: self._do(self._or_full(work), done, losses_known))
         if self.prompt:
             self.answer()
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from pyroaring import BitMap
 
@@ -223,8 +223,24 @@ steps = st.one_of(
 )
 
 
+LOST_WHILE_WRITING: list[tuple[str, object]] = [
+    ("publish", [1.0]),
+    ("advance", 1.0),
+    ("hold", True),
+    ("publish", [1.0, 1.0, 6.0, 11.0, 12.0, 12.0, 14.0, 14.0, 20.0]),
+    ("lose_index", None),
+    ("publish", [*[1.0] * 9, 2.0]),
+    ("jump", -100.0),
+    ("publish", [1.0, 2.0]),
+    ("unload", None),
+    ("publish", [0.5] * 4),
+]
+"""What was asked for before the file was lost, and vouches for what was in it, is done behind that."""
+
+
 @settings(max_examples=250)
 @given(st.lists(steps, max_size=60))
+@example(LOST_WHILE_WRITING)
 def test_nothing_is_early_lost_or_twice(story_steps: list[tuple[str, object]]) -> None:
     story = Story()
     for step, value in story_steps:

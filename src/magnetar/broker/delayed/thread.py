@@ -36,20 +36,35 @@ class StoreThread:
         self.store = store
         self.users: dict[StoreUser, None] = {}
         """Who is told when everything was lost."""
+        self._losses_told = 0
+        """How often they were told."""
+        self._losses = 0
+        """How often the file was thrown away; the thread's own."""
         self._loop = loop
         self._executor = ThreadPoolExecutor(1, "magnetar-delayed")
 
     def do(self, work: Callable[[DelayedStore], T], done: Callable[[T | None, StorageError | None], None]) -> None:
-        """Do ``work`` on the thread, then ``done`` with what it returned or raised on the loop."""
-        self._executor.submit(self._do, work, done)
+        """Do ``work`` on the thread, then ``done`` with what it returned or raised on the loop.
+
+        Work that was asked for before anybody knew that the file was thrown away fails: it may vouch for what was in it.
+        """
+        self._executor.submit(self._do, work, done, self._losses_told)
 
     def close(self) -> None:
         """Return when all work is done and the file closed; called on any thread but the loop's own."""
         self._executor.submit(self.store.close)
         self._executor.shutdown()
 
-    def _do(self, work: Callable[[DelayedStore], T], done: Callable[[T | None, StorageError | None], None]) -> None:
+    def _do(
+        self,
+        work: Callable[[DelayedStore], T],
+        done: Callable[[T | None, StorageError | None], None],
+        losses_known: int,
+    ) -> None:
         try:
+            if losses_known != self._losses:
+                message = f"index of delayed messages {self.store.path}: was thrown away since this was asked for"
+                raise StorageError(message)  # noqa: TRY301 - it fails like any other work
             result = work(self.store)
         except StorageError as error:
             self._failed(error, done)
@@ -65,9 +80,11 @@ class StoreThread:
                 self.store.discard()
             except StorageError as stuck:
                 error = stuck
+            self._losses += 1
             self._loop.call_soon_threadsafe(self._lost)
         self._loop.call_soon_threadsafe(done, None, error)
 
     def _lost(self) -> None:
+        self._losses_told += 1
         for user in tuple(self.users):
             user.store_lost()
