@@ -11,7 +11,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, TypeVar
 
 from prometheus_client import CollectorRegistry, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, SummaryMetricFamily
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -176,6 +176,7 @@ class _Snapshot:
         yield from self._broker()
         yield from _gauges({**_TOTALLED, **_TOPIC}, _TOPIC_LABELS, self._topics)
         yield from self._deduplication()
+        yield from self._snapshots()
         yield from self._lag_bound()
         subscriptions = [
             ((*labels, name), subscription)
@@ -233,6 +234,26 @@ class _Snapshot:
                 dropped.add_metric(labels, stats.deduplicated_entries)
                 producers.add_metric(labels, stats.deduplication_producers)
         yield from (dropped, producers)
+
+    def _snapshots(self) -> Iterator[Metric]:
+        """Of the whole broker, as in Pulsar."""
+        found = [stats.replicated_subscription_snapshots for _, stats in self._topics]
+        snapshots = [each for each in found if each is not None]
+        name = "pulsar_replicated_subscriptions_{}".format
+        pending = GaugeMetricFamily(
+            name("pending_snapshots"), "Snapshots for replicated subscriptions that are under way", labels=("cluster",)
+        )
+        pending.add_metric((self._cluster,), sum(each.pending for each in snapshots))
+        timed_out = CounterMetricFamily(
+            name("timedout_snapshots"), "Snapshots given up because a cluster did not answer", labels=("cluster",)
+        )
+        timed_out.add_metric((self._cluster,), sum(each.timed_out for each in snapshots))
+        took = SummaryMetricFamily(
+            name("snapshot_ms"), "Milliseconds that complete snapshots took", labels=("cluster",)
+        )
+        completed = sum(each.completed for each in snapshots)
+        took.add_metric((self._cluster,), completed, sum(each.took_ms for each in snapshots))
+        yield from (pending, timed_out, took)
 
     def _lag_bound(self) -> Iterator[Metric]:
         """Of the topics where a policy bounds what is at risk."""

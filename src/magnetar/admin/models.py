@@ -282,6 +282,21 @@ class CompactionStats(Model):
 
 
 @dataclass(slots=True, kw_only=True)
+class SnapshotStats(Model):
+    """Snapshots that a topic takes for replicated subscriptions (PIP-33), since it began to."""
+
+    pending: int = 0
+    """Under way: some cluster has not answered."""
+    completed: int = 0
+    timed_out: int = 0
+    """Given up because some cluster did not answer in time."""
+    took_ms: float = 0.0
+    """Milliseconds that the completed ones took, added up."""
+    age_seconds: float | None = None
+    """Since the newest complete one was begun; null: there is none."""
+
+
+@dataclass(slots=True, kw_only=True)
 class TopicStats(Model):
     """One topic; ``storage_size`` is what is on disk, ``backlog_size`` what the slowest subscription still needs."""
 
@@ -342,6 +357,8 @@ class TopicStats(Model):
     compaction: CompactionStats = field(default_factory=CompactionStats)
     damaged_entries: int | None = None
     """Ours. Entries that were found damaged on the disk since the topic was loaded."""
+    replicated_subscription_snapshots: SnapshotStats | None = None
+    """Ours. None: no subscription and no other cluster needs any."""
     owner_broker: str | None = None
 
 

@@ -88,6 +88,7 @@ def topic_stats(topic: Topic, options: StatsOptions) -> TopicStats:
         non_contiguous_deleted_messages_ranges_serialized_size=sum(
             stats.non_contiguous_deleted_messages_ranges_serialized_size for stats in subscriptions.values()
         ),
+        replicated_subscription_snapshots=topic.snapshots.stats() if topic.snapshots is not None else None,
         owner_broker=topic.environment.config.advertisedAddress,
     )
 

@@ -36,8 +36,9 @@ UNABLE_PEER_DELAY_S: Final = 60.0
 """Pause before a peer that takes no progress markers is asked again."""
 
 NO_PROGRESS: Final = (
-    "{version} takes no progress markers: acknowledgements made here do not reach it. Its subscription of the same "
-    "name stands where it was consumed there, so a consumer that moves there receives again what was consumed only here"
+    "{version} takes no progress markers: a subscription follows there by snapshots (PIP-33), if that cluster "
+    "replicates the topic to here. They carry up to where everything is acknowledged, about once a second: a "
+    "consumer that moves there receives again what was acknowledged later, or beyond a message that is not"
 )
 """What a cluster that is not Magnetar's cannot have, and what applies instead."""
 

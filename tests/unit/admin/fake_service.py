@@ -16,6 +16,7 @@ from magnetar.admin.models import (
     MessageId,
     PersistentTopicInternalStats,
     ReplicatorStats,
+    SnapshotStats,
     SubscriptionProtection,
     SubscriptionStats,
     TopicStats,
@@ -41,7 +42,7 @@ from magnetar.metadata.policies import ClusterData, PartitionedTopicMetadata, Po
 from magnetar.metadata.resources import Resources
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from magnetar.admin.service import StatsOptions
     from magnetar.base.names import TopicName
@@ -63,6 +64,7 @@ class FakeTopic:
     subscriptions: dict[str, FakeSubscription] = field(default_factory=dict)
     producers: int = 0
     unloads: int = 0
+    snapshots: list[list[str]] = field(default_factory=list)
 
 
 class FakeAdminService:
@@ -118,6 +120,9 @@ class FakeAdminService:
 
     async def unload_topic(self, topic: TopicName) -> None:
         self._topic(topic).unloads += 1
+
+    async def begin_snapshot(self, topic: TopicName, without: Collection[str]) -> None:
+        self._topic(topic).snapshots.append(sorted(without))
 
     async def topic_stats(self, topic: TopicName, options: StatsOptions) -> TopicStats:
         return self._stats(self._topic(topic))
@@ -250,6 +255,7 @@ class FakeAdminService:
             at_risk_messages=12,
             withheld_receipts=5,
             publishing_throttled="12 are",
+            replicated_subscription_snapshots=SnapshotStats(pending=1, completed=3, timed_out=2, took_ms=45.0),
             deduplicated_entries=4,
             deduplication_producers=9,
             subscriptions=subscriptions,

@@ -2,9 +2,42 @@
 
 from __future__ import annotations
 
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
 import pytest
 
-from tests.unit.broker.mesh import Mesh
+from magnetar.base.errors import RequestError
+from magnetar.base.position import EARLIEST
+from magnetar.broker.snapshots import SNAPSHOTS_PROPERTY
+from magnetar.metadata.policies import Policies
+from magnetar.sim.cluster import NAMESPACE, TOPIC
+from magnetar.wire import commands, markers
+from magnetar.wire.entry import assemble, metadata_bytes
+from magnetar.wire.origin import SOURCE_POSITION
+from magnetar.wire.proto import pulsar_api_pb2 as pb
+from tests.unit.broker.mesh import MARKERS, Mesh
+
+if TYPE_CHECKING:
+    from magnetar.sim.cluster import Client, Cluster
+
+
+def acknowledge_all(mesh: Mesh, name: str, consumer: Client) -> None:
+    consumer.ack(*mesh.texts(name))
+
+
+def from_apache(kind: int, payload: bytes, number: int) -> bytes:
+    """A marker as Apache Pulsar's replicator brings it."""
+    entry = markers.build_marker(kind, payload, publish_time_ms=1)
+    source = pb.KeyValue(key=SOURCE_POSITION, value=f"5:{number}")
+    added = pb.MessageMetadata(replicated_from="apache", properties=[source]).SerializePartialToString()
+    return assemble(metadata_bytes(entry) + added, payload)
+
+
+def waiting(cluster: Cluster, target: str) -> int:
+    """How many markers wait for a link."""
+    queue = cluster.topic().replicators[target].markers
+    return 0 if queue is None else len(queue)
 
 
 @pytest.mark.parametrize("names", [("ewr", "jfk"), ("ewr", "jfk", "lga")])
@@ -24,3 +57,330 @@ def test_a_subscription_is_where_it_was_in_every_other_cluster(names: tuple[str,
         assert mesh.clusters[name].subscription().is_replicated
         assert mesh.entries(name) == 3, "no marker is in a log"
     assert mesh.problems() == []
+
+
+def test_only_the_position_up_to_which_everything_is_acknowledged_travels() -> None:
+    mesh = Mesh("ewr", "jfk")
+    mesh.publish("ewr", "a", "b", "c")
+    consumer = mesh.subscribe("ewr")
+    mesh.carry()
+    first, _, third = mesh.texts("ewr")
+    consumer.ack(first, third)
+    for _ in range(3):
+        mesh.second()
+    assert mesh.acknowledged("jfk") == set(), "the snapshot is at the end, and the subscription is not"
+
+
+def test_a_subscription_without_a_consumer_hears_of_snapshots_too() -> None:
+    mesh = Mesh("ewr", "jfk")
+    mesh.publish("ewr", "a")
+    consumer = mesh.subscribe("ewr")
+    mesh.carry()
+    acknowledge_all(mesh, "ewr", consumer)
+    consumer.leave()
+    mesh.second()
+    assert mesh.acknowledged("jfk") == {"a"}
+
+
+def test_nothing_is_asked_where_nothing_happens() -> None:
+    """Pitfalls #10292, #11922, #16618: markers that count as activity keep each other going for ever."""
+    mesh = Mesh("ewr", "jfk")
+    mesh.publish("ewr", "a")
+    acknowledge_all(mesh, "ewr", mesh.subscribe("ewr"))
+    for _ in range(4):
+        mesh.second()
+    taken = {name: mesh.clusters[name].topic().snapshots for name in ("ewr", "jfk")}
+    before = {name: each.stats().completed for name, each in taken.items() if each is not None}
+    for _ in range(20):
+        mesh.loop.advance(1.01)
+    assert before == {name: each.stats().completed for name, each in taken.items() if each is not None}
+    assert [each._timer for each in taken.values() if each] == [None, None], "and nobody waits to look"
+    assert mesh.entries("ewr") == 1
+
+
+def test_a_cluster_that_never_answers_is_asked_once_in_the_time_that_a_snapshot_waits() -> None:
+    """Pitfall #23839."""
+    mesh = Mesh("ewr", "jfk")
+    mesh.subscribe("ewr")
+    pipe = mesh.pipes["ewr", "jfk"]
+    for _ in range(29):
+        mesh.loop.advance(1.0)
+    pipe.read()
+    assert len(pipe.carried) == 1
+    mesh.loop.advance(5.0)
+    pipe.read()
+    assert len(pipe.carried) == 2
+    stats = mesh.clusters["ewr"].topic().snapshots
+    assert stats is not None
+    assert (stats.stats().timed_out, stats.stats().pending) == (1, 1)
+
+
+def test_no_snapshot_is_begun_while_a_link_is_not_carried() -> None:
+    mesh = Mesh("ewr", "jfk")
+    mesh.pipes["ewr", "jfk"].reader.leave()
+    mesh.subscribe("ewr")
+    mesh.publish("ewr", "a")
+    mesh.loop.advance(1.0)
+    found = mesh.clusters["ewr"].topic().snapshots
+    assert found is not None
+    assert found.stats().pending == 0
+    mesh.pipes["ewr", "jfk"].attach(permits=10)
+    mesh.loop.advance(1.0)
+    assert found.stats().pending == 1
+
+
+def test_markers_are_in_no_backlog_no_hole_and_no_count() -> None:
+    """Pitfalls #6437, #22926, #10054, #14017."""
+    mesh = Mesh("ewr", "jfk", settings={**MARKERS, "brokerDeduplicationEnabled": True})
+    mesh.publish("ewr", "a", "b")
+    mesh.subscribe("ewr")
+    mesh.clusters["jfk"].topic().ensure_subscription("idle")
+    for _ in range(5):
+        mesh.second()
+    ewr, jfk = (mesh.clusters[name].topic() for name in ("ewr", "jfk"))
+    assert (ewr.replicators["jfk"].backlog, jfk.replicators["ewr"].backlog) == (0, 0)
+    assert ewr.replicators["jfk"].entries_out == 2
+    assert jfk.replicators["ewr"].entries_out == 0
+    inbound = jfk.inbound("ewr")
+    assert inbound is not None
+    assert inbound.messages_in == 2
+    assert mesh.backlog("jfk", "idle") == 2
+    assert mesh.clusters["jfk"].subscription("idle").cursor.state.deleted_ranges_count == 0
+    assert (ewr.ledger.entries, jfk.ledger.entries) == (2, 2)
+    assert jfk.deduplication.duplicates == 0
+
+
+def test_a_subscription_that_an_update_makes_begins_at_the_earliest_entry() -> None:
+    """Pitfall #20767: at the latest it would skip what the update does not cover."""
+    mesh = Mesh("ewr", "jfk")
+    mesh.publish("jfk", "a")
+    mesh.carry()
+    consumer = mesh.subscribe("ewr")
+    mesh.second()
+    acknowledge_all(mesh, "ewr", consumer)
+    mesh.publish("jfk", "b")
+    mesh.second()
+    assert mesh.acknowledged("jfk") == {"a"}
+    assert mesh.backlog("jfk") == 1
+
+
+def test_an_update_acknowledges_also_where_the_subscription_is_not_replicated_and_consumed_from() -> None:
+    mesh = Mesh("ewr", "jfk")
+    mesh.publish("ewr", "a")
+    mesh.carry()
+    elsewhere = mesh.subscribe("jfk", replicate=False)
+    assert elsewhere.messages() == ["a"]
+    acknowledge_all(mesh, "ewr", mesh.subscribe("ewr"))
+    mesh.second()
+    assert mesh.acknowledged("jfk") == {"a"}
+    assert not mesh.clusters["jfk"].subscription().is_replicated
+
+
+def test_what_was_moved_back_stays_there() -> None:
+    """An update that waits must not undo a seek, here or there."""
+    mesh = Mesh("ewr", "jfk")
+    mesh.publish("ewr", "a", "b")
+    consumer = mesh.subscribe("ewr")
+    mesh.second()
+    mesh.second()
+    mesh.pipes["ewr", "jfk"].reader.leave()
+    acknowledge_all(mesh, "ewr", consumer)
+    mesh.loop.advance(0.1)
+    mesh.clusters["ewr"].settle()
+    assert waiting(mesh.clusters["ewr"], "jfk") == 1
+    consumer.say(commands.seek(consumer_id=1, request_id=consumer.request_id(), position=mesh.end("ewr")))
+    assert waiting(mesh.clusters["ewr"], "jfk") == 0
+
+
+def test_news_that_was_under_way_when_a_link_was_lost_arrives_all_the_same() -> None:
+    mesh = Mesh("ewr", "jfk")
+    mesh.publish("ewr", "a")
+    consumer = mesh.subscribe("ewr")
+    mesh.second()
+    mesh.second()
+    acknowledge_all(mesh, "ewr", consumer)
+    mesh.loop.advance(0.1)
+    mesh.clusters["ewr"].settle()
+    pipe = mesh.pipes["ewr", "jfk"]
+    pipe.read()
+    assert len(pipe.carried) == 1
+    pipe.attach(permits=10)
+    mesh.carry()
+    assert mesh.acknowledged("jfk") == {"a"}
+
+
+@pytest.mark.parametrize("end", ["unload", "crash"])
+def test_a_restart_need_not_consume_its_backlog_to_the_end(end: str) -> None:
+    mesh = Mesh("ewr", "jfk")
+    consumer = mesh.subscribe("ewr")
+    texts = [f"m{number}" for number in range(40)]
+    for text in texts:
+        mesh.publish("ewr", text)
+        mesh.second()
+    ewr = mesh.clusters["ewr"]
+    if end == "unload":
+        ewr.do(lambda: ewr.topics.unload(TOPIC))
+    else:
+        consumer.leave()
+        ewr.crash()
+    assert SNAPSHOTS_PROPERTY in ewr.topic().ledger.properties
+    again = mesh.subscribe("ewr")
+    for pipe in mesh.pipes.values():
+        pipe.attach(permits=1000)
+    half = list(mesh.texts("ewr"))[: len(texts) // 2]
+    again.ack(*half)
+    mesh.loop.advance(0.1)
+    mesh.carry()
+    done = mesh.acknowledged("jfk")
+    assert done == set(texts[: len(done)])
+    assert len(texts) // 4 <= len(done) <= len(half), "a snapshot from before the restart lies within"
+
+
+def test_a_slow_consumer_takes_the_other_cluster_along() -> None:
+    """Pitfalls #10054, #25044: all cached snapshots lay ahead of it."""
+    mesh = Mesh("ewr", "jfk", settings={**MARKERS, "replicatedSubscriptionsSnapshotMaxCachedPerSubscription": 5})
+    consumer = mesh.subscribe("ewr")
+    for number in range(50):
+        mesh.publish("ewr", f"m{number}")
+        mesh.second()
+    positions = list(mesh.texts("ewr"))
+    behind = []
+    for count, position in enumerate(positions, start=1):
+        consumer.ack(position)
+        mesh.loop.advance(0.02)
+        mesh.carry(1)
+        behind.append(count - len(mesh.acknowledged("jfk")))
+    assert max(behind) < 25
+    assert behind[-1] == 0
+
+
+# -- what is off costs nothing -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"replicatedSubscriptionSync": "exact"}, {"enableReplicatedSubscriptions": False}, {}],
+    ids=["exact", "off", "auto, and no cluster is known that needs them"],
+)
+def test_where_no_marker_is_needed_none_is_sent_and_nothing_is_kept(settings: dict[str, Any]) -> None:
+    mesh = Mesh("ewr", "jfk", settings=settings)
+    mesh.publish("ewr", "a")
+    acknowledge_all(mesh, "ewr", mesh.subscribe("ewr"))
+    for _ in range(3):
+        mesh.second()
+    for name in ("ewr", "jfk"):
+        topic = mesh.clusters[name].topic()
+        assert topic.snapshots is None
+        assert [replicator.markers for replicator in topic.replicators.values()] == [None]
+
+
+def test_a_topic_without_a_replicated_subscription_takes_no_snapshots() -> None:
+    mesh = Mesh("ewr", "jfk")
+    mesh.publish("ewr", "a")
+    consumer = mesh.subscribe("ewr", replicate=False)
+    mesh.second()
+    assert mesh.clusters["ewr"].topic().snapshots is None
+    consumer.leave()
+    ewr = mesh.clusters["ewr"]
+    topic, subscription = ewr.topic(), ewr.subscription()
+    for replicated in (True, False):
+        ewr.do(partial(topic.set_replicated, subscription, replicated=replicated))
+        assert (topic.snapshots is not None) is replicated
+
+
+def test_who_asks_by_hand_for_what_is_not_there_is_told_why() -> None:
+    mesh = Mesh("ewr", "jfk", settings={})
+    with pytest.raises(RequestError, match="takes no snapshots"):
+        mesh.clusters["ewr"].topic().begin_snapshot([])
+    mixed = among_others()
+    mixed.subscribe("ewr")
+    with pytest.raises(RequestError, match="only in mode markers"):
+        mixed.clusters["ewr"].topic().begin_snapshot(["jfk"])
+
+
+def test_the_policy_decides_at_once() -> None:
+    mesh = Mesh("ewr", "jfk", settings={})
+    mesh.subscribe("ewr")
+    ewr = mesh.clusters["ewr"]
+    for mode in ("markers", "exact", "auto"):
+        namespaces = ewr.resources.namespaces
+        changed = Policies.model_validate(
+            {"replication_clusters": ["ewr", "jfk"], "replicated_subscription_sync": mode}
+        )
+        ewr.do(partial(namespaces.update, NAMESPACE, partial(lambda new, _: new, changed)))
+        assert (ewr.topic().snapshots is not None) is (mode == "markers")
+
+
+# -- with Apache Pulsar ------------------------------------------------------------------------------------------------
+
+
+def among_others(name: str = "ewr", **settings: Any) -> Mesh:  # noqa: ANN401 - settings of every type
+    """Two clusters of Magnetar and one that takes no exact progress; only ``name``'s side of it is looked at."""
+    mesh = Mesh("ewr", "jfk", "apache", settings=settings)
+    links = mesh.clusters[name].environment.links
+    links._unable.add("apache")
+    return mesh
+
+
+def test_all_clusters_take_part_and_only_those_are_told_that_need_it() -> None:
+    mesh = among_others()
+    mesh.publish("ewr", "a")
+    acknowledge_all(mesh, "ewr", mesh.subscribe("ewr"))
+    for _ in range(3):
+        mesh.second()
+    assert mesh.acknowledged("apache") == {"a"}
+    assert mesh.acknowledged("jfk") == set(), "exact progress brings it there"
+
+
+def apache_writer(mesh: Mesh) -> Client:
+    writer = mesh.clusters["ewr"].client()
+    writer.produce(name="pulsar.repl.apache-->ewr", epoch=99)
+    return writer
+
+
+def test_a_marker_that_apache_pulsars_replicator_sends_again_is_answered_once() -> None:
+    """A second answer to a request of the first round would pass for one of the second round."""
+    mesh = among_others()
+    writer = apache_writer(mesh)
+    request = from_apache(markers.SNAPSHOT_REQUEST, markers.snapshot_request("s", "apache"), 1)
+    later = from_apache(markers.SNAPSHOT_REQUEST, markers.snapshot_request("s", "apache"), 2)
+    for entry, expected in ((request, 1), (request, 1), (later, 2), (request, 2)):
+        writer.say(commands.send(producer_id=1, sequence_id=0, entry=entry, marker=True))
+        assert len(writer.receipts()) == 1
+        mesh.pipes["ewr", "apache"].read()
+        assert len(mesh.pipes["ewr", "apache"].carried) == expected
+    assert mesh.entries("ewr") == 0
+
+
+@pytest.mark.parametrize(
+    ("kind", "payload"),
+    [
+        (markers.UPDATE, b"\xff"),
+        (markers.UPDATE, markers.subscription_update("worker", {"jfk": EARLIEST})),
+        (markers.SNAPSHOT_REQUEST, markers.snapshot_request("s", "nobody")),
+        (markers.SNAPSHOT_RESPONSE, markers.snapshot_response("late", "apache", EARLIEST)),
+        (markers.SNAPSHOT, b""),
+        (22, b"a transaction's"),
+    ],
+    ids=["unreadable", "not for here", "#25266: no peer", "#26119: late", "a snapshot", "a transaction's"],
+)
+def test_a_marker_that_means_nothing_here_is_receipted_and_leaves_nothing(kind: int, payload: bytes) -> None:
+    mesh = among_others()
+    writer = apache_writer(mesh)
+    entry = from_apache(kind, payload, 1)
+    writer.say(commands.send(producer_id=1, sequence_id=0, entry=entry, marker=True))
+    assert len(writer.receipts()) == 1
+    topic = mesh.clusters["ewr"].topic()
+    assert (topic.subscriptions, topic.ledger.entries) == ({}, 0)
+    assert mesh.problems() == []
+
+
+def test_an_update_beyond_the_log_acknowledges_nothing() -> None:
+    mesh = among_others()
+    mesh.publish("ewr", "a")
+    mesh.subscribe("ewr")
+    beyond = mesh.end("ewr")._replace(entry_id=7)
+    writer = apache_writer(mesh)
+    entry = from_apache(markers.UPDATE, markers.subscription_update("worker", {"ewr": beyond}), 1)
+    writer.say(commands.send(producer_id=1, sequence_id=0, entry=entry, marker=True))
+    assert mesh.acknowledged("ewr") == set()

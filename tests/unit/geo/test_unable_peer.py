@@ -32,7 +32,7 @@ def test_it_is_logged_when_it_is_found_out_and_not_again() -> None:
         assert links.unavailable("jfk", magnetar) == ""
     (reason,) = reasons
     assert reason.startswith("Pulsar Server4.0.7 takes no progress markers")
-    assert "receives again what was consumed only here" in reason
+    assert "receives again what was acknowledged later" in reason
     assert [(log["event"], log["peer"], log["reason"]) for log in logs] == [
         ("exact_progress_unavailable", "apache", reason)
     ]
