@@ -13,7 +13,7 @@ from pyroaring import BitMap
 from magnetar.base.errors import CorruptionError
 from magnetar.base.position import Position
 from magnetar.cursor.cursor_pb2 import CursorRecord, Piece
-from magnetar.cursor.ranges import DeletedEntries, deserialize
+from magnetar.cursor.ranges import ENTRY_ID_MAX, DeletedEntries, deserialize
 from magnetar.cursor.state import CursorState
 from magnetar.wire.ack_set import int_to_words, words_to_int
 
@@ -155,8 +155,15 @@ class Recovered:
         """The state that all records lead to; only once, for it takes the entries over."""
         for ledger_id, entry_ids in self._listed.items():
             self._deleted.setdefault(ledger_id, BitMap()).update(entry_ids)
+        # Entries that came acknowledged may have failed to be written, after that was noted here: none may stay in a
+        # ledger's place behind its end, where mark-delete would never get past it.
+        named = sorted({*self._deleted, *(position.ledger_id for position, _ in self._partial)})
+        lengths = {ledger_id: _length_of(space, ledger_id) for ledger_id in named}
+        for ledger_id, bitmap in self._deleted.items():
+            bitmap.remove_range(lengths[ledger_id], ENTRY_ID_MAX + 1)
+        partial = [each for each in self._partial if each[0].entry_id < lengths[each[0].ledger_id]]
         state = CursorState(space, self._mark_delete)
-        state.restore(self._mark_delete, DeletedEntries(self._deleted), self._partial)
+        state.restore(self._mark_delete, DeletedEntries(self._deleted), partial)
         return state
 
     def _replay(self, record: CursorRecord, size: int) -> None:
@@ -209,3 +216,9 @@ def _decode(data: bytes) -> CursorRecord:
     except DecodeError as error:
         message = f"record of a cursor cannot be read: {error}"
         raise CorruptionError(message) from error
+
+
+def _length_of(space: PositionSpace, ledger_id: int) -> int:
+    """How many entries a ledger has; 0 for one that is not there."""
+    last = space.previous_position(Position(ledger_id + 1, 0))
+    return last.entry_id + 1 if last.ledger_id == ledger_id else 0

@@ -1,1 +1,1 @@
-"""Whole clusters in one thread, without sockets, disks and clocks: the broker's own code on a loop moved by hand."""
+"""Whole clusters in one thread, without sockets, disks and clocks: the broker's code, from a seed or moved by hand."""

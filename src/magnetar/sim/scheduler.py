@@ -149,10 +149,11 @@ class MachineLoop(asyncio.BaseEventLoop):
         return self._network.listen(self, protocol_factory, port)
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
-        """Keep what nobody caught; the dead have no problems."""
-        error = context.get("exception")
-        if self.alive and not isinstance(error, asyncio.CancelledError):  # of what was given up, with its owner
-            self._scheduler.problems.append(f"{self.name}: {context.get('message')}: {error!r}")
+        """Keep what nobody caught; the dead have no problems, and a loss that nobody waited for is none."""
+        error, message = context.get("exception"), str(context.get("message"))
+        is_given_up = isinstance(error, asyncio.CancelledError | OSError) and "never retrieved" in message
+        if self.alive and not is_given_up:
+            self._scheduler.problems.append(f"{self.name}: {message}: {error!r}")
 
     def die(self) -> None:
         """Run nothing any more, from now on."""

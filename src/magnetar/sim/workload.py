@@ -20,6 +20,9 @@ DOWN_S = (0.1, 4.0)
 SOON_S = (0.0, 0.03)
 """How soon a crash may come after what it is to interrupt."""
 
+FULL_S = (0.1, 2.0)
+"""How long a disk is full, or fails before somebody does something about it."""
+
 JUMP_S = 30.0
 """How far a clock may be off, either way."""
 
@@ -56,12 +59,17 @@ class Workload:
             (2, self._stall_task),
             (2, self._lose_rows),
             (1, self._jump_clock),
+            (2, self._fill_disk),
+            (1, self._fail_disk),
         ]
 
     def begin(self) -> None:
         """Some producers and consumers come."""
         for _ in range(self._chance.randint(1, 3)):
             self._world.add_producer()
+        for _ in range(self._chance.randint(0, 3)):
+            self._publish()
+        self._world.run(1.0)
         for subscription in SUBSCRIPTIONS:
             for _ in range(self._chance.randint(1, 2)):
                 cluster = self._chance.choice(list(self._world.sites))
@@ -78,6 +86,9 @@ class Workload:
         """Let everything be well from now on."""
         self._world.network.heal()
         for site in self._world.sites.values():
+            site.disk.room = None
+            if site.disk.fail_syncs:
+                self._crash_site(site)
             self._start(site)
 
     # -- clients ------------------------------------------------------------------------------------------------------
@@ -218,6 +229,27 @@ class Workload:
         if not site.running:
             site.start()
             self._world.note(site.name, "starts again")
+
+    def _fill_disk(self) -> None:
+        running = self._world.running()
+        if running:
+            site = self._chance.choice(running)
+            site.disk.room = self._chance.randint(0, 2000)
+            self._world.note(site.name, f"its disk has room for {site.disk.room} bytes")
+            self._world.later(self._chance.uniform(*FULL_S), lambda: self._make_room(site))
+
+    def _make_room(self, site: Site) -> None:
+        site.disk.room = None
+        self._world.note(site.name, "its disk has room again")
+
+    def _fail_disk(self) -> None:
+        """Nothing can be made durable any more, until somebody starts the broker on a sound disk."""
+        running = self._world.running()
+        if running:
+            site = self._chance.choice(running)
+            site.disk.fail_syncs = True
+            self._world.note(site.name, "its disk fails")
+            self._world.later(self._chance.uniform(*FULL_S), lambda: self._crash_site(site))
 
     def _hand_over(self) -> None:
         relay = self._chance.choice(self._world.relays)
