@@ -176,7 +176,7 @@ def test_our_controller_does_what_theirs_did(cluster: str, log: Log) -> None:
             completed: Payload = payload_message(logged.entry)
             local = markers.marked_position(completed.local_message_id)
             snapshot = Snapshot(completed.snapshot_id, local, markers.marked_positions(completed.clusters))
-            did.remove(Completed(snapshot, 0.0))
+            did.remove(Completed(snapshot))
     assert did == []
 
 
