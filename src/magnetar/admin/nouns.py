@@ -230,6 +230,10 @@ class Topics(Noun):
         """PersistentTopicInternalStats."""
         return dict(self._http.get(f"{_topic(topic)}/internalStats"))
 
+    def begin_snapshot(self, topic: TopicName, without: Sequence[str] = ()) -> None:
+        """Begin a snapshot for replicated subscriptions now, without some clusters."""
+        self._http.post(f"{_topic(topic)}/replicatedSubscriptionSnapshot", list(without))
+
     def last_message_id(self, topic: TopicName) -> Json:
         """The newest message's id."""
         return dict(self._http.get(f"{_topic(topic)}/lastMessageId"))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 from magnetar.base.errors import AdminError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from magnetar.admin.models import MessageId, PersistentTopicInternalStats, SubscriptionProtection, TopicStats
     from magnetar.base.names import NamespaceName, TopicName
@@ -155,6 +155,13 @@ class AdminService(Protocol):
 
     async def get_replicated(self, topic: TopicName, subscription: str) -> bool:
         """Whether the subscription's progress is carried to the other clusters."""
+        ...
+
+    async def begin_snapshot(self, topic: TopicName, without: Collection[str]) -> None:
+        """Begin a snapshot for replicated subscriptions (PIP-33) now, without some clusters.
+
+        Refuses where the topic takes none, a cluster that is not left out is away, or one must not be left out.
+        """
         ...
 
     async def peek(self, topic: TopicName, subscription: str, message: int) -> tuple[Position, bytes]:

@@ -25,7 +25,7 @@ from magnetar.broker.storage_watch import reason_against
 from magnetar.wire import entry as wire_entry
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from magnetar.admin.models import PersistentTopicInternalStats, SubscriptionProtection, TopicStats
     from magnetar.base.names import NamespaceName, TopicName
@@ -237,6 +237,13 @@ class Administration:
         """Whether the subscription's progress is carried to the other clusters."""
         found = self._subscription(topic, subscription)
         return found.is_replicated and not found.topic.replication_forbidden
+
+    async def begin_snapshot(self, topic: TopicName, without: Collection[str]) -> None:
+        """Begin a snapshot for replicated subscriptions."""
+        try:
+            self._get(topic).begin_snapshot(without)
+        except RequestError as error:
+            raise _as_admin_error(topic, error) from None
 
     # -- messages -------------------------------------------------------------------------------------------------
 

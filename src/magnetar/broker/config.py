@@ -233,6 +233,12 @@ class BrokerConfig(BaseModel):
     replicatedSubscriptionsSnapshotTimeoutSeconds: int = Field(
         30, gt=0, description="How long a snapshot waits for the answers of all clusters."
     )
+    replicatedSubscriptionsSnapshotWithoutClusterAfterSeconds: float = Field(
+        0,
+        ge=0,
+        description="Leave a cluster out of snapshots when nobody has carried the link there for so long; 0: never. "
+        "In mode markers only, between clusters of Magnetar: only they can say what they hold of it.",
+    )
     replicatedSubscriptionsSnapshotMaxCachedPerSubscription: int = Field(
         30, ge=3, description="Snapshots kept for a subscription that has not come as far yet."
     )

@@ -8,13 +8,15 @@ dispatched or acknowledged.
 
 from __future__ import annotations
 
+import itertools
 import uuid
 from typing import TYPE_CHECKING, Final
 
 import structlog
 
 from magnetar.admin.models import SnapshotStats
-from magnetar.base.errors import MagnetarError, StorageError
+from magnetar.base.errors import MagnetarError, RequestError, ServerError, StorageError
+from magnetar.base.position import EARLIEST, LATEST, Position
 from magnetar.broker.marker_queue import QueuedMarker
 from magnetar.geo.controller import Answer, Ask, Completed, Effect, SnapshotController, SnapshotOptions
 from magnetar.geo.snapshot_markers import SnapshotRequest, SnapshotResponse, decode
@@ -24,9 +26,8 @@ from magnetar.wire import markers
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable, Mapping
 
-    from magnetar.base.position import Position
     from magnetar.broker.subscription import Subscription
     from magnetar.broker.topic import Topic
     from magnetar.geo.snapshot_markers import SubscriptionUpdate
@@ -70,10 +71,17 @@ class TopicSnapshots:
         self._environment = topic.environment
         self._frequency_s = config.replicatedSubscriptionsSnapshotFrequencyMillis / 1000
         self._cached_max = config.replicatedSubscriptionsSnapshotMaxCachedPerSubscription
-        options = SnapshotOptions(self._frequency_s, config.replicatedSubscriptionsSnapshotTimeoutSeconds)
-        self.controller = SnapshotController(self._environment.cluster, options, lambda: str(uuid.uuid4()))
+        options = SnapshotOptions(
+            self._frequency_s,
+            config.replicatedSubscriptionsSnapshotTimeoutSeconds,
+            config.replicatedSubscriptionsSnapshotWithoutClusterAfterSeconds,
+        )
+        self.controller = SnapshotController(options, self._new_id)
+        self._numbers = itertools.count()
         self._moved_at = self._now()
         self._ticked_at = float("-inf")
+        self._away_since: dict[str, float] = {}
+        """The clusters to which nobody carries the link, and since when that is known."""
         self._timer: asyncio.TimerHandle | None = None
         self._recent = SnapshotCache(
             self._cached_max, decode_snapshots(topic.ledger.properties.get(SNAPSHOTS_PROPERTY))
@@ -125,18 +133,45 @@ class TopicSnapshots:
     def _tick(self) -> None:
         self._timer = None
         self._ticked_at = now = self._now()
-        links = {target: link.consumer is not None for target, link in self._topic.replicators.items()}
-        self._carry_out(self.controller.tick(now, self._moved_at, links))
+        leaves_out = self._topic.policies.replicated_subscription_sync == "markers"  # else no answer would be worth it
+        self._carry_out(self.controller.tick(now, self._moved_at, self._away(now), leaves_out=leaves_out))
         self._arm()
+
+    def begin(self, without: Collection[str]) -> None:
+        """Begin a snapshot now, whatever else is under way; the clusters in ``without`` are left out.
+
+        Raises RequestError when a cluster that is not left out cannot be asked, none would be left, or one must not be
+        left out because another one is Apache Pulsar's.
+        """
+        if without and self._topic.policies.replicated_subscription_sync != "markers":
+            what = "only in mode markers, between clusters of Magnetar, can one be left out"
+            raise RequestError(ServerError.NotAllowedError, f"{self._topic.name}: {what}")
+        away = self._away(self._now())
+        asked = [peer for peer in away if peer not in without]
+        missing = [peer for peer in asked if away[peer] is not None]
+        if missing or not asked:
+            what = f"nobody carries the link to {', '.join(missing)}" if missing else "no cluster is left to ask"
+            raise RequestError(ServerError.NotAllowedError, f"{self._topic.name}: {what}")
+        self._carry_out(self.controller.begin(self._now(), asked, [peer for peer in away if peer in without]))
+        self._arm()
+
+    def _away(self, now: float) -> dict[str, float | None]:
+        """For how long nobody is known to have carried the link to each other cluster; None while somebody does."""
+        links = self._topic.replicators
+        since = {peer: self._away_since.get(peer, now) for peer, link in links.items() if link.consumer is None}
+        self._away_since = since
+        return {peer: now - since[peer] if peer in since else None for peer in links}
 
     def _carry_out(self, effects: Iterable[Effect]) -> None:
         for effect in effects:
             match effect:
-                case Ask(snapshot_id, targets):
-                    payload = markers.snapshot_request(snapshot_id, self._environment.cluster)
+                case Ask(snapshot_id, targets, without):
+                    last = self._topic.log.index.last_position
+                    held = {cluster: last(cluster) or EARLIEST for cluster in without}
+                    payload = markers.snapshot_request(snapshot_id, self._environment.cluster, held)
                     self._send(markers.SNAPSHOT_REQUEST, payload, targets)
-                case Answer(snapshot_id, target, position):
-                    payload = markers.snapshot_response(snapshot_id, self._environment.cluster, position)
+                case Answer(snapshot_id, target, position, without):
+                    payload = markers.snapshot_response(snapshot_id, self._environment.cluster, position, without)
                     self._send(markers.SNAPSHOT_RESPONSE, payload, [target], replicate_to=[target])
                 case Completed(snapshot):
                     self._completed(snapshot)
@@ -202,7 +237,7 @@ class TopicSnapshots:
         try:
             match decode(kind, payload):
                 case SnapshotRequest() as request if request.source in self._topic.replicators:
-                    self._carry_out(self.controller.asked(request, end))
+                    self._carry_out(self.controller.asked(request, self._end_without(request.without)))
                 case SnapshotRequest() as request:
                     log.warning("snapshot_request_of_no_peer", topic=str(self._topic.name), source=request.source)
                 case SnapshotResponse() as response:
@@ -214,6 +249,16 @@ class TopicSnapshots:
                     self._apply(source, update, end)
         except MagnetarError as error:
             log.warning("marker_ignored", topic=str(self._topic.name), source=source, error=str(error))
+
+    def _end_without(self, without: Mapping[str, Position]) -> Position:
+        """The newest entry before the first of these clusters' that lies beyond what is named."""
+        log, end = self._topic.log, self._topic.ledger.last_confirmed_entry
+        beyond = [
+            held.first
+            for cluster, position in without.items()
+            for held in log.index.to_local(cluster, position, LATEST)[:1]
+        ]
+        return min([end, *map(self._topic.ledger.previous_position, beyond)])
 
     def _apply(self, source: str, update: SubscriptionUpdate, end: Position) -> None:
         """Acknowledge here what a subscription has acknowledged elsewhere.
@@ -268,6 +313,12 @@ class TopicSnapshots:
             replicator = self._topic.replicators.get(target)
             if replicator is not None:
                 replicator.send_marker(marker)
+
+    def _new_id(self) -> str:
+        """An id that no snapshot of any cluster has had, of this run of the broker or another, in Pulsar's form."""
+        environment = self._environment
+        begun = f"{environment.cluster} {self._topic.name} {environment.clock.now()} {next(self._numbers)}"
+        return str(uuid.uuid5(uuid.NAMESPACE_OID, begun))
 
     def _now(self) -> float:
         return self._environment.clock.monotonic()

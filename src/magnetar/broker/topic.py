@@ -26,6 +26,8 @@ from magnetar.broker.topic_log import TopicLog
 from magnetar.cursor.store import CursorStore
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from magnetar.base.names import TopicName
     from magnetar.base.position import Position
     from magnetar.broker.environment import Environment
@@ -322,6 +324,13 @@ class Topic:
             self.snapshots = None
         elif needed:
             self.snapshots = TopicSnapshots(self)
+
+    def begin_snapshot(self, without: Collection[str]) -> None:
+        """Begin a snapshot for replicated subscriptions by hand (see ``TopicSnapshots.begin``); raises RequestError."""
+        if self.snapshots is None:
+            message = f"{self.name} takes no snapshots: no replicated subscription and no other cluster needs them"
+            raise RequestError(ServerError.NotAllowedError, message)
+        self.snapshots.begin(without)
 
     def take_marker(self, source: str, place: Position | None, kind: int, payload: bytes) -> None:
         """Take what another cluster's broker says about subscriptions (see ``TopicSnapshots.take``)."""

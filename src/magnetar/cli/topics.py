@@ -91,6 +91,20 @@ def unload(session: Session, topic: Topic) -> None:
     say(f"unloaded {topic}")
 
 
+@command(app, "snapshot")
+def snapshot(
+    session: Session,
+    topic: Topic,
+    without: Annotated[
+        list[str] | None, typer.Option("--without", "-w", help="A cluster to leave out, which is away; repeatable.")
+    ] = None,
+) -> None:
+    """Begin a snapshot for replicated subscriptions now (PIP-33)."""
+    session.client.topics.begin_snapshot(topic, without or [])
+    left_out = f", without {', '.join(without)}" if without else ""
+    say(f"a snapshot of {topic} is under way{left_out}")
+
+
 @command(app, "lookup")
 def lookup(session: Session, topic: Topic) -> None:
     """Show which broker serves a topic."""

@@ -23,13 +23,16 @@ class SnapshotOptions:
 
     frequency_s: float
     timeout_s: float
+    without_after_s: float = 0.0
+    """A cluster that has been away for so long is left out; 0: never, no snapshot is taken meanwhile."""
 
 
 class Ask(NamedTuple):
-    """Send a request to each of these clusters."""
+    """Send a request to each of these clusters; it says which ones are left out."""
 
     snapshot_id: str
     targets: tuple[str, ...]
+    without: tuple[str, ...] = ()
 
 
 class Answer(NamedTuple):
@@ -38,6 +41,7 @@ class Answer(NamedTuple):
     snapshot_id: str
     target: str
     position: Position
+    without: frozenset[str] = frozenset()
 
 
 class Completed(NamedTuple):
@@ -56,7 +60,7 @@ class SnapshotController:
     the first one is complete only one is under way at a time: a cluster that never answers is asked once a timeout.
     """
 
-    def __init__(self, cluster: str, options: SnapshotOptions, new_id: Callable[[], str]) -> None:
+    def __init__(self, options: SnapshotOptions, new_id: Callable[[], str]) -> None:
         """Nothing is under way."""
         self.timed_out = 0
         """Snapshots that were given up because answers did not come in time."""
@@ -64,7 +68,6 @@ class SnapshotController:
         """Complete snapshots."""
         self.took_s = 0.0
         """Seconds from the beginning to the end of those, added up."""
-        self._cluster = cluster
         self._options = options
         self._new_id = new_id
         self._pending: dict[str, SnapshotBuilder] = {}
@@ -84,39 +87,50 @@ class SnapshotController:
         """Whether ticks do nothing until entries come or a request is made by hand."""
         return not self._pending and not self._is_due(moved_at)
 
-    def tick(self, now: float, moved_at: float, peers: Mapping[str, bool]) -> list[Effect]:
+    def tick(
+        self, now: float, moved_at: float, peers: Mapping[str, float | None], *, leaves_out: bool = False
+    ) -> list[Effect]:
         """Give up what took too long and begin a snapshot if one is due.
 
-        ``moved_at`` is when the newest entry came, ``peers`` are the clusters to ask and whether their link is carried.
+        ``moved_at`` is when the newest entry came. ``peers`` are the clusters to ask, and for how many seconds nobody
+        has carried the link there; None while somebody does. ``without_after_s`` holds only where it ``leaves_out``.
         """
         for builder in [each for each in self._pending.values() if each.started_at + self._options.timeout_s < now]:
             del self._pending[builder.snapshot_id]
             self.timed_out += 1
         is_asking_in_vain = self._completed_start is None and self._pending
-        if is_asking_in_vain or not self._is_due(moved_at) or not peers or not all(peers.values()):
+        if is_asking_in_vain or not self._is_due(moved_at):
             return []
-        return self.begin(now, list(peers))
+        after_s = self._options.without_after_s if leaves_out else 0.0
+        without = [peer for peer, away_s in peers.items() if away_s is not None and 0 < after_s <= away_s]
+        asked = [peer for peer in peers if peer not in without]
+        can_be_asked = asked and all(peers[peer] is None for peer in asked)
+        return self.begin(now, asked, without) if can_be_asked else []
 
-    def begin(self, now: float, clusters: Sequence[str]) -> list[Effect]:
-        """Begin a snapshot with these clusters, at least one, now."""
-        builder = SnapshotBuilder(self._new_id(), clusters, now)
+    def begin(self, now: float, clusters: Sequence[str], without: Sequence[str] = ()) -> list[Effect]:
+        """Begin a snapshot with ``clusters``, at least one, now; those in ``without`` are left out."""
+        builder = SnapshotBuilder(self._new_id(), clusters, now, without)
         self._pending[builder.snapshot_id] = builder
-        return [Ask(builder.snapshot_id, tuple(builder.missing))]
+        return [Ask(builder.snapshot_id, tuple(builder.missing), builder.without)]
 
     def asked(self, request: SnapshotRequest, end: Position) -> list[Effect]:
-        """Answer a cluster that asks; ``end`` is the newest entry of this log."""
-        return [Answer(request.snapshot_id, request.source, end)]
+        """Answer a cluster that asks.
+
+        ``end`` is the newest entry of this log before the first that one of ``request.without`` produced and the asking
+        cluster does not hold.
+        """
+        return [Answer(request.snapshot_id, request.source, end, frozenset(request.without))]
 
     def answered(self, response: SnapshotResponse, now: float, end: Position) -> list[Effect]:
         """Take an answer; ``end`` is the newest entry of this log, durable, as is all that came before the answer."""
         builder = self._pending.get(response.snapshot_id)
-        if builder is None:
-            return []  # it was given up, or is not of this cluster's life
+        if builder is None or response.without != frozenset(builder.without):
+            return []  # it was given up, is not of this cluster's life, or speaks of more than is known here
         match builder.answered(response.cluster, response.position):
             case Round.WAITING:
                 return []
             case Round.AGAIN:
-                return [Ask(builder.snapshot_id, tuple(builder.missing))]
+                return [Ask(builder.snapshot_id, tuple(builder.missing), builder.without)]
             case Round.COMPLETE:
                 del self._pending[builder.snapshot_id]
                 if self._completed_start is not None and builder.started_at < self._completed_start:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from google.protobuf.message import DecodeError
@@ -21,6 +22,8 @@ class SnapshotRequest(NamedTuple):
 
     snapshot_id: str
     source: str
+    without: Mapping[str, Position] = MappingProxyType({})
+    """Clusters that are left out, and the newest entry of each that the asking one holds, in their own positions."""
 
 
 class SnapshotResponse(NamedTuple):
@@ -29,6 +32,8 @@ class SnapshotResponse(NamedTuple):
     snapshot_id: str
     cluster: str
     position: Position
+    without: frozenset[str] = frozenset()
+    """The clusters that are left out: of what they produced, there is nothing up to there that the asker lacks."""
 
 
 class SubscriptionUpdate(NamedTuple):
@@ -51,11 +56,13 @@ def decode(kind: int, payload: bytes) -> SnapshotMarker | None:
     try:
         if kind == markers.SNAPSHOT_REQUEST:
             request = pulsar_markers_pb2.ReplicatedSubscriptionsSnapshotRequest.FromString(payload)
-            return SnapshotRequest(request.snapshot_id, request.source_cluster)
+            without = markers.marked_positions(request.without)
+            return SnapshotRequest(request.snapshot_id, request.source_cluster, without)
         if kind == markers.SNAPSHOT_RESPONSE:
             response = pulsar_markers_pb2.ReplicatedSubscriptionsSnapshotResponse.FromString(payload)
             position = markers.marked_position(response.cluster.message_id)
-            return SnapshotResponse(response.snapshot_id, response.cluster.cluster, position)
+            left_out = frozenset(response.without)
+            return SnapshotResponse(response.snapshot_id, response.cluster.cluster, position, left_out)
         if kind == markers.UPDATE:
             update = pulsar_markers_pb2.ReplicatedSubscriptionsUpdate.FromString(payload)
             return SubscriptionUpdate(update.subscription_name, markers.marked_positions(update.clusters))

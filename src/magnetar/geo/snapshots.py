@@ -8,6 +8,12 @@ With two other clusters or more, one may speak of entries that it has from anoth
 all are asked a second time once all have answered: what had come to any of them when it answered first had been
 published before, and is sent here before the second answer of where it was published. The positions of the first
 answers count, and the local end of the second.
+
+A cluster that is away keeps the others from a snapshot. It can be left out, but not simply: another may hold entries
+of it that never came here, a snapshot would take that one's word for them, and nobody would ever consume them. So each
+request says how much this cluster holds of who is left out, and each answer ends before what goes beyond that: whatever
+lies before the first answers' positions is here. Only a cluster that knows of this answers so; the answer of any other,
+as of Apache Pulsar, is worth nothing then.
 """
 
 from __future__ import annotations
@@ -43,10 +49,11 @@ class Round(Enum):
 class SnapshotBuilder:
     """A snapshot that waits for answers."""
 
-    __slots__ = ("_missing", "_rounds_left", "positions", "snapshot_id", "started_at")
+    __slots__ = ("_missing", "_rounds_left", "positions", "snapshot_id", "started_at", "without")
 
-    def __init__(self, snapshot_id: str, clusters: Iterable[str], now: float) -> None:
-        """Wait for the answers of ``clusters``, at least one."""
+    def __init__(self, snapshot_id: str, clusters: Iterable[str], now: float, without: Iterable[str] = ()) -> None:
+        """Wait for the answers of ``clusters``, at least one; those in ``without`` are left out."""
+        self.without = tuple(sorted(without))
         self.snapshot_id = snapshot_id
         self.started_at = now
         self.positions: dict[str, Position] = {}

@@ -6,6 +6,7 @@ replicated subscriptions (PIP-33) are built here; where they name several cluste
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from magnetar.base.position import Position
@@ -28,6 +29,8 @@ MARKER_PRODUCER_NAME: Final = "pulsar.marker"
 
 _UNSIGNED: Final = 2**64
 """Markers hold positions unsigned: the entry before a ledger's first one, -1, is this minus 1, as Java writes it."""
+
+_NOBODY: Mapping[str, Position] = MappingProxyType({})
 
 
 def build_marker(
@@ -57,17 +60,23 @@ def build_fence(source: str, target: str, *, publish_time_ms: int) -> bytes:
     return build_marker(SNAPSHOT_RESPONSE, answer, publish_time_ms=publish_time_ms, replicate_to=[target])
 
 
-def snapshot_request(snapshot_id: str, source_cluster: str) -> bytes:
-    """Return the payload of a SNAPSHOT_REQUEST marker: ``source_cluster`` asks all others where they are."""
+def snapshot_request(snapshot_id: str, source_cluster: str, without: Mapping[str, Position] = _NOBODY) -> bytes:
+    """Return the payload of a SNAPSHOT_REQUEST marker: ``source_cluster`` asks all others where they are.
+
+    All but those in ``without``, of which it holds what they produced up to these positions.
+    """
     return pulsar_markers_pb2.ReplicatedSubscriptionsSnapshotRequest(
-        snapshot_id=snapshot_id, source_cluster=source_cluster
+        snapshot_id=snapshot_id, source_cluster=source_cluster, without=_in_order(without)
     ).SerializeToString()
 
 
-def snapshot_response(snapshot_id: str, cluster: str, position: Position) -> bytes:
-    """Return the payload of a SNAPSHOT_RESPONSE marker: ``cluster`` has come to ``position``."""
+def snapshot_response(snapshot_id: str, cluster: str, position: Position, without: Iterable[str] = ()) -> bytes:
+    """Return the payload of a SNAPSHOT_RESPONSE marker: ``cluster`` has come to ``position``.
+
+    That is before anything of the clusters in ``without`` that the asking cluster does not hold.
+    """
     return pulsar_markers_pb2.ReplicatedSubscriptionsSnapshotResponse(
-        snapshot_id=snapshot_id, cluster=_cluster_message_id(cluster, position)
+        snapshot_id=snapshot_id, cluster=_cluster_message_id(cluster, position), without=sorted(without)
     ).SerializeToString()
 
 

@@ -42,7 +42,7 @@ from magnetar.metadata.policies import ClusterData, PartitionedTopicMetadata, Po
 from magnetar.metadata.resources import Resources
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from magnetar.admin.service import StatsOptions
     from magnetar.base.names import TopicName
@@ -64,6 +64,7 @@ class FakeTopic:
     subscriptions: dict[str, FakeSubscription] = field(default_factory=dict)
     producers: int = 0
     unloads: int = 0
+    snapshots: list[list[str]] = field(default_factory=list)
 
 
 class FakeAdminService:
@@ -119,6 +120,9 @@ class FakeAdminService:
 
     async def unload_topic(self, topic: TopicName) -> None:
         self._topic(topic).unloads += 1
+
+    async def begin_snapshot(self, topic: TopicName, without: Collection[str]) -> None:
+        self._topic(topic).snapshots.append(sorted(without))
 
     async def topic_stats(self, topic: TopicName, options: StatsOptions) -> TopicStats:
         return self._stats(self._topic(topic))

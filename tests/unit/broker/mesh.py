@@ -13,7 +13,7 @@ from magnetar.wire.entry import payload_of
 if TYPE_CHECKING:
     from magnetar.base.position import Position
 
-MARKERS = {"replicatedSubscriptionSync": "markers"}
+MARKERS: dict[str, Any] = {"replicatedSubscriptionSync": "markers"}
 SECOND = 1.01
 """A little more than the time between two snapshots."""
 

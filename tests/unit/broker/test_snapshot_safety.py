@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from magnetar.base.errors import RequestError
+from magnetar.base.position import Position
+from magnetar.geo.controller import Ask, Completed, SnapshotController, SnapshotOptions
+from magnetar.geo.snapshot_markers import SnapshotResponse
 from magnetar.wire import commands
 from magnetar.wire.message_id import message_id
 from tests.unit.broker.mesh import MARKERS, Mesh
@@ -98,6 +103,10 @@ def move(kind: str, link: Pipe) -> None:
             del link.carried[:1]
         case "attach":  # what is under way on it is lost
             link.attach(permits=2)
+
+
+def leaving_out(seconds: float) -> dict[str, Any]:
+    return {**MARKERS, "replicatedSubscriptionsSnapshotWithoutClusterAfterSeconds": seconds}
 
 
 def play(names: tuple[str, ...], moves: list[tuple[str, float] | tuple[str, float, int]]) -> None:
@@ -200,3 +209,104 @@ def test_an_answer_that_comes_without_what_it_speaks_of_is_refused() -> None:
     assert back.gaps == 1
     back.run()
     assert "lost on the way" in mesh.texts("ewr").values()
+
+
+# -- without a cluster that is away --------------------------------------------------------------------------------
+
+
+def gone(mesh: Mesh, name: str) -> None:
+    """Take a cluster off the network; what is under way to and from it is lost."""
+    for link in [each for each in mesh.pipes if name in each]:
+        pipe = mesh.pipes.pop(link)
+        pipe.reader.leave()
+        pipe.writer.leave()
+
+
+def test_subscriptions_move_on_without_a_cluster_that_has_been_away_for_long() -> None:
+    story = Story(NAMES, leaving_out(10.0))
+    mesh = story.mesh
+    mesh.carry()
+    mesh.second()
+    gone(mesh, "lga")
+    mesh.publish("ewr", "a")
+    mesh.carry()
+    story.consume("ewr", 0, 1000)
+    for _ in range(8):
+        mesh.second()
+    assert mesh.acknowledged("jfk") < set(mesh.texts("jfk").values()), "it may be back any moment"
+    for _ in range(4):
+        mesh.second()
+    assert mesh.acknowledged("jfk") == {"first", "a"}
+
+
+def test_nothing_is_taken_from_one_that_holds_more_of_who_is_away() -> None:
+    """What lga has sent to jfk, and never to ewr, was consumed by nobody."""
+    story = Story(NAMES, leaving_out(5.0))
+    mesh = story.mesh
+    mesh.carry()
+    mesh.publish("lga", "everywhere")
+    mesh.carry()
+    mesh.publish("lga", "only in jfk")
+    move("carry", mesh.pipes["lga", "jfk"])
+    back = mesh.pipes["lga", "ewr"]
+    gone(mesh, "lga")
+    mesh.publish("ewr", "after it")
+    mesh.carry()
+    for _ in range(8):
+        mesh.second()
+        story.consume("ewr", 0, 1000)
+    story.check()
+    assert mesh.acknowledged("jfk") == {"first", "everywhere"}, "up to what ewr lacks, and no further"
+    mesh.pipes["lga", "ewr"] = back
+    back.attach(permits=10)
+    mesh.carry()
+    story.consume("ewr", 0, 1000)
+    for _ in range(3):
+        mesh.second()
+    assert mesh.acknowledged("jfk") == set(mesh.texts("jfk").values())
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(steps, max_size=STEPS_MAX), st.lists(steps, max_size=STEPS_MAX))
+def test_whoever_is_left_out_nothing_is_skipped(
+    before: list[tuple[str, float] | tuple[str, float, int]], after: list[tuple[str, float] | tuple[str, float, int]]
+) -> None:
+    story = Story(NAMES, leaving_out(1.0))
+    for each in before:
+        story.step(*each)
+        story.check()
+    gone(story.mesh, "lga")
+    story.links = list(story.mesh.pipes.values())
+    for each in after:
+        story.step(*each)
+        story.check()
+    assert story.mesh.problems() == []
+
+
+def test_an_answer_that_does_not_know_who_is_left_out_is_worth_nothing() -> None:
+    """As one of Apache Pulsar's, which passes over what it does not know."""
+    controller = SnapshotController(SnapshotOptions(1.0, 30.0), lambda: "s")
+    (ask,) = controller.begin(0.0, ["jfk"], ["lga"])
+    assert ask == Ask("s", ("jfk",), ("lga",))
+    end = Position(3, 5)
+    assert controller.answered(SnapshotResponse("s", "jfk", end), 1.0, end) == []
+    answer = SnapshotResponse("s", "jfk", end, frozenset({"lga"}))
+    assert [type(effect) for effect in controller.answered(answer, 1.0, end)] == [Completed]
+
+
+def test_a_snapshot_may_be_asked_for_by_hand() -> None:
+    story = Story(NAMES, MARKERS)
+    mesh = story.mesh
+    mesh.carry()
+    gone(mesh, "lga")
+    story.consume("ewr", 0, 1000)
+    snapshots = mesh.clusters["ewr"].topic().snapshots
+    assert snapshots is not None
+    with pytest.raises(RequestError, match="nobody carries the link to lga"):
+        snapshots.begin([])
+    with pytest.raises(RequestError, match="no cluster is left"):
+        snapshots.begin(["jfk", "lga"])
+    mesh.clusters["ewr"].do(lambda: snapshots.begin(["lga"]))
+    mesh.carry()
+    mesh.second()
+    assert mesh.acknowledged("jfk") == {"first"}

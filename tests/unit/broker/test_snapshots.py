@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from magnetar.base.errors import RequestError
 from magnetar.base.position import EARLIEST
 from magnetar.broker.snapshots import SNAPSHOTS_PROPERTY
 from magnetar.metadata.policies import Policies
@@ -285,6 +286,16 @@ def test_a_topic_without_a_replicated_subscription_takes_no_snapshots() -> None:
     for replicated in (True, False):
         ewr.do(partial(topic.set_replicated, subscription, replicated=replicated))
         assert (topic.snapshots is not None) is replicated
+
+
+def test_who_asks_by_hand_for_what_is_not_there_is_told_why() -> None:
+    mesh = Mesh("ewr", "jfk", settings={})
+    with pytest.raises(RequestError, match="takes no snapshots"):
+        mesh.clusters["ewr"].topic().begin_snapshot([])
+    mixed = among_others()
+    mixed.subscribe("ewr")
+    with pytest.raises(RequestError, match="only in mode markers"):
+        mixed.clusters["ewr"].topic().begin_snapshot(["jfk"])
 
 
 def test_the_policy_decides_at_once() -> None:

@@ -142,6 +142,9 @@ def test_topics(run: Run, service: FakeAdminService) -> None:
     run("topics delete nyc/flights/np")
     run(f"topics unload {TOPIC}")
     assert service.topics[OBS].unloads == 1
+    run(f"topics snapshot {TOPIC}")
+    run(f"topics snapshot {TOPIC} --without C -w B")
+    assert service.topics[OBS].snapshots == [[], ["B", "C"]]
     assert run(f"topics stats {TOPIC}")["msgInCounter"] == 10
     assert run(f"topics stats-internal {TOPIC}")["lastConfirmedEntry"] == "3:9"
     assert run(f"topics last-message-id {TOPIC}")["entryId"] == 9

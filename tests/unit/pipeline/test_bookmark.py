@@ -199,3 +199,16 @@ def test_whoever_dies_the_log_holds_every_entry_once_and_in_order(moves: list[tu
     writer.send(published, published)
     target.settle()
     assert [entry for entry in target.log if entry is not None] == list(range(published))
+
+
+def test_a_marker_goes_behind_the_entry_before_it_and_does_not_count() -> None:
+    def marker(entry: int) -> Carried:
+        return Carried(Attachment(1, "ewr", "t"), at_source(entry), Link(at_source(entry), at_source(entry)), b"")
+
+    bookmark = reading(end=0)
+    bookmark.read(at_target(0), metadata(1))
+    assert bookmark.judge(marker(2)) is Verdict.GAP
+    assert bookmark.judge(marker(1)) is Verdict.SKIP
+    assert bookmark.judge(carried(2)) is Verdict.APPEND
+    assert bookmark.judge(marker(2)) is Verdict.SKIP
+    assert bookmark.last == at_source(2)

@@ -112,3 +112,17 @@ def test_what_the_target_held_is_settled_behind_what_is_outstanding() -> None:
     outlet.receipt(1)
     assert list(outlet.settled()) == [(2, Position(1, 1)), (2, Position(1, 2))]
     assert outlet.outstanding == 0
+
+
+def test_the_receipt_of_a_marker_names_its_send_and_of_an_entry_perhaps_its_place() -> None:
+    """Apache Pulsar's receipts for entries name their position at the source, and a marker has none of its own."""
+    place = Position(1, 0)
+    marker = Carried(Attachment(1, "ewr", TOPIC), place, Link(place, place), b"")
+    assert not carried(1, 0).is_marker
+    assert marker.is_marker
+    outlet = opened(carried(1, 0), marker)
+    assert not outlet.expects_marker
+    assert outlet.receipt_at(place) == (1, place)
+    assert outlet.expects_marker
+    assert outlet.receipt(2) == (1, place)
+    assert not outlet.expects_marker

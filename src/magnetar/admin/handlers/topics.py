@@ -24,6 +24,7 @@ PARTITIONS_MAX = 10_000
 """Partitions of one topic; each costs a log and file handles."""
 
 _PROPERTIES: TypeAdapter[dict[str, str] | None] = TypeAdapter(dict[str, str] | None)
+_CLUSTERS: TypeAdapter[list[str] | None] = TypeAdapter(list[str] | None)
 _PARTITIONS: TypeAdapter[int] = TypeAdapter(int)
 _PARTITIONED: TypeAdapter[int | PartitionedTopicMetadata] = TypeAdapter(int | PartitionedTopicMetadata)
 
@@ -39,6 +40,7 @@ def routes(context: Context) -> list[Route]:
         route("PUT", one, handlers.create),
         route("DELETE", one, handlers.delete),
         route("PUT", f"{one}/unload", handlers.unload),
+        route("POST", f"{one}/replicatedSubscriptionSnapshot", handlers.begin_snapshot),
         route("GET", f"{one}/stats", handlers.stats),
         route("GET", f"{one}/internalStats", handlers.internal_stats),
         route("GET", f"{one}/lastMessageId", handlers.last_message_id),
@@ -80,6 +82,11 @@ class _Topics:
         if self._service.partitions_of(topic) is not None:
             raise topic_exists()
         await self._service.create_topic(topic, properties)
+
+    async def begin_snapshot(self, request: Request) -> None:
+        topic = self._context.topic(request)
+        without = await body(request, _CLUSTERS)
+        await self._service.begin_snapshot(topic, without or [])
 
     async def delete(self, request: Request) -> None:
         topic = self._context.topic(request)

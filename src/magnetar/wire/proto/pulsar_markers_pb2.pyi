@@ -97,17 +97,25 @@ class ReplicatedSubscriptionsSnapshotRequest(_message.Message):
 
     SNAPSHOT_ID_FIELD_NUMBER: _builtins.int
     SOURCE_CLUSTER_FIELD_NUMBER: _builtins.int
+    WITHOUT_FIELD_NUMBER: _builtins.int
     snapshot_id: _builtins.str
     source_cluster: _builtins.str
+    @_builtins.property
+    def without(self) -> _containers.RepeatedCompositeFieldContainer[Global___ClusterMessageId]:
+        """Magnetar's: clusters that are left out because they are away, and how much of each the asking cluster holds, in its
+        own positions. An answer must speak of nothing else of them.
+        """
+
     def __init__(
         self,
         *,
         snapshot_id: _builtins.str | None = ...,
         source_cluster: _builtins.str | None = ...,
+        without: _abc.Iterable[Global___ClusterMessageId] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["snapshot_id", b"snapshot_id", "source_cluster", b"source_cluster"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["snapshot_id", b"snapshot_id", "source_cluster", b"source_cluster"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["snapshot_id", b"snapshot_id", "source_cluster", b"source_cluster", "without", b"without"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -119,18 +127,24 @@ class ReplicatedSubscriptionsSnapshotResponse(_message.Message):
 
     SNAPSHOT_ID_FIELD_NUMBER: _builtins.int
     CLUSTER_FIELD_NUMBER: _builtins.int
+    WITHOUT_FIELD_NUMBER: _builtins.int
     snapshot_id: _builtins.str
     @_builtins.property
     def cluster(self) -> Global___ClusterMessageId: ...
+    @_builtins.property
+    def without(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Magnetar's: the clusters that were left out, as the request said. A broker that does not know them names none."""
+
     def __init__(
         self,
         *,
         snapshot_id: _builtins.str | None = ...,
         cluster: Global___ClusterMessageId | None = ...,
+        without: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["cluster", b"cluster", "snapshot_id", b"snapshot_id"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["cluster", b"cluster", "snapshot_id", b"snapshot_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cluster", b"cluster", "snapshot_id", b"snapshot_id", "without", b"without"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
