@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.geo.journey import SUBSCRIPTION, Journey, Traffic
+from tests.geo.journey import Journey, Traffic, is_confirmed, standing, unconfirmed_s
 from tests.geo.stories import entries
 from tests.kit.clusters import UP_TIMEOUT_S, LocalClusters
 from tests.kit.messages import publish
@@ -24,8 +24,6 @@ from tests.kit.wait import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from tests.kit.rest import Json
 
 SEED = int(os.environ.get("MAGNETAR_CHAOS_SEED", random.SystemRandom().randrange(10**6)))
 SWITCHES = int(os.environ.get("MAGNETAR_CHAOS_SWITCHES", "50"))
@@ -63,24 +61,9 @@ def other(name: str) -> str:
     return NAMES[1 - NAMES.index(name)]
 
 
-def standing(clusters: LocalClusters, topic: str, name: str) -> Json:
-    """Return the subscription's stats in the cluster."""
-    return clusters.rest(name).stats(topic)["subscriptions"].get(SUBSCRIPTION, {})
-
-
-def unconfirmed_s(clusters: LocalClusters, topic: str, source: str) -> float | None:
-    """Age of the oldest acknowledgement of ``source`` that the other has not confirmed; None: not known, 0.0: none."""
-    age: float | None = standing(clusters, topic, source)["progressAgeSeconds"].get(other(source))
-    return age
-
-
 def is_linked(clusters: LocalClusters, topic: str, source: str) -> bool:
     """Whether the other's broker, since it runs, has applied something that was acknowledged in ``source``."""
     return source in standing(clusters, topic, other(source)).get("progressApplied", {})
-
-
-def is_confirmed(clusters: LocalClusters, topic: str, source: str) -> bool:
-    return unconfirmed_s(clusters, topic, source) == 0.0
 
 
 def say(text: str) -> None:
@@ -97,7 +80,7 @@ def test_fifty_planned_switches_lose_and_repeat_nothing(clusters: LocalClusters)
     repeated = []
     for _ in range(SWITCHES):
         journey.run(chance.uniform(*STAY_S))
-        journey.move(other(journey.here), partial(is_confirmed, clusters, topic, journey.here))
+        journey.move(other(journey.here), partial(is_confirmed, clusters, topic, journey.here, other(journey.here)))
         repeated.append(len(journey.account.take_repeated()))
     journey.finish(RECOVERY_TIMEOUT_S)
     repeated.append(len(journey.account.take_repeated()))
@@ -130,11 +113,11 @@ def test_fifty_kills_lose_nothing_and_repeat_what_had_not_been_sent(clusters: Lo
         journey.run_until(partial(is_linked, clusters, topic, here), f"{here} linked", timeout_s=RECOVERY_TIMEOUT_S)
         journey.run(chance.uniform(*STAY_S))
         asked = time.monotonic()
-        age_s = unconfirmed_s(clusters, topic, here)
+        age_s = unconfirmed_s(clusters, topic, here, there)
         assert age_s is not None
         journey.turn()
-        journey.flee(there, clusters.brokers[here].kill)
         killed = time.monotonic()
+        journey.flee(there, clusters.brokers[here].kill)
         at_risk = journey.account.acknowledged_since(asked - age_s)
         interval = journey.account.acknowledged_since(killed - PROGRESS_INTERVAL_S)
         clusters.brokers[here].launch()

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from magnetar.wire.frame import Frame
     from tests.kit.clusters import Group
+    from tests.kit.rest import Json
 
 SUBSCRIPTION = "moves"
 CONSUMERS = 2
@@ -310,6 +311,22 @@ class Journey:
     def _consume(self, name: str) -> Consuming:
         url = self._group.members[name].service_url
         return Consuming(url, self._topic, self.account, self._traffic, self._chance)
+
+
+def standing(group: Group, topic: str, name: str) -> Json:
+    """Return the subscription's stats in the cluster; nothing while it is not there."""
+    return group.rest(name).stats(topic)["subscriptions"].get(SUBSCRIPTION, {})
+
+
+def unconfirmed_s(group: Group, topic: str, source: str, target: str) -> float | None:
+    """Age of the oldest acknowledgement of ``source`` that ``target`` has not confirmed; None: not known, 0.0: none."""
+    age: float | None = standing(group, topic, source)["progressAgeSeconds"].get(target)
+    return age
+
+
+def is_confirmed(group: Group, topic: str, source: str, target: str) -> bool:
+    """Whether ``target`` knows of all that was acknowledged in ``source``: a planned switch waits for it."""
+    return unconfirmed_s(group, topic, source, target) == 0.0
 
 
 def _until(condition: Callable[[], object], turn: Callable[[], None], what: str, timeout_s: float) -> None:

@@ -13,6 +13,7 @@ import pulsar
 import pytest
 from pulsar import ConsumerType
 
+from tests.geo.journey import Journey, Traffic, is_confirmed
 from tests.geo.stories import (
     PROGRESS_TIMEOUT_S,
     REPLICATION_TIMEOUT_S,
@@ -24,7 +25,7 @@ from tests.geo.stories import (
     wait_for_entries,
 )
 from tests.kit.clusters import NAMES
-from tests.kit.messages import numbered, publish, publish_in_batches, receive, receive_data
+from tests.kit.messages import numbered, publish, publish_in_batches, receive, receive_data, receive_until_quiet
 from tests.kit.rest import topic_path
 from tests.kit.wait import holds_for, wait_until
 
@@ -89,6 +90,32 @@ def test_batch_index_acknowledgements_travel(up: Up, topic: str) -> None:
     assert sorted(receive_data(elsewhere, 15, acknowledge=True), key=int) == numbered(40)[11:40:2]
     wait_for_backlog(up, topic, "s", 0, NAMES)
     elsewhere.close()
+
+
+def test_keys_stay_in_order_when_a_key_shared_subscription_moves(up: Up, topic: str) -> None:
+    def join(name: str) -> list[pulsar.Consumer]:
+        options = {"replicate_subscription_state_enabled": True}
+        return [up.client(name).subscribe(topic, "s", ConsumerType.KeyShared, **options) for _ in range(2)]
+
+    consumers = join("ewr")
+    producer = up.client("ewr").create_producer(topic, batching_enabled=False)
+    for number in range(60):
+        producer.send(b"%d" % number, partition_key=f"key-{number % 12}")
+    wait_for_entries(up, topic, 60, NAMES)
+    rest = set(range(60))
+    for consumer in consumers:
+        for message in receive_until_quiet(consumer)[::3]:
+            rest.remove(int(message.data()))
+            consumer.acknowledge(message)
+    wait_for_backlog(up, topic, "s", len(rest), NAMES)
+    for consumer in consumers:
+        consumer.close()
+    received = [[int(message.data()) for message in receive_until_quiet(consumer)] for consumer in join("jfk")]
+    assert sorted(number for numbers in received for number in numbers) == sorted(rest)
+    assert not {number % 12 for number in received[0]} & {number % 12 for number in received[1]}
+    for key in range(12):
+        of_key = [number for numbers in received for number in numbers if number % 12 == key]
+        assert of_key == sorted(of_key)
 
 
 def test_cumulative_acknowledgement_travels(up: Up, topic: str) -> None:
@@ -216,6 +243,16 @@ def test_planned_switch_with_late_acknowledgements_repeats_nothing(up: Up, topic
 
 def test_planned_switch_with_messages_held_for_ever_repeats_nothing(up: Up, topic: str) -> None:
     planned_switch(up, topic, (0.2, 1.6), hold_every=300, seconds=SECONDS_OF_LOAD)
+
+
+def test_there_and_back_nothing_is_repeated_or_lost(up: Up, topic: str) -> None:
+    """Shared, acknowledged at random, delayed messages, bursts: tests/chaos/test_switches.py has fifty of it."""
+    journey = Journey(up, topic, ("ewr", "jfk"), Traffic(), random.Random(7))
+    for there in ("jfk", "ewr"):
+        journey.run(1.2)
+        journey.move(there, partial(is_confirmed, up, topic, journey.here, there))
+    journey.finish(REPLICATION_TIMEOUT_S)
+    assert journey.account.repeated == set()
 
 
 @pytest.mark.long

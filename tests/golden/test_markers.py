@@ -8,6 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from magnetar.geo import snapshot_markers
+from magnetar.geo.controller import Answer, Ask, Completed, SnapshotController, SnapshotOptions
+from magnetar.geo.snapshot_markers import SnapshotRequest, SnapshotResponse
+from magnetar.geo.snapshots import Snapshot
 from magnetar.wire import markers
 from magnetar.wire.entry import build_entry, parse_metadata, payload_of
 from magnetar.wire.origin import PREVIOUS_POSITION, Origin, read_origin, stamp
@@ -15,6 +19,7 @@ from tests.golden.marked_log import MESSAGES, Logged, from_text, payload_message
 from tests.golden.record_markers import MARKERS, STORIES, SUBSCRIPTION
 
 if TYPE_CHECKING:
+    from magnetar.geo.controller import Effect
     from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 TEXTS = {path.stem: path.read_text(encoding="utf-8") for path in sorted(MARKERS.glob("*.txt"))}
@@ -140,6 +145,39 @@ def test_our_update_is_theirs_to_the_byte(name: str) -> None:
             assert built(logged, markers.subscription_update(SUBSCRIPTION, positions)) == logged.entry
             found += 1
     assert found >= 2, "from where the subscription was, and from where it went"
+
+
+@pytest.mark.parametrize(("cluster", "log"), LOGS)
+def test_our_controller_does_what_theirs_did(cluster: str, log: Log) -> None:
+    """Told what came, in their order, it asks, asks again, answers and completes as they did."""
+    new_ids = iter(dict.fromkeys(said.snapshot_id for _, said in marked(log, markers.SNAPSHOT_REQUEST, local=True)))
+    controller = SnapshotController(SnapshotOptions(frequency_s=1.0, timeout_s=30.0), new_ids.__next__)
+    others = sorted({asked.source_cluster for _, asked in marked(log, markers.SNAPSHOT_REQUEST, local=False)})
+    asked: dict[tuple[str, str], SnapshotRequest] = {}
+    did: list[Effect] = []
+    for logged in log:
+        said = snapshot_markers.decode(metadata_of(logged).marker_type, bytes(payload_of(logged.entry)))
+        match is_local(logged), said:
+            case False, SnapshotRequest() as request:
+                asked[request.snapshot_id, request.source] = request
+            case False, SnapshotResponse() as response:
+                did += controller.answered(response, 0.0, logged.position)
+            case True, SnapshotRequest(snapshot_id):
+                # The second request of a snapshot follows from answers, the first one from the time.
+                again = Ask(snapshot_id, tuple(others))
+                if again not in did:
+                    did += controller.begin(0.0, others)
+                did.remove(again)
+            case True, SnapshotResponse(snapshot_id, _, position):
+                (asking,) = metadata_of(logged).replicate_to
+                answer = Answer(snapshot_id, asking, position)
+                assert controller.asked(asked[snapshot_id, asking], position) == [answer]
+        if metadata_of(logged).marker_type == markers.SNAPSHOT:
+            completed: Payload = payload_message(logged.entry)
+            local = markers.marked_position(completed.local_message_id)
+            snapshot = Snapshot(completed.snapshot_id, local, markers.marked_positions(completed.clusters))
+            did.remove(Completed(snapshot))
+    assert did == []
 
 
 @pytest.mark.parametrize("name", RECORDED)

@@ -176,8 +176,8 @@ class _Snapshot:
         yield from self._broker()
         yield from _gauges({**_TOTALLED, **_TOPIC}, _TOPIC_LABELS, self._topics)
         yield from self._deduplication()
-        yield from self._lag_bound()
         yield from self._snapshots()
+        yield from self._lag_bound()
         subscriptions = [
             ((*labels, name), subscription)
             for labels, stats in self._topics
@@ -235,15 +235,6 @@ class _Snapshot:
                 producers.add_metric(labels, stats.deduplication_producers)
         yield from (dropped, producers)
 
-    def _lag_bound(self) -> Iterator[Metric]:
-        """Of the topics where a policy bounds what is at risk."""
-        for name, (documentation, value_of) in _LAG_BOUND.items():
-            family = GaugeMetricFamily(f"magnetar_{name}", documentation, labels=_TOPIC_LABELS)
-            for labels, stats in self._topics:
-                if stats.at_risk_messages is not None:
-                    family.add_metric(labels, value_of(stats))
-            yield family
-
     def _snapshots(self) -> Iterator[Metric]:
         """Of the whole broker, as in Pulsar."""
         found = [stats.replicated_subscription_snapshots for _, stats in self._topics]
@@ -263,6 +254,15 @@ class _Snapshot:
         completed = sum(each.completed for each in snapshots)
         took.add_metric((self._cluster,), completed, sum(each.took_ms for each in snapshots))
         yield from (pending, timed_out, took)
+
+    def _lag_bound(self) -> Iterator[Metric]:
+        """Of the topics where a policy bounds what is at risk."""
+        for name, (documentation, value_of) in _LAG_BOUND.items():
+            family = GaugeMetricFamily(f"magnetar_{name}", documentation, labels=_TOPIC_LABELS)
+            for labels, stats in self._topics:
+                if stats.at_risk_messages is not None:
+                    family.add_metric(labels, value_of(stats))
+            yield family
 
     def _broker(self) -> Iterator[Metric]:
         topics = GaugeMetricFamily("pulsar_broker_topics_count", "", labels=("cluster",))

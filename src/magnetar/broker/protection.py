@@ -32,7 +32,6 @@ class ProtectionRecord:
     def __init__(self, subscription: Subscription, *, is_new: bool) -> None:
         """Of a subscription that was created now (``is_new``), or loaded."""
         self._subscription = subscription
-        self._is_new = is_new
         self.because: str | None = None
         """Empty while its progress goes to the other clusters; None: not looked at yet."""
         self.since = subscription.environment.clock.now()

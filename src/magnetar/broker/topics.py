@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger(__name__)
 
+DELETION_GRACE_S = 60.0
+"""Seconds for which no link makes a topic again that was deleted here: time to delete it in the other clusters too."""
+
 
 def parse_topic(text: str) -> TopicName:
     """A topic's name from the wire; raises RequestError for a bad one, and for a kind that is not served."""
@@ -41,6 +44,8 @@ class TopicRegistry:
         self.loaded: dict[TopicName, Topic] = {}
         self._unloading: dict[TopicName, asyncio.Event] = {}
         """Topics on their way out; set when they may be loaded again."""
+        self._deleted_at: dict[TopicName, float] = {}
+        """When topics were deleted, in monotonic seconds, as far as that still matters."""
         self._producer_numbers = itertools.count()
         self._consumer_numbers = itertools.count()
         # Names must be unique among live producers of all clusters and of all runs of this one.
@@ -120,6 +125,7 @@ class TopicRegistry:
         most, whole = self.environment.config.maxNumPartitionsPerPartitionedTopic, name.partitioned_topic
         if name.partition_index >= most:
             raise RequestError(ServerError.NotAllowedError, f"{name}: a topic may have {most} partitions here")
+        self._check_not_deleted(name)
         known = self.partitions_of(whole) if name.partition_index >= 0 else 0
         if known is None and self._may_create(name):
             self.create_partitioned(whole, name.partition_index + 1)
@@ -222,12 +228,25 @@ class TopicRegistry:
         topic = self.get(name)
         self.loaded.pop(name, None)
         topic.delete()
+        now = self.environment.clock.monotonic()
+        self._deleted_at = {each: at for each, at in self._deleted_at.items() if now - at < DELETION_GRACE_S}
+        self._deleted_at[name] = now
 
     def close(self) -> None:
         """Close every topic."""
         self._unloading.clear()
         for name in tuple(self.loaded):
             self.loaded.pop(name).close()
+
+    def _check_not_deleted(self, name: TopicName) -> None:
+        """Raise RequestError if a link has to wait, or the topic could not be deleted while another cluster has it."""
+        deleted_at = self._deleted_at.get(name)
+        if deleted_at is None or self.exists(name):
+            return
+        left_s = deleted_at + DELETION_GRACE_S - self.environment.clock.monotonic()
+        if left_s > 0:
+            message = f"Topic {name} was deleted here: unless a client makes it again, a link may in {left_s:.0f} s"
+            raise RequestError(ServerError.ServiceNotReady, message)
 
     def _may_create(self, name: TopicName) -> bool:
         if name.partition_index >= 0 and self.environment.resources.partitioned_topics.exists(name.partitioned_topic):

@@ -180,6 +180,11 @@ class Inlet:
         position, self._confirmed = self._confirmed, None
         return [Acknowledge(self.attachment.number, position)] if position is not None and self.live else []
 
+    @property
+    def is_caught_up(self) -> bool:
+        """Whether nothing is under way."""
+        return not self.window.in_flight
+
     def stalled(self, now: float) -> bool:
         """Whether entries have been under way for STALL_SECONDS without a receipt."""
         return self.window.in_flight > 0 and now - self._progress_at >= limits.STALL_SECONDS

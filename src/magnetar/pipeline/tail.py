@@ -195,8 +195,11 @@ class Tail:
             self._task.carry(Carried(inlet.attachment, position, Link(), wanted))
 
     def _moved(self, inlet: Inlet) -> None:
-        """Ask for more entries if there is room, and tell the source soon what is confirmed."""
+        """Ask for more entries if there is room, and tell the source what is confirmed: soon, or now if that is all."""
         self._carry_out(inlet, inlet.grant())
+        if inlet.is_caught_up and not self._is_foreign:  # somebody may wait for it
+            self._carry_out(inlet, inlet.acknowledge())
+            return
         if not self._unacknowledged:
             self._task.loop.call_later(limits.ACK_INTERVAL_SECONDS, self._acknowledge)
         self._unacknowledged.add(inlet.attachment.number)

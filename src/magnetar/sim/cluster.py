@@ -41,6 +41,7 @@ TOPIC = TopicName.parse("persistent://public/default/orders")
 Exclusive = pb.CommandSubscribe.Exclusive
 Shared = pb.CommandSubscribe.Shared
 Failover = pb.CommandSubscribe.Failover
+Key_Shared = pb.CommandSubscribe.Key_Shared
 
 
 def entry(text: str, **metadata: Any) -> bytes:

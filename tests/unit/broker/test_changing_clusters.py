@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from magnetar.base.errors import ServerError
+from magnetar.broker.topics import DELETION_GRACE_S
 from magnetar.geo.annotation import decode_annotation
 from magnetar.ledger.managed_ledger import ManagedLedgerConfig
 from magnetar.metadata.policies import Policies
@@ -156,6 +157,7 @@ def test_a_namespace_that_is_made_again_begins_anew() -> None:
         policies = Policies(replication_clusters=["ewr", "jfk"])
         cluster.do(partial(cluster.resources.namespaces.create, NAMESPACE, policies))
     world.publish("jfk", "new")
+    world.progress(DELETION_GRACE_S)
     world.carry()
     world.progress(6)
     assert Worker(world, "ewr").read() == ["new"]

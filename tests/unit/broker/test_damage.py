@@ -8,7 +8,7 @@ import pytest
 
 from magnetar.admin.service import StatsOptions
 from magnetar.broker.stats import topic_stats
-from magnetar.sim.cluster import Cluster, Exclusive, Shared, entry
+from magnetar.sim.cluster import Cluster, Exclusive, Key_Shared, Shared, entry
 from magnetar.sim.pipe import Pipe
 from magnetar.wire import commands
 
@@ -32,7 +32,7 @@ def on_disk(*damaged: str, **options: list[str]) -> tuple[Cluster, list[Position
     return cluster, positions
 
 
-@pytest.mark.parametrize("kind", [Shared, Exclusive], ids=["Shared", "Exclusive"])
+@pytest.mark.parametrize("kind", [Shared, Exclusive, Key_Shared], ids=["Shared", "Exclusive", "Key_Shared"])
 @pytest.mark.parametrize(
     "damaged",
     [["0"], ["7", "8"], ["249"], TEXTS[:120], TEXTS[90:230]],

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given, settings
@@ -19,9 +21,14 @@ from magnetar.broker.dispatchers.shared import SharedDispatcher
 from magnetar.ledger.managed_ledger import ManagedLedgerConfig
 from magnetar.metadata.policies import DelayedDeliveryPolicies
 from magnetar.sim.cluster import TOPIC, Client, Cluster, Exclusive, entry
+from magnetar.sim.loop import HandLoop
 from magnetar.sim.pipe import Pipe
 from magnetar.wire import commands
 from magnetar.wire.message_id import position_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from contextvars import Context
 
 PAGE = 6
 EXACT = {"delayedDeliveryTickTimeMillis": 0}
@@ -411,6 +418,39 @@ def test_looks_for_what_is_due_are_a_tick_apart() -> None:
     assert receiver.messages() == []
     cluster.loop.advance(0.1)
     assert receiver.messages() == ["1", "2", "3"]
+
+
+def test_a_timer_that_cannot_say_when_it_comes_will_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is to come within half a millisecond is a plain Handle to uvloop, which knows no time."""
+    timer_at = HandLoop.call_at
+
+    class Plain(asyncio.Handle):
+        """What uvloop returns then."""
+
+        def __init__(self, timer: asyncio.TimerHandle, loop: HandLoop) -> None:
+            super().__init__(timer.cancel, (), loop)
+            self._timer = timer
+
+        def cancel(self) -> None:
+            self._timer.cancel()
+
+    def call_at(
+        loop: HandLoop, when: float, callback: Callable[..., object], context: Context | None = None
+    ) -> asyncio.Handle:
+        return Plain(timer_at(loop, when, callback, context=context), loop)
+
+    monkeypatch.setattr(HandLoop, "call_at", call_at)
+    cluster = Cluster(settings=EXACT)
+    sender = producer(cluster)
+    receiver = cluster.client()
+    for consumer_id, name in enumerate(("first", "second"), start=1):
+        receiver.subscribe(consumer_id, subscription=name, permits=0)
+    publish(sender, "soon", 0.5)
+    cluster.loop.advance(0.4998)
+    receiver.say(*(commands.flow(consumer_id=consumer_id, message_permits=1) for consumer_id in (1, 2)))
+    cluster.loop.advance(0.001)
+    assert receiver.messages() == ["soon", "soon"]
+    assert cluster.loop.problems == []
 
 
 def test_memory_is_bounded_while_the_disk_is_full_and_the_log_has_the_rest() -> None:

@@ -11,12 +11,10 @@ import pytest
 from magnetar.admin.service import StatsOptions
 from magnetar.base.errors import ServerError
 from magnetar.broker.stats import topic_stats
-from magnetar.sim.cluster import Client, Cluster, Shared, entry
+from magnetar.sim.cluster import Client, Cluster, Key_Shared, Shared, entry
 from magnetar.wire import commands
 from magnetar.wire.message_id import message_id, position_of
 from magnetar.wire.proto import pulsar_api_pb2 as pb
-
-Key_Shared = pb.CommandSubscribe.Key_Shared
 
 # Of the consumers "one" and "two" (see key_shared_selectors.txt, which Apache Pulsar answered).
 OF_ONE = ("key-1", "key-2", "key-3")
@@ -258,3 +256,35 @@ def test_what_waits_for_the_disk_is_not_overtaken_by_what_is_due() -> None:
     client.say(commands.flow(consumer_id=1, message_permits=10))
     taken = [message.message_id.entryId for message in client.take("MESSAGE")]
     assert taken == [0, 1, 2]
+
+
+def test_what_waits_is_not_sent_while_its_acknowledgement_could_not_be_persisted() -> None:
+    client = producing(dispatcherPauseOnAckStatePersistentEnabled=True, managedLedgerMaxUnackedRangesToPersist=1)
+    join(client, "one", permits=0)
+    join(client, "two")
+    publish(client, *[key for both in zip(OF_TWO, OF_ONE, strict=True) for key in both])
+    positions = [position_of(message.message_id) for message in client.take("MESSAGE")]
+    assert [position.entry_id for position in positions] == [0, 2, 4]
+    client.ack(*positions[1:], consumer_id=2)
+    assert subscription_stats(client)["isBlockedOnAckStatePersistent"]
+    client.say(commands.flow(consumer_id=1, message_permits=10))
+    (first, second) = [position_of(message.message_id) for message in client.take("MESSAGE")]
+    assert (first.entry_id, second.entry_id) == (1, 3)
+    client.ack(first, second, consumer_id=1)
+    assert [message.message_id.entryId for message in client.take("MESSAGE")] == [5]
+
+
+def test_a_damaged_entry_holds_up_nobody() -> None:
+    client = producing()
+    store = client.cluster.store
+    join(client, "one", permits=0)
+    join(client, "two")
+    publish(client, *OF_ONE)
+    assert subscription_stats(client)["msgInReplay"] == 3
+    (entries,) = [ledger.entries for ledger in store.ledgers.values() if len(ledger.entries) == len(OF_ONE)]
+    store.cached = False
+    store.damaged.add(entries[1])
+    client.say(commands.flow(consumer_id=1, message_permits=10))
+    assert received(client, 1) == numbers((OF_ONE[0], OF_ONE[2]))
+    assert client.cluster.subscription().backlog == 3
+    assert subscription_stats(client)["msgInReplay"] == 0

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from magnetar.base.errors import ServerError
 from magnetar.base.position import EARLIEST, Position
+from magnetar.broker.topics import DELETION_GRACE_S
 from magnetar.ledger.managed_ledger import ManagedLedgerConfig
 from magnetar.sim.cluster import TOPIC, Client, Cluster, entry
 from magnetar.sim.loop import HandLoop
@@ -183,6 +184,7 @@ def test_entries_that_were_trimmed_start_the_link_in_the_middle() -> None:
     publisher.send("c", first=2)
     source.do(source.topics.loaded[TOPIC].trim)
     target.do(lambda: target.topics.delete(TOPIC))
+    target.loop.advance(DELETION_GRACE_S)
     pipe.attach()
     pipe.run()
     assert read_all(target)[-1] == "c"

@@ -6,6 +6,8 @@ from functools import partial
 
 import pytest
 
+from magnetar.base.errors import ServerError
+from magnetar.broker.topics import DELETION_GRACE_S
 from magnetar.sim.cluster import TOPIC
 from tests.unit.broker.world import Worker, World
 
@@ -13,6 +15,11 @@ from tests.unit.broker.world import Worker, World
 def delete(world: World, *names: str) -> None:
     for name in names:
         world[name].do(partial(world[name].topics.delete, TOPIC))
+
+
+def wait_for_links(world: World) -> None:
+    """Let links make topics again that were deleted."""
+    world.progress(DELETION_GRACE_S + 6)
 
 
 def consumed(*names: str) -> World:
@@ -33,6 +40,7 @@ def consumed(*names: str) -> World:
 def test_what_is_published_after_a_deletion_is_delivered_everywhere_and_nothing_else(deleted: list[str]) -> None:
     world = consumed("ewr", "jfk")
     delete(world, *deleted)
+    wait_for_links(world)
     world.publish("ewr", "new ewr")
     world.publish("jfk", "new jfk")
     world.carry()
@@ -49,6 +57,7 @@ def test_a_new_topic_that_is_still_empty_takes_nothing_over_from_the_old_one() -
     world.carry("ewr", "sfo")
     world.progress()
     delete(world, "ewr")
+    wait_for_links(world)
     pipe = world.pipes["ewr", "jfk"]
     pipe.attach()
     world.publish("ewr", "new")
@@ -80,3 +89,27 @@ def test_a_tombstone_of_the_old_topic_leaves_alone_who_consumes_from_the_new_one
     there = Worker(world, "ewr").read()
     assert "b" in there
     assert "a" not in there
+
+
+def test_one_that_is_deleted_in_all_clusters_in_turn_stays_deleted() -> None:
+    world = consumed("ewr", "jfk")
+    for name in world.clusters:
+        delete(world, name)
+        world.progress(5)
+    wait_for_links(world)
+    assert not any(cluster.topics.exists(TOPIC) for cluster in world.clusters.values())
+
+
+def test_a_client_makes_it_again_at_once_and_then_links_come_too() -> None:
+    world = consumed("ewr", "jfk")
+    delete(world, "ewr", "jfk")
+    writer = world["jfk"].client()
+    writer.produce(name="pulsar.repl.ewr-->jfk")
+    (error,) = writer.take("ERROR")
+    assert error.error == ServerError.ServiceNotReady
+    assert "was deleted here" in error.message
+    for name in world.clusters:
+        Worker(world, name).leave()
+    world.publish("ewr", "new")
+    world.carry()
+    assert Worker(world, "jfk").read() == ["new"]

@@ -4,20 +4,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from magnetar.sim.cluster import Exclusive, Failover, Shared, entry
+from magnetar.sim.cluster import Exclusive, Failover, Key_Shared, Shared, entry
 from magnetar.wire import commands
 from magnetar.wire.ack_set import int_to_words, words_to_int
 from magnetar.wire.message_id import message_id
-from magnetar.wire.proto import pulsar_api_pb2 as pb
 from tests.unit.broker.world import Worker, World
 
-Key_Shared = pb.CommandSubscribe.Key_Shared
+if TYPE_CHECKING:
+    from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 every_type = pytest.mark.parametrize("kind", [Exclusive, Shared, Failover, Key_Shared])
 sharing_types = pytest.mark.parametrize("kind", [Shared, Key_Shared])

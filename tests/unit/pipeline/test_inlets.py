@@ -135,6 +135,17 @@ def test_a_link_stalls_when_entries_stay_unconfirmed(inlet: Inlet) -> None:
     assert inlet.stalled(100 + 2 * limits.STALL_SECONDS)
 
 
+def test_a_link_is_caught_up_while_nothing_is_under_way(inlet: Inlet) -> None:
+    attached(inlet)
+    assert inlet.is_caught_up
+    inlet.arrived(Position(1, 0), 10, now=100)
+    inlet.arrived(Position(1, 1), 10, now=100)
+    inlet.confirmed(Position(1, 0), now=101)
+    assert not inlet.is_caught_up
+    inlet.confirmed(Position(1, 1), now=101)
+    assert inlet.is_caught_up
+
+
 def test_what_is_not_carried_is_acknowledged_behind_what_is(inlet: Inlet) -> None:
     attached(inlet)
     inlet.passed_over(Position(1, 0), 1)

@@ -111,6 +111,7 @@ class DelayedIndex:
         self._turn_runs = False
         self._write_timer: asyncio.TimerHandle | None = None
         self._due_timer: asyncio.TimerHandle | None = None
+        self._due_timer_at = 0.0  # of the loop's time; the timer itself may not know: see uvloop
         self._looked_at = 0.0
         self._scan: asyncio.Task[None] | None = None
         self._written = asyncio.Event()
@@ -244,10 +245,10 @@ class DelayedIndex:
         )
         at = self._loop.time() + wait_s
         if self._due_timer is not None:
-            if self._due_timer.when() <= at:
+            if self._due_timer_at <= at:
                 return
             self._due_timer.cancel()
-        self._due_timer = self._loop.call_at(at, self._look)
+        self._due_timer, self._due_timer_at = self._loop.call_at(at, self._look), at
 
     def _look(self) -> None:
         """Let those look who wait; who still waits then says so again."""

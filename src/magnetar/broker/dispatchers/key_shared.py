@@ -142,25 +142,26 @@ class KeySharedDispatcher(MultipleConsumersDispatcher[WaitingEntries["Consumer"]
             return False
         ready = [consumer for consumer in self.consumers if consumer.is_ready]
         first = self._turn % len(ready)
-        through = self._subscription.readable_through()
         for consumer in ready[first:] + ready[:first]:
-            taken = self._replay.take(consumer, through, min(limit, self._room(consumer)))
-            wanted = {
-                position: sticky_hash
-                for position, sticky_hash in taken
-                if not self._subscription.has_done_with(position)
-            }
-            if wanted:
-                ledger_id = next(iter(wanted)).ledger_id
-                near = [position.entry_id for position in wanted if position.ledger_id == ledger_id]
-                entries = self._reader.read_ranges(ranges_of(ledger_id, near), limit) or []
-                for position in wanted.keys() - {position for position, _ in entries}:
-                    self._replay.push(position, wanted[position])
-                if entries:
-                    self._turn += 1
-                    self._deliver(entries, again=True)
-                return bool(entries)
+            if entries := self._next_waiting(consumer, limit):
+                self._turn += 1
+                self._deliver(entries, again=True)
+                return True
         return False
+
+    def _next_waiting(self, consumer: Consumer, limit: int) -> list[tuple[Position, bytes]]:
+        """Take what waits for a consumer, as far as one read reaches and it has room."""
+        subscription = self._subscription
+        taken = self._replay.take(consumer, subscription.readable_through(), min(limit, self._room(consumer)))
+        wanted = {position: its_hash for position, its_hash in taken if not subscription.has_done_with(position)}
+        if not wanted:
+            return []
+        ledger_id = next(iter(wanted)).ledger_id
+        near = [position.entry_id for position in wanted if position.ledger_id == ledger_id]
+        entries = self._reader.read_ranges(ranges_of(ledger_id, near), limit) or []
+        for position in wanted.keys() - {position for position, _ in entries}:
+            self._replay.push(position, wanted[position])
+        return entries
 
     def _deliver(self, entries: list[tuple[Position, bytes]], *, again: bool = False) -> None:
         """Send the entries of one read, which are of one ledger, to whom they belong; what cannot be sent waits.

@@ -1,0 +1,36 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from magnetar.cli import simulate
+from magnetar.cli.main import ExitCode, main
+from magnetar.sim.run import Verdict
+
+
+def test_one_seed_can_be_run_and_told(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["simulate", "--seed", "5", "--steps", "3", "--story", "--output", "json"]) == ExitCode.DONE
+    story, _, verdict = capsys.readouterr().out.partition("{")
+    assert "created in epoch" in story
+    assert json.loads("{" + verdict)["command"] == "magnetar simulate --seed 5 --clusters 3 --steps 3 --story"
+
+
+def test_a_violation_is_printed_with_the_command_that_repeats_it(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def judged(seed: int, clusters: int | None, steps: int) -> Verdict:
+        return Verdict(seed, clusters or 3, steps, "P1: lost" if seed == 8 else "", "", 0, 0, 0.0)
+
+    monkeypatch.setattr(simulate, "judge", judged)
+    assert main(["simulate", "--seeds", "7:10", "--steps", "4"]) == ExitCode.FAILED
+    captured = capsys.readouterr()
+    assert "seed 8: P1: lost" in captured.err
+    assert "magnetar simulate --seed 8 --clusters 3 --steps 4 --story" in captured.err
+    assert captured.out.split() == ["seeds", "3", "broken", "1"]
+
+
+@pytest.mark.parametrize("seeds", ["7", "7:7", "9:7", "a:b"])
+def test_a_range_that_is_none_is_refused(seeds: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["simulate", "--seeds", seeds]) == ExitCode.FAILED
+    assert "FROM:TO" in capsys.readouterr().err
