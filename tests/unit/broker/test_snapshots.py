@@ -19,6 +19,7 @@ from magnetar.wire.proto import pulsar_api_pb2 as pb
 from tests.unit.broker.mesh import MARKERS, Mesh
 
 if TYPE_CHECKING:
+    from magnetar.geo.progress import SubscriptionProgress
     from magnetar.sim.cluster import Client, Cluster
 
 
@@ -384,3 +385,18 @@ def test_an_update_beyond_the_log_acknowledges_nothing() -> None:
     entry = from_apache(markers.UPDATE, markers.subscription_update("worker", {"ewr": beyond}), 1)
     writer.say(commands.send(producer_id=1, sequence_id=0, entry=entry, marker=True))
     assert mesh.acknowledged("ewr") == set()
+
+
+def test_what_an_update_acknowledges_goes_on_to_the_clusters_that_are_exact(monkeypatch: pytest.MonkeyPatch) -> None:
+    mesh = among_others()
+    mesh.publish("ewr", "a", "b")
+    mesh.subscribe("ewr")
+    news: list[SubscriptionProgress] = []
+    monkeypatch.setattr(mesh.clusters["ewr"].topic().progress, "publish", lambda state, *_: news.append(state))
+    first = next(iter(mesh.texts("ewr")))
+    writer = apache_writer(mesh)
+    entry = from_apache(markers.UPDATE, markers.subscription_update("worker", {"ewr": first}), 1)
+    writer.say(commands.send(producer_id=1, sequence_id=0, entry=entry, marker=True))
+    assert mesh.acknowledged("ewr") == {"a"}
+    (state,) = news
+    assert [(claim.cluster, claim.upper) for claim in state.covered()] == [("ewr", first)]

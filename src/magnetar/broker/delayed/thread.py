@@ -46,7 +46,7 @@ class StoreThread:
     def do(self, work: Callable[[DelayedStore], T], done: Callable[[T | None, StorageError | None], None]) -> None:
         """Do ``work`` on the thread, then ``done`` with what it returned or raised on the loop.
 
-        Work that was asked for before anybody knew that the file was thrown away fails: it may vouch for what was in it.
+        Work that was asked for before it was known that the file was thrown away fails: it may vouch for what was there.
         """
         self._executor.submit(self._do, work, done, self._losses_told)
 
