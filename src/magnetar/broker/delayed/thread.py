@@ -46,7 +46,7 @@ class StoreThread:
     def do(self, work: Callable[[DelayedStore], T], done: Callable[[T | None, StorageError | None], None]) -> None:
         """Do ``work`` on the thread, then ``done`` with what it returned or raised on the loop.
 
-        Work that was asked for before it was known that the file was thrown away fails: it may vouch for what was there.
+        Work that was asked for before it was known that the file was thrown away fails: it may rest on what it held.
         """
         self._executor.submit(self._do, work, done, self._losses_told)
 
