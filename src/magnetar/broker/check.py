@@ -237,9 +237,7 @@ class _Examination:
         cursor = Cursor.recover(home, name, log, value)
         if name == CURSOR_NAME:
             SequenceIds().load(cursor.attachments, 0)
-        state = cursor.state
-        deleted = list(state.deleted())
-        newest = max([state.mark_delete_position, *(each.last for each in deleted)])
+        newest = max(cursor.state.mark_delete_position, cursor.recovered_through or began)
         if newest > max(log.last_confirmed_entry, began):
             what = f"acknowledged up to {newest}, though the log ends at {log.last_confirmed_entry}"
             self._report.problems.append(f"{path}: {what}")

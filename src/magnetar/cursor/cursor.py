@@ -97,6 +97,8 @@ class Cursor:
         self._failure: StorageError | None = None  # of the last write, unless the metadata store took all of it
         self._fallback: Fallback | None = None
         self._fallbacks = 0
+        self.recovered_through: Position | None = None
+        """The newest entry that its records acknowledge on its own, even where the log has none."""
 
     @property
     def durable(self) -> bool:
@@ -387,6 +389,7 @@ class Cursor:
             recovered.apply(fallback.record)
             lacking = Change.in_record(fallback.record)
         cursor = cls(home, name, recovered.state(space))
+        cursor.recovered_through = recovered.acknowledged_through
         cursor._began = began
         cursor.ledger_id = ledger_id if in_ledger else None
         cursor.properties, cursor.attachments = recovered.properties, recovered.attachments

@@ -127,6 +127,8 @@ class Recovered:
         self.delta_bytes = 0
         self.deltas = 0
         self.fallbacks = 0
+        self.acknowledged_through: Position | None = None
+        """The newest entry that was acknowledged on its own, be there such an entry or not; set with the state."""
         self._mark_delete = began
         self._deleted: dict[int, BitMap] = {}
         self._listed: defaultdict[int, list[int]] = defaultdict(list)
@@ -159,6 +161,8 @@ class Recovered:
         # ledger's place behind its end, where mark-delete would never get past it.
         named = sorted({*self._deleted, *(position.ledger_id for position, _ in self._partial)})
         lengths = {ledger_id: _length_of(space, ledger_id) for ledger_id in named}
+        newest = (Position(ledger_id, bitmap.max()) for ledger_id, bitmap in self._deleted.items() if bitmap)
+        self.acknowledged_through = max(newest, default=None)
         for ledger_id, bitmap in self._deleted.items():
             bitmap.remove_range(lengths[ledger_id], ENTRY_ID_MAX + 1)
         partial = [each for each in self._partial if each[0].entry_id < lengths[each[0].ledger_id]]
