@@ -2,7 +2,8 @@
 
 They are not in the log: a marker must only come behind what had been appended when it was made. So each waits until the
 link has sent that much. What is lost with a holder of the link is made again: requests and answers by the next
-snapshot, the news of subscriptions by this queue.
+snapshot, the news of subscriptions by this queue. The newest answer waits for the next holder: whoever asked is often
+there before the link back is carried, and would ask again only after a long time.
 """
 
 from __future__ import annotations
@@ -27,6 +28,13 @@ class QueuedMarker(NamedTuple):
     """The newest entry of the log that must be sent before it."""
     update_of: str | None = None
     """The subscription that it brings news of; such a marker is sent again when it may have been lost."""
+    is_answer: bool = False
+    """Whether it answers a request for a snapshot."""
+
+    @property
+    def outlives_holder(self) -> bool:
+        """Whether it is worth keeping while nobody carries the link."""
+        return self.update_of is not None or self.is_answer
 
 
 class MarkerQueue:
@@ -50,6 +58,12 @@ class MarkerQueue:
         if len(self._waiting) < WAITING_MAX:
             self._waiting.append(marker)
 
+    def put_for_next(self, marker: QueuedMarker) -> None:
+        """As ``put`` while nobody carries the link: an answer replaces those that wait."""
+        if marker.is_answer:
+            self._waiting = deque(each for each in self._waiting if not each.is_answer)
+        self.put(marker)
+
     def take(self, sent_through: Position, now: float) -> QueuedMarker | None:
         """The next marker, if everything before it was sent; it counts as handed out."""
         if not self._waiting or self._waiting[0].after > sent_through:
@@ -65,7 +79,8 @@ class MarkerQueue:
         waiting = [marker for marker in self._waiting if marker.update_of is not None]
         newer = {marker.update_of for marker in waiting}
         kept = [*(marker for marker in in_doubt if marker.update_of not in newer), *waiting]
-        self._waiting = deque(marker._replace(after=EARLIEST) for marker in kept)
+        answers = [marker for marker in self._waiting if marker.is_answer]
+        self._waiting = deque([*(marker._replace(after=EARLIEST) for marker in kept), *answers[-1:]])
         self._handed.clear()
 
     def forget(self, subscription: str) -> None:

@@ -287,14 +287,17 @@ class Replicator:
             self.topic.notify()
 
     def send_marker(self, marker: QueuedMarker) -> None:
-        """Send a marker behind all that is in the log; while nobody carries the link only news of subscriptions waits.
+        """Send a marker behind all that is in the log; while nobody carries the link requests are dropped.
 
         It may be lost with the link's holder, and is never sent twice to the same one.
         """
-        if self.consumer is None and marker.update_of is None:
+        if self.consumer is None and not marker.outlives_holder:
             return
         if self.markers is None:
             self.markers = MarkerQueue(self.environment.config.replicatedSubscriptionsSnapshotTimeoutSeconds)
+        if self.consumer is None:
+            self.markers.put_for_next(marker)
+            return
         self.markers.put(marker)
         self.topic.notify()
 

@@ -308,7 +308,8 @@ class TopicSnapshots:
         """Send a marker to clusters, behind everything that is in the log now."""
         publish_time_ms = int(self._environment.clock.now() * 1000)
         entry = markers.build_marker(kind, payload, publish_time_ms=publish_time_ms, replicate_to=list(replicate_to))
-        marker = QueuedMarker(entry, self._topic.ledger.last_confirmed_entry, update_of)
+        is_answer = kind == markers.SNAPSHOT_RESPONSE
+        marker = QueuedMarker(entry, self._topic.ledger.last_confirmed_entry, update_of, is_answer)
         for target in targets:
             replicator = self._topic.replicators.get(target)
             if replicator is not None:

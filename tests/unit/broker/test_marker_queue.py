@@ -20,6 +20,10 @@ def question(text: str, after: int = 0) -> QueuedMarker:
     return QueuedMarker(text.encode(), at(after))
 
 
+def answer(text: str, after: int = 0) -> QueuedMarker:
+    return QueuedMarker(text.encode(), at(after), is_answer=True)
+
+
 def take_all(queue: MarkerQueue, through: int = 100, now: float = 0.0) -> list[str]:
     taken = []
     while marker := queue.take(at(through), now):
@@ -55,6 +59,20 @@ def test_news_that_may_have_been_lost_is_sent_again_and_questions_are_not() -> N
     assert take_all(queue, now=40.0) == ["told", "waits"], "it may have been told in vain; it need not wait for entries"
     queue.lost(now=41.0 + DOUBT_S)
     assert take_all(queue) == [], "what was told so long ago has arrived"
+
+
+def test_the_newest_answer_waits_for_who_carries_the_link_next_and_for_what_it_speaks_of() -> None:
+    queue = MarkerQueue(DOUBT_S)
+    for text in ("given", "waits", "waits too"):
+        queue.put(answer(text, after=0 if text == "given" else 7))
+    assert take_all(queue, through=3) == ["given"]
+    queue.lost(now=1.0)
+    assert take_all(queue, through=6) == []
+    assert take_all(queue, through=7) == ["waits too"], "what was handed out is not told again"
+    queue.put_for_next(answer("old", after=8))
+    queue.put_for_next(answer("new", after=9))
+    queue.lost(now=2.0)
+    assert take_all(queue) == ["new"]
 
 
 def test_what_may_have_been_lost_does_not_come_after_what_is_newer() -> None:
