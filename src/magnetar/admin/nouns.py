@@ -132,6 +132,16 @@ class Policy(Enum):
         "replicatedSubscriptionActiveCluster",
     )
 
+    @property
+    def path(self) -> str:
+        """The last part of a namespace's path to it."""
+        return self.value[0]
+
+    @property
+    def topic_path(self) -> str:
+        """The last part of a topic's path to it."""
+        return self.value[1]
+
 
 class Policies(Noun):
     """Policies of namespaces and of topics; a topic's goes before its namespace's."""
@@ -390,8 +400,7 @@ def _owner(owner: NamespaceName | TopicName) -> str:
 
 
 def _policy(owner: NamespaceName | TopicName, policy: Policy) -> str:
-    of_namespace, of_topic = policy.value
-    return f"{_owner(owner)}/{of_topic if isinstance(owner, TopicName) else of_namespace}"
+    return f"{_owner(owner)}/{policy.topic_path if isinstance(owner, TopicName) else policy.path}"
 
 
 def _path(topic: TopicName) -> str:

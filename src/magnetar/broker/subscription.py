@@ -42,8 +42,8 @@ _TYPE_NAMES = {0: "Exclusive", 1: "Shared", 2: "Failover", 3: "Key_Shared"}
 class Subscription:
     """One named consumption of a topic. Everything happens on the event loop's thread."""
 
-    def __init__(self, topic: Topic, cursor: Cursor) -> None:
-        """A subscription without consumers, where its cursor stands."""
+    def __init__(self, topic: Topic, cursor: Cursor, *, is_new: bool = False) -> None:
+        """A subscription without consumers, where its cursor stands; ``is_new``: created now, and not loaded."""
         self.topic = topic
         self.environment: Environment = topic.environment
         self.name = cursor.name
@@ -66,7 +66,7 @@ class Subscription:
         self._resetting = False
         self._closed = False
         self.ack_state = AckState(self)
-        self.protection = ProtectionRecord(self, is_new=False)
+        self.protection = ProtectionRecord(self, is_new=is_new)
 
     @property
     def is_durable(self) -> bool:

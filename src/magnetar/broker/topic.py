@@ -15,7 +15,7 @@ from magnetar.broker.delayed.index import DelayedIndex
 from magnetar.broker.lag_bound import LagBound
 from magnetar.broker.producer import REPLICATOR_PREFIX, LocalProducer
 from magnetar.broker.progress import SubscriptionProgressKeeper, TopicProgress
-from magnetar.broker.protection import ProtectionRecord, note_protection
+from magnetar.broker.protection import note_protection
 from magnetar.broker.rates import Rates
 from magnetar.broker.receiver import ReplicatedProducer
 from magnetar.broker.replication_policy import is_imposed, reason_against
@@ -193,8 +193,7 @@ class Topic:
     ) -> Subscription:
         """Create a subscription that starts after ``mark_delete``."""
         cursor = self.cursors.create(name, mark_delete, durable=durable, subscription_properties=properties or {})
-        subscription = Subscription(self, cursor)
-        subscription.protection = ProtectionRecord(subscription, is_new=True)
+        subscription = Subscription(self, cursor, is_new=True)
         self._add_subscription(subscription)
         self._impose_replication(subscription)
         note_protection(self, [subscription])
@@ -218,8 +217,7 @@ class Topic:
         """Create a subscription whose state arrived from another cluster: it starts where that says."""
         cursor = self.cursors.create(incoming.name, self.log.before_first())
         cursor.set_property(REPLICATED_PROPERTY, 1)
-        subscription = Subscription(self, cursor)
-        subscription.protection = ProtectionRecord(subscription, is_new=True)
+        subscription = Subscription(self, cursor, is_new=True)
         self.subscriptions[incoming.name] = subscription
         SubscriptionProgressKeeper.adopt(self, subscription, incoming)
         self.progress.changed()

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, get_args
 from pydantic import TypeAdapter, ValidationError
 
 from magnetar.admin.exchange import Context, body, flag, namespace_name, route
+from magnetar.admin.nouns import Policy
 from magnetar.admin.service import topic_not_found
 from magnetar.base.errors import AdminError
 from magnetar.metadata.effective import LEVEL_FIELDS
@@ -125,15 +126,15 @@ async def _cluster(request: Request) -> str:
     return await body(request, _TEXT)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class _Policy:
-    """One policy: its name in paths and in EffectivePolicies, and how it is read."""
+    """One policy: its name in EffectivePolicies, and how it is read."""
 
-    path: str
-    topic_path: str
+    policy: Policy
     effective: str
     read: Read
-    read_of_topic: Read
+    read_of_topic: Read | None = None
+    """None: as that of a namespace."""
     unset: bool | None = None
     """What GET answers while it is not set."""
 
@@ -149,86 +150,20 @@ class _Policy:
 
 
 _POLICIES = (
-    _Policy(
-        path="deduplication",
-        topic_path="deduplicationEnabled",
-        effective="deduplication_enabled",
-        read=_deduplication,
-        read_of_topic=_deduplication,
-    ),
-    _Policy(
-        path="deduplicationSnapshotInterval",
-        topic_path="deduplicationSnapshotInterval",
-        effective="deduplication_snapshot_interval_s",
-        read=_snapshot_interval,
-        read_of_topic=_snapshot_interval,
-    ),
-    _Policy(
-        path="messageTTL",
-        topic_path="messageTTL",
-        effective="message_ttl_s",
-        read=_message_ttl,
-        read_of_topic=_message_ttl_of_topic,
-    ),
-    _Policy(
-        path="retention",
-        topic_path="retention",
-        effective="retention",
-        read=_retention,
-        read_of_topic=_retention,
-    ),
-    _Policy(
-        path="delayedDelivery",
-        topic_path="delayedDelivery",
-        effective="delayed_delivery",
-        read=_delayed_delivery,
-        read_of_topic=_delayed_delivery,
-    ),
-    _Policy(
-        path="dispatcherPauseOnAckStatePersistent",
-        topic_path="dispatcherPauseOnAckStatePersistent",
-        effective="pause_on_ack_state",
-        read=_pause,
-        read_of_topic=_pause,
-        unset=False,
-    ),
-    _Policy(
-        path="replicateSubscriptionState",
-        topic_path="replicateSubscriptionState",
-        effective="replicate_subscription_state",
-        read=_optional_flag,
-        read_of_topic=_optional_flag,
-    ),
-    _Policy(
-        path="replicatedSubscriptionsAllowed",
-        topic_path="replicatedSubscriptionsAllowed",
-        effective="replicated_subscriptions_allowed",
-        read=_optional_flag,
-        read_of_topic=_optional_flag,
-    ),
-    *(
-        _Policy(path=path, topic_path=path, effective=name, read=read, read_of_topic=read)
-        for path, name, read in (
-            ("maxAtRiskMessages", "max_at_risk_messages", _limit),
-            ("maxAtRiskSeconds", "max_at_risk_seconds", _limit),
-            ("atRiskCopies", "at_risk_copies", _copies),
-            ("atRiskAbsenceSeconds", "at_risk_absence_s", _limit),
-        )
-    ),
-    _Policy(
-        path="replicatedSubscriptionSync",
-        topic_path="replicatedSubscriptionSync",
-        effective="replicated_subscription_sync",
-        read=_replicated_subscription_sync,
-        read_of_topic=_replicated_subscription_sync,
-    ),
-    _Policy(
-        path="replicatedSubscriptionActiveCluster",
-        topic_path="replicatedSubscriptionActiveCluster",
-        effective="replicated_subscription_active_cluster",
-        read=_cluster,
-        read_of_topic=_cluster,
-    ),
+    _Policy(Policy.DEDUPLICATION, "deduplication_enabled", _deduplication),
+    _Policy(Policy.DEDUPLICATION_SNAPSHOT_INTERVAL, "deduplication_snapshot_interval_s", _snapshot_interval),
+    _Policy(Policy.MESSAGE_TTL, "message_ttl_s", _message_ttl, read_of_topic=_message_ttl_of_topic),
+    _Policy(Policy.RETENTION, "retention", _retention),
+    _Policy(Policy.DELAYED_DELIVERY, "delayed_delivery", _delayed_delivery),
+    _Policy(Policy.PAUSE_ON_ACK_STATE, "pause_on_ack_state", _pause, unset=False),
+    _Policy(Policy.REPLICATE_SUBSCRIPTION_STATE, "replicate_subscription_state", _optional_flag),
+    _Policy(Policy.REPLICATED_SUBSCRIPTIONS_ALLOWED, "replicated_subscriptions_allowed", _optional_flag),
+    _Policy(Policy.MAX_AT_RISK_MESSAGES, "max_at_risk_messages", _limit),
+    _Policy(Policy.MAX_AT_RISK_SECONDS, "max_at_risk_seconds", _limit),
+    _Policy(Policy.AT_RISK_COPIES, "at_risk_copies", _copies),
+    _Policy(Policy.AT_RISK_ABSENCE_SECONDS, "at_risk_absence_s", _limit),
+    _Policy(Policy.REPLICATED_SUBSCRIPTION_SYNC, "replicated_subscription_sync", _replicated_subscription_sync),
+    _Policy(Policy.REPLICATED_SUBSCRIPTION_ACTIVE_CLUSTER, "replicated_subscription_active_cluster", _cluster),
 )
 
 ACTED_ON = frozenset({"backlog_quota_map", *(policy.field for policy in _POLICIES)})
@@ -250,8 +185,8 @@ def routes(context: Context) -> list[Route]:
     ]
     for policy in _POLICIES:
         for owner, methods in (
-            (f"{namespace}/{policy.path}", handlers.of_namespace(policy)),
-            (f"{topic}/{policy.topic_path}", handlers.of_topic(policy)),
+            (f"{namespace}/{policy.policy.path}", handlers.of_namespace(policy)),
+            (f"{topic}/{policy.policy.topic_path}", handlers.of_topic(policy)),
         ):
             found += [route(method, owner, handler) for method, handler in methods.items()]
     return found
@@ -278,6 +213,8 @@ class _Handlers:
         return {"GET": get, "POST": post, "DELETE": delete}
 
     def of_topic(self, policy: _Policy) -> dict[str, Method]:
+        read = policy.read_of_topic or policy.read
+
         def get(request: Request) -> object:
             topic = self._topic(request)
             if flag(request, "applied"):
@@ -286,7 +223,7 @@ class _Handlers:
 
         async def post(request: Request) -> None:
             topic = self._topic(request)
-            self._set_topic(topic, **{policy.topic_field: await policy.read_of_topic(request)})
+            self._set_topic(topic, **{policy.topic_field: await read(request)})
 
         def delete(request: Request) -> None:
             self._set_topic(self._topic(request), **{policy.topic_field: None})
