@@ -10,6 +10,7 @@ import structlog
 from magnetar.base.errors import MagnetarError, RequestError, ServerError
 from magnetar.base.position import Position
 from magnetar.broker.producer import answer_duplicate, answer_failed, publish_rest
+from magnetar.broker.switched_off import SwitchedOff
 from magnetar.broker.tombstones import Tombstones
 from magnetar.geo.confirmations import Acknowledged
 from magnetar.geo.effects import effects_of_all, effects_of_merge, effects_on_arrival
@@ -125,6 +126,14 @@ class SubscriptionProgressKeeper:
         self.made.moved()
         self.replaced()
 
+    def resume(self) -> None:
+        """Go on after it was switched off: what was acknowledged meanwhile, or sought, is news for the others."""
+        tombstone = self._topic.progress.tombstones.get(self.state.name)
+        if tombstone is not None and self.state.epoch < tombstone.epoch:
+            self.outlive(tombstone.epoch)  # it was deleted elsewhere, and is wanted here
+        else:
+            self.replaced()
+
     def outlive(self, tombstone: Epoch) -> None:
         """Go on behind a tombstone, as if created again where it stands."""
         self.state.epoch = tombstone.created_after()
@@ -150,7 +159,8 @@ class SubscriptionProgressKeeper:
         def written(error: StorageError | None) -> None:
             self.made.written(durable=error is None)
             if error is None:
-                self._topic.progress.publish(news, count, oldest)
+                if self._subscription.is_replicated:
+                    self._topic.progress.publish(news, count, oldest)
             elif news.epoch == self.state.epoch:  # they go with the next record, which holds what this one lacked
                 if self._news is not None:
                     news.merge(self._news)
@@ -265,6 +275,7 @@ class TopicProgress:
         self._environment = topic.environment
         self._links: dict[str, ProgressLink] = {}
         self.tombstones = Tombstones(topic.ledger)
+        self.switched_off = SwitchedOff(topic.ledger)
 
     def changed(self) -> None:
         """Subscriptions or policies changed: open the links that are needed, close those that are not."""
@@ -330,6 +341,9 @@ class TopicProgress:
         now = self._environment.clock.now()
         for incoming in marker.states:
             subscription = self._topic.subscriptions.get(incoming.name)
+            if incoming.name in self.switched_off:
+                self._remember(incoming)
+                continue
             if subscription is None:
                 self._create(incoming)
             elif not subscription.is_durable:
@@ -340,18 +354,18 @@ class TopicProgress:
                 self._apply(source, subscription, incoming)
             subscription = self._topic.subscriptions.get(incoming.name)
             if subscription is not None:
-                if marker.oldest_acknowledged_at_ms and subscription.progress is not None:
+                if marker.oldest_acknowledged_at_ms and subscription.shared_progress is not None:
                     delay_s = max(0.0, now - marker.oldest_acknowledged_at_ms / 1000)
-                    subscription.progress.note_applied(source, delay_s)
+                    subscription.shared_progress.note_applied(source, delay_s)
                 subscription.flush()
         self._topic.log.barrier(done)
 
     def bury(self, subscription: Subscription) -> None:
         """Delete a subscription here and, when it is replicated, everywhere: leave a tombstone and tell the others."""
-        if subscription.progress is None:
+        if subscription.shared_progress is None:
             self._topic.remove_subscription(subscription)
             return
-        tombstone = subscription.progress.state.tombstone(self._environment.cluster)
+        tombstone = subscription.shared_progress.state.tombstone(self._environment.cluster)
         self.tombstones.add(tombstone)
         self._topic.remove_subscription(subscription)
         self.publish(tombstone, 0, None)
@@ -389,17 +403,24 @@ class TopicProgress:
         self._links.clear()
 
     def _replicated(self) -> list[SubscriptionProgressKeeper]:
-        return [s.progress for s in self._topic.subscriptions.values() if s.progress is not None]
+        shared = (subscription.shared_progress for subscription in self._topic.subscriptions.values())
+        return [keeper for keeper in shared if keeper is not None]
 
     def _apply(self, source: str, subscription: Subscription, incoming: SubscriptionProgress) -> None:
-        if subscription.progress is None:
+        if subscription.shared_progress is None:
             self._topic.set_replicated(subscription, replicated=True)
-        keeper = subscription.progress
+        keeper = subscription.shared_progress
         if keeper is None or keeper.apply(incoming) is not Kind.IGNORED or source not in self._links:
             return
         # The sender does not know the newer epoch yet; it may, once that is durable here.
         link, state = self._links[source], keeper.state.copy()
         subscription.flush_with(lambda error: link.add(state, None) if error is None else None)
+
+    def _remember(self, incoming: SubscriptionProgress) -> None:
+        """Of one that is switched off here, only a deletion matters elsewhere: it goes on behind that, if ever."""
+        known = self.tombstones.get(incoming.name)
+        if incoming.deleted and (known is None or known.epoch < incoming.epoch):
+            self.tombstones.add(incoming)
 
     def _create(self, incoming: SubscriptionProgress) -> None:
         tombstone = self.tombstones.get(incoming.name)
@@ -417,7 +438,7 @@ class TopicProgress:
         Who consumes here keeps it, and with that every cluster does: in one cluster, too, a subscription is not deleted
         that has other consumers. So a tombstone that is older than the topic cannot take anything from them either.
         """
-        keeper = subscription.progress
+        keeper = subscription.shared_progress
         if keeper is None or incoming.epoch < keeper.state.epoch:
             return
         topic, name = str(self._topic.name), subscription.name

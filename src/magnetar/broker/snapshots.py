@@ -271,6 +271,8 @@ class TopicSnapshots:
         if position > end:
             log.warning("update_beyond_the_log", topic=str(self._topic.name), source=source, position=str(position))
             return
+        if update.name in self._topic.progress.switched_off:
+            return
         subscription = self._topic.subscriptions.get(update.name)
         if subscription is None:
             subscription = self._topic.create_subscription(update.name, self._topic.log.before_first())
