@@ -204,9 +204,6 @@ class SubscriptionProgressKeeper:
             self.made.moved()
         if outcome.changed and outcome.kind is not Kind.DELETED:
             self._cursor.attach(encode_state(incoming))
-            if outcome.kind is Kind.REPLACED:
-                # As after a seek made here: what they hold counts no more, nor does an acknowledgement of it.
-                self._subscription.disconnect_consumers()
             if outcome.rebuild:
                 self.rebuild()
             else:
@@ -224,7 +221,12 @@ class SubscriptionProgressKeeper:
                 self._subscription.flush_soon()
 
     def rebuild(self) -> None:
-        """Make the cursor anew from the whole state: entries may have become unacknowledged."""
+        """Make the cursor anew from the whole state: entries may have become unacknowledged.
+
+        Consumers subscribe again, as after a seek made here: what they hold counts no more, nor does an acknowledgement
+        of it that is on its way. Who kept it would hold messages of a key of which another consumer gets the same.
+        """
+        self._subscription.disconnect_consumers()
         effects = effects_of_all(self._topic.log.index, self.state)
         self._cursor.reset(self._topic.log.before_first(), effects.ranges, effects.partial)
         if self._subscription.dispatcher is not None:
