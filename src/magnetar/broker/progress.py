@@ -40,6 +40,9 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger(__name__)
 
+HEARD_FROM_PROPERTY = "magnetar.heard.from."
+"""Cursor properties, followed by a cluster: that one has, or had, this very subscription, for it sent a state of it."""
+
 APPLIED_SAMPLES_MAX = 4096
 """How many of the newest delays between acknowledgement and application are kept for each source cluster."""
 
@@ -84,13 +87,16 @@ class SubscriptionProgressKeeper:
         return keeper
 
     @classmethod
-    def adopt(cls, topic: Topic, subscription: Subscription, incoming: SubscriptionProgress) -> None:
+    def adopt(
+        cls, topic: Topic, subscription: Subscription, incoming: SubscriptionProgress
+    ) -> SubscriptionProgressKeeper:
         """Take over a state that arrived for a subscription that did not exist here."""
         state = SubscriptionProgress(subscription.name, incoming.starts(), incoming.epoch)
         keeper = subscription.progress = cls(topic, subscription, state)
         state.merge(incoming)
         keeper.rebuild()
         keeper.replaced()
+        return keeper
 
     @classmethod
     def recover(cls, topic: Topic, subscription: Subscription) -> SubscriptionProgressKeeper:
@@ -194,6 +200,15 @@ class SubscriptionProgressKeeper:
         return self._topic.environment.clock.now()
 
     # -- from the others to here ----------------------------------------------------------------------------------
+
+    def heard_from(self, source: str) -> None:
+        """A cluster sent a state of it: a deletion by that cluster may mean this subscription from now on."""
+        if not self.is_known_to(source):
+            self._cursor.set_property(f"{HEARD_FROM_PROPERTY}{source}", 1)
+
+    def is_known_to(self, cluster: str) -> bool:
+        """Whether a cluster has had this very subscription, not just one of its name."""
+        return f"{HEARD_FROM_PROPERTY}{cluster}" in self._cursor.properties
 
     def apply(self, incoming: SubscriptionProgress) -> Kind:
         """Merge another cluster's state and acknowledge here what it says; the caller flushes."""
@@ -347,7 +362,7 @@ class TopicProgress:
                 self._remember(incoming)
                 continue
             if subscription is None:
-                self._create(incoming)
+                self._create(source, incoming)
             elif not subscription.is_durable:
                 continue  # somebody's own reader, by chance of the same name
             elif incoming.deleted:
@@ -412,7 +427,12 @@ class TopicProgress:
         if subscription.shared_progress is None:
             self._topic.set_replicated(subscription, replicated=True)
         keeper = subscription.shared_progress
-        if keeper is None or keeper.apply(incoming) is not Kind.IGNORED or source not in self._links:
+        if keeper is None:
+            return
+        if keeper.apply(incoming) is not Kind.IGNORED:
+            keeper.heard_from(source)
+            return
+        if source not in self._links:
             return
         # The sender does not know the newer epoch yet; it may, once that is durable here.
         link, state = self._links[source], keeper.state.copy()
@@ -424,13 +444,13 @@ class TopicProgress:
         if incoming.deleted and (known is None or known.epoch < incoming.epoch):
             self.tombstones.add(incoming)
 
-    def _create(self, incoming: SubscriptionProgress) -> None:
+    def _create(self, source: str, incoming: SubscriptionProgress) -> None:
         tombstone = self.tombstones.get(incoming.name)
         newer = tombstone is None or tombstone.epoch < incoming.epoch
         if incoming.deleted and newer:
             self.tombstones.add(incoming)
         elif newer:
-            self._topic.create_replicated(incoming)
+            self._topic.create_replicated(incoming).heard_from(source)
         elif tombstone is not None and not incoming.deleted:
             self.publish(tombstone, 0, None)  # the sender does not know yet that it was deleted
 
@@ -438,14 +458,15 @@ class TopicProgress:
         """Delete a subscription that was deleted elsewhere, unless it is another one by now, or somebody uses it.
 
         Who consumes here keeps it, and with that every cluster does: in one cluster, too, a subscription is not deleted
-        that has other consumers. So a tombstone that is older than the topic cannot take anything from them either.
+        that has other consumers. A cluster that has never sent a state of this one cannot have deleted it: its
+        tombstone is of another of this name, as of one in a topic that was deleted here and made again.
         """
         keeper = subscription.shared_progress
         if keeper is None or incoming.epoch < keeper.state.epoch:
             return
         topic, name = str(self._topic.name), subscription.name
-        if subscription.consumers:
-            log.info("subscription_deleted_elsewhere_is_used_here", topic=topic, subscription=name)
+        if subscription.consumers or not keeper.is_known_to(incoming.epoch.cluster):
+            log.info("subscription_deleted_elsewhere_goes_on_here", topic=topic, subscription=name)
             keeper.outlive(incoming.epoch)
         else:
             log.info("subscription_deleted_elsewhere", topic=topic, subscription=name)

@@ -213,15 +213,16 @@ class Topic:
         """Delete a subscription here and, when it is replicated, everywhere; durable on return."""
         self.progress.bury(subscription)
 
-    def create_replicated(self, incoming: SubscriptionProgress) -> None:
+    def create_replicated(self, incoming: SubscriptionProgress) -> SubscriptionProgressKeeper:
         """Create a subscription whose state arrived from another cluster: it starts where that says."""
         cursor = self.cursors.create(incoming.name, self.log.before_first())
         cursor.set_property(REPLICATED_PROPERTY, 1)
         subscription = Subscription(self, cursor, is_new=True)
         self.subscriptions[incoming.name] = subscription
-        SubscriptionProgressKeeper.adopt(self, subscription, incoming)
+        keeper = SubscriptionProgressKeeper.adopt(self, subscription, incoming)
         self.progress.changed()
         note_protection(self, [subscription])
+        return keeper
 
     def remove_subscription(self, subscription: Subscription) -> None:
         """Remove a subscription and its cursor here."""
