@@ -264,6 +264,7 @@ class TopicSnapshots:
         """Acknowledge here what a subscription has acknowledged elsewhere.
 
         One that does not exist is made and begins at the earliest entry: at the latest it would skip messages (#20767).
+        But not on the word of a snapshot that may be older than its deletion here: that is of the one that was deleted.
         """
         position = update.positions.get(self._environment.cluster)
         if position is None:
@@ -275,6 +276,8 @@ class TopicSnapshots:
             return
         subscription = self._topic.subscriptions.get(update.name)
         if subscription is None:
+            if self._topic.progress.tombstones.covers(update.name, position):
+                return
             subscription = self._topic.create_subscription(update.name, self._topic.log.before_first())
             self._topic.set_replicated(subscription, replicated=True)
         subscription.acknowledge_through(position)

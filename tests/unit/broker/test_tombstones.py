@@ -11,6 +11,7 @@ from magnetar.broker.tombstones import Tombstones
 from magnetar.geo.epochs import FIRST_EPOCH, Epoch
 from magnetar.geo.progress import SubscriptionProgress
 from magnetar.sim.cluster import TOPIC, Cluster
+from tests.unit.broker.mesh import SECOND, Mesh
 from tests.unit.broker.world import Worker, World
 
 if TYPE_CHECKING:
@@ -154,3 +155,44 @@ def test_a_third_cluster_does_not_take_the_old_tombstone_for_the_new_subscriptio
     world.heal("ewr", "jfk")
     world.full_states()
     assert exists(world) == ["ewr", "jfk", "sfo"]
+
+
+def test_where_the_log_ended_is_kept_with_a_tombstone() -> None:
+    cluster = Cluster()
+    client = cluster.client()
+    client.produce()
+    client.send("a", "b")
+    (_, first), (_, last) = client.receipts()
+    ledger = cluster.topic().ledger
+    Tombstones(ledger).add(SubscriptionProgress("one", epoch=Epoch(1, "ewr"), deleted=True))
+    kept = Tombstones(ledger)
+    assert [kept.covers("one", position) for position in (first, last, ledger.next_position(last))] == [
+        True,
+        True,
+        False,
+    ]
+    assert not kept.covers("two", first)
+
+
+def test_an_update_of_pip_33_from_before_a_deletion_does_not_bring_the_subscription_back_and_a_newer_one_does() -> None:
+    mesh = Mesh("ewr", "jfk")
+    consumer = mesh.subscribe("ewr")
+    mesh.subscribe("jfk").leave()
+    mesh.second()
+    for text in "abc":
+        mesh.publish("ewr", text)
+        mesh.second()
+    consumer.ack(*mesh.texts("ewr"))
+    mesh.loop.advance(SECOND)
+    mesh.clusters["ewr"].settle()  # the update is on its way
+    topic = mesh.clusters["jfk"].topic(TOPIC)
+    assert topic.subscriptions["worker"].backlog == 3
+    mesh.clusters["jfk"].do(lambda: topic.delete_subscription(topic.subscriptions["worker"]))
+    mesh.second()
+    assert "worker" not in mesh.clusters["jfk"].topic(TOPIC).subscriptions
+    mesh.publish("ewr", "d")
+    mesh.second()
+    consumer.ack(*mesh.texts("ewr"))
+    mesh.second()
+    assert mesh.backlog("jfk") == 0
+    assert mesh.clusters["jfk"].subscription().is_replicated
