@@ -110,6 +110,10 @@ class TopicSnapshots:
         if self._timer is None:
             self._arm()
 
+    def handed_over(self, peer: str) -> None:
+        """Somebody else carries the link to ``peer`` now; the next tick asks again what may have been lost."""
+        self.controller.handed_over(peer)
+
     def stop(self) -> None:
         """Take no more snapshots."""
         if self._timer is not None:
