@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import structlog
 
 if TYPE_CHECKING:
-    from collections.abc import Container
+    from collections.abc import Container, Iterator
 
     from magnetar.ledger.managed_ledger import ManagedLedger
 
@@ -28,6 +28,10 @@ class SwitchedOff:
         """Read what is kept."""
         self._ledger = ledger
         self._names: dict[str, None] = dict.fromkeys(json.loads(ledger.properties.get(SWITCHED_OFF_PROPERTY, "[]")))
+
+    def __iter__(self) -> Iterator[str]:
+        """The names, the one switched off longest ago first."""
+        return iter(self._names)
 
     def __contains__(self, name: str) -> bool:
         """Whether a subscription of this name was switched off, and not on again."""
