@@ -328,6 +328,7 @@ class Replicator:
             self.consumer.close()
         self._reader.close()
         self._flush()
+        self.cursor.close()
 
     def _send(self, consumer: Consumer, position: Position, entry: bytes) -> None:
         self._read_position = self.topic.ledger.next_position(position)

@@ -401,3 +401,4 @@ class Subscription:
         if self.dispatcher is not None:
             self.dispatcher.close()
         self.flush()
+        self.cursor.close()
