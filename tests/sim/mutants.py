@@ -11,6 +11,7 @@ from unittest.mock import patch
 from magnetar.base.position import EARLIEST, Position
 from magnetar.broker import progress as broker_progress
 from magnetar.broker import receiver
+from magnetar.broker.dispatchers.key_shared import KeySharedDispatcher
 from magnetar.broker.progress import SubscriptionProgressKeeper, TopicProgress
 from magnetar.broker.subscription import Subscription
 from magnetar.broker.tombstones import Tombstones
@@ -164,6 +165,10 @@ def cursor_not_rebuilt(original: Any) -> Any:
     return mutant
 
 
+def draining_forgotten(_: Any) -> Any:
+    return lambda _self, _sticky_hash: False
+
+
 MUTANTS: dict[str, tuple[Any, str, Callable[[Any], Any]]] = {
     "duplicate check off by one": (receiver, "judge", duplicate_check_off_by_one),
     "a gap taken for nothing missing": (receiver, "judge", gap_taken_for_nothing_missing),
@@ -186,6 +191,7 @@ MUTANTS: dict[str, tuple[Any, str, Callable[[Any], Any]]] = {
     "only the newest record recovered": (broker_progress, "restore_state", only_the_newest_record_recovered),
     "no full state after a link was lost": (ProgressLink, "_take_full", no_full_state_after_a_loss),
     "a cursor not rebuilt in a newer epoch": (SubscriptionProgressKeeper, "apply", cursor_not_rebuilt),
+    "a key sent to its new consumer at once": (KeySharedDispatcher, "_is_draining", draining_forgotten),
 }
 
 

@@ -103,12 +103,17 @@ class Checker:
         if not lifetime.is_known:
             return
         settled = self._settled_in(site, subscription, state, starts)
+        first = subscription.topic.ledger.first_position
+        places = self._model.logs[site.name].places
         for entries in self._model.published.values():
             for entry in entries:
                 if entry.text not in settled:
                     asked = lifetime.acknowledged.get(entry.text, 0)
                     is_outside = entry.position <= starts.get(entry.cluster, EARLIEST)
-                    wrong, done = self._judge(site, subscription, entry, asked, is_outside=is_outside)
+                    place = places.get(entry.text)
+                    if place is not None and place < first:
+                        place = None  # its ledger was trimmed: nobody here can have it any more
+                    wrong, done = self._judge(subscription, entry, place, asked, is_outside=is_outside)
                     if is_outside and asked != entry.every and not lifetime.is_outside(entry):
                         wrong = f"lies outside, where it starts at {starts[entry.cluster]}: nobody asked for that"
                     if wrong:
@@ -119,14 +124,14 @@ class Checker:
                         settled.add(entry.text)
 
     def _judge(
-        self, site: Site, subscription: Subscription, entry: Entry, asked: int, *, is_outside: bool
+        self, subscription: Subscription, entry: Entry, place: Position | None, asked: int, *, is_outside: bool
     ) -> tuple[str, bool]:
-        """What is wrong with one entry, of which ``asked`` was acknowledged, and whether it is done with, rightly."""
+        """What is wrong with one entry, of which ``asked`` was acknowledged, and whether it is done with, rightly.
+
+        ``place`` is where the cluster has it, None where it does not.
+        """
         assert subscription.progress is not None
         cursor = subscription.cursor.state
-        place = self._model.logs[site.name].places.get(entry.text)
-        if place is not None and place < subscription.topic.ledger.first_position:
-            place = None  # its ledger was trimmed: nobody here can have it any more
         done = place is not None and (place <= cursor.mark_delete_position or cursor.is_deleted(place))
         covered, unclaimed = self._in_state(subscription.progress.state, entry)
         held_back = cursor.remaining(place) if place is not None and not done else None
@@ -177,6 +182,12 @@ class Checker:
         promise = self._model.promise(site.name, name)
         if promise.acknowledged and not self._model.is_buried(name, promise.epoch):
             self._violated(f"P6: {name} in {site.name} is gone, though nobody deleted it since epoch {promise.epoch}")
+
+    def is_left(self, subscription: Subscription, entry: Entry) -> bool:
+        """Whether a subscription's cursor still has something of an entry that its cluster holds."""
+        cluster = subscription.environment.cluster
+        state, place = subscription.cursor.state, self._model.logs[cluster].places[entry.text]
+        return place > state.mark_delete_position and not state.is_deleted(place)
 
     def left(self, site: Site, subscription: Subscription, entry: Entry) -> int:
         """Which messages of an entry a cluster would still deliver, if it held the entry."""

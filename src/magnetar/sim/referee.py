@@ -10,6 +10,7 @@ from magnetar.broker.progress import ProgressProducer
 from magnetar.broker.subscription import Subscription
 from magnetar.geo.progress_codec import decode_marker
 from magnetar.sim.checkers import Checker
+from magnetar.sim.key_holders import KeyHolders
 from magnetar.sim.model import Model
 from magnetar.sim.site import Tap
 from magnetar.wire import ack_set
@@ -35,6 +36,8 @@ _CONFIRMED = frozenset(
     {pb.BaseCommand.MESSAGE, pb.BaseCommand.ACK_RESPONSE, pb.BaseCommand.SEND_RECEIPT, pb.BaseCommand.SUCCESS}
 )
 
+_SHARING = frozenset({pb.CommandSubscribe.Shared, pb.CommandSubscribe.Key_Shared})
+
 
 class Referee(Tap):
     """What brokers hear makes the model; what they say is measured by it."""
@@ -46,6 +49,7 @@ class Referee(Tap):
         self.violation = ""
         """The first rule that was broken, and how."""
         self.deliveries = 0
+        self._holders = KeyHolders(self.checker.is_left)
         self._scheduler = scheduler
         self._story = story
         self._decoders: dict[Session, FrameDecoder] = {}
@@ -103,6 +107,8 @@ class Referee(Tap):
                 return self._hear_subscribe(site, command.subscribe)
             case pb.BaseCommand.SEEK:
                 self._hear_seek(site, session, command.seek)
+            case pb.BaseCommand.REDELIVER_UNACKNOWLEDGED_MESSAGES:
+                self._hear_refused(session, command.redeliverUnacknowledgedMessages)
             case pb.BaseCommand.UNSUBSCRIBE:
                 return self._hear_unsubscribe(site, session, command.unsubscribe)
             case _:
@@ -114,7 +120,7 @@ class Referee(Tap):
         if subscription is None or subscription.progress is None or site.topic is None:
             return
         cumulative = ack.ack_type == pb.CommandAck.Cumulative
-        if cumulative and subscription.type == pb.CommandSubscribe.Shared:
+        if cumulative and subscription.type in _SHARING:
             return  # who shares cannot acknowledge for others, in Pulsar neither
         self.checker.look_at_log(site)
         log, state = self.model.logs[site.name], subscription.progress.state
@@ -137,6 +143,11 @@ class Referee(Tap):
         if ack.HasField("request_id"):
             promise, epoch = self.model.promise(site.name, subscription.name), state.epoch
             self._open[session, pb.BaseCommand.ACK_RESPONSE, ack.request_id] = lambda: promise.add(epoch, inside)
+
+    def _hear_refused(self, session: Session, refused: pb.CommandRedeliverUnacknowledgedMessages) -> None:
+        consumer = session.consumers.get(refused.consumer_id)
+        if consumer is not None:
+            self._holders.give_back(consumer, [position_of(each) for each in refused.message_ids])
 
     def _hear_progress(
         self, site: Site, session: Session, send: pb.CommandSend, body: bytes
@@ -292,6 +303,9 @@ class Referee(Tap):
         sent = ack_set.words_to_int(message.ack_set) if message.ack_set else entry.every
         if sent & ~self.checker.left(site, subscription, entry):
             self.violate(f"P3: {where}, {entry.text}, was sent to a consumer though it is acknowledged here")
+        held = self._holders.send(session.consumers[message.consumer_id], subscription, position, entry)
+        if held is not None:
+            self.violate(f"K: {where}, {entry.text}, was sent to a consumer while another holds {held.text} of its key")
         promise = self.model.promise(site.name, subscription.name)
         if subscription.progress.state.epoch == promise.epoch and sent & promise.acknowledged.get(entry.text, 0):
             self.violate(f"P3: {where}, {entry.text}, was sent again after its acknowledgement was confirmed here")

@@ -23,6 +23,12 @@ SOON_S = (0.0, 0.03)
 FULL_S = (0.1, 2.0)
 """How long a disk is full, or fails before somebody does something about it."""
 
+KEYS = ("", "a", "b", "c")
+"""Keys of messages; empty: no key."""
+
+TOGETHER = 0.7
+"""How often a consumer that has keys of its own comes where others have theirs: only there can they be mixed up."""
+
 JUMP_S = 30.0
 """How far a clock may be off, either way."""
 
@@ -71,9 +77,8 @@ class Workload:
             self._publish()
         self._world.run(1.0)
         for subscription in SUBSCRIPTIONS:
-            for _ in range(self._chance.randint(1, 2)):
-                cluster = self._chance.choice(list(self._world.sites))
-                self._world.add_consumer(subscription, cluster, earliest=self._chance.random() < 0.7)
+            for _ in range(self._chance.randint(1, 2) + (subscription == "keys")):
+                self._join(subscription)
 
     def act(self) -> None:
         """Let a client do something, or something happen."""
@@ -99,7 +104,8 @@ class Workload:
         for _ in range(self._chance.choice((1, 1, 2, 5))):
             members = self._chance.choice((1, 1, 1, 2, 3))
             delay_ms = self._chance.randint(1, 3000) if self._chance.random() < 0.1 else 0
-            text = producer.publish(members, now_ms, now_ms + delay_ms if delay_ms else 0)
+            deliver_at_ms = now_ms + delay_ms if delay_ms else 0
+            text = producer.publish(members, now_ms, deliver_at_ms, self._chance.choice(KEYS))
             self._world.referee.note(producer.machine, producer.cluster, f"publishes {text}")
 
     def _send_again(self) -> None:
@@ -156,6 +162,9 @@ class Workload:
 
     def _join(self, subscription: str) -> None:
         cluster = self._chance.choice(list(self._world.sites))
+        others = [each.cluster for each in self._world.consumers if each.subscription == subscription]
+        if subscription == "keys" and others and self._chance.random() < TOGETHER:
+            cluster = self._chance.choice(others)
         self._world.add_consumer(subscription, cluster, earliest=self._chance.random() < 0.7)
 
     def _holding(self) -> SimConsumer | None:

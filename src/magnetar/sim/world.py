@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import structlog
 
 from magnetar.sim.carrier import Relay
-from magnetar.sim.clients import Failover, Shared, SimConsumer, SimProducer
+from magnetar.sim.clients import Failover, Key_Shared, Shared, SimConsumer, SimProducer
 from magnetar.sim.network import Network
 from magnetar.sim.referee import Referee
 from magnetar.sim.scheduler import Scheduler
@@ -26,7 +26,11 @@ if TYPE_CHECKING:
 
 CLUSTER_NAMES = ("ewr", "jfk", "lga", "ord", "sfo")
 
-SUBSCRIPTIONS: dict[str, pb.CommandSubscribe.SubType.ValueType] = {"worker": Shared, "ledger": Failover}
+SUBSCRIPTIONS: dict[str, pb.CommandSubscribe.SubType.ValueType] = {
+    "worker": Shared,
+    "ledger": Failover,
+    "keys": Key_Shared,
+}
 
 _BUGS = frozenset({"connection_failed", "request_failed", "maintenance_failed"})
 """Events of the log that say that something was raised that nobody expected."""
