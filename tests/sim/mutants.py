@@ -169,6 +169,17 @@ def draining_forgotten(_: Any) -> Any:
     return lambda _self, _sticky_hash: False
 
 
+def skipped_one_too_many(original: Any) -> Any:
+    return lambda self, entries: original(self, entries + 1)
+
+
+def cleared_without_a_claim(_: Any) -> Any:
+    def mutant(self: Subscription, position: Position) -> None:
+        self.free(self.cursor.acknowledge_cumulative(position))
+
+    return mutant
+
+
 MUTANTS: dict[str, tuple[Any, str, Callable[[Any], Any]]] = {
     "duplicate check off by one": (receiver, "judge", duplicate_check_off_by_one),
     "a gap taken for nothing missing": (receiver, "judge", gap_taken_for_nothing_missing),
@@ -192,6 +203,8 @@ MUTANTS: dict[str, tuple[Any, str, Callable[[Any], Any]]] = {
     "no full state after a link was lost": (ProgressLink, "_take_full", no_full_state_after_a_loss),
     "a cursor not rebuilt in a newer epoch": (SubscriptionProgressKeeper, "apply", cursor_not_rebuilt),
     "a key sent to its new consumer at once": (KeySharedDispatcher, "_is_draining", draining_forgotten),
+    "an operator's skip takes one entry too many": (Subscription, "skip", skipped_one_too_many),
+    "what an operator clears is not claimed": (Subscription, "acknowledge_through", cleared_without_a_claim),
 }
 
 

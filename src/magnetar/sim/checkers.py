@@ -172,7 +172,13 @@ class Checker:
             )
         if state.epoch == promise.epoch:
             for text, mask in promise.acknowledged.items():
-                if self.left(site, subscription, self._model.texts[text]) & mask:
+                entry = self._model.texts[text]
+                if self.unclaimed(state, entry) & mask:
+                    self._violated(
+                        f"P6: {text} of {subscription.name} in {site.name}, epoch {state.epoch}, was acknowledged "
+                        f"({mask:b}) and that was confirmed: no other cluster will hear of it"
+                    )
+                if self.left(site, subscription, entry) & mask:
                     self._violated(
                         f"P6: {text} of {subscription.name} in {site.name}, epoch {state.epoch}, "
                         f"was acknowledged ({mask:b}) and that was confirmed: it is forgotten"

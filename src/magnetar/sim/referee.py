@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from magnetar.base.errors import MagnetarError
-from magnetar.base.position import EARLIEST, Position
+from magnetar.base.position import EARLIEST, LATEST, Position
 from magnetar.broker.progress import ProgressProducer
 from magnetar.broker.subscription import Subscription
 from magnetar.geo.progress_codec import decode_marker
@@ -76,6 +76,35 @@ class Referee(Tap):
         """Count it."""
         self.deliveries += 1
         self.note(consumer.cluster, consumer.machine, f"{consumer.subscription}: {held.text} ({held.remaining:b})")
+
+    # -- what operators do --------------------------------------------------------------------------------------------
+
+    def skips(self, site: Site, subscription: Subscription, count: int) -> Callable[[], None]:
+        """The next ``count`` entries are acknowledged now; to be called once that is confirmed."""
+        self.checker.look_at_log(site)
+        return self._acknowledges(site, subscription, self._left_through(subscription, LATEST)[:count], "skips")
+
+    def clears(self, site: Site, subscription: Subscription, through: Position) -> Callable[[], None]:
+        """Everything up to and including ``through`` is acknowledged now; to be called once that is confirmed."""
+        self.checker.look_at_log(site)
+        return self._acknowledges(site, subscription, self._left_through(subscription, through), "clears")
+
+    def _left_through(self, subscription: Subscription, through: Position) -> list[Entry]:
+        entries = self.model.logs[subscription.environment.cluster].entries
+        return [entry for at, entry in entries if at <= through and self.checker.is_left(subscription, entry)]
+
+    def _acknowledges(
+        self, site: Site, subscription: Subscription, entries: list[Entry], what: str
+    ) -> Callable[[], None]:
+        if subscription.progress is None:
+            return lambda: None
+        name, epoch = subscription.name, subscription.progress.state.epoch
+        lifetime, promise = self.model.lifetime(name, epoch), self.model.promise(site.name, name)
+        for entry in entries:
+            lifetime.acknowledge(entry.text, entry.every)
+        texts = " ".join(entry.text for entry in entries)
+        self.note(site.name, "", f"{name}: an operator {what} {texts or 'nothing'} in epoch {epoch}")
+        return lambda: promise.add(epoch, {entry.text: entry.every for entry in entries})
 
     # -- what brokers hear ------------------------------------------------------------------------------------------
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from magnetar.base.position import EARLIEST
+from magnetar.sim.operators import Operators
 from magnetar.sim.world import SUBSCRIPTIONS
 
 if TYPE_CHECKING:
@@ -29,6 +30,12 @@ KEYS = ("", "a", "b", "c")
 TOGETHER = 0.7
 """How often a consumer that has keys of its own comes where others have theirs: only there can they be mixed up."""
 
+SKIPPED_MAX = 6
+"""How many entries an operator skips at most."""
+
+EXPIRED_S = (1.0, 12.0)
+"""How old entries are that an operator expires."""
+
 JUMP_S = 30.0
 """How far a clock may be off, either way."""
 
@@ -40,6 +47,7 @@ class Workload:
         """Act on ``world``."""
         self._world = world
         self._chance = world.chance
+        self._operators = Operators(world.referee)
         self._actions: list[tuple[int, Callable[[], None]]] = [
             (24, self._publish),
             (30, self._acknowledge),
@@ -52,6 +60,9 @@ class Workload:
             (1, self._unsubscribe),
             (3, self._trim),
             (1, self._unload),
+            (1, self._skip),
+            (1, self._clear),
+            (1, self._expire),
         ]
         self._faults: list[tuple[int, Callable[[], None]]] = [
             (4, self._break_connection),
@@ -170,6 +181,25 @@ class Workload:
     def _holding(self) -> SimConsumer | None:
         holding = [consumer for consumer in self._world.consumers if consumer.held]
         return self._chance.choice(holding) if holding else None
+
+    # -- operators ----------------------------------------------------------------------------------------------------
+
+    def _skip(self) -> None:
+        for site, name in self._subscription():
+            self._operators.skip(site, name, self._chance.randint(1, SKIPPED_MAX))
+
+    def _clear(self) -> None:
+        for site, name in self._subscription():
+            self._operators.clear(site, name)
+
+    def _expire(self) -> None:
+        for site, name in self._subscription():
+            self._operators.expire(site, name, self._chance.uniform(*EXPIRED_S))
+
+    def _subscription(self) -> list[tuple[Site, str]]:
+        """Some subscription in some cluster, if there is any."""
+        found = [(site, name) for site in self._world.running() if site.topic for name in site.topic.subscriptions]
+        return [self._chance.choice(found)] if found else []
 
     # -- what brokers do from time to time ----------------------------------------------------------------------------
 
