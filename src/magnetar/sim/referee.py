@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 from magnetar.base.errors import MagnetarError
 from magnetar.base.position import EARLIEST, LATEST, Position
+from magnetar.broker.producer import LocalProducer
 from magnetar.broker.progress import ProgressProducer
 from magnetar.broker.subscription import Subscription
 from magnetar.geo.progress_codec import decode_marker
+from magnetar.sim.at_risk import AtRisk
 from magnetar.sim.checkers import Checker
 from magnetar.sim.key_holders import KeyHolders
 from magnetar.sim.model import Model
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from magnetar.broker.session import Session
     from magnetar.geo.epochs import Epoch
     from magnetar.geo.progress import SubscriptionProgress
+    from magnetar.sim.at_risk import LagPolicy
     from magnetar.sim.clients import Held, SimConsumer
     from magnetar.sim.model import Entry
     from magnetar.sim.scheduler import Scheduler
@@ -42,9 +45,12 @@ _SHARING = frozenset({pb.CommandSubscribe.Shared, pb.CommandSubscribe.Key_Shared
 class Referee(Tap):
     """What brokers hear makes the model; what they say is measured by it."""
 
-    def __init__(self, clusters: list[str], scheduler: Scheduler, story: Story) -> None:
+    def __init__(
+        self, clusters: list[str], scheduler: Scheduler, story: Story, lag_policy: LagPolicy | None = None
+    ) -> None:
         """Nothing was said yet."""
         self.model = Model(clusters)
+        self._at_risk = AtRisk(lag_policy, self.model) if lag_policy is not None else None
         self.checker = Checker(self.model, self.violate)
         self.violation = ""
         """The first rule that was broken, and how."""
@@ -314,8 +320,25 @@ class Referee(Tap):
                     receipt = command.send_receipt
                     key = session, command.type, receipt.producer_id << 32 | receipt.sequence_id
                     confirmed = self._open.pop(key, None)
+                    self._check_lag(site, session, receipt)
             if confirmed is not None:
                 confirmed()
+
+    def _check_lag(self, site: Site, session: Session, receipt: pb.CommandSendReceipt) -> None:
+        """L: what has a receipt and is in too few other clusters does not exceed the bound."""
+        if self._at_risk is None:
+            return
+        self.checker.look_at_log(site)  # what others send has a receipt only once it is in this log, for them to count
+        producer = session.producers.get(receipt.producer_id)
+        if not isinstance(producer, LocalProducer) or site.topic is None:
+            return
+        text = f"{site.name}-{producer.options.name}-{receipt.sequence_id}"
+        unsafe, policy = self._at_risk.receipted(site.name, text), self._at_risk.policy
+        if len(unsafe) > policy.messages and not site.topic.is_closing:
+            self.violate(
+                f"L: {site.name} gave a receipt for {text}: {len(unsafe)} are in fewer than {policy.copies} other "
+                f"clusters, and {policy.messages} may be: {unsafe[-5:]}"
+            )
 
     def _check_dispatched(self, site: Site, session: Session, message: pb.CommandMessage) -> None:
         """P1, P3: what is sent to a consumer is durable, and nobody is known here to have acknowledged it."""
