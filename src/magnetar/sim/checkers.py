@@ -27,6 +27,8 @@ class Checker:
         """By cluster and origin, how many entries were compared with what the origin published."""
         self._settled: dict[tuple[str, str], tuple[object, set[str]]] = {}
         """By cluster and subscription: texts found rightly acknowledged, in which epoch and with which starts."""
+        self._looked_at: dict[tuple[str, str], object] = {}
+        """By cluster and subscription: all that was there when everything was found rightly acknowledged."""
 
     def check(self, site: Site) -> None:
         """Check everything about one cluster."""
@@ -102,6 +104,10 @@ class Checker:
         starts = state.starts()
         if not lifetime.is_known:
             return
+        looked_at = self._look_at(site, subscription, state)
+        if self._looked_at.get((site.name, subscription.name)) == looked_at:
+            return  # more may have been asked for meanwhile: what was right then is right now
+        self._looked_at[site.name, subscription.name] = looked_at
         settled = self._settled_in(site, subscription, state, starts)
         first = subscription.topic.ledger.first_position
         places = self._model.logs[site.name].places
@@ -143,6 +149,13 @@ class Checker:
         if (entry.every & ~(left & unclaimed)) & ~asked:
             return f"counts as acknowledged but for {left & unclaimed:b}, and {asked:b} is all that anybody did", done
         return "", done
+
+    def _look_at(self, site: Site, subscription: Subscription, state: SubscriptionProgress) -> object:
+        """All that an acknowledgement can be told by, as it is now."""
+        cursor, model = subscription.cursor.state, self._model
+        acknowledged = cursor.mark_delete_position, list(cursor.deleted()), list(cursor.partial_batches())
+        known = len(model.logs[site.name].entries), sum(map(len, model.published.values()))
+        return state.copy(), acknowledged, subscription.topic.ledger.first_position, known
 
     def _settled_in(
         self, site: Site, subscription: Subscription, state: SubscriptionProgress, starts: dict[str, Position]
@@ -210,6 +223,6 @@ class Checker:
     def unclaimed(self, state: SubscriptionProgress, entry: Entry) -> int:
         """Which messages of an entry a state does not say to be acknowledged."""
         covered, partial = self._in_state(state, entry)
-        if covered or entry.position <= state.starts().get(entry.cluster, EARLIEST):
+        if covered or (entry.cluster in state.origins and entry.position <= state.origins[entry.cluster].start):
             return 0
         return partial
