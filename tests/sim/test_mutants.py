@@ -16,6 +16,7 @@ QUICKLY_FOUND = [
     "a tombstone ignored",
     "pending acknowledgements not applied on arrival",
     "a cursor not rebuilt in a newer epoch",
+    "a key sent to its new consumer at once",
 ]
 
 
