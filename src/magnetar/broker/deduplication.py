@@ -352,6 +352,8 @@ class Deduplication:
         """Leave nothing to replay to the next who loads the topic."""
         self._stop_recovery()
         self.snapshot()
+        if self.cursor is not None:
+            self.cursor.close()
 
 
 def completed_by(metadata: pb.MessageMetadata, entry: bytes) -> tuple[str, int] | None:

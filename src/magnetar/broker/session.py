@@ -223,7 +223,8 @@ class Session:
         self._protocol.probe()
         try:
             timeout_s = self.environment.config.connectionLivenessCheckTimeoutMillis / 1000
-            await asyncio.wait_for(self._liveness.wait(), timeout_s)
+            async with asyncio.timeout(timeout_s):
+                await self._liveness.wait()
         except TimeoutError:
             log.warning("dead_connection_dropped", address=self.address)
             self._protocol.abort()

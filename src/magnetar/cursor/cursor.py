@@ -91,6 +91,7 @@ class Cursor:
         self._persisted: PersistedEntries | None = None  # None: all that was flushed is
         self._batches = PersistedBatches(home.limits.batch_deleted_max)
         self._checkpoint_due = True
+        self._closed = False
         self._checkpoint_bytes = 0
         self._delta_bytes = 0
         self._deltas = 0
@@ -212,10 +213,12 @@ class Cursor:
     def flush(self, on_durable: OnDurable) -> None:
         """Write what changed, as one record; ``on_durable`` is told when it and all before it are durable, or why not.
 
-        After an error the next flush writes everything.
+        After an error the next flush writes everything. Nothing is written once the cursor is closed.
         """
         if not self.durable:
             on_durable(None)
+        elif self._closed:
+            on_durable(StorageError(f"cursor {self.name} was closed with its topic, which may be loaded anew"))
         elif self.changed:
             outgrown = self._delta_bytes > max(CHECKPOINT_AFTER_BYTES, CHECKPOINT_AFTER_TIMES * self._checkpoint_bytes)
             outgrown = outgrown or self._deltas >= CHECKPOINT_AFTER_DELTAS
@@ -227,6 +230,10 @@ class Cursor:
         """Write everything anew, so that older records need no space any more."""
         self._checkpoint_due = True
         self.flush(on_durable)
+
+    def close(self) -> None:
+        """Refuse to write any more: whoever opens the cursor next goes on from the last flush, alone."""
+        self._closed = True
 
     def _write(self, on_durable: OnDurable, *, checkpoint: bool) -> None:
         store, ledger_id = self._home.store, self.ledger_id

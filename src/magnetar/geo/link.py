@@ -223,7 +223,8 @@ class ProgressLink:
     async def _peer_heard(self) -> None:
         """Return when the peer may have changed its mind: it sends progress itself, or some time has passed."""
         with suppress(TimeoutError):
-            await asyncio.wait_for(self._heard.wait(), UNABLE_PEER_DELAY_S)
+            async with asyncio.timeout(UNABLE_PEER_DELAY_S):
+                await self._heard.wait()
 
     async def _serve(self, producer: Producer) -> None:
         """Send the full state, then news as it comes, and the full state again from time to time."""
@@ -237,7 +238,8 @@ class ProgressLink:
             full_due_at = clock.monotonic() + options.full_state_interval_s
             while (left_s := full_due_at - clock.monotonic()) > 0:
                 try:
-                    await asyncio.wait_for(self._wake.wait(), left_s)
+                    async with asyncio.timeout(left_s):
+                        await self._wake.wait()
                 except TimeoutError:
                     break
                 if producer.failure is not None:
@@ -270,7 +272,8 @@ class ProgressLink:
             oldest_acknowledged_at_ms=None if oldest_at is None else int(oldest_at * 1000),
         ):
             marker = markers.build_marker(markers.PROGRESS, payload, publish_time_ms=now_ms)
-            await asyncio.wait_for(producer.send(marker, marker=True), REQUEST_TIMEOUT_S)
+            async with asyncio.timeout(REQUEST_TIMEOUT_S):
+                await producer.send(marker, marker=True)
         oldest, now = self.confirmations.confirmed(), self._links.clock.now()
         if oldest is not None and now - oldest > self._links.options.at_risk_after_s:
             self.steady_since = now

@@ -25,10 +25,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from magnetar.broker.session import Session
+    from magnetar.broker.topic import Topic
     from magnetar.geo.epochs import Epoch
     from magnetar.geo.progress import SubscriptionProgress
     from magnetar.sim.clients import Held, SimConsumer
-    from magnetar.sim.model import Entry
+    from magnetar.sim.model import Entry, Starts
     from magnetar.sim.scheduler import Scheduler
     from magnetar.sim.site import Site
     from magnetar.sim.story import Story
@@ -60,6 +61,8 @@ class Referee(Tap):
         self._decoders: dict[Session, FrameDecoder] = {}
         self._open: dict[tuple[Session, int, int], Callable[[], None]] = {}
         """What an answer would confirm: by session, kind of the answer, and its id."""
+        self._last_seen: dict[str, tuple[int, Topic]] = {}
+        """By cluster, the topic when it was loaded last, and after how many crashes that was."""
 
     def violate(self, what: str) -> None:
         """A rule was broken."""
@@ -116,6 +119,8 @@ class Referee(Tap):
     def heard(self, site: Site, session: Session, data: bytes) -> Callable[[], None]:
         """See Tap."""
         afterwards: list[Callable[[], None]] = []
+        if site.topic is not None:
+            self._last_seen[site.name] = site.crashes, site.topic
         decoder = self._decoders.get(session)
         if decoder is None:
             decoder = self._decoders[session] = FrameDecoder()
@@ -138,7 +143,7 @@ class Referee(Tap):
             case pb.BaseCommand.SEND:
                 return self._hear_progress(site, session, command.send, frame.body)
             case pb.BaseCommand.SUBSCRIBE if command.subscribe.replicate_subscription_state:
-                return self._hear_subscribe(site, command.subscribe)
+                return self._hear_subscribe(site, session, command.subscribe)
             case pb.BaseCommand.SEEK:
                 self._hear_seek(site, session, command.seek)
             case pb.BaseCommand.REDELIVER_UNACKNOWLEDGED_MESSAGES:
@@ -238,23 +243,40 @@ class Referee(Tap):
                         claims[entry.text] = entry.every & ~left
         return claims
 
-    def _hear_subscribe(self, site: Site, subscribe: pb.CommandSubscribe) -> Callable[[], None] | None:
+    def _hear_subscribe(
+        self, site: Site, session: Session, subscribe: pb.CommandSubscribe
+    ) -> Callable[[], None] | None:
         topic, name = site.topic, subscribe.subscription
-        if topic is None or name in topic.subscriptions:
+        if topic is None:
+            if not self._was_there(site, name):  # created, if at all, right before the answer, once the topic is there
+                self._open[session, pb.BaseCommand.SUCCESS, subscribe.request_id] = lambda: self._created(
+                    site, name, self._starts(site, subscribe)
+                )
             return None
+        if name in topic.subscriptions:
+            return None
+        starts = self._starts(site, subscribe)
+        return lambda: self._created(site, name, starts)
+
+    def _was_there(self, site: Site, name: str) -> bool:
+        """Whether a topic that is not loaded had a subscription when it was."""
+        crashes, topic = self._last_seen.get(site.name, (site.crashes, None))
+        return topic is not None and (crashes != site.crashes or name in topic.subscriptions)
+
+    def _starts(self, site: Site, subscribe: pb.CommandSubscribe) -> Starts:
+        """Where a subscription starts that is created now."""
+        assert site.topic is not None
         self.checker.look_at_log(site)
         earliest = subscribe.initialPosition == pb.CommandSubscribe.Earliest
-        mark_delete = topic.log.before_first() if earliest else topic.ledger.last_confirmed_entry
-        starts = self.model.logs[site.name].starts_after(mark_delete)
+        mark_delete = site.topic.log.before_first() if earliest else site.topic.ledger.last_confirmed_entry
+        return self.model.logs[site.name].starts_after(mark_delete)
 
-        def subscribed() -> None:
-            created = topic.subscriptions.get(name)
-            if created is not None and created.progress is not None:
-                epoch = created.progress.state.epoch
-                self.model.begin_lifetime(name, epoch).starts.append(starts)
-                self.note(site.name, "", f"{name} created in epoch {epoch}, starts {_told(starts)}")
-
-        return subscribed
+    def _created(self, site: Site, name: str, starts: Starts) -> None:
+        created = site.topic.subscriptions.get(name) if site.topic is not None else None
+        if created is not None and created.progress is not None:
+            epoch = created.progress.state.epoch
+            self.model.begin_lifetime(name, epoch).starts.append(starts)
+            self.note(site.name, "", f"{name} created in epoch {epoch}, starts {_told(starts)}")
 
     def _hear_seek(self, site: Site, session: Session, seek: pb.CommandSeek) -> None:
         subscription = _subscription(session, seek.consumer_id)
@@ -368,11 +390,11 @@ def _subscription(session: Session, consumer_id: int) -> Subscription | None:
     return found if isinstance(found, Subscription) else None
 
 
-def _is_inside(entry: Entry, starts: dict[str, Position]) -> bool:
+def _is_inside(entry: Entry, starts: Starts) -> bool:
     return entry.position > starts.get(entry.cluster, EARLIEST)
 
 
-def _told(starts: dict[str, Position]) -> str:
+def _told(starts: Starts) -> str:
     return " ".join(f"{cluster}={position}" for cluster, position in sorted(starts.items())) or "at the beginning"
 
 

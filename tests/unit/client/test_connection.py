@@ -283,7 +283,8 @@ def test_a_broker_that_breaks_the_protocol_ends_the_connection(broker: ScriptedB
 def test_keep_alive_asks_and_is_answered(broker: ScriptedBroker) -> None:
     async def use(connection: PulsarConnection) -> None:
         with pytest.raises(TimeoutError):
-            await asyncio.wait_for(connection.wait_ended(), 0.5)
+            async with asyncio.timeout(0.5):
+                await connection.wait_ended()
 
     with_connection(broker, use, replace(DEFAULT_OPTIONS, keep_alive_interval_s=0.2))
 
@@ -302,7 +303,8 @@ def test_a_silent_broker_ends_the_connection() -> None:
         port = server.sockets[0].getsockname()[1]
         options = replace(DEFAULT_OPTIONS, keep_alive_interval_s=0.05)
         connection = await PulsarConnection.open(f"pulsar://127.0.0.1:{port}", options)
-        await asyncio.wait_for(connection.wait_ended(), TIMEOUT_S)
+        async with asyncio.timeout(TIMEOUT_S):
+            await connection.wait_ended()
         assert isinstance(connection.failure, PeerSilentError)
         writers[0].close()
         server.close()

@@ -190,3 +190,20 @@ def test_whatever_was_confirmed_survives(steps: list[tuple[str, int]], outcomes:
             cursor.checkpoint_attachment = lambda: b"|".join(attached) or None
     assert fail(setup, cursor) == [None]
     assert same(setup.crash(), cursor)
+
+
+def test_a_cursor_that_was_closed_does_not_put_its_own_old_state_over_what_its_successor_wrote() -> None:
+    setup = Setup()
+    cursor = setup.cursors.create("worker", setup.start)
+    setup.flush(cursor)
+    cursor.acknowledge_ranges(singly(setup.positions[3:9:2]))
+    assert fail(setup, cursor) == [None]
+    cursor.close()
+    successor = setup.cursors.open("worker")
+    assert successor is not None
+    successor.acknowledge_ranges(singly(setup.positions[11:19:2]))
+    assert fail(setup, successor) == [None]
+    (refused,) = fail(setup, cursor)
+    assert refused is not None
+    assert "cursor worker was closed" in str(refused)
+    assert same(setup.crash(), successor)

@@ -58,7 +58,8 @@ def test_a_dead_machine_does_nothing_more(scheduler: Scheduler) -> None:
 def test_a_timeout_passes_in_virtual_time(scheduler: Scheduler) -> None:
     async def wait() -> float:
         with pytest.raises(TimeoutError):
-            await asyncio.wait_for(asyncio.Event().wait(), 30.0)
+            async with asyncio.timeout(30.0):
+                await asyncio.Event().wait()
         return asyncio.get_running_loop().time()
 
     task = machine(scheduler).create_task(wait())
