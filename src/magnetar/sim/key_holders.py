@@ -58,6 +58,6 @@ class KeyHolders:
     def give_back(self, consumer: Consumer, positions: Collection[Position]) -> None:
         """A consumer wants entries again, all that it holds where none is named, and so does not hold them."""
         sent = self._sent.get(consumer)
-        for position in positions or (tuple(sent.entries) if sent is not None else ()):
-            if sent is not None:
+        if sent is not None:
+            for position in positions or tuple(sent.entries):
                 sent.entries.pop(position, None)

@@ -10,7 +10,7 @@ from magnetar.broker.producer import LocalProducer
 from magnetar.broker.progress import ProgressProducer
 from magnetar.broker.subscription import Subscription
 from magnetar.geo.progress_codec import decode_marker
-from magnetar.sim.at_risk import AtRisk
+from magnetar.sim.at_risk import AtRisk, LagPolicy
 from magnetar.sim.checkers import Checker
 from magnetar.sim.key_holders import KeyHolders
 from magnetar.sim.model import Model
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from magnetar.broker.topic import Topic
     from magnetar.geo.epochs import Epoch
     from magnetar.geo.progress import SubscriptionProgress
-    from magnetar.sim.at_risk import LagPolicy
     from magnetar.sim.clients import Held, SimConsumer
     from magnetar.sim.model import Entry, Starts
     from magnetar.sim.scheduler import Scheduler
