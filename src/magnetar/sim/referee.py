@@ -172,7 +172,8 @@ class Referee(Tap):
                 continue
             meant[entry.text] = entry.every & ~(ack_set.words_to_int(each.ack_set) if each.ack_set else 0)
             if cumulative:
-                before = (other for at, other in log.entries if at < position)
+                first = site.topic.ledger.first_position  # what was trimmed is claimed by nobody any more
+                before = (other for at, other in log.entries if first <= at < position)
                 meant.update((other.text, other.every) for other in before)
         for text, mask in meant.items():
             lifetime.acknowledge(text, mask)
