@@ -177,7 +177,12 @@ class Referee(Tap):
                 meant.update((other.text, other.every) for other in before)
         for text, mask in meant.items():
             lifetime.acknowledge(text, mask)
-        inside = {text: mask for text, mask in meant.items() if _is_inside(self.model.texts[text], starts)}
+        first = site.topic.ledger.first_position  # what was trimmed may be wanted elsewhere: it is not for this cluster
+        inside = {
+            text: mask
+            for text, mask in meant.items()
+            if log.places[text] >= first and _is_inside(self.model.texts[text], starts)
+        }
         texts = " ".join(f"{text}({mask:b})" for text, mask in list(inside.items())[-4:])
         self.note(session_name(session), site.name, f"{subscription.name}: ack {texts} in epoch {state.epoch}")
         if ack.HasField("request_id"):
