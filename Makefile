@@ -73,3 +73,4 @@ bench: java setup ## Magnetar beside Apache Pulsar, measured in turn: one table;
 	@$(BIN)/python -m bench.ledger $(if $(QUICK),--quick)
 	@$(BIN)/python -m bench.acks $(if $(QUICK),--quick)
 	@$(BIN)/python -m bench.failover_duplicates $(if $(QUICK),--quick)
+	@$(BIN)/python -m bench.replicated_cost $(if $(QUICK),--quick)

@@ -11,7 +11,9 @@ from unittest.mock import patch
 from magnetar.base.position import EARLIEST, Position
 from magnetar.broker import progress as broker_progress
 from magnetar.broker import receiver
+from magnetar.broker.dispatchers.key_shared import KeySharedDispatcher
 from magnetar.broker.progress import SubscriptionProgressKeeper, TopicProgress
+from magnetar.broker.receipt_gate import ReceiptGate
 from magnetar.broker.subscription import Subscription
 from magnetar.broker.tombstones import Tombstones
 from magnetar.broker.topic import Topic
@@ -164,6 +166,28 @@ def cursor_not_rebuilt(original: Any) -> Any:
     return mutant
 
 
+def draining_forgotten(_: Any) -> Any:
+    return lambda _self, _sticky_hash: False
+
+
+def skipped_one_too_many(original: Any) -> Any:
+    return lambda self, entries: original(self, entries + 1)
+
+
+def cleared_without_a_claim(_: Any) -> Any:
+    def mutant(self: Subscription, position: Position) -> None:
+        self.free(self.cursor.acknowledge_cumulative(position))
+
+    return mutant
+
+
+def receipt_past_the_bound(original: Any) -> Any:
+    def mutant(self: ReceiptGate, last: Position, now: float) -> bool:
+        return bool(original(self, last, now)) or self.at_risk(last) == self.bound.messages + 1
+
+    return mutant
+
+
 MUTANTS: dict[str, tuple[Any, str, Callable[[Any], Any]]] = {
     "duplicate check off by one": (receiver, "judge", duplicate_check_off_by_one),
     "a gap taken for nothing missing": (receiver, "judge", gap_taken_for_nothing_missing),
@@ -186,6 +210,10 @@ MUTANTS: dict[str, tuple[Any, str, Callable[[Any], Any]]] = {
     "only the newest record recovered": (broker_progress, "restore_state", only_the_newest_record_recovered),
     "no full state after a link was lost": (ProgressLink, "_take_full", no_full_state_after_a_loss),
     "a cursor not rebuilt in a newer epoch": (SubscriptionProgressKeeper, "apply", cursor_not_rebuilt),
+    "a key sent to its new consumer at once": (KeySharedDispatcher, "_is_draining", draining_forgotten),
+    "a receipt more than may be at risk": (ReceiptGate, "may_promise", receipt_past_the_bound),
+    "an operator's skip takes one entry too many": (Subscription, "skip", skipped_one_too_many),
+    "what an operator clears is not claimed": (Subscription, "acknowledge_through", cleared_without_a_claim),
 }
 
 

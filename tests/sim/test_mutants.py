@@ -16,6 +16,10 @@ QUICKLY_FOUND = [
     "a tombstone ignored",
     "pending acknowledgements not applied on arrival",
     "a cursor not rebuilt in a newer epoch",
+    "a key sent to its new consumer at once",
+    "an operator's skip takes one entry too many",
+    "what an operator clears is not claimed",
+    "a receipt more than may be at risk",
 ]
 
 

@@ -2,8 +2,8 @@
 
 They are not in the log: a marker must only come behind what had been appended when it was made. So each waits until the
 link has sent that much. What is lost with a holder of the link is made again: requests and answers by the next
-snapshot, the news of subscriptions by this queue. The newest answer waits for the next holder: whoever asked is often
-there before the link back is carried, and would ask again only after a long time.
+snapshot, which waits for none that was asked for over a link that was handed over since, the news of subscriptions by
+this queue. The newest answer waits for the next holder: whoever asked is often there before the link back is carried.
 """
 
 from __future__ import annotations

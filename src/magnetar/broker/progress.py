@@ -10,6 +10,7 @@ import structlog
 from magnetar.base.errors import MagnetarError, RequestError, ServerError
 from magnetar.base.position import Position
 from magnetar.broker.producer import answer_duplicate, answer_failed, publish_rest
+from magnetar.broker.switched_off import SwitchedOff
 from magnetar.broker.tombstones import Tombstones
 from magnetar.geo.confirmations import Acknowledged
 from magnetar.geo.effects import effects_of_all, effects_of_merge, effects_on_arrival
@@ -38,6 +39,9 @@ if TYPE_CHECKING:
     from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 log = structlog.get_logger(__name__)
+
+HEARD_FROM_PROPERTY = "magnetar.heard.from."
+"""Cursor properties, followed by a cluster: that one has, or had, this very subscription, for it sent a state of it."""
 
 APPLIED_SAMPLES_MAX = 4096
 """How many of the newest delays between acknowledgement and application are kept for each source cluster."""
@@ -83,13 +87,16 @@ class SubscriptionProgressKeeper:
         return keeper
 
     @classmethod
-    def adopt(cls, topic: Topic, subscription: Subscription, incoming: SubscriptionProgress) -> None:
+    def adopt(
+        cls, topic: Topic, subscription: Subscription, incoming: SubscriptionProgress
+    ) -> SubscriptionProgressKeeper:
         """Take over a state that arrived for a subscription that did not exist here."""
         state = SubscriptionProgress(subscription.name, incoming.starts(), incoming.epoch)
         keeper = subscription.progress = cls(topic, subscription, state)
         state.merge(incoming)
         keeper.rebuild()
         keeper.replaced()
+        return keeper
 
     @classmethod
     def recover(cls, topic: Topic, subscription: Subscription) -> SubscriptionProgressKeeper:
@@ -125,6 +132,14 @@ class SubscriptionProgressKeeper:
         self.made.moved()
         self.replaced()
 
+    def resume(self) -> None:
+        """Go on after it was switched off: what was acknowledged meanwhile, or sought, is news for the others."""
+        tombstone = self._topic.progress.tombstones.get(self.state.name)
+        if tombstone is not None and self.state.epoch < tombstone.epoch:
+            self.outlive(tombstone.epoch)  # it was deleted elsewhere, and is wanted here
+        else:
+            self.replaced()
+
     def outlive(self, tombstone: Epoch) -> None:
         """Go on behind a tombstone, as if created again where it stands."""
         self.state.epoch = tombstone.created_after()
@@ -150,7 +165,8 @@ class SubscriptionProgressKeeper:
         def written(error: StorageError | None) -> None:
             self.made.written(durable=error is None)
             if error is None:
-                self._topic.progress.publish(news, count, oldest)
+                if self._subscription.is_replicated:
+                    self._topic.progress.publish(news, count, oldest)
             elif news.epoch == self.state.epoch:  # they go with the next record, which holds what this one lacked
                 if self._news is not None:
                     news.merge(self._news)
@@ -185,6 +201,15 @@ class SubscriptionProgressKeeper:
 
     # -- from the others to here ----------------------------------------------------------------------------------
 
+    def heard_from(self, source: str) -> None:
+        """A cluster sent a state of it: a deletion by that cluster may mean this subscription from now on."""
+        if not self.is_known_to(source):
+            self._cursor.set_property(f"{HEARD_FROM_PROPERTY}{source}", 1)
+
+    def is_known_to(self, cluster: str) -> bool:
+        """Whether a cluster has had this very subscription, not just one of its name."""
+        return f"{HEARD_FROM_PROPERTY}{cluster}" in self._cursor.properties
+
     def apply(self, incoming: SubscriptionProgress) -> Kind:
         """Merge another cluster's state and acknowledge here what it says; the caller flushes."""
         self._claim()
@@ -194,9 +219,6 @@ class SubscriptionProgressKeeper:
             self.made.moved()
         if outcome.changed and outcome.kind is not Kind.DELETED:
             self._cursor.attach(encode_state(incoming))
-            if outcome.kind is Kind.REPLACED:
-                # As after a seek made here: what they hold counts no more, nor does an acknowledgement of it.
-                self._subscription.disconnect_consumers()
             if outcome.rebuild:
                 self.rebuild()
             else:
@@ -214,7 +236,12 @@ class SubscriptionProgressKeeper:
                 self._subscription.flush_soon()
 
     def rebuild(self) -> None:
-        """Make the cursor anew from the whole state: entries may have become unacknowledged."""
+        """Make the cursor anew from the whole state: entries may have become unacknowledged.
+
+        Consumers subscribe again, as after a seek made here: what they hold counts no more, nor does an acknowledgement
+        of it that is on its way. Who kept it would hold messages of a key of which another consumer gets the same.
+        """
+        self._subscription.disconnect_consumers()
         effects = effects_of_all(self._topic.log.index, self.state)
         self._cursor.reset(self._topic.log.before_first(), effects.ranges, effects.partial)
         if self._subscription.dispatcher is not None:
@@ -265,6 +292,7 @@ class TopicProgress:
         self._environment = topic.environment
         self._links: dict[str, ProgressLink] = {}
         self.tombstones = Tombstones(topic.ledger)
+        self.switched_off = SwitchedOff(topic.ledger)
 
     def changed(self) -> None:
         """Subscriptions or policies changed: open the links that are needed, close those that are not."""
@@ -330,8 +358,11 @@ class TopicProgress:
         now = self._environment.clock.now()
         for incoming in marker.states:
             subscription = self._topic.subscriptions.get(incoming.name)
+            if incoming.name in self.switched_off:
+                self._remember(incoming)
+                continue
             if subscription is None:
-                self._create(incoming)
+                self._create(source, incoming)
             elif not subscription.is_durable:
                 continue  # somebody's own reader, by chance of the same name
             elif incoming.deleted:
@@ -340,18 +371,18 @@ class TopicProgress:
                 self._apply(source, subscription, incoming)
             subscription = self._topic.subscriptions.get(incoming.name)
             if subscription is not None:
-                if marker.oldest_acknowledged_at_ms and subscription.progress is not None:
+                if marker.oldest_acknowledged_at_ms and subscription.shared_progress is not None:
                     delay_s = max(0.0, now - marker.oldest_acknowledged_at_ms / 1000)
-                    subscription.progress.note_applied(source, delay_s)
+                    subscription.shared_progress.note_applied(source, delay_s)
                 subscription.flush()
         self._topic.log.barrier(done)
 
     def bury(self, subscription: Subscription) -> None:
         """Delete a subscription here and, when it is replicated, everywhere: leave a tombstone and tell the others."""
-        if subscription.progress is None:
+        if subscription.shared_progress is None:
             self._topic.remove_subscription(subscription)
             return
-        tombstone = subscription.progress.state.tombstone(self._environment.cluster)
+        tombstone = subscription.shared_progress.state.tombstone(self._environment.cluster)
         self.tombstones.add(tombstone)
         self._topic.remove_subscription(subscription)
         self.publish(tombstone, 0, None)
@@ -389,25 +420,37 @@ class TopicProgress:
         self._links.clear()
 
     def _replicated(self) -> list[SubscriptionProgressKeeper]:
-        return [s.progress for s in self._topic.subscriptions.values() if s.progress is not None]
+        shared = (subscription.shared_progress for subscription in self._topic.subscriptions.values())
+        return [keeper for keeper in shared if keeper is not None]
 
     def _apply(self, source: str, subscription: Subscription, incoming: SubscriptionProgress) -> None:
-        if subscription.progress is None:
+        if subscription.shared_progress is None:
             self._topic.set_replicated(subscription, replicated=True)
-        keeper = subscription.progress
-        if keeper is None or keeper.apply(incoming) is not Kind.IGNORED or source not in self._links:
+        keeper = subscription.shared_progress
+        if keeper is None:
+            return
+        if keeper.apply(incoming) is not Kind.IGNORED:
+            keeper.heard_from(source)
+            return
+        if source not in self._links:
             return
         # The sender does not know the newer epoch yet; it may, once that is durable here.
         link, state = self._links[source], keeper.state.copy()
         subscription.flush_with(lambda error: link.add(state, None) if error is None else None)
 
-    def _create(self, incoming: SubscriptionProgress) -> None:
+    def _remember(self, incoming: SubscriptionProgress) -> None:
+        """Of one that is switched off here, only a deletion matters elsewhere: it goes on behind that, if ever."""
+        known = self.tombstones.get(incoming.name)
+        if incoming.deleted and (known is None or known.epoch < incoming.epoch):
+            self.tombstones.add(incoming)
+
+    def _create(self, source: str, incoming: SubscriptionProgress) -> None:
         tombstone = self.tombstones.get(incoming.name)
         newer = tombstone is None or tombstone.epoch < incoming.epoch
         if incoming.deleted and newer:
             self.tombstones.add(incoming)
         elif newer:
-            self._topic.create_replicated(incoming)
+            self._topic.create_replicated(incoming).heard_from(source)
         elif tombstone is not None and not incoming.deleted:
             self.publish(tombstone, 0, None)  # the sender does not know yet that it was deleted
 
@@ -415,14 +458,15 @@ class TopicProgress:
         """Delete a subscription that was deleted elsewhere, unless it is another one by now, or somebody uses it.
 
         Who consumes here keeps it, and with that every cluster does: in one cluster, too, a subscription is not deleted
-        that has other consumers. So a tombstone that is older than the topic cannot take anything from them either.
+        that has other consumers. A cluster that has never sent a state of this one cannot have deleted it: its
+        tombstone is of another of this name, as of one in a topic that was deleted here and made again.
         """
-        keeper = subscription.progress
+        keeper = subscription.shared_progress
         if keeper is None or incoming.epoch < keeper.state.epoch:
             return
         topic, name = str(self._topic.name), subscription.name
-        if subscription.consumers:
-            log.info("subscription_deleted_elsewhere_is_used_here", topic=topic, subscription=name)
+        if subscription.consumers or not keeper.is_known_to(incoming.epoch.cluster):
+            log.info("subscription_deleted_elsewhere_goes_on_here", topic=topic, subscription=name)
             keeper.outlive(incoming.epoch)
         else:
             log.info("subscription_deleted_elsewhere", topic=topic, subscription=name)

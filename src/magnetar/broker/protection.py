@@ -19,6 +19,7 @@ UNPROTECTED_SINCE_PROPERTY = "magnetar.unprotected.since"
 """Cursor property: since when a subscription that was replicated is not, in milliseconds since the epoch."""
 
 _NOBODY_ASKED = "it is not replicated: neither a client nor a policy asks for it"
+_SWITCHED_OFF = "an administrator switched its replication off in this cluster"
 _ALONE = "its namespace has no other cluster"
 
 
@@ -60,7 +61,8 @@ def note_protection(topic: Topic, subscriptions: Iterable[Subscription]) -> None
     alone = "" if topic.environment.targets_of(topic.name.namespace_name) else _ALONE
     for subscription in subscriptions:
         if subscription.is_durable:
-            subscription.protection.note(forbidden or alone or ("" if subscription.is_replicated else _NOBODY_ASKED))
+            unasked = _SWITCHED_OFF if subscription.name in topic.progress.switched_off else _NOBODY_ASKED
+            subscription.protection.note(forbidden or alone or ("" if subscription.is_replicated else unasked))
 
 
 async def protection_of(topic: Topic) -> dict[str, Judgement]:
@@ -87,7 +89,7 @@ async def _data_facts(replicator: Replicator) -> DataFacts:
 
 
 def _facts(topic: Topic, subscription: Subscription, data: dict[str, DataFacts]) -> Facts:
-    record, keeper = subscription.protection, subscription.progress
+    record, keeper = subscription.protection, subscription.shared_progress
     progress = topic.progress.facts(keeper) if keeper is not None else {}
     for peer in marker_peers(topic):
         progress[peer] = ProgressFacts(by_markers=True, unconfirmed=None, steady_since=topic.loaded_at, is_first=True)
@@ -108,7 +110,7 @@ async def subscription_protection(topic: Topic) -> dict[str, SubscriptionProtect
 
 
 def _model(topic: Topic, name: str, judged: Judgement) -> SubscriptionProtection:
-    keeper = topic.subscriptions[name].progress
+    keeper = topic.subscriptions[name].shared_progress
     unconfirmed = topic.progress.unconfirmed(keeper) if keeper is not None else {}
     clusters = {}
     for cluster, each in judged.peers.items():

@@ -158,6 +158,8 @@ class Replicator:
         if self.consumer is not None:
             self.consumer.close()
         self._markers_lost()
+        if self.topic.snapshots is not None:
+            self.topic.snapshots.handed_over(self.target)
         lease = _lease_of(consumer)
         self.handovers += self._lease not in (_NO_LEASE, lease)
         self._lease = lease

@@ -110,6 +110,10 @@ class TopicSnapshots:
         if self._timer is None:
             self._arm()
 
+    def handed_over(self, peer: str) -> None:
+        """Somebody else carries the link to ``peer`` now; the next tick asks again what may have been lost."""
+        self.controller.handed_over(peer)
+
     def stop(self) -> None:
         """Take no more snapshots."""
         if self._timer is not None:
@@ -264,6 +268,7 @@ class TopicSnapshots:
         """Acknowledge here what a subscription has acknowledged elsewhere.
 
         One that does not exist is made and begins at the earliest entry: at the latest it would skip messages (#20767).
+        But not on the word of a snapshot that may be older than its deletion here: that is of the one that was deleted.
         """
         position = update.positions.get(self._environment.cluster)
         if position is None:
@@ -271,8 +276,12 @@ class TopicSnapshots:
         if position > end:
             log.warning("update_beyond_the_log", topic=str(self._topic.name), source=source, position=str(position))
             return
+        if update.name in self._topic.progress.switched_off:
+            return
         subscription = self._topic.subscriptions.get(update.name)
         if subscription is None:
+            if self._topic.progress.tombstones.covers(update.name, position):
+                return
             subscription = self._topic.create_subscription(update.name, self._topic.log.before_first())
             self._topic.set_replicated(subscription, replicated=True)
         subscription.acknowledge_through(position)

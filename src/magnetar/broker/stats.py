@@ -152,7 +152,7 @@ def _subscription_stats(subscription: Subscription, options: StatsOptions) -> Su
     delayed = 0 if active else subscription.delayed
     messages_sent, bytes_sent = subscription.sent()
     now = subscription.environment.clock.now()
-    progress = subscription.progress.unconfirmed() if subscription.progress else None
+    progress = subscription.shared_progress.unconfirmed() if subscription.shared_progress else None
     return SubscriptionStats(
         msg_rate_out=subscription.rates_out.messages_per_second,
         msg_throughput_out=subscription.rates_out.bytes_per_second,
@@ -191,8 +191,8 @@ def _subscription_stats(subscription: Subscription, options: StatsOptions) -> Su
         subscription_properties=subscription.cursor.subscription_properties,
         progress_age_seconds=_of_each(progress, lambda each: each.age_s(now)),
         progress_unconfirmed=_of_each(progress, lambda each: each.entries),
-        progress_unavailable=subscription.progress.unavailable() if subscription.progress else None,
-        progress_applied=subscription.progress.applied() if subscription.progress else None,
+        progress_unavailable=subscription.shared_progress.unavailable() if subscription.shared_progress else None,
+        progress_applied=subscription.shared_progress.applied() if subscription.shared_progress else None,
     )
 
 

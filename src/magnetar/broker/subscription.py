@@ -51,7 +51,7 @@ class Subscription:
         self.type: int | None = None
         self.dispatcher: Dispatcher | None = None
         self.progress: SubscriptionProgressKeeper | None = None
-        """Set while the subscription is replicated."""
+        """Its state in origin terms: set while it is replicated, and kept while that is switched off."""
         self.messages_out = 0
         self.bytes_out = 0
         self.rates_out = Rates()
@@ -76,7 +76,13 @@ class Subscription:
     @property
     def is_replicated(self) -> bool:
         """Whether its progress is to go to the other clusters of the namespace; that may be forbidden meanwhile."""
-        return self.cursor.properties.get(REPLICATED_PROPERTY) == 1
+        switched_off = self.name in self.topic.progress.switched_off
+        return self.cursor.properties.get(REPLICATED_PROPERTY) == 1 and not switched_off
+
+    @property
+    def shared_progress(self) -> SubscriptionProgressKeeper | None:
+        """What it shares with the other clusters; None while it is not replicated."""
+        return self.progress if self.is_replicated else None
 
     @property
     def _consumed_elsewhere(self) -> str:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import structlog
 
+from magnetar.base.position import EARLIEST, Position
 from magnetar.geo.epochs import FIRST_EPOCH, Epoch
 from magnetar.geo.progress import SubscriptionProgress
 
@@ -16,11 +17,24 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 TOMBSTONES_PROPERTY = "magnetar.tombstones"
-"""Managed-ledger property: the epochs of deleted replicated subscriptions, as JSON, the oldest deletion first."""
+"""Managed-ledger property: of each deleted replicated subscription a ``_Buried``, as JSON, the oldest first."""
 
 TOMBSTONES_MAX = 1_000
 """Tombstones that a topic keeps. Beyond it the oldest is forgotten: a cluster that has been away since before that
 deletion, and still has the subscription, then brings it back with what it had acknowledged. Nothing is skipped so."""
+
+
+class _Buried(NamedTuple):
+    """A deleted subscription's epoch, and where this log ended when its deletion was made or heard of here."""
+
+    counter: int
+    cluster: str
+    ledger_id: int = EARLIEST.ledger_id
+    entry_id: int = EARLIEST.entry_id
+
+    @property
+    def epoch(self) -> Epoch:
+        return Epoch(self.counter, self.cluster)
 
 
 class Tombstones:
@@ -29,33 +43,38 @@ class Tombstones:
     def __init__(self, ledger: ManagedLedger) -> None:
         """Read what is kept."""
         self._ledger = ledger
-        stored: dict[str, tuple[int, str]] = json.loads(ledger.properties.get(TOMBSTONES_PROPERTY, "{}"))
-        self._epochs = {name: Epoch(*epoch) for name, epoch in stored.items()}
+        stored = json.loads(ledger.properties.get(TOMBSTONES_PROPERTY, "{}"))
+        self._buried = {name: _Buried(*each) for name, each in stored.items()}
 
     def __len__(self) -> int:
         """How many there are."""
-        return len(self._epochs)
+        return len(self._buried)
 
     def get(self, name: str) -> SubscriptionProgress | None:
         """The tombstone of a subscription; None when it was not deleted, or that is forgotten."""
-        epoch = self._epochs.get(name)
-        return None if epoch is None else SubscriptionProgress(name, epoch=epoch, deleted=True)
+        buried = self._buried.get(name)
+        return None if buried is None else SubscriptionProgress(name, epoch=buried.epoch, deleted=True)
 
     def states(self) -> list[SubscriptionProgress]:
         """All of them."""
-        return [SubscriptionProgress(name, epoch=epoch, deleted=True) for name, epoch in self._epochs.items()]
+        return [SubscriptionProgress(name, epoch=each.epoch, deleted=True) for name, each in self._buried.items()]
+
+    def covers(self, name: str, position: Position) -> bool:
+        """Whether what is said of a subscription up to ``position`` of this log may be older than its deletion."""
+        buried = self._buried.get(name)
+        return buried is not None and position <= Position(buried.ledger_id, buried.entry_id)
 
     def epoch_for_new(self, name: str) -> Epoch:
         """The epoch of a subscription that is created here now."""
-        epoch = self._epochs.get(name)
-        return FIRST_EPOCH if epoch is None else epoch.created_after()
+        buried = self._buried.get(name)
+        return FIRST_EPOCH if buried is None else buried.epoch.created_after()
 
     def add(self, tombstone: SubscriptionProgress) -> None:
         """Keep a tombstone, in place of an older one of the same subscription; durable on return."""
-        self._epochs.pop(tombstone.name, None)
-        self._epochs[tombstone.name] = tombstone.epoch
-        if len(self._epochs) > TOMBSTONES_MAX:
-            forgotten = next(iter(self._epochs))
-            del self._epochs[forgotten]
+        self._buried.pop(tombstone.name, None)
+        self._buried[tombstone.name] = _Buried(*tombstone.epoch, *self._ledger.last_confirmed_entry)
+        if len(self._buried) > TOMBSTONES_MAX:
+            forgotten = next(iter(self._buried))
+            del self._buried[forgotten]
             log.warning("tombstone_forgotten", topic=self._ledger.name, subscription=forgotten)
-        self._ledger.set_property(TOMBSTONES_PROPERTY, json.dumps(self._epochs))
+        self._ledger.set_property(TOMBSTONES_PROPERTY, json.dumps(self._buried))

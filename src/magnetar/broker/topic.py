@@ -213,15 +213,16 @@ class Topic:
         """Delete a subscription here and, when it is replicated, everywhere; durable on return."""
         self.progress.bury(subscription)
 
-    def create_replicated(self, incoming: SubscriptionProgress) -> None:
+    def create_replicated(self, incoming: SubscriptionProgress) -> SubscriptionProgressKeeper:
         """Create a subscription whose state arrived from another cluster: it starts where that says."""
         cursor = self.cursors.create(incoming.name, self.log.before_first())
         cursor.set_property(REPLICATED_PROPERTY, 1)
         subscription = Subscription(self, cursor, is_new=True)
         self.subscriptions[incoming.name] = subscription
-        SubscriptionProgressKeeper.adopt(self, subscription, incoming)
+        keeper = SubscriptionProgressKeeper.adopt(self, subscription, incoming)
         self.progress.changed()
         note_protection(self, [subscription])
+        return keeper
 
     def remove_subscription(self, subscription: Subscription) -> None:
         """Remove a subscription and its cursor here."""
@@ -251,15 +252,21 @@ class Topic:
             self.set_replicated(subscription, replicated=True)
 
     def set_replicated(self, subscription: Subscription, *, replicated: bool) -> None:
-        """Carry the subscription's progress to the other clusters, or stop doing so."""
-        if replicated == subscription.is_replicated:
+        """Carry the subscription's progress to the other clusters, or stop until somebody here asks for it again.
+
+        While it is switched off nothing is sent or taken, and what it acknowledges is kept to be sent afterwards.
+        """
+        if replicated and subscription.is_replicated:
             return
-        subscription.cursor.set_property(REPLICATED_PROPERTY, 1 if replicated else None)
         if replicated:
+            self.progress.switched_off.discard(subscription.name)
+        elif subscription.name not in self.progress.switched_off:
+            self.progress.switched_off.add(subscription.name, self.subscriptions)
+        subscription.cursor.set_property(REPLICATED_PROPERTY, 1 if replicated else None)
+        if replicated and subscription.progress is None:
             subscription.progress = SubscriptionProgressKeeper.begin(self, subscription)
-        else:
-            subscription.progress = None
-            subscription.cursor.checkpoint_attachment = None
+        elif replicated and subscription.progress is not None:
+            subscription.progress.resume()
         note_protection(self, [subscription])
         subscription.flush()
         subscription.apply_policies()
@@ -267,7 +274,7 @@ class Topic:
 
     def _add_subscription(self, subscription: Subscription) -> None:
         self.subscriptions[subscription.name] = subscription
-        if subscription.is_replicated:
+        if subscription.is_replicated or subscription.cursor.attachments:
             subscription.progress = SubscriptionProgressKeeper.recover(self, subscription)
 
     # -- links --------------------------------------------------------------------------------------------------

@@ -167,7 +167,10 @@ class TopicRegistry:
             self.get_or_create(name.partition(index))
 
     def add_partitions(self, name: TopicName, partitions: int) -> None:
-        """Let a partitioned topic have so many; the subscriptions of partition 0 exist on the new ones too."""
+        """Let a partitioned topic have so many; the subscriptions of partition 0 exist on the new ones too.
+
+        What was switched off there is switched off on them.
+        """
         resources = self.environment.resources.partitioned_topics
         before = self.partitions_of(name) or 0
         resources.update(
@@ -176,6 +179,9 @@ class TopicRegistry:
         model = self.get_or_create(name.partition(0))
         for index in range(before, partitions):
             partition = self.get_or_create(name.partition(index))
+            for switched_off in model.progress.switched_off:
+                if switched_off not in partition.subscriptions:
+                    partition.progress.switched_off.add(switched_off, partition.subscriptions)
             for subscription in model.subscriptions.values():
                 if subscription.is_durable and subscription.name not in partition.subscriptions:
                     created = partition.create_subscription(subscription.name, partition.log.before_first())

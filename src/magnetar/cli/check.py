@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-import json
-import sys
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.progress import Progress
 
 from magnetar.base.errors import ConfigurationError
 from magnetar.base.lock import DirectoryLock
@@ -21,13 +14,8 @@ from magnetar.base.real import SystemFiles
 from magnetar.broker.check import LEDGERS, DirectoryReport
 from magnetar.broker.check import check as check_directory
 from magnetar.cli.output import Output, say, show_fields, show_json
+from magnetar.cli.progress import progress
 from magnetar.ledger.recovery import recover
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-_PROGRESS_INTERVAL_S = 1.0
-"""Seconds between two lines that tell of the progress, where there is no terminal."""
 
 
 def check(
@@ -45,8 +33,8 @@ def check(
     if not (directory / LEDGERS).is_dir():
         message = f"{directory} is not a broker's data directory: it has no {LEDGERS}/"
         raise ConfigurationError(message)
-    with DirectoryLock(directory), _progress() as progress:
-        report = check_directory(directory, progress)
+    with DirectoryLock(directory), progress("checking", ("segments", "topics")) as told:
+        report = check_directory(directory, told)
         if repair and report.intact:
             _cut_tail(directory)
     if output is Output.JSON:
@@ -99,27 +87,3 @@ def _tell_repair(report: DirectoryReport) -> int:
     torn = report.log.torn_bytes
     say(f"cut {torn} torn bytes; nothing in them was ever confirmed" if torn else "nothing to repair")
     return 0
-
-
-@contextmanager
-def _progress() -> Iterator[Callable[[str, int, int], None]]:
-    """Give what shows the progress: a bar on a terminal, a JSON line every second elsewhere."""
-    if not sys.stderr.isatty():
-        yield _Lines()
-        return
-    with Progress(console=Console(stderr=True), transient=True) as bar:
-        tasks = {what: bar.add_task(what, total=None) for what in ("segments", "topics")}
-        yield lambda what, done, total: bar.update(tasks[what], completed=done, total=total)
-
-
-class _Lines:
-    """Progress as JSON lines on stderr."""
-
-    def __init__(self) -> None:
-        self._said_at = time.monotonic()
-
-    def __call__(self, what: str, done: int, total: int) -> None:
-        now = time.monotonic()
-        if now - self._said_at >= _PROGRESS_INTERVAL_S:
-            self._said_at = now
-            sys.stderr.write(json.dumps({"event": "checking", "what": what, "done": done, "total": total}) + "\n")

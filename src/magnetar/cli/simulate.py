@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import re
-from contextlib import contextmanager
 from dataclasses import asdict
 from functools import partial
 from multiprocessing import get_context
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from magnetar.base.errors import ConfigurationError
 from magnetar.cli.output import Output, say, show_fields, show_json, show_lines
+from magnetar.cli.progress import progress
 from magnetar.sim.run import STEPS, judge
 from magnetar.sim.run import simulate as run_seed
 
@@ -104,17 +102,8 @@ def _judge_all(seeds: range, clusters: int | None, steps: int, jobs: int) -> Ite
 
 
 def _watched(verdicts: Iterable[Verdict], total: int) -> Iterator[Verdict]:
-    """Show how far it is, on a terminal."""
-    with _progress() as progress:
-        task = progress.add_task("seeds", total=total)
-        for verdict in verdicts:
-            progress.advance(task)
+    """Show how far it is."""
+    with progress("simulating", ("seeds",)) as told:
+        for done, verdict in enumerate(verdicts, 1):
+            told("seeds", done, total)
             yield verdict
-
-
-@contextmanager
-def _progress() -> Iterator[Progress]:
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    console = Console(stderr=True)
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
-        yield progress

@@ -57,7 +57,8 @@ class SnapshotController:
     """Takes the snapshots of one topic, and answers those of the other clusters.
 
     A snapshot is begun when entries came since the last complete one was begun, and every cluster can be asked. Until
-    the first one is complete only one is under way at a time: a cluster that never answers is asked once a timeout.
+    the first one is complete only one is under way at a time: a cluster that never answers is asked once a timeout. One
+    whose request may have been lost is no reason to wait.
     """
 
     def __init__(self, options: SnapshotOptions, new_id: Callable[[], str]) -> None:
@@ -98,8 +99,8 @@ class SnapshotController:
         for builder in [each for each in self._pending.values() if each.started_at + self._options.timeout_s < now]:
             del self._pending[builder.snapshot_id]
             self.timed_out += 1
-        is_asking_in_vain = self._completed_start is None and self._pending
-        if is_asking_in_vain or not self._is_due(moved_at):
+        is_asking = any(not builder.in_doubt for builder in self._pending.values())
+        if (self._completed_start is None and is_asking) or not self._is_due(moved_at):
             return []
         after_s = self._options.without_after_s if leaves_out else 0.0
         without = [peer for peer, away_s in peers.items() if away_s is not None and 0 < after_s <= away_s]
@@ -112,6 +113,12 @@ class SnapshotController:
         builder = SnapshotBuilder(self._new_id(), clusters, now, without)
         self._pending[builder.snapshot_id] = builder
         return [Ask(builder.snapshot_id, tuple(builder.missing), builder.without)]
+
+    def handed_over(self, peer: str) -> None:
+        """Somebody else carries the link to ``peer`` now: what it has not answered it may never have been asked."""
+        for builder in self._pending.values():
+            if peer in builder.missing:
+                builder.in_doubt = True
 
     def asked(self, request: SnapshotRequest, end: Position) -> list[Effect]:
         """Answer a cluster that asks.

@@ -27,6 +27,8 @@ class Checker:
         """By cluster and origin, how many entries were compared with what the origin published."""
         self._settled: dict[tuple[str, str], tuple[object, set[str]]] = {}
         """By cluster and subscription: texts found rightly acknowledged, in which epoch and with which starts."""
+        self._looked_at: dict[tuple[str, str], object] = {}
+        """By cluster and subscription: all that was there when everything was found rightly acknowledged."""
 
     def check(self, site: Site) -> None:
         """Check everything about one cluster."""
@@ -102,13 +104,22 @@ class Checker:
         starts = state.starts()
         if not lifetime.is_known:
             return
+        looked_at = self._look_at(site, subscription, state)
+        if self._looked_at.get((site.name, subscription.name)) == looked_at:
+            return  # more may have been asked for meanwhile: what was right then is right now
+        self._looked_at[site.name, subscription.name] = looked_at
         settled = self._settled_in(site, subscription, state, starts)
+        first = subscription.topic.ledger.first_position
+        places = self._model.logs[site.name].places
         for entries in self._model.published.values():
             for entry in entries:
                 if entry.text not in settled:
                     asked = lifetime.acknowledged.get(entry.text, 0)
                     is_outside = entry.position <= starts.get(entry.cluster, EARLIEST)
-                    wrong, done = self._judge(site, subscription, entry, asked, is_outside=is_outside)
+                    place = places.get(entry.text)
+                    if place is not None and place < first:
+                        place = None  # its ledger was trimmed: nobody here can have it any more
+                    wrong, done = self._judge(subscription, entry, place, asked, is_outside=is_outside)
                     if is_outside and asked != entry.every and not lifetime.is_outside(entry):
                         wrong = f"lies outside, where it starts at {starts[entry.cluster]}: nobody asked for that"
                     if wrong:
@@ -119,14 +130,14 @@ class Checker:
                         settled.add(entry.text)
 
     def _judge(
-        self, site: Site, subscription: Subscription, entry: Entry, asked: int, *, is_outside: bool
+        self, subscription: Subscription, entry: Entry, place: Position | None, asked: int, *, is_outside: bool
     ) -> tuple[str, bool]:
-        """What is wrong with one entry, of which ``asked`` was acknowledged, and whether it is done with, rightly."""
+        """What is wrong with one entry, of which ``asked`` was acknowledged, and whether it is done with, rightly.
+
+        ``place`` is where the cluster has it, None where it does not.
+        """
         assert subscription.progress is not None
         cursor = subscription.cursor.state
-        place = self._model.logs[site.name].places.get(entry.text)
-        if place is not None and place < subscription.topic.ledger.first_position:
-            place = None  # its ledger was trimmed: nobody here can have it any more
         done = place is not None and (place <= cursor.mark_delete_position or cursor.is_deleted(place))
         covered, unclaimed = self._in_state(subscription.progress.state, entry)
         held_back = cursor.remaining(place) if place is not None and not done else None
@@ -138,6 +149,13 @@ class Checker:
         if (entry.every & ~(left & unclaimed)) & ~asked:
             return f"counts as acknowledged but for {left & unclaimed:b}, and {asked:b} is all that anybody did", done
         return "", done
+
+    def _look_at(self, site: Site, subscription: Subscription, state: SubscriptionProgress) -> object:
+        """All that an acknowledgement can be told by, as it is now."""
+        cursor, model = subscription.cursor.state, self._model
+        acknowledged = cursor.mark_delete_position, list(cursor.deleted()), list(cursor.partial_batches())
+        known = len(model.logs[site.name].entries), sum(map(len, model.published.values()))
+        return state.copy(), acknowledged, subscription.topic.ledger.first_position, known
 
     def _settled_in(
         self, site: Site, subscription: Subscription, state: SubscriptionProgress, starts: dict[str, Position]
@@ -167,7 +185,13 @@ class Checker:
             )
         if state.epoch == promise.epoch:
             for text, mask in promise.acknowledged.items():
-                if self.left(site, subscription, self._model.texts[text]) & mask:
+                entry = self._model.texts[text]
+                if self.unclaimed(state, entry) & mask:
+                    self._violated(
+                        f"P6: {text} of {subscription.name} in {site.name}, epoch {state.epoch}, was acknowledged "
+                        f"({mask:b}) and that was confirmed: no other cluster will hear of it"
+                    )
+                if self.left(site, subscription, entry) & mask:
                     self._violated(
                         f"P6: {text} of {subscription.name} in {site.name}, epoch {state.epoch}, "
                         f"was acknowledged ({mask:b}) and that was confirmed: it is forgotten"
@@ -177,6 +201,12 @@ class Checker:
         promise = self._model.promise(site.name, name)
         if promise.acknowledged and not self._model.is_buried(name, promise.epoch):
             self._violated(f"P6: {name} in {site.name} is gone, though nobody deleted it since epoch {promise.epoch}")
+
+    def is_left(self, subscription: Subscription, entry: Entry) -> bool:
+        """Whether a subscription's cursor still has something of an entry that its cluster holds."""
+        cluster = subscription.environment.cluster
+        state, place = subscription.cursor.state, self._model.logs[cluster].places[entry.text]
+        return place > state.mark_delete_position and not state.is_deleted(place)
 
     def left(self, site: Site, subscription: Subscription, entry: Entry) -> int:
         """Which messages of an entry a cluster would still deliver, if it held the entry."""
@@ -193,6 +223,6 @@ class Checker:
     def unclaimed(self, state: SubscriptionProgress, entry: Entry) -> int:
         """Which messages of an entry a state does not say to be acknowledged."""
         covered, partial = self._in_state(state, entry)
-        if covered or entry.position <= state.starts().get(entry.cluster, EARLIEST):
+        if covered or (entry.cluster in state.origins and entry.position <= state.origins[entry.cluster].start):
             return 0
         return partial

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 Shared = pb.CommandSubscribe.Shared
 Failover = pb.CommandSubscribe.Failover
+Key_Shared = pb.CommandSubscribe.Key_Shared
 
 RECONNECT_S = (0.05, 0.8)
 """How long a client waits before it tries again."""
@@ -205,8 +206,8 @@ class SimProducer(SimClient):
         self._ready = False
         super().__init__(name, cluster, scheduler, network, witness)
 
-    def publish(self, members: int, now_ms: int, deliver_at_ms: int = 0) -> str:
-        """Publish one entry; returns what is in it."""
+    def publish(self, members: int, now_ms: int, deliver_at_ms: int = 0, key: str = "") -> str:
+        """Publish one entry, with a key unless that is empty; returns what is in it."""
         first = self._next_sequence_id
         self._next_sequence_id += members
         text = f"{self.cluster}-{self.name}-{first}"
@@ -216,6 +217,8 @@ class SimProducer(SimClient):
             metadata.highest_sequence_id = first + members - 1
         if deliver_at_ms:
             metadata.deliver_at_time = deliver_at_ms
+        if key:
+            metadata.partition_key = key
         unsent = Unsent(first, text, members, build_entry(metadata, text.encode()))
         self.pending.append(unsent)
         if self._ready:

@@ -27,6 +27,8 @@ class Entry(NamedTuple):
     position: Position
     """Where it was published, and its position there."""
     members: int
+    key: str = ""
+    """Empty where it has none."""
 
     @property
     def every(self) -> int:
@@ -40,8 +42,8 @@ def read_entry(cluster: str, position: Position, data: bytes) -> Entry:
     origin = origin_of(metadata)
     text, members = bytes(payload_of(data)).decode(), messages_in(data)
     if origin is None:
-        return Entry(text, cluster, position, members)
-    return Entry(text, origin.cluster, origin.position, members)
+        return Entry(text, cluster, position, members, metadata.partition_key)
+    return Entry(text, origin.cluster, origin.position, members, metadata.partition_key)
 
 
 @dataclass

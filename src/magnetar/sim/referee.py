@@ -5,11 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from magnetar.base.errors import MagnetarError
-from magnetar.base.position import EARLIEST, Position
+from magnetar.base.position import EARLIEST, LATEST, Position
+from magnetar.broker.producer import LocalProducer
 from magnetar.broker.progress import ProgressProducer
 from magnetar.broker.subscription import Subscription
 from magnetar.geo.progress_codec import decode_marker
+from magnetar.sim.at_risk import AtRisk, LagPolicy
 from magnetar.sim.checkers import Checker
+from magnetar.sim.key_holders import KeyHolders
 from magnetar.sim.model import Model
 from magnetar.sim.site import Tap
 from magnetar.wire import ack_set
@@ -36,17 +39,23 @@ _CONFIRMED = frozenset(
     {pb.BaseCommand.MESSAGE, pb.BaseCommand.ACK_RESPONSE, pb.BaseCommand.SEND_RECEIPT, pb.BaseCommand.SUCCESS}
 )
 
+_SHARING = frozenset({pb.CommandSubscribe.Shared, pb.CommandSubscribe.Key_Shared})
+
 
 class Referee(Tap):
     """What brokers hear makes the model; what they say is measured by it."""
 
-    def __init__(self, clusters: list[str], scheduler: Scheduler, story: Story) -> None:
+    def __init__(
+        self, clusters: list[str], scheduler: Scheduler, story: Story, lag_policy: LagPolicy | None = None
+    ) -> None:
         """Nothing was said yet."""
         self.model = Model(clusters)
+        self._at_risk = AtRisk(lag_policy, self.model) if lag_policy is not None else None
         self.checker = Checker(self.model, self.violate)
         self.violation = ""
         """The first rule that was broken, and how."""
         self.deliveries = 0
+        self._holders = KeyHolders(self.checker.is_left)
         self._scheduler = scheduler
         self._story = story
         self._decoders: dict[Session, FrameDecoder] = {}
@@ -75,6 +84,35 @@ class Referee(Tap):
         """Count it."""
         self.deliveries += 1
         self.note(consumer.cluster, consumer.machine, f"{consumer.subscription}: {held.text} ({held.remaining:b})")
+
+    # -- what operators do --------------------------------------------------------------------------------------------
+
+    def skips(self, site: Site, subscription: Subscription, count: int) -> Callable[[], None]:
+        """The next ``count`` entries are acknowledged now; to be called once that is confirmed."""
+        self.checker.look_at_log(site)
+        return self._acknowledges(site, subscription, self._left_through(subscription, LATEST)[:count], "skips")
+
+    def clears(self, site: Site, subscription: Subscription, through: Position) -> Callable[[], None]:
+        """Everything up to and including ``through`` is acknowledged now; to be called once that is confirmed."""
+        self.checker.look_at_log(site)
+        return self._acknowledges(site, subscription, self._left_through(subscription, through), "clears")
+
+    def _left_through(self, subscription: Subscription, through: Position) -> list[Entry]:
+        entries = self.model.logs[subscription.environment.cluster].entries
+        return [entry for at, entry in entries if at <= through and self.checker.is_left(subscription, entry)]
+
+    def _acknowledges(
+        self, site: Site, subscription: Subscription, entries: list[Entry], what: str
+    ) -> Callable[[], None]:
+        if subscription.progress is None:
+            return lambda: None
+        name, epoch = subscription.name, subscription.progress.state.epoch
+        lifetime, promise = self.model.lifetime(name, epoch), self.model.promise(site.name, name)
+        for entry in entries:
+            lifetime.acknowledge(entry.text, entry.every)
+        texts = " ".join(entry.text for entry in entries)
+        self.note(site.name, "", f"{name}: an operator {what} {texts or 'nothing'} in epoch {epoch}")
+        return lambda: promise.add(epoch, {entry.text: entry.every for entry in entries})
 
     # -- what brokers hear ------------------------------------------------------------------------------------------
 
@@ -108,6 +146,8 @@ class Referee(Tap):
                 return self._hear_subscribe(site, session, command.subscribe)
             case pb.BaseCommand.SEEK:
                 self._hear_seek(site, session, command.seek)
+            case pb.BaseCommand.REDELIVER_UNACKNOWLEDGED_MESSAGES:
+                self._hear_refused(session, command.redeliverUnacknowledgedMessages)
             case pb.BaseCommand.UNSUBSCRIBE:
                 return self._hear_unsubscribe(site, session, command.unsubscribe)
             case _:
@@ -119,7 +159,7 @@ class Referee(Tap):
         if subscription is None or subscription.progress is None or site.topic is None:
             return
         cumulative = ack.ack_type == pb.CommandAck.Cumulative
-        if cumulative and subscription.type == pb.CommandSubscribe.Shared:
+        if cumulative and subscription.type in _SHARING:
             return  # who shares cannot acknowledge for others, in Pulsar neither
         self.checker.look_at_log(site)
         log, state = self.model.logs[site.name], subscription.progress.state
@@ -132,7 +172,8 @@ class Referee(Tap):
                 continue
             meant[entry.text] = entry.every & ~(ack_set.words_to_int(each.ack_set) if each.ack_set else 0)
             if cumulative:
-                before = (other for at, other in log.entries if at < position)
+                first = site.topic.ledger.first_position  # what was trimmed is claimed by nobody any more
+                before = (other for at, other in log.entries if first <= at < position)
                 meant.update((other.text, other.every) for other in before)
         for text, mask in meant.items():
             lifetime.acknowledge(text, mask)
@@ -142,6 +183,11 @@ class Referee(Tap):
         if ack.HasField("request_id"):
             promise, epoch = self.model.promise(site.name, subscription.name), state.epoch
             self._open[session, pb.BaseCommand.ACK_RESPONSE, ack.request_id] = lambda: promise.add(epoch, inside)
+
+    def _hear_refused(self, session: Session, refused: pb.CommandRedeliverUnacknowledgedMessages) -> None:
+        consumer = session.consumers.get(refused.consumer_id)
+        if consumer is not None:
+            self._holders.give_back(consumer, [position_of(each) for each in refused.message_ids])
 
     def _hear_progress(
         self, site: Site, session: Session, send: pb.CommandSend, body: bytes
@@ -296,8 +342,25 @@ class Referee(Tap):
                     receipt = command.send_receipt
                     key = session, command.type, receipt.producer_id << 32 | receipt.sequence_id
                     confirmed = self._open.pop(key, None)
+                    self._check_lag(site, session, receipt)
             if confirmed is not None:
                 confirmed()
+
+    def _check_lag(self, site: Site, session: Session, receipt: pb.CommandSendReceipt) -> None:
+        """L: what has a receipt and is in too few other clusters does not exceed the bound."""
+        if self._at_risk is None:
+            return
+        self.checker.look_at_log(site)  # what others send has a receipt only once it is in this log, for them to count
+        producer = session.producers.get(receipt.producer_id)
+        if not isinstance(producer, LocalProducer) or site.topic is None:
+            return
+        text = f"{site.name}-{producer.options.name}-{receipt.sequence_id}"
+        unsafe, policy = self._at_risk.receipted(site.name, text), self._at_risk.policy
+        if len(unsafe) > policy.messages and not site.topic.is_closing:
+            self.violate(
+                f"L: {site.name} gave a receipt for {text}: {len(unsafe)} are in fewer than {policy.copies} other "
+                f"clusters, and {policy.messages} may be: {unsafe[-5:]}"
+            )
 
     def _check_dispatched(self, site: Site, session: Session, message: pb.CommandMessage) -> None:
         """P1, P3: what is sent to a consumer is durable, and nobody is known here to have acknowledged it."""
@@ -314,6 +377,9 @@ class Referee(Tap):
         sent = ack_set.words_to_int(message.ack_set) if message.ack_set else entry.every
         if sent & ~self.checker.left(site, subscription, entry):
             self.violate(f"P3: {where}, {entry.text}, was sent to a consumer though it is acknowledged here")
+        held = self._holders.send(session.consumers[message.consumer_id], subscription, position, entry)
+        if held is not None:
+            self.violate(f"K: {where}, {entry.text}, was sent to a consumer while another holds {held.text} of its key")
         promise = self.model.promise(site.name, subscription.name)
         if subscription.progress.state.epoch == promise.epoch and sent & promise.acknowledged.get(entry.text, 0):
             self.violate(f"P3: {where}, {entry.text}, was sent again after its acknowledgement was confirmed here")

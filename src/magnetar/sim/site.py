@@ -19,7 +19,7 @@ from magnetar.ledger.deletions import finish_deletions
 from magnetar.ledger.local import LocalLedgerStore, LocalStoreOptions
 from magnetar.ledger.managed_ledger import ManagedLedgerConfig
 from magnetar.metadata.memory import MemoryMetadataStore
-from magnetar.metadata.policies import Policies, TenantInfo
+from magnetar.metadata.policies import TenantInfo
 from magnetar.metadata.resources import Resources
 from magnetar.sim.committer import VirtualCommitter
 from magnetar.sim.disk import FaultyDisk
@@ -28,11 +28,12 @@ from magnetar.sim.scheduler import MachineLoop
 from magnetar.sim.thread import HandThread
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator
     from random import Random
 
     from magnetar.broker.session import Session
     from magnetar.broker.topic import Topic
+    from magnetar.metadata.policies import Policies
     from magnetar.sim.network import Network
     from magnetar.sim.scheduler import Scheduler
 
@@ -62,8 +63,8 @@ class Tap:
 class Site:
     """A cluster with one broker. What is on its disk, and in its metadata, survives."""
 
-    def __init__(self, name: str, others: Sequence[str], scheduler: Scheduler, network: Network, tap: Tap) -> None:
-        """Set up a namespace that is replicated to ``others``; nothing runs before ``start``."""
+    def __init__(self, name: str, policies: Policies, scheduler: Scheduler, network: Network, tap: Tap) -> None:
+        """Set up a namespace with ``policies``; nothing runs before ``start``."""
         self.name = name
         self.clock = HandClock(scheduler)
         self.disk = FaultyDisk()
@@ -76,7 +77,7 @@ class Site:
         self._delayed_store = DelayedStore(Path(":memory:"))
         resources = Resources.over(self.metadata)
         resources.tenants.create("public", TenantInfo())
-        resources.namespaces.create(NAMESPACE, Policies(replication_clusters=[name, *others]))
+        resources.namespaces.create(NAMESPACE, policies)
 
     @property
     def topic(self) -> Topic | None:

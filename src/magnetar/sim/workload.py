@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from magnetar.base.position import EARLIEST
+from magnetar.sim.operators import Operators
 from magnetar.sim.world import SUBSCRIPTIONS
 
 if TYPE_CHECKING:
@@ -23,6 +24,18 @@ SOON_S = (0.0, 0.03)
 FULL_S = (0.1, 2.0)
 """How long a disk is full, or fails before somebody does something about it."""
 
+KEYS = ("", "a", "b", "c")
+"""Keys of messages; empty: no key."""
+
+TOGETHER = 0.7
+"""How often a consumer that has keys of its own comes where others have theirs: only there can they be mixed up."""
+
+SKIPPED_MAX = 6
+"""How many entries an operator skips at most."""
+
+EXPIRED_S = (1.0, 12.0)
+"""How old entries are that an operator expires."""
+
 JUMP_S = 30.0
 """How far a clock may be off, either way."""
 
@@ -34,6 +47,7 @@ class Workload:
         """Act on ``world``."""
         self._world = world
         self._chance = world.chance
+        self._operators = Operators(world.referee)
         self._actions: list[tuple[int, Callable[[], None]]] = [
             (24, self._publish),
             (30, self._acknowledge),
@@ -46,6 +60,9 @@ class Workload:
             (1, self._unsubscribe),
             (3, self._trim),
             (1, self._unload),
+            (1, self._skip),
+            (1, self._clear),
+            (1, self._expire),
         ]
         self._faults: list[tuple[int, Callable[[], None]]] = [
             (4, self._break_connection),
@@ -71,9 +88,8 @@ class Workload:
             self._publish()
         self._world.run(1.0)
         for subscription in SUBSCRIPTIONS:
-            for _ in range(self._chance.randint(1, 2)):
-                cluster = self._chance.choice(list(self._world.sites))
-                self._world.add_consumer(subscription, cluster, earliest=self._chance.random() < 0.7)
+            for _ in range(self._chance.randint(1, 2) + (subscription == "keys")):
+                self._join(subscription)
 
     def act(self) -> None:
         """Let a client do something, or something happen."""
@@ -99,7 +115,8 @@ class Workload:
         for _ in range(self._chance.choice((1, 1, 2, 5))):
             members = self._chance.choice((1, 1, 1, 2, 3))
             delay_ms = self._chance.randint(1, 3000) if self._chance.random() < 0.1 else 0
-            text = producer.publish(members, now_ms, now_ms + delay_ms if delay_ms else 0)
+            deliver_at_ms = now_ms + delay_ms if delay_ms else 0
+            text = producer.publish(members, now_ms, deliver_at_ms, self._chance.choice(KEYS))
             self._world.referee.note(producer.machine, producer.cluster, f"publishes {text}")
 
     def _send_again(self) -> None:
@@ -156,11 +173,33 @@ class Workload:
 
     def _join(self, subscription: str) -> None:
         cluster = self._chance.choice(list(self._world.sites))
+        others = [each.cluster for each in self._world.consumers if each.subscription == subscription]
+        if subscription == "keys" and others and self._chance.random() < TOGETHER:
+            cluster = self._chance.choice(others)
         self._world.add_consumer(subscription, cluster, earliest=self._chance.random() < 0.7)
 
     def _holding(self) -> SimConsumer | None:
         holding = [consumer for consumer in self._world.consumers if consumer.held]
         return self._chance.choice(holding) if holding else None
+
+    # -- operators ----------------------------------------------------------------------------------------------------
+
+    def _skip(self) -> None:
+        for site, name in self._subscription():
+            self._operators.skip(site, name, self._chance.randint(1, SKIPPED_MAX))
+
+    def _clear(self) -> None:
+        for site, name in self._subscription():
+            self._operators.clear(site, name)
+
+    def _expire(self) -> None:
+        for site, name in self._subscription():
+            self._operators.expire(site, name, self._chance.uniform(*EXPIRED_S))
+
+    def _subscription(self) -> list[tuple[Site, str]]:
+        """Some subscription in some cluster, if there is any."""
+        found = [(site, name) for site in self._world.running() if site.topic for name in site.topic.subscriptions]
+        return [self._chance.choice(found)] if found else []
 
     # -- what brokers do from time to time ----------------------------------------------------------------------------
 

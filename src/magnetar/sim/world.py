@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
+from magnetar.metadata.policies import Policies
+from magnetar.sim.at_risk import LagPolicy
 from magnetar.sim.carrier import Relay
-from magnetar.sim.clients import Failover, Shared, SimConsumer, SimProducer
+from magnetar.sim.clients import Failover, Key_Shared, Shared, SimConsumer, SimProducer
 from magnetar.sim.network import Network
 from magnetar.sim.referee import Referee
 from magnetar.sim.scheduler import Scheduler
@@ -26,10 +28,17 @@ if TYPE_CHECKING:
 
 CLUSTER_NAMES = ("ewr", "jfk", "lga", "ord", "sfo")
 
-SUBSCRIPTIONS: dict[str, pb.CommandSubscribe.SubType.ValueType] = {"worker": Shared, "ledger": Failover}
+SUBSCRIPTIONS: dict[str, pb.CommandSubscribe.SubType.ValueType] = {
+    "worker": Shared,
+    "ledger": Failover,
+    "keys": Key_Shared,
+}
 
 _BUGS = frozenset({"connection_failed", "request_failed", "maintenance_failed"})
 """Events of the log that say that something was raised that nobody expected."""
+
+BOUNDED = 0.3
+"""The share of worlds with a bound on what is at risk."""
 
 
 class World:
@@ -41,11 +50,11 @@ class World:
         self.scheduler = Scheduler()
         self.story = Story()
         names = list(CLUSTER_NAMES[:clusters])
-        self.referee = Referee(names, self.scheduler, self.story)
+        lag_policy = self._lag_policy()
+        self.referee = Referee(names, self.scheduler, self.story, lag_policy)
         self.network = Network(self.chance, self._arrived)
         self.sites = {
-            name: Site(name, [other for other in names if other != name], self.scheduler, self.network, self.referee)
-            for name in names
+            name: Site(name, _policies(names, lag_policy), self.scheduler, self.network, self.referee) for name in names
         }
         self.relays = [
             Relay(name, [other for other in names if other != name], self.scheduler, self.network, self.chance)
@@ -61,6 +70,12 @@ class World:
             site.start()
         for relay in self.relays:
             relay.hand_over()
+
+    def _lag_policy(self) -> LagPolicy | None:
+        """Some worlds have a bound on what is at risk."""
+        if self.chance.random() >= BOUNDED:
+            return None
+        return LagPolicy(self.chance.choice((0, 1, 2, 5)), self.chance.choice((1, 1, 2)))
 
     # -- time -------------------------------------------------------------------------------------------------------
 
@@ -139,3 +154,9 @@ class World:
     def note(self, where: str, text: str) -> None:
         """Tell of something that was done to a place."""
         self.referee.note(where, "", text)
+
+
+def _policies(clusters: list[str], lag: LagPolicy | None) -> Policies:
+    if lag is None:
+        return Policies(replication_clusters=clusters)
+    return Policies(replication_clusters=clusters, max_at_risk_messages=lag.messages, at_risk_copies=lag.copies)

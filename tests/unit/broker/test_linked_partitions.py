@@ -95,3 +95,13 @@ def test_a_link_adds_no_more_than_are_allowed() -> None:
     (error,) = client.take("ERROR")
     assert "may have 2 partitions here" in error.message
     assert world["jfk"].topics.partitions_of(TOPIC) == 2
+
+
+def test_what_is_switched_off_on_the_first_partition_is_so_on_those_that_are_added() -> None:
+    world = partitioned()
+    first = world["jfk"].topic(TOPIC.partition(0))
+    world["jfk"].do(partial(first.set_replicated, worker(world["jfk"], 0), replicated=False))
+    for cluster in world.clusters.values():
+        cluster.do(partial(cluster.topics.add_partitions, TOPIC, 3))
+    world.full_states()
+    assert [worker(world[name], 2).is_replicated for name in ("ewr", "jfk")] == [True, False]

@@ -193,6 +193,22 @@ def test_what_was_moved_back_stays_there() -> None:
     assert waiting(mesh.clusters["ewr"], "jfk") == 0
 
 
+def test_a_first_request_that_was_under_way_when_a_link_was_handed_over_is_made_anew_with_the_next_tick() -> None:
+    mesh = Mesh("ewr", "jfk")
+    consumer = mesh.subscribe("ewr")
+    mesh.loop.advance(0.1)
+    pipe = mesh.pipes["ewr", "jfk"]
+    pipe.read()
+    assert len(pipe.carried) == 1
+    pipe.attach(permits=1000)
+    mesh.publish("ewr", "a")
+    mesh.second()
+    mesh.second()
+    acknowledge_all(mesh, "ewr", consumer)
+    mesh.second()
+    assert mesh.acknowledged("jfk") == {"a"}
+
+
 def test_news_that_was_under_way_when_a_link_was_lost_arrives_all_the_same() -> None:
     mesh = Mesh("ewr", "jfk")
     mesh.publish("ewr", "a")

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from magnetar.base.position import EARLIEST
 from magnetar.broker import tombstones
+from magnetar.broker.administration import Administration
 from magnetar.broker.tombstones import Tombstones
 from magnetar.geo.epochs import FIRST_EPOCH, Epoch
 from magnetar.geo.progress import SubscriptionProgress
-from magnetar.sim.cluster import Cluster
+from magnetar.sim.cluster import TOPIC, Cluster
+from tests.unit.broker.mesh import SECOND, Mesh
 from tests.unit.broker.world import Worker, World
 
 if TYPE_CHECKING:
@@ -99,3 +102,97 @@ def test_the_oldest_is_forgotten_beyond_the_limit(monkeypatch: pytest.MonkeyPatc
         assert each.epoch_for_new("one") == Epoch(4, "")
         assert each.epoch_for_new("two") == FIRST_EPOCH
         assert each.get("two") is None
+
+
+def made_again(world: World, name: str) -> None:
+    """The topic is deleted in one cluster and made again, and an administrator makes its subscription."""
+    cluster = world[name]
+    cluster.do(lambda: cluster.topics.delete(TOPIC))
+    cluster.do(lambda: cluster.topics.get_or_create(TOPIC))
+    create = Administration(cluster.environment, cluster.topics, "").create_subscription
+    cluster.loop.start(create(TOPIC, "worker", EARLIEST, replicated=True))
+    cluster.settle()
+
+
+def test_a_tombstone_of_the_topic_before_takes_no_subscription_that_was_made_without_a_consumer() -> None:
+    for deleting in ("ewr", "jfk"):
+        world = subscribed()
+        unsubscribe(world, deleting)
+        world.full_states()
+        assert exists(world) == []
+        made_again(world, "ewr")
+        world.full_states()
+        assert exists(world) == ["ewr", "jfk"], deleting
+        unsubscribe(world, "jfk")
+        world.full_states()
+        assert exists(world) == [], deleting
+
+
+def test_who_was_heard_of_is_known_after_a_restart_though_only_the_tombstone_comes_then() -> None:
+    world = subscribed()
+    world.cut("ewr", "jfk")
+    for cluster in world.clusters.values():
+        cluster.crash()
+    unsubscribe(world, "jfk")
+    world.heal("ewr", "jfk")
+    world.full_states()
+    assert exists(world) == []
+
+
+def test_a_third_cluster_does_not_take_the_old_tombstone_for_the_new_subscription_either() -> None:
+    world = World("ewr", "jfk", "sfo")
+    world.cut("ewr", "sfo")
+    world.cut("jfk", "sfo")
+    Worker(world, "ewr").leave()
+    world.progress()
+    unsubscribe(world, "jfk")
+    world.progress()
+    world.cut("ewr", "jfk")
+    made_again(world, "ewr")
+    world.heal("ewr", "sfo")
+    assert exists(world) == ["ewr", "sfo"]
+    world.heal("jfk", "sfo")
+    world.heal("ewr", "jfk")
+    world.full_states()
+    assert exists(world) == ["ewr", "jfk", "sfo"]
+
+
+def test_where_the_log_ended_is_kept_with_a_tombstone() -> None:
+    cluster = Cluster()
+    client = cluster.client()
+    client.produce()
+    client.send("a", "b")
+    (_, first), (_, last) = client.receipts()
+    ledger = cluster.topic().ledger
+    Tombstones(ledger).add(SubscriptionProgress("one", epoch=Epoch(1, "ewr"), deleted=True))
+    kept = Tombstones(ledger)
+    assert [kept.covers("one", position) for position in (first, last, ledger.next_position(last))] == [
+        True,
+        True,
+        False,
+    ]
+    assert not kept.covers("two", first)
+
+
+def test_an_update_of_pip_33_from_before_a_deletion_does_not_bring_the_subscription_back_and_a_newer_one_does() -> None:
+    mesh = Mesh("ewr", "jfk")
+    consumer = mesh.subscribe("ewr")
+    mesh.subscribe("jfk").leave()
+    mesh.second()
+    for text in "abc":
+        mesh.publish("ewr", text)
+        mesh.second()
+    consumer.ack(*mesh.texts("ewr"))
+    mesh.loop.advance(SECOND)
+    mesh.clusters["ewr"].settle()  # the update is on its way
+    topic = mesh.clusters["jfk"].topic(TOPIC)
+    assert topic.subscriptions["worker"].backlog == 3
+    mesh.clusters["jfk"].do(lambda: topic.delete_subscription(topic.subscriptions["worker"]))
+    mesh.second()
+    assert "worker" not in mesh.clusters["jfk"].topic(TOPIC).subscriptions
+    mesh.publish("ewr", "d")
+    mesh.second()
+    consumer.ack(*mesh.texts("ewr"))
+    mesh.second()
+    assert mesh.backlog("jfk") == 0
+    assert mesh.clusters["jfk"].subscription().is_replicated

@@ -43,8 +43,11 @@ class LinksTo(ProgressLinks):
 
 
 async def turns(count: int) -> None:
+    loop = asyncio.get_running_loop()
     for _ in range(count):
-        await asyncio.sleep(0)
+        turned = asyncio.Event()
+        loop.call_soon(turned.set)
+        await turned.wait()
 
 
 async def closed_when_news_is(turns_after_news: int) -> tuple[bool, int, int]:

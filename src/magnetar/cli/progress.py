@@ -1,0 +1,46 @@
+"""How commands that take long show how far they are: bars on a terminal, JSON lines elsewhere; always on stderr."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+INTERVAL_S = 1.0
+"""Seconds between two lines where there is no terminal."""
+
+
+@contextmanager
+def progress(event: str, whats: tuple[str, ...]) -> Iterator[Callable[[str, int, int], None]]:
+    """Give what is told how many of how many of ``whats`` are done: ``(what, done, total)``.
+
+    A line has the keys ``event``, ``what``, ``done`` and ``total``. The last of each of ``whats`` is always shown.
+    """
+    if not sys.stderr.isatty():
+        yield _Lines(event)
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
+        tasks = {what: bars.add_task(what, total=None) for what in whats}
+        yield lambda what, done, total: bars.update(tasks[what], completed=done, total=total)
+
+
+class _Lines:
+    def __init__(self, event: str) -> None:
+        self._event = event
+        self._said_at = time.monotonic()
+
+    def __call__(self, what: str, done: int, total: int) -> None:
+        now = time.monotonic()
+        if now - self._said_at >= INTERVAL_S or done == total:
+            self._said_at = now
+            line = {"event": self._event, "what": what, "done": done, "total": total}
+            sys.stderr.write(json.dumps(line) + "\n")

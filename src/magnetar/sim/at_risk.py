@@ -1,0 +1,39 @@
+"""Bounded lag: how much of what a cluster gave receipts for is in too few others (docs/guides/protection.md)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from magnetar.sim.model import Model
+
+
+@dataclass(frozen=True, slots=True)
+class LagPolicy:
+    """How many entries may be at risk, and how many other clusters make one safe."""
+
+    messages: int
+    copies: int
+
+
+class AtRisk:
+    """The entries with receipts that are not safe, as the logs and the brokers' frames tell it."""
+
+    def __init__(self, policy: LagPolicy, model: Model) -> None:
+        """Nothing has a receipt."""
+        self.policy = policy
+        self._model = model
+        self._unsafe: dict[str, list[str]] = {}
+
+    def receipted(self, cluster: str, text: str) -> list[str]:
+        """A cluster gives a receipt for an entry of its own; returns what is at risk there from now on."""
+        unsafe = self._unsafe.setdefault(cluster, [])
+        if text not in unsafe:
+            unsafe.append(text)
+        unsafe[:] = [each for each in unsafe if not self._is_safe(cluster, each)]
+        return unsafe
+
+    def _is_safe(self, cluster: str, text: str) -> bool:
+        copies = sum(text in log.places for name, log in self._model.logs.items() if name != cluster)
+        return copies >= self.policy.copies

@@ -1,0 +1,50 @@
+"""When snapshots of PIP-33 are begun."""
+
+from __future__ import annotations
+
+from itertools import count
+
+from magnetar.base.position import Position
+from magnetar.geo.controller import Ask, Completed, Effect, SnapshotController, SnapshotOptions
+from magnetar.geo.snapshot_markers import SnapshotResponse
+
+THERE: dict[str, float | None] = {"jfk": None, "lga": None}
+END = Position(3, 7)
+
+
+def new_controller() -> SnapshotController:
+    numbers = count()
+    return SnapshotController(SnapshotOptions(frequency_s=1.0, timeout_s=30.0), lambda: f"s{next(numbers)}")
+
+
+def ask(snapshot_id: str) -> list[Effect]:
+    return [Ask(snapshot_id, ("jfk", "lga"))]
+
+
+def answer(controller: SnapshotController, snapshot_id: str, cluster: str) -> list[Effect]:
+    return controller.answered(SnapshotResponse(snapshot_id, cluster, Position(9, 1), frozenset()), 5.0, END)
+
+
+def test_a_first_snapshot_whose_request_may_be_lost_keeps_no_other_back_and_counts_if_it_is_answered() -> None:
+    controller = new_controller()
+    assert controller.tick(1.0, 0.0, THERE) == ask("s0")
+    assert controller.tick(2.0, 0.0, THERE) == []
+    controller.handed_over("jfk")
+    assert controller.tick(3.0, 0.0, THERE) == ask("s1")
+    assert controller.tick(4.0, 0.0, THERE) == []
+    for cluster in ("jfk", "lga", "jfk"):
+        answer(controller, "s0", cluster)
+    (completed,) = answer(controller, "s0", "lga")
+    assert isinstance(completed, Completed)
+    assert (controller.pending, controller.timed_out) == (1, 0)
+
+
+def test_the_request_of_the_second_round_may_be_lost_as_well() -> None:
+    controller = new_controller()
+    controller.tick(1.0, 0.0, THERE)
+    answer(controller, "s0", "jfk")
+    controller.handed_over("jfk")
+    assert controller.tick(2.0, 0.0, THERE) == [], "it has answered"
+    assert answer(controller, "s0", "lga") == ask("s0")
+    controller.handed_over("jfk")
+    assert controller.tick(3.0, 0.0, THERE) == ask("s1")
