@@ -237,10 +237,23 @@ LOST_WHILE_WRITING: list[tuple[str, object]] = [
 ]
 """What was asked for before the file was lost, and vouches for what was in it, is done behind that."""
 
+GIVEN_UP_BELOW_THE_WATERMARK: list[tuple[str, object]] = [
+    ("publish", [0.5] * 9),
+    ("advance", 1.0),
+    ("advance", 1.0),
+    ("jump", -100.0),
+    ("publish", [0.5] * 5),
+    ("fill_disk", True),
+    ("redeliver", "a"),
+    ("publish", [0.5] * 5),
+]
+"""What was written and deleted waits again when the clock goes back, and may be given up before it is written again."""
+
 
 @settings(max_examples=250)
 @given(st.lists(steps, max_size=60))
 @example(LOST_WHILE_WRITING)
+@example(GIVEN_UP_BELOW_THE_WATERMARK)
 def test_nothing_is_early_lost_or_twice(story_steps: list[tuple[str, object]]) -> None:
     story = Story()
     for step, value in story_steps:

@@ -102,11 +102,14 @@ class DelayedIndex:
         self._windows: dict[DueWindow, None] = {}
         self._unwritten: list[Delayed] = []
         self._watermark = EARLIEST
-        """As it was written last."""
+        """As it was written last, or before what was given up since."""
         self._through: Position | None = None
         """How far the log has been gone through while that goes on; None: to its end."""
-        self._is_behind = False
-        """Whether entries beyond the watermark were dropped from memory unwritten: the log has to be gone through."""
+        self._given_up_after = LATEST
+        """Before all entries that were dropped from memory unwritten: the log has to be gone through from there.
+
+        That may be far below the watermark, since a reader adds again what a clock that went back made early again.
+        """
         self._delete_through: Delayed | None = None
         self._turn_runs = False
         self._write_timer: asyncio.TimerHandle | None = None
@@ -161,9 +164,8 @@ class DelayedIndex:
 
     def _add(self, entry: Delayed) -> None:
         self.withheld.add(entry.position)
-        if len(self._unwritten) < UNWRITTEN_MAX:
-            self._unwritten.append(entry)
-        else:
+        self._unwritten.append(entry)
+        if len(self._unwritten) > UNWRITTEN_MAX:
             self._fall_behind()
         for window in self._windows:
             window.add(entry)
@@ -180,8 +182,14 @@ class DelayedIndex:
         """Give up what is not written: memory is bounded, and the log has it all."""
         if not self._is_behind:
             log.warning("delayed_index_behind", topic=self._ledger.name, watermark=str(self._watermark))
-        self._is_behind = True
+        first = min(entry.position for entry in self._unwritten)
+        self._given_up_after = min(self._given_up_after, self._ledger.previous_position(first))
         self._unwritten.clear()
+
+    @property
+    def _is_behind(self) -> bool:
+        """Whether entries were given up that have not been looked for in the log since."""
+        return self._given_up_after < LATEST
 
     # -- who takes what is due ----------------------------------------------------------------------------------
 
@@ -337,7 +345,7 @@ class DelayedIndex:
     def _vouched(self) -> Position:
         """Up to where all delayed entries of the log are in the store or waiting to be written to it."""
         if self._is_behind or self.is_loading:
-            return self._watermark
+            return min(self._watermark, self._given_up_after)
         return self._ledger.last_confirmed_entry if self._through is None else self._through
 
     def _write_time(self) -> None:
@@ -371,7 +379,7 @@ class DelayedIndex:
         self._thread.do(lambda store: store.turn(name, incarnation, request), done)
 
     def _turn_done(self, request: Request, asked: Iterable[tuple[DueWindow, int]], answer: Answer) -> None:
-        self._watermark = max(self._watermark, request.watermark)
+        self._watermark = request.watermark
         self._delete_through = None
         for (window, epoch), page in zip(asked, answer.pages, strict=True):
             window.page(epoch, page, is_last=len(page) < PAGE_MAX)
@@ -422,8 +430,8 @@ class DelayedIndex:
     # -- going through the log ------------------------------------------------------------------------------------
 
     def _go_through(self) -> None:
-        """Look for delayed entries beyond the watermark."""
-        self._is_behind = False
+        """Look for delayed entries beyond the watermark, and for those that were given up."""
+        self._watermark, self._given_up_after = min(self._watermark, self._given_up_after), LATEST
         if self._scan is not None:
             self._scan.cancel()
             self._scan = None
