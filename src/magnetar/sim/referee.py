@@ -164,25 +164,20 @@ class Referee(Tap):
         self.checker.look_at_log(site)
         log, state = self.model.logs[site.name], subscription.progress.state
         lifetime, starts = self.model.lifetime(subscription.name, state.epoch), state.starts()
+        first = site.topic.ledger.first_position  # what was trimmed may be wanted elsewhere: it is not for this cluster
         meant: dict[str, int] = {}
         for each in ack.message_id:
             position = position_of(each)
             entry = log.at.get(position)
-            if entry is None:
+            if entry is None or position < first:
                 continue
             meant[entry.text] = entry.every & ~(ack_set.words_to_int(each.ack_set) if each.ack_set else 0)
             if cumulative:
-                first = site.topic.ledger.first_position  # what was trimmed is claimed by nobody any more
                 before = (other for at, other in log.entries if first <= at < position)
                 meant.update((other.text, other.every) for other in before)
         for text, mask in meant.items():
             lifetime.acknowledge(text, mask)
-        first = site.topic.ledger.first_position  # what was trimmed may be wanted elsewhere: it is not for this cluster
-        inside = {
-            text: mask
-            for text, mask in meant.items()
-            if log.places[text] >= first and _is_inside(self.model.texts[text], starts)
-        }
+        inside = {text: mask for text, mask in meant.items() if _is_inside(self.model.texts[text], starts)}
         texts = " ".join(f"{text}({mask:b})" for text, mask in list(inside.items())[-4:])
         self.note(session_name(session), site.name, f"{subscription.name}: ack {texts} in epoch {state.epoch}")
         if ack.HasField("request_id"):
