@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from magnetar.base.errors import RequestError
@@ -131,8 +131,18 @@ def play(names: tuple[str, ...], moves: list[tuple[str, float] | tuple[str, floa
         assert story.mesh.acknowledged(name) == everything, f"{name} has not heard of all"
 
 
+LATER_THAN_THE_ANSWER: list[tuple[str, float] | tuple[str, float, int]] = [
+    ("publish", 1),
+    ("publish", 2),
+    ("carry", 2),
+    ("carry", 4),
+]
+"""What lga published is in ewr before its first snapshot, and comes to jfk after that has answered."""
+
+
 @settings(max_examples=40, deadline=None)
 @given(st.lists(steps, max_size=STEPS_MAX))
+@example(LATER_THAN_THE_ANSWER)
 def test_three_clusters(moves: list[tuple[str, float] | tuple[str, float, int]]) -> None:
     play(NAMES, moves)
 

@@ -48,3 +48,16 @@ def test_the_request_of_the_second_round_may_be_lost_as_well() -> None:
     assert answer(controller, "s0", "lga") == ask("s0")
     controller.handed_over("jfk")
     assert controller.tick(3.0, 0.0, THERE) == ask("s1")
+
+
+def test_one_more_snapshot_follows_the_first_that_nothing_came_after_and_then_none() -> None:
+    controller = new_controller()
+    for number, now in enumerate((1.0, 2.0)):
+        snapshot_id = f"s{number}"
+        assert controller.tick(now, 0.5, THERE) == ask(snapshot_id)
+        for cluster in ("jfk", "lga", "jfk", "lga"):
+            answer(controller, snapshot_id, cluster)
+    assert controller.completed == 2
+    assert controller.tick(3.0, 0.5, THERE) == []
+    assert controller.is_idle(0.5)
+    assert controller.tick(4.0, 3.5, THERE) == ask("s2")
