@@ -248,7 +248,7 @@ class Referee(Tap):
         self, site: Site, session: Session, subscribe: pb.CommandSubscribe
     ) -> Callable[[], None] | None:
         topic, name = site.topic, subscribe.subscription
-        if topic is None:
+        if topic is None or site.topics.is_unloading(topic.name):
             if not self._was_there(site, name):  # created, if at all, right before the answer, once the topic is there
                 self._open[session, pb.BaseCommand.SUCCESS, subscribe.request_id] = lambda: self._created(
                     site, name, self._starts(site, subscribe)
@@ -260,7 +260,7 @@ class Referee(Tap):
         return lambda: self._created(site, name, starts)
 
     def _was_there(self, site: Site, name: str) -> bool:
-        """Whether a topic that is not loaded had a subscription when it was."""
+        """Whether a topic had a subscription when it was loaded last."""
         crashes, topic = self._last_seen.get(site.name, (site.crashes, None))
         return topic is not None and (crashes != site.crashes or name in topic.subscriptions)
 
