@@ -22,7 +22,8 @@ INTERVAL_S = 1.0
 def progress(event: str, whats: tuple[str, ...]) -> Iterator[Callable[[str, int, int], None]]:
     """Give what is told how many of how many of ``whats`` are done: ``(what, done, total)``.
 
-    A line has the keys ``event``, ``what``, ``done`` and ``total``. The last of each of ``whats`` is always shown.
+    A line has the keys ``event``, ``what``, ``done`` and ``total``.
+    Work that is done within the interval has none.
     """
     if not sys.stderr.isatty():
         yield _Lines(event)
@@ -40,7 +41,7 @@ class _Lines:
 
     def __call__(self, what: str, done: int, total: int) -> None:
         now = time.monotonic()
-        if now - self._said_at >= INTERVAL_S or done == total:
+        if now - self._said_at >= INTERVAL_S:
             self._said_at = now
             line = {"event": self._event, "what": what, "done": done, "total": total}
             sys.stderr.write(json.dumps(line) + "\n")
