@@ -254,10 +254,30 @@ class Referee(Tap):
                     site, name, self._starts(site, subscribe)
                 )
             return None
-        if name in topic.subscriptions:
-            return None
+        existing = topic.subscriptions.get(name)
+        if existing is not None:
+            return self._hear_replicated(site, existing) if existing.progress is None else None
         starts = self._starts(site, subscribe)
         return lambda: self._created(site, name, starts)
+
+    def _hear_replicated(self, site: Site, subscription: Subscription) -> Callable[[], None]:
+        """One that a crash left without being replicated is replicated again, as it stands."""
+        self.checker.look_at_log(site)
+        log, cursor = self.model.logs[site.name], subscription.cursor.state
+        starts = log.starts_after(cursor.mark_delete_position)
+        done = {entry.text: entry.every for _, entry in log.entries if not self.checker.is_left(subscription, entry)}
+        for position, left in cursor.partial_batches():
+            entry = log.at[position]
+            done[entry.text] = entry.every & ~left
+
+        def replicated() -> None:
+            self._created(site, subscription.name, starts)
+            if subscription.progress is not None:
+                lifetime = self.model.lifetime(subscription.name, subscription.progress.state.epoch)
+                for text, mask in done.items():
+                    lifetime.acknowledge(text, mask)
+
+        return replicated
 
     def _was_there(self, site: Site, name: str) -> bool:
         """Whether a topic had a subscription when it was loaded last."""
