@@ -39,8 +39,8 @@ test: java setup ## all tests but the long ones; some ten minutes
 test-long: java setup ## the full-sized forms of tests that make test runs smaller; some minutes
 	@$(BIN)/python -m pytest tests -m long $(ARGS)
 
-test-chaos: java setup ## kill what runs at random, 320 times over: brokers, producers, drivers, workers; 20 minutes
-	@$(BIN)/python -m pytest tests -m chaos $(ARGS)
+test-chaos: java setup ## kill what runs at random, 420 times over: brokers, producers, drivers, workers; 25 minutes
+	@$(BIN)/python -m pytest tests -m chaos -rP $(ARGS)
 
 interop: java setup ## against Apache Pulsar itself, fetched with Maven the first time; some minutes
 	@$(BIN)/python -m pytest tests/interop -m interop $(ARGS)
