@@ -16,20 +16,19 @@ Needs nothing but Magnetar.
 
 from __future__ import annotations
 
-import argparse
 import json
 import shutil
 import statistics
 import sys
 from dataclasses import asdict, dataclass
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pulsar import ConsumerType
 from rich.console import Console
 from rich.table import Table
 
+from bench.options import parse
 from bench.sessions.moving import NUMBER, SUBSCRIPTION, Lane, Source, Target, move
 from bench.switch import Workload
 from tests.geo.stories import has_subscription
@@ -40,6 +39,7 @@ from tests.kit.wait import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+    from pathlib import Path
 
 MODES = ("markers", "exact")
 NAMES = HERE, THERE, THIRD = ("here", "there", "third")
@@ -162,15 +162,7 @@ def rows(samples: Sequence[Sample]) -> Iterable[tuple[str, ...]]:
 
 def main() -> int:
     """Measure and print; 1 when a message was lost."""
-    parser = argparse.ArgumentParser(prog="python -m bench.failover_duplicates", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="one round instead of three, some minute and a half")
-    parser.add_argument("--output", choices=("text", "json"), default="text", help="what to print")
-    parser.add_argument(
-        "--directory", type=Path, default=Path("build") / "bench" / "failover_duplicates", help="where the files go"
-    )
-    options = parser.parse_args()
-    shutil.rmtree(options.directory, ignore_errors=True)
-    options.directory.mkdir(parents=True)
+    options = parse("failover_duplicates", __doc__, quick="one round instead of three, some minute and a half")
     machine = describe_machine(options.directory)
     samples = Switches(options.directory).measure(QUICK_ROUNDS if options.quick else FULL_ROUNDS)
     shutil.rmtree(options.directory)

@@ -15,13 +15,11 @@ of their own:
 
 from __future__ import annotations
 
-import argparse
 import json
 import shutil
 import statistics
 import sys
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pulsar
@@ -29,6 +27,7 @@ from pulsar import ConsumerType
 from rich.console import Console
 from rich.table import Table
 
+from bench.options import parse
 from tests.kit.clusters import UP_TIMEOUT_S, LocalClusters
 from tests.kit.measure import describe_machine
 from tests.kit.messages import publish, receive
@@ -37,6 +36,7 @@ from tests.kit.wait import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
 KINDS = ("forbidden", "off", "markers", "exact")
 NAMES = HERE, THERE = ("here", "there")
@@ -118,15 +118,7 @@ def rows(rounds: Sequence[Costs]) -> list[dict[str, float | str]]:
 
 def main() -> int:
     """Measure and print."""
-    parser = argparse.ArgumentParser(prog="python -m bench.replicated_cost", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="three short rounds instead of eight")
-    parser.add_argument("--output", choices=("text", "json"), default="text", help="what to print")
-    parser.add_argument(
-        "--directory", type=Path, default=Path("build") / "bench" / "replicated_cost", help="where the files go"
-    )
-    options = parser.parse_args()
-    shutil.rmtree(options.directory, ignore_errors=True)
-    options.directory.mkdir(parents=True)
+    options = parse("replicated_cost", __doc__, quick="three short rounds instead of eight")
     machine = describe_machine(options.directory)
     found = rows(measure(options.directory, *(QUICK if options.quick else FULL)))
     shutil.rmtree(options.directory)

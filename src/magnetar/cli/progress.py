@@ -22,8 +22,7 @@ INTERVAL_S = 1.0
 def progress(event: str, whats: tuple[str, ...]) -> Iterator[Callable[[str, int, int], None]]:
     """Give what is told how many of how many of ``whats`` are done: ``(what, done, total)``.
 
-    A line has the keys ``event``, ``what``, ``done`` and ``total``.
-    Work that is done within the interval has none.
+    A line has the keys ``event``, ``what``, ``done`` and ``total``. Work that is done within the interval has none.
     """
     if not sys.stderr.isatty():
         yield _Lines(event)
