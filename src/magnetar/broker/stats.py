@@ -240,7 +240,7 @@ def _fill_outbound(stats: ReplicatorStats, replicator: Replicator) -> None:
 
 
 def internal_stats(topic: Topic) -> PersistentTopicInternalStats:
-    """The state of a topic's managed ledger and of its cursors."""
+    """The state of a topic's managed ledger and of its cursors; entries count once they are durable."""
     ledger = topic.ledger
     infos = ledger.ledgers()
     stats = PersistentTopicInternalStats(
@@ -249,10 +249,12 @@ def internal_stats(topic: Topic) -> PersistentTopicInternalStats:
         total_size=ledger.size_bytes,
         waiting_cursors_count=len(topic.subscriptions) + len(topic.replicators),
         last_confirmed_entry=ledger.last_confirmed_entry,
-        ledgers=[LedgerInfo(ledger_id=each.ledger_id, entries=each.entries, size=each.size) for each in infos],
+        ledgers=[
+            LedgerInfo(ledger_id=each.ledger_id, entries=ledger.confirmed_in(each), size=each.size) for each in infos
+        ],
     )
     if infos:
-        stats.current_ledger_entries = infos[-1].entries
+        stats.current_ledger_entries = stats.ledgers[-1].entries
         stats.current_ledger_size = infos[-1].size
         stats.last_ledger_created_timestamp = iso_time(infos[-1].created_ms)
     cursors = [(subscription.cursor, bool(subscription.consumers)) for subscription in topic.subscriptions.values()]

@@ -95,8 +95,8 @@ class ManagedLedger:
 
     @property
     def entries(self) -> int:
-        """Number of entries in the chain."""
-        return self._chain.entries
+        """Number of durable entries in the chain."""
+        return self._chain.rank_after(self.last_confirmed_entry)
 
     @property
     def size_bytes(self) -> int:
@@ -136,6 +136,11 @@ class ManagedLedger:
         """Return how many entries a ledger has, durable or not yet; 0 for one that is not in the chain."""
         ledger = self._chain.find(ledger_id)
         return ledger.entries if ledger is not None else 0
+
+    def confirmed_in(self, ledger: ChainLedger) -> int:
+        """Return how many entries of a ledger of the chain are durable."""
+        newest = min(self.last_confirmed_entry, Position(ledger.ledger_id, ledger.entries))
+        return self.count(Position(ledger.ledger_id, -1), newest)
 
     def count(self, after: Position, through: Position) -> int:
         """Return how many entries lie in ``(after, through]``."""
@@ -362,21 +367,18 @@ class ManagedLedger:
         self._version = self._metadata.put(put.path, put.value, put.expected_version)
 
     def _list(self) -> Put:
-        last = self.last_confirmed_entry
         listed = [
             {
                 "ledgerId": ledger.ledger_id,
                 "createdAt": ledger.created_ms,
                 "closedAt": ledger.closed_ms,
-                "entries": self.count(
-                    Position(ledger.ledger_id, -1), min(last, Position(ledger.ledger_id, ledger.entries))
-                ),
+                "entries": self.confirmed_in(ledger),
             }
             for ledger in self._chain.ledgers
         ]
         stored = {
             "ledgers": listed,
-            "lastPosition": str(last),
+            "lastPosition": str(self.last_confirmed_entry),
             "properties": self.properties,
         }
         return Put(self._path, json.dumps(stored).encode(), self._version)

@@ -105,9 +105,11 @@ def test_a_run_is_readable_once_it_is_reported(tmp_path: Path) -> None:
             first = ledger.append([b"a", b"b"], lambda _position, _error: None)
             assert ledger.last_position == Position(first.ledger_id, 1)
             assert ledger.last_confirmed_entry == EARLIEST
+            assert ledger.entries == ledger.confirmed_in(ledger.ledgers()[0]) == 0
             assert ledger.read_cached(first, 10, 100) == []
             await barrier(world.store)
             assert ledger.last_confirmed_entry == ledger.last_position
+            assert ledger.entries == ledger.confirmed_in(ledger.ledgers()[0]) == 2
             assert ledger.read_cached(EARLIEST, 10, 100) == [(first, b"a"), (ledger.last_position, b"b")]
             assert ledger.read_cached(ledger.last_position, 10, 100) == [(ledger.last_position, b"b")]
             assert ledger.read_cached(ledger.next_position(ledger.last_position), 10, 100) == []
@@ -133,9 +135,10 @@ def test_a_ledger_rolls_over(tmp_path: Path, config: ManagedLedgerConfig, entry:
                 ledger.append([entry], lambda _position, _error: None)
                 world.clock.seconds += 1
             assert [each.entries for each in ledger.ledgers()] == expected
-            assert ledger.entries == 10
             assert ledger.size_bytes == 10 * len(entry)
             await barrier(world.store)
+            assert ledger.entries == 10
+            assert [ledger.confirmed_in(each) for each in ledger.ledgers()] == expected
 
     asyncio.run(story())
 
