@@ -55,7 +55,10 @@ def _subscribe(session: Session, command: pb.CommandSubscribe) -> None:
     options = _options(session, command)
     subscription = _find(topic, command)
     rivals = subscription.rivals(options) if isinstance(subscription, Subscription) else []
-    if rivals:
+    if isinstance(subscription, Subscription) and _begins_to_replicate(subscription, command):
+        # SUCCESS says that it is replicated, which must be so after a crash as well.
+        _subscribe_after(session, command, subscription.flushed())
+    elif rivals:
         _subscribe_after(session, command, _rivals_gone(rivals, options))
     else:
         _admit(session, command, options, subscription)
@@ -138,13 +141,20 @@ def _find(topic: Topic, command: pb.CommandSubscribe) -> Subscription | Replicat
             durable=command.durable,
             properties={item.key: item.value for item in command.subscription_properties},
         )
-    if command.replicate_subscription_state and subscription.is_durable and not subscription.is_replicated:
-        if topic.replication_forbidden:
-            reason = topic.replication_forbidden
-            log.warning("not_replicated", topic=str(topic.name), subscription=subscription.name, reason=reason)
-        else:
-            topic.set_replicated(subscription, replicated=True)
     return subscription
+
+
+def _begins_to_replicate(subscription: Subscription, command: pb.CommandSubscribe) -> bool:
+    """Carry the subscription's progress from now on, if that is asked for, may be and is not done yet."""
+    topic, is_wanted = subscription.topic, command.replicate_subscription_state and subscription.is_durable
+    if not is_wanted or subscription.is_replicated:
+        return False
+    if topic.replication_forbidden:
+        reason = topic.replication_forbidden
+        log.warning("not_replicated", topic=str(topic.name), subscription=subscription.name, reason=reason)
+        return False
+    topic.set_replicated(subscription, replicated=True)
+    return True
 
 
 def _check_request(command: pb.CommandSubscribe, config: BrokerConfig) -> None:

@@ -280,8 +280,9 @@ class Client:
         body = pb.CommandSubscribe(
             topic=str(self.topic), subType=kind, consumer_id=consumer_id, request_id=self.request_id(), **values
         )
-        flow = [commands.flow(consumer_id=consumer_id, message_permits=permits)] if permits else []
-        self.say(commands.subscribe(body), *flow)
+        self.say(commands.subscribe(body))
+        if permits:
+            self.say(commands.flow(consumer_id=consumer_id, message_permits=permits))
 
     def ack(self, *positions: Position, consumer_id: int = 1, **options: Any) -> None:
         """Acknowledge whole entries."""

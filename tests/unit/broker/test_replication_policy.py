@@ -195,3 +195,17 @@ def test_a_peer_that_refuses_is_named_and_asked_again_when_it_sends_progress_its
     links[0].allowed = True
     progress_of(peer(cluster), SubscriptionProgress("arriving"))
     assert (links[0].asked, keeper.unavailable()) == (2, {})
+
+
+def test_success_says_that_it_is_replicated_once_that_is_durable() -> None:
+    cluster = Cluster(targets=["jfk"], prompt=False)
+    cluster.client().produce()
+    cluster.commit()
+    client = cluster.client()
+    client.subscribe(replicate_subscription_state=True)
+    assert client.names() == []
+    cluster.commit()
+    assert client.names() == ["SUCCESS"]
+    cluster.crash()
+    cluster.client().produce()
+    assert cluster.subscription().is_replicated
