@@ -13,6 +13,7 @@ from magnetar.geo.progress_codec import decode_marker
 from magnetar.sim.at_risk import AtRisk, LagPolicy
 from magnetar.sim.checkers import Checker
 from magnetar.sim.key_holders import KeyHolders
+from magnetar.sim.lifetimes import Lifetimes
 from magnetar.sim.model import Model
 from magnetar.sim.site import Tap
 from magnetar.wire import ack_set
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from magnetar.broker.session import Session
-    from magnetar.broker.topic import Topic
-    from magnetar.geo.epochs import Epoch
     from magnetar.geo.progress import SubscriptionProgress
     from magnetar.sim.clients import Held, SimConsumer
     from magnetar.sim.model import Entry, Starts
@@ -55,14 +54,13 @@ class Referee(Tap):
         self.violation = ""
         """The first rule that was broken, and how."""
         self.deliveries = 0
+        self._lifetimes = Lifetimes(self.model, self.checker, self.note)
         self._holders = KeyHolders(self.checker.is_left)
         self._scheduler = scheduler
         self._story = story
         self._decoders: dict[Session, FrameDecoder] = {}
         self._open: dict[tuple[Session, int, int], Callable[[], None]] = {}
         """What an answer would confirm: by session, kind of the answer, and its id."""
-        self._last_seen: dict[str, tuple[int, Topic]] = {}
-        """By cluster, the topic when it was loaded last, and after how many crashes that was."""
 
     def violate(self, what: str) -> None:
         """A rule was broken."""
@@ -73,6 +71,11 @@ class Referee(Tap):
     def note(self, source: str, target: str, text: str) -> None:
         """Something is worth telling."""
         self._story.note(self._scheduler.now, source, target or source, text)
+
+    def check(self, site: Site) -> None:
+        """Check everything about one cluster."""
+        self._lifetimes.look_at(site)
+        self.checker.check(site)
 
     # -- what clients learn -------------------------------------------------------------------------------------------
 
@@ -119,8 +122,7 @@ class Referee(Tap):
     def heard(self, site: Site, session: Session, data: bytes) -> Callable[[], None]:
         """See Tap."""
         afterwards: list[Callable[[], None]] = []
-        if site.topic is not None:
-            self._last_seen[site.name] = site.crashes, site.topic
+        self._lifetimes.look_at(site)
         decoder = self._decoders.get(session)
         if decoder is None:
             decoder = self._decoders[session] = FrameDecoder()
@@ -143,13 +145,13 @@ class Referee(Tap):
             case pb.BaseCommand.SEND:
                 return self._hear_progress(site, session, command.send, frame.body)
             case pb.BaseCommand.SUBSCRIBE if command.subscribe.replicate_subscription_state:
-                return self._hear_subscribe(site, session, command.subscribe)
+                return self._lifetimes.subscribe(site, command.subscribe)
             case pb.BaseCommand.SEEK:
                 self._hear_seek(site, session, command.seek)
             case pb.BaseCommand.REDELIVER_UNACKNOWLEDGED_MESSAGES:
                 self._hear_refused(session, command.redeliverUnacknowledgedMessages)
             case pb.BaseCommand.UNSUBSCRIBE:
-                return self._hear_unsubscribe(site, session, command.unsubscribe)
+                return self._lifetimes.unsubscribe(site, _subscription(session, command.unsubscribe.consumer_id))
             case _:
                 pass
         return None
@@ -219,17 +221,7 @@ class Referee(Tap):
             for each in site.topic.subscriptions.values()
             if each.progress is not None
         }
-        return lambda: self._outlived(site, epochs)
-
-    def _outlived(self, site: Site, epochs: dict[str, Epoch]) -> None:
-        """A subscription that somebody uses goes on behind its tombstone, as it is."""
-        for subscription in site.topic.subscriptions.values() if site.topic is not None else ():
-            if subscription.progress is not None and subscription.name in epochs:
-                epoch, before = subscription.progress.state.epoch, epochs[subscription.name]
-                if epoch != before and not epoch.cluster:
-                    lived = self.model.lifetime(subscription.name, before)
-                    self.model.begin_lifetime(subscription.name, epoch).inherit(lived)
-                    self.note(site.name, "", f"{subscription.name} goes on in epoch {epoch}")
+        return lambda: self._lifetimes.outlived(site, epochs)
 
     def _claimed(self, state: SubscriptionProgress) -> dict[str, int]:
         """What a state on its way says is acknowledged, entry by entry."""
@@ -243,61 +235,6 @@ class Referee(Tap):
                     if left is not None:
                         claims[entry.text] = entry.every & ~left
         return claims
-
-    def _hear_subscribe(
-        self, site: Site, session: Session, subscribe: pb.CommandSubscribe
-    ) -> Callable[[], None] | None:
-        topic, name = site.topic, subscribe.subscription
-        if topic is None or site.topics.is_unloading(topic.name):
-            if not self._was_there(site, name):  # created, if at all, right before the answer, once the topic is there
-                self._open[session, pb.BaseCommand.SUCCESS, subscribe.request_id] = lambda: self._created(
-                    site, name, self._starts(site, subscribe)
-                )
-            return None
-        existing = topic.subscriptions.get(name)
-        if existing is not None:
-            return self._hear_replicated(site, existing) if existing.progress is None else None
-        starts = self._starts(site, subscribe)
-        return lambda: self._created(site, name, starts)
-
-    def _hear_replicated(self, site: Site, subscription: Subscription) -> Callable[[], None]:
-        """One that a crash left without being replicated is replicated again, as it stands."""
-        self.checker.look_at_log(site)
-        log, cursor = self.model.logs[site.name], subscription.cursor.state
-        starts = log.starts_after(cursor.mark_delete_position)
-        done = {entry.text: entry.every for _, entry in log.entries if not self.checker.is_left(subscription, entry)}
-        for position, left in cursor.partial_batches():
-            entry = log.at[position]
-            done[entry.text] = entry.every & ~left
-
-        def replicated() -> None:
-            self._created(site, subscription.name, starts)
-            if subscription.progress is not None:
-                lifetime = self.model.lifetime(subscription.name, subscription.progress.state.epoch)
-                for text, mask in done.items():
-                    lifetime.acknowledge(text, mask)
-
-        return replicated
-
-    def _was_there(self, site: Site, name: str) -> bool:
-        """Whether a topic had a subscription when it was loaded last."""
-        crashes, topic = self._last_seen.get(site.name, (site.crashes, None))
-        return topic is not None and (crashes != site.crashes or name in topic.subscriptions)
-
-    def _starts(self, site: Site, subscribe: pb.CommandSubscribe) -> Starts:
-        """Where a subscription starts that is created now."""
-        assert site.topic is not None
-        self.checker.look_at_log(site)
-        earliest = subscribe.initialPosition == pb.CommandSubscribe.Earliest
-        mark_delete = site.topic.log.before_first() if earliest else site.topic.ledger.last_confirmed_entry
-        return self.model.logs[site.name].starts_after(mark_delete)
-
-    def _created(self, site: Site, name: str, starts: Starts) -> None:
-        created = site.topic.subscriptions.get(name) if site.topic is not None else None
-        if created is not None and created.progress is not None:
-            epoch = created.progress.state.epoch
-            self.model.begin_lifetime(name, epoch).starts.append(starts)
-            self.note(site.name, "", f"{name} created in epoch {epoch}, starts {_told(starts)}")
 
     def _hear_seek(self, site: Site, session: Session, seek: pb.CommandSeek) -> None:
         subscription = _subscription(session, seek.consumer_id)
@@ -322,22 +259,6 @@ class Referee(Tap):
         )
         promise = self.model.promise(site.name, subscription.name)
         self._open[session, pb.BaseCommand.SUCCESS, seek.request_id] = lambda: promise.add(raised, {})
-
-    def _hear_unsubscribe(
-        self, site: Site, session: Session, unsubscribe: pb.CommandUnsubscribe
-    ) -> Callable[[], None] | None:
-        subscription, topic = _subscription(session, unsubscribe.consumer_id), site.topic
-        if subscription is None or subscription.progress is None or topic is None:
-            return None
-        name, tombstone = subscription.name, subscription.progress.state.epoch.raised_by(site.name)
-
-        def unsubscribed() -> None:
-            if name not in topic.subscriptions:
-                self.model.tombstones.setdefault(name, []).append(tombstone)
-                self.model.promise(site.name, name).add(tombstone, {})
-                self.note(session_name(session), site.name, f"{name} deleted, epoch {tombstone}")
-
-        return unsubscribed
 
     # -- what brokers say -------------------------------------------------------------------------------------------
 
@@ -413,10 +334,6 @@ def _subscription(session: Session, consumer_id: int) -> Subscription | None:
 
 def _is_inside(entry: Entry, starts: Starts) -> bool:
     return entry.position > starts.get(entry.cluster, EARLIEST)
-
-
-def _told(starts: Starts) -> str:
-    return " ".join(f"{cluster}={position}" for cluster, position in sorted(starts.items())) or "at the beginning"
 
 
 def session_name(session: Session) -> str:

@@ -89,7 +89,7 @@ class World:
         self.scheduler.run_until(until)
         for site in self.sites.values():
             if site.running:
-                self.referee.checker.check(site)
+                self.referee.check(site)
         if self.scheduler.problems:
             self.referee.violate(f"raised and not caught: {self.scheduler.problems[0]}")
 
