@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from magnetar.base.errors import MagnetarError
 from magnetar.base.position import EARLIEST
 from magnetar.sim.operators import Operators
 from magnetar.sim.world import SUBSCRIPTIONS
@@ -265,8 +266,13 @@ class Workload:
         self._world.later(self._chance.uniform(*DOWN_S), lambda: self._start(site))
 
     def _start(self, site: Site) -> None:
-        if not site.running:
+        if site.running:
+            return
+        try:
             site.start()
+        except MagnetarError as error:
+            self._world.referee.violate(f"{site.name} refuses what a crash left it: {error}")
+        else:
             self._world.note(site.name, "starts again")
 
     def _fill_disk(self) -> None:
