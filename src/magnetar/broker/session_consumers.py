@@ -55,7 +55,9 @@ def _subscribe(session: Session, command: pb.CommandSubscribe) -> None:
     options = _options(session, command)
     subscription = _find(topic, command)
     rivals = subscription.rivals(options) if isinstance(subscription, Subscription) else []
-    if isinstance(subscription, Subscription) and _begins_to_replicate(subscription, command):
+    if isinstance(subscription, Subscription) and subscription.is_resetting:
+        _subscribe_after(session, command, subscription.settled())
+    elif isinstance(subscription, Subscription) and _begins_to_replicate(subscription, command):
         # SUCCESS says that it is replicated, which must be so after a crash as well.
         _subscribe_after(session, command, subscription.flushed())
     elif rivals:

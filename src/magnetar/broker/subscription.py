@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -20,7 +21,6 @@ from magnetar.wire.message_id import position_of
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 if TYPE_CHECKING:
-    import asyncio
     from collections.abc import Callable, Iterable, Sequence
 
     from magnetar.base.errors import StorageError
@@ -63,7 +63,10 @@ class Subscription:
         self._flush_timer: asyncio.TimerHandle | None = None
         self._flush_soon = False
         self._flushed_at = 0.0
-        self._resetting = False
+        self._disconnects_to_reset = False
+        self._resets = 0
+        self._settled = asyncio.Event()
+        self._settled.set()
         self._closed = False
         self.ack_state = AckState(self)
         self.protection = ProtectionRecord(self, is_new=is_new)
@@ -216,7 +219,7 @@ class Subscription:
         self.messages_out += consumer.messages_sent
         self.bytes_out += consumer.bytes_sent
         self.dispatcher.remove(consumer)
-        if not self.is_durable and not self.dispatcher.consumers and not self._resetting:
+        if not self.is_durable and not self.dispatcher.consumers and not self._disconnects_to_reset:
             self.topic.forget_subscription(self)
 
     def disconnect_consumers(self) -> None:
@@ -375,9 +378,9 @@ class Subscription:
         is no longer the one in use, because its topic was unloaded or it was deleted.
         """
         self._check_open()
-        self._resetting = True  # a subscription that is not durable outlives its consumer here, as in Pulsar
+        self._disconnects_to_reset = True  # one that is not durable outlives its consumer here, as in Pulsar
         self.disconnect_consumers()
-        self._resetting = False
+        self._disconnects_to_reset = False
         self.cursor.reset(mark_delete, (), partial)
         if self.topic.snapshots is not None:
             self.topic.snapshots.forget(self)
@@ -387,7 +390,27 @@ class Subscription:
                 self.progress.narrowed(position)
         if self.dispatcher is not None:
             self.dispatcher.rewind()
-        await self.flushed()
+        self._resets += 1
+        self._settled.clear()
+        try:
+            await self.flushed()
+        finally:
+            self._resets -= 1
+            if not self._resets:
+                self._settled.set()
+
+    @property
+    def is_resetting(self) -> bool:
+        """Whether a reset has yet to become durable.
+
+        No consumer may come meanwhile: clients drop what they have received when their seek is answered, and would
+        wait for ever for what was sent to them between (protocol, 1.5).
+        """
+        return self._resets > 0
+
+    async def settled(self) -> None:
+        """Return once no reset is under way, after whoever asked for it was answered."""
+        await self._settled.wait()
 
     def _check_open(self) -> None:
         if self._closed:

@@ -44,7 +44,7 @@ def test_seek_to_both_ends() -> None:
     assert client.messages() == ["a", "b"]
 
 
-def test_a_seek_into_a_batch_delivers_only_what_remains_even_to_who_is_quick_to_come_back() -> None:
+def test_who_is_quick_to_come_back_is_let_in_once_the_seek_was_answered() -> None:
     cluster = Cluster()
     client = cluster.client()
     client.produce()
@@ -53,12 +53,18 @@ def test_a_seek_into_a_batch_delivers_only_what_remains_even_to_who_is_quick_to_
     ((_, position),) = client.receipts()
     client.subscribe(kind=Exclusive)
     client.messages()
+    client.names()
     cluster.prompt = False
-    body = pb.CommandSeek(consumer_id=1, request_id=9, message_id=message_id(position, ack_set=[0b110]))
+    body = pb.CommandSeek(consumer_id=1, request_id=98, message_id=message_id(position, ack_set=[0b110]))
     client.say(commands.encode(body))
     client.subscribe(kind=Exclusive)
+    assert client.names() == ["CLOSE_CONSUMER"]
     cluster.prompt = True
     cluster.settle()
+    seek, subscribe = client.take("SUCCESS")
+    assert (seek.request_id, subscribe.request_id) == (98, client.request_id() - 1)
+    assert client.take("MESSAGE") == []
+    client.say(commands.flow(consumer_id=1, message_permits=1))
     (message,) = client.take("MESSAGE")
     assert list(message.ack_set) == [0b110]
 
