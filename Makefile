@@ -43,7 +43,7 @@ test-chaos: java setup ## kill what runs at random, 420 times over: brokers, pro
 	@$(BIN)/python -m pytest tests -m chaos -rP $(ARGS)
 
 interop: java setup ## against Apache Pulsar itself, fetched with Maven the first time; some minutes
-	@$(BIN)/python -m pytest tests/interop -m interop $(ARGS)
+	@$(BIN)/python -m pytest tests/interop -m interop -rP $(ARGS)
 
 sim: setup ## 10,000 simulated worlds of 3 to 5 clusters, and every mutant of the core found (SEEDS=0:1000 JOBS=1)
 	@$(BIN)/magnetar simulate --seeds $(or $(SEEDS),0:10000) --jobs $(or $(JOBS),$(shell nproc))
