@@ -33,7 +33,7 @@ java: | python
 demo: java setup ## the whole story: three clusters, real flights, a planned switch and a kill (ARGS="--flights 20000")
 	@$(BIN)/magnetar demo $(ARGS)
 
-test: java setup ## all tests but the long ones; some ten minutes
+test: java setup ## all tests but the long ones; 13 minutes
 	@$(BIN)/python -m pytest tests $(ARGS)
 
 test-long: java setup ## the full-sized forms of tests that make test runs smaller; some minutes
@@ -42,7 +42,7 @@ test-long: java setup ## the full-sized forms of tests that make test runs small
 test-chaos: java setup ## kill what runs at random, 420 times over: brokers, producers, drivers, workers; 25 minutes
 	@$(BIN)/python -m pytest tests -m chaos -rP $(ARGS)
 
-interop: java setup ## against Apache Pulsar itself, fetched with Maven the first time; some minutes
+interop: java setup ## against Apache Pulsar itself, fetched with Maven the first time; 25 minutes
 	@$(BIN)/python -m pytest tests/interop -m interop -rP $(ARGS)
 
 sim: setup ## 10,000 simulated worlds of 3 to 5 clusters, and every mutant of the core found (SEEDS=0:1000 JOBS=1)
