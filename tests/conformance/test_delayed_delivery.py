@@ -35,14 +35,18 @@ def broker(tmp_path: Path) -> Iterator[Broker]:
 
 
 def publish_delayed(client: pulsar.Client, topic: str, delays_s: list[float]) -> dict[bytes, float]:
-    """Publish a message for each delay; returns when each is due."""
+    """Publish a message for each delay, all at once; returns when each is due."""
     producer = client.create_producer(topic)
+    results: list[pulsar.Result] = []
     due: dict[bytes, float] = {}
+    now = time.time()
     for number, delay_s in enumerate(delays_s):
-        due_ms = int((time.time() + delay_s) * 1000)
-        producer.send(b"%d" % number, deliver_at=due_ms)
+        due_ms = int((now + delay_s) * 1000)
+        producer.send_async(b"%d" % number, lambda result, _: results.append(result), deliver_at=due_ms)
         due[b"%d" % number] = due_ms / 1000
+    producer.flush()
     producer.close()
+    assert results == [pulsar.Result.Ok] * len(delays_s)
     return due
 
 
@@ -69,9 +73,9 @@ def delayed(broker: Broker, topic: str, subscription: str = "s") -> int:
 def test_after_and_at(broker: Broker, client: pulsar.Client, topic: str) -> None:
     consumer = client.subscribe(topic, "s", ConsumerType.Shared)
     producer = client.create_producer(topic)
-    at_ms, after_ms = (int((time.time() + delay_s) * 1000) for delay_s in (SOON_S / 2, SOON_S))
-    producer.send(b"after", deliver_after=timedelta(seconds=SOON_S))
-    producer.send(b"at", deliver_at=at_ms)
+    at_ms, after_ms = (int((time.time() + delay_s) * 1000) for delay_s in (SOON_S, 2 * SOON_S))
+    producer.send_async(b"after", None, deliver_after=timedelta(seconds=2 * SOON_S))
+    producer.send_async(b"at", None, deliver_at=at_ms)
     producer.send(b"now")
     assert receive_data(consumer, 1) == [b"now"]
     assert delayed(broker, topic) == 2
@@ -93,7 +97,7 @@ def test_each_subscription_gets_each_in_order(client: pulsar.Client, topic: str)
 
 def test_kill_9_changes_nothing(broker: Broker, client: pulsar.Client, topic: str) -> None:
     consumer = client.subscribe(topic, "s", ConsumerType.Shared)
-    due = publish_delayed(client, topic, [4 + number * 37 % 50 / 50 for number in range(50)])
+    due = publish_delayed(client, topic, [6 + number * 37 % 50 / 50 for number in range(50)])
     publish(client, topic, [b"now"])
     assert receive_data(consumer, 1, acknowledge=True) == [b"now"]
     wait_until(lambda: broker.rest.backlog(topic, "s") == len(due))
@@ -118,7 +122,7 @@ def test_what_was_delivered_before_kill_9_and_not_acknowledged_comes_again(
 
 def test_a_damaged_index_is_made_again_from_the_log(broker: Broker, client: pulsar.Client, topic: str) -> None:
     consumer = client.subscribe(topic, "s", ConsumerType.Shared)
-    due = publish_delayed(client, topic, [5 + number * 37 % 50 / 50 for number in range(50)])
+    due = publish_delayed(client, topic, [6 + number * 37 % 50 / 50 for number in range(50)])
     wait_until(lambda: broker.rest.stats(topic)["delayedMessageIndexSizeInBytes"] > 0)
     broker.stop()
     (file,) = (broker.directory / "data").glob("delayed.sqlite")
