@@ -54,16 +54,23 @@ def _subscribe(session: Session, command: pb.CommandSubscribe) -> None:
     topic = session.topics.get_or_create(name) if command.force_topic_creation else session.topics.get(name)
     options = _options(session, command)
     subscription = _find(topic, command)
-    rivals = subscription.rivals(options) if isinstance(subscription, Subscription) else []
-    if isinstance(subscription, Subscription) and subscription.is_resetting:
-        _subscribe_after(session, command, subscription.settled())
-    elif isinstance(subscription, Subscription) and _begins_to_replicate(subscription, command):
-        # SUCCESS says that it is replicated, which must be so after a crash as well.
-        _subscribe_after(session, command, subscription.flushed())
-    elif rivals:
-        _subscribe_after(session, command, _rivals_gone(rivals, options))
+    hindrance = _hindrance(subscription, command, options) if isinstance(subscription, Subscription) else None
+    if hindrance is not None:
+        _subscribe_after(session, command, hindrance)
     else:
         _admit(session, command, options, subscription)
+
+
+def _hindrance(
+    subscription: Subscription, command: pb.CommandSubscribe, options: ConsumerOptions
+) -> Awaitable[None] | None:
+    """What the consumer has to wait for; raises RequestError if it is refused."""
+    rivals = subscription.rivals(options)
+    if subscription.is_resetting:
+        return subscription.settled()
+    if _begins_to_replicate(subscription, command):
+        return subscription.flushed()  # SUCCESS says that it is replicated, which must be so after a crash as well
+    return _rivals_gone(rivals, options) if rivals else None
 
 
 def _options(session: Session, command: pb.CommandSubscribe) -> ConsumerOptions:
