@@ -63,7 +63,6 @@ class Subscription:
         self._flush_timer: asyncio.TimerHandle | None = None
         self._flush_soon = False
         self._flushed_at = 0.0
-        self._disconnects_to_reset = False
         self._resets = 0
         self._settled = asyncio.Event()
         self._settled.set()
@@ -219,7 +218,7 @@ class Subscription:
         self.messages_out += consumer.messages_sent
         self.bytes_out += consumer.bytes_sent
         self.dispatcher.remove(consumer)
-        if not self.is_durable and not self.dispatcher.consumers and not self._disconnects_to_reset:
+        if not self.is_durable and not self.dispatcher.consumers and not self.is_resetting:
             self.topic.forget_subscription(self)
 
     def disconnect_consumers(self) -> None:
@@ -378,9 +377,18 @@ class Subscription:
         is no longer the one in use, because its topic was unloaded or it was deleted.
         """
         self._check_open()
-        self._disconnects_to_reset = True  # one that is not durable outlives its consumer here, as in Pulsar
-        self.disconnect_consumers()
-        self._disconnects_to_reset = False
+        self._resets += 1
+        self._settled.clear()
+        try:
+            self._go_to(mark_delete, partial)
+            await self.flushed()
+        finally:
+            self._resets -= 1
+            if not self._resets:
+                self._settled.set()
+
+    def _go_to(self, mark_delete: Position, partial: Sequence[tuple[Position, int]]) -> None:
+        self.disconnect_consumers()  # one that is not durable outlives them here, as in Pulsar
         self.cursor.reset(mark_delete, (), partial)
         if self.topic.snapshots is not None:
             self.topic.snapshots.forget(self)
@@ -390,14 +398,6 @@ class Subscription:
                 self.progress.narrowed(position)
         if self.dispatcher is not None:
             self.dispatcher.rewind()
-        self._resets += 1
-        self._settled.clear()
-        try:
-            await self.flushed()
-        finally:
-            self._resets -= 1
-            if not self._resets:
-                self._settled.set()
 
     @property
     def is_resetting(self) -> bool:

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from magnetar.sim.checkers import Checker
     from magnetar.sim.model import Model, Starts
     from magnetar.sim.site import Site
-    from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 
 class Lifetimes:
@@ -39,9 +38,9 @@ class Lifetimes:
                 self._awaited.discard((site.name, name))
                 self._created(site, name)
 
-    def subscribe(self, site: Site, subscribe: pb.CommandSubscribe) -> Callable[[], None] | None:
+    def subscribe(self, site: Site, name: str) -> Callable[[], None] | None:
         """A consumer asks for a replicated subscription."""
-        topic, name = site.topic, subscribe.subscription
+        topic = site.topic
         if topic is None or site.topics.is_unloading(topic.name):
             if not self._was_there(site, name):
                 self._awaited.add((site.name, name))

@@ -145,7 +145,7 @@ class Referee(Tap):
             case pb.BaseCommand.SEND:
                 return self._hear_progress(site, session, command.send, frame.body)
             case pb.BaseCommand.SUBSCRIBE if command.subscribe.replicate_subscription_state:
-                return self._lifetimes.subscribe(site, command.subscribe)
+                return self._lifetimes.subscribe(site, command.subscribe.subscription)
             case pb.BaseCommand.SEEK:
                 self._hear_seek(site, session, command.seek)
             case pb.BaseCommand.REDELIVER_UNACKNOWLEDGED_MESSAGES:
