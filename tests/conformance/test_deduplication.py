@@ -9,7 +9,7 @@ import pulsar
 import pytest
 
 from tests.kit.broker import Broker
-from tests.kit.messages import connect, numbered, read_log
+from tests.kit.messages import connect, numbered, read_log, send_all
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -96,11 +96,8 @@ def test_everything_is_sent_again_after_the_broker_was_killed(broker: Broker, ba
         producer = producer_of(
             client, batching_enabled=batched, batching_max_messages=per_batch, block_if_queue_full=True
         )
-        results: list[pulsar.Result] = []
-        for number in range(1, 50 + per_batch):  # the client takes 0 for "number it yourself"
-            producer.send_async(b"%d" % number, lambda result, _, to=results: to.append(result), sequence_id=number)
-        producer.flush()
-        assert set(results) == {pulsar.Result.Ok}
+        numbers = range(1, 50 + per_batch)  # the client takes 0 for "number it yourself"
+        send_all(producer, [(b"%d" % number, {"sequence_id": number}) for number in numbers])
         client.close()
         broker.restart()
     client = connect(broker.service_url)

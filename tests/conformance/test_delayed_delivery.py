@@ -15,7 +15,7 @@ from magnetar.wire import commands
 from magnetar.wire.entry import build_entry, parse_metadata
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 from tests.kit.broker import Broker
-from tests.kit.messages import nothing_comes, publish, receive, receive_data
+from tests.kit.messages import nothing_comes, publish, receive, receive_data, send_all
 from tests.kit.raw import RawConnection
 from tests.kit.rest import topic_path
 from tests.kit.wait import wait_until
@@ -37,17 +37,11 @@ def broker(tmp_path: Path) -> Iterator[Broker]:
 def publish_delayed(client: pulsar.Client, topic: str, delays_s: list[float]) -> dict[bytes, float]:
     """Publish a message for each delay, all at once; returns when each is due."""
     producer = client.create_producer(topic)
-    results: list[pulsar.Result] = []
-    due: dict[bytes, float] = {}
     now = time.time()
-    for number, delay_s in enumerate(delays_s):
-        due_ms = int((now + delay_s) * 1000)
-        producer.send_async(b"%d" % number, lambda result, _: results.append(result), deliver_at=due_ms)
-        due[b"%d" % number] = due_ms / 1000
-    producer.flush()
+    due_ms = {b"%d" % number: int((now + delay_s) * 1000) for number, delay_s in enumerate(delays_s)}
+    send_all(producer, [(payload, {"deliver_at": at_ms}) for payload, at_ms in due_ms.items()])
     producer.close()
-    assert results == [pulsar.Result.Ok] * len(delays_s)
-    return due
+    return {payload: at_ms / 1000 for payload, at_ms in due_ms.items()}
 
 
 def receive_on_time(consumer: pulsar.Consumer, due: dict[bytes, float]) -> list[bytes]:

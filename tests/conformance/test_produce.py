@@ -18,6 +18,7 @@ from tests.kit.messages import (
     read_log,
     receive,
     receive_data,
+    send_all,
 )
 from tests.kit.wait import wait_until
 
@@ -46,11 +47,7 @@ def test_receipts_name_growing_entries(client: pulsar.Client, topic: str) -> Non
 def test_pipelined_sends_keep_their_order(client: pulsar.Client, topic: str) -> None:
     consumer = client.subscribe(topic, "s")
     producer = client.create_producer(topic, block_if_queue_full=True)
-    results: list[pulsar.Result] = []
-    for payload in numbered(5_000):
-        producer.send_async(payload, lambda result, _id: results.append(result))
-    producer.flush()
-    assert results == [pulsar.Result.Ok] * 5_000
+    send_all(producer, [(payload, {}) for payload in numbered(5_000)])
     assert receive_data(consumer, 5_000) == numbered(5_000)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pulsar
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
 Option = Any
 """The value of an option of the client, whatever its type."""
@@ -42,6 +42,15 @@ def publish(client: pulsar.Client, topic: str, payloads: Iterable[bytes], **opti
         producer.close()
 
 
+def send_all(producer: pulsar.Producer, messages: Sequence[tuple[bytes, dict[str, Option]]]) -> None:
+    """Send payloads with these options, none waiting for the one before; return once each has its receipt."""
+    results: list[pulsar.Result] = []
+    for payload, options in messages:
+        producer.send_async(payload, lambda result, _id: results.append(result), **options)
+    producer.flush()
+    assert results == [pulsar.Result.Ok] * len(messages), results
+
+
 def publish_in_batches(client: pulsar.Client, topic: str, payloads: Iterable[bytes], per_batch: int) -> None:
     """Publish ``payloads`` in entries of exactly ``per_batch`` messages; the last one may be smaller."""
     hour_ms = 3_600_000
@@ -52,12 +61,8 @@ def publish_in_batches(client: pulsar.Client, topic: str, payloads: Iterable[byt
         batching_max_publish_delay_ms=hour_ms,
         block_if_queue_full=True,
     )
-    results: list[pulsar.Result] = []
-    for payload in payloads:
-        producer.send_async(payload, lambda result, _id: results.append(result))
-    producer.flush()
+    send_all(producer, [(payload, {}) for payload in payloads])
     producer.close()
-    assert set(results) <= {pulsar.Result.Ok}, results
 
 
 def receive(consumer: pulsar.Consumer, count: int, *, acknowledge: bool = False) -> list[pulsar.Message]:
