@@ -16,7 +16,7 @@ from tests.unit.ledger.support import barrier, read_all
 
 DIRECTORY = Path("/log")
 OPTIONS = LocalStoreOptions(
-    segment_bytes=1500, tail_cache_bytes=200, cached_runs=5, ledger_id_block=256, group_bytes=300
+    segment_bytes=1500, tail_cache_bytes=2500, table_cache_bytes=160, ledger_id_block=256, group_bytes=300
 )
 
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 DIRECTORY = Path("/log")
 TOPIC = "persistent://public/default/orders"
-OPTIONS = LocalStoreOptions(segment_bytes=4000, tail_cache_bytes=200, cached_runs=5, ledger_id_block=256)
+OPTIONS = LocalStoreOptions(segment_bytes=4000, tail_cache_bytes=2500, table_cache_bytes=160, ledger_id_block=256)
 LIMITS = CursorLimits(record_bytes_max=80)
 """Small enough for most records to be written in pieces."""
 

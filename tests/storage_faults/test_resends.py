@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from magnetar.broker.topic import Topic
 
 DIRECTORY = Path("/log")
-OPTIONS = LocalStoreOptions(segment_bytes=3000, tail_cache_bytes=400, ledger_id_block=256, group_bytes=600)
+OPTIONS = LocalStoreOptions(segment_bytes=3000, tail_cache_bytes=3000, ledger_id_block=256, group_bytes=600)
 LEDGERS = ManagedLedgerConfig(max_entries_per_ledger=6, min_rollover_ms=0)
 CONFIG = BrokerConfig(clusterName="ewr", brokerDeduplicationEnabled=True, brokerDeduplicationEntriesInterval=3)
 NAMES = ("a", "b")

@@ -120,7 +120,9 @@ class BrokerConfig(BaseModel):
     managedLedgerMaxLedgerRolloverTimeMinutes: int = Field(
         240, gt=0, description="Age after which a ledger is sealed at the next append."
     )
-    managedLedgerCacheSizeMB: int = Field(128, ge=0, description="Memory for the newest entries of all topics.")
+    managedLedgerCacheSizeMB: int = Field(
+        128, ge=0, description="Memory for the newest entries of all topics, with their overhead."
+    )
     defaultRetentionTimeInMinutes: int = Field(
         0, ge=-1, description="Keep acknowledged entries this long; -1 for ever."
     )

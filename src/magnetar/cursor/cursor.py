@@ -53,6 +53,12 @@ CHECKPOINT_AFTER_TIMES = 2
 CHECKPOINT_AFTER_DELTAS = 10_000
 """Deltas that are worth a checkpoint, however large it is: bounds recovery where each of them is tiny."""
 
+SMALL_CHECKPOINT_AFTER_DELTAS = 1_000
+"""Deltas that are worth a checkpoint that is small beside them: bounds the memory that the log keeps for their runs."""
+
+SMALL_CHECKPOINT_TIMES = 8
+"""A checkpoint is small beside deltas that take so many times its bytes."""
+
 
 @dataclass(frozen=True, slots=True)
 class CursorHome:
@@ -220,11 +226,19 @@ class Cursor:
         elif self._closed:
             on_durable(StorageError(f"cursor {self.name} was closed with its topic, which may be loaded anew"))
         elif self.changed:
-            outgrown = self._delta_bytes > max(CHECKPOINT_AFTER_BYTES, CHECKPOINT_AFTER_TIMES * self._checkpoint_bytes)
-            outgrown = outgrown or self._deltas >= CHECKPOINT_AFTER_DELTAS
-            self._write(on_durable, checkpoint=self._checkpoint_due or outgrown)
+            self._write(on_durable, checkpoint=self._checkpoint_due or self._is_outgrown)
         else:
             self._home.store.barrier(lambda error: on_durable(error and self._failure))
+
+    @property
+    def _is_outgrown(self) -> bool:
+        """Whether a checkpoint is worth more than the deltas since the last one."""
+        deltas, size, checkpoint = self._deltas, self._delta_bytes, self._checkpoint_bytes
+        return (
+            size > max(CHECKPOINT_AFTER_BYTES, CHECKPOINT_AFTER_TIMES * checkpoint)
+            or deltas >= CHECKPOINT_AFTER_DELTAS
+            or (deltas >= SMALL_CHECKPOINT_AFTER_DELTAS and size >= SMALL_CHECKPOINT_TIMES * checkpoint)
+        )
 
     def checkpoint(self, on_durable: OnDurable) -> None:
         """Write everything anew, so that older records need no space any more."""

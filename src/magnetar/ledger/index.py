@@ -31,6 +31,12 @@ class Extent:
     table: Table | None = None
     """The runs, while the segment is not sealed; afterwards they are in the INDEX record."""
 
+    def forget_runs_before(self, entry_id: int) -> None:
+        """Let go of the runs that end below ``entry_id``; their bytes stay in the segment, and in ``entries_bytes``."""
+        if self.table is not None and self.table.counts[0] <= entry_id - self.table.firsts[0]:
+            self.table = self.table.suffix_with(entry_id)
+            self.first = self.table.firsts[0]
+
 
 @dataclass(slots=True)
 class LedgerIndex:
@@ -161,6 +167,8 @@ class LogIndex:
         kept = ledger.extents_from(ledger.trimmed_before)
         self._release(ledger_id, ledger.extents[: len(ledger.extents) - len(kept)])
         ledger.extents = kept
+        if kept:
+            kept[0].forget_runs_before(ledger.trimmed_before)
 
     def _release(self, ledger_id: int, extents: Iterable[Extent]) -> None:
         for extent in extents:

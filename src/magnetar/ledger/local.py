@@ -43,9 +43,9 @@ class LocalStoreOptions:
     group_bytes: int = 8 * _MIB
     """Entries that are written at once before they are synced; one run more may come on top."""
     tail_cache_bytes: int = 64 * _MIB
-    """Newest entries that stay in memory."""
-    cached_runs: int = 500_000
-    """Runs of sealed segments whose places stay in memory, about 32 bytes each."""
+    """Memory for the newest entries, with what each of them takes beside its bytes."""
+    table_cache_bytes: int = 16 * _MIB
+    """Memory for the places of runs in sealed segments, and for what was noted with these runs."""
     read_threads: int = 2
     """Reads of entries that are no longer in memory, at the same time."""
     reserve_bytes: int = 0
@@ -123,7 +123,7 @@ class LocalLedgerStore:
             self._log.abandon()
             raise
         self._ledgers = {each.ledger_id: _Ledger(each.length, sealed=each.sealed) for each in index.ledgers.values()}
-        self._reader = LogReader(self._files, self._directory, index, options.cached_runs)
+        self._reader = LogReader(self._files, self._directory, index, options.table_cache_bytes)
         self._pool = ThreadPoolExecutor(options.read_threads, thread_name_prefix="magnetar-ledger-read")
         self._remove_dead_segments()
         self._committer = self._make_committer(

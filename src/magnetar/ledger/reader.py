@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 class LogReader:
     """Reads what the index calls durable; keeps the tables of the sealed segments read last."""
 
-    def __init__(self, files: Files, directory: Path, index: LogIndex, max_cached_runs: int) -> None:
-        """Read the segments in ``directory``; tables of ``max_cached_runs`` runs in all stay in memory."""
+    def __init__(self, files: Files, directory: Path, index: LogIndex, table_cache_bytes: int) -> None:
+        """Read the segments in ``directory``; tables of ``table_cache_bytes`` in all, or one, stay in memory."""
         self._files = files
         self._directory = directory
         self._index = index
-        self._max_cached_runs = max_cached_runs
-        self._cached_runs = 0
+        self._table_cache_bytes = table_cache_bytes
+        self._cached_bytes = 0
         self._tables: OrderedDict[tuple[int, int], Table] = OrderedDict()
         self._lock = threading.Lock()
         """Guards the tables, and keeps a segment from being removed between a look at the index and opening it."""
@@ -55,7 +55,10 @@ class LogReader:
             table = self._table(ledger_id, extent)
             file = self._open(ledger_id, extent)
             try:
-                for run in range(bisect_right(table.firsts, first) - 1, len(table.firsts)):
+                at = bisect_right(table.firsts, first) - 1
+                if at < 0:  # trimmed since the look at the ledger
+                    self._require_held(ledger, first)
+                for run in range(at, len(table.firsts)):
                     try:
                         wanted = range(first, first + max_entries - len(entries))
                         found = self._run_entries(file, ledger_id, extent.segment, table, run, wanted)
@@ -169,10 +172,10 @@ class LogReader:
         with self._lock:
             if key not in self._tables:
                 self._tables[key] = table
-                self._cached_runs += len(table.firsts)
-            while self._cached_runs > self._max_cached_runs and len(self._tables) > 1:
+                self._cached_bytes += table.memory_bytes
+            while self._cached_bytes > self._table_cache_bytes and len(self._tables) > 1:
                 _, evicted = self._tables.popitem(last=False)
-                self._cached_runs -= len(evicted.firsts)
+                self._cached_bytes -= evicted.memory_bytes
 
 
 def _walked(data: bytes, segment: int, ledger_id: int) -> Table:

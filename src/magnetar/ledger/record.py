@@ -32,7 +32,7 @@ from __future__ import annotations
 
 import sys
 from array import array
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, field
 from enum import IntEnum
 from itertools import accumulate, pairwise
@@ -58,6 +58,8 @@ _LEDGER = Struct("<QQQB")
 _EXTENT = Struct("<QQQQII")
 _FOOTER_TAIL = Struct("<I4s")
 _FOOTER_MAGIC = b"MgFt"
+_RUN_MEMORY_BYTES = 32
+_ANNOTATION_MEMORY_BYTES = 48
 
 _LARGE_ENTRY_BYTES = 16 * 1024
 """A larger entry costs more to copy than to handle by itself."""
@@ -241,9 +243,21 @@ class Table:
 
     def suffix_from(self, first_entry_id: int) -> Self:
         """Return the runs that start at this entry or later."""
-        at = bisect_left(self.firsts, first_entry_id)
+        return self._suffix(bisect_left(self.firsts, first_entry_id))
+
+    def suffix_with(self, entry_id: int) -> Self:
+        """Return the run that holds ``entry_id`` and those behind it."""
+        return self._suffix(bisect_right(self.firsts, entry_id) - 1)
+
+    def _suffix(self, at: int) -> Self:
         columns = (self.firsts[at:], self.counts[at:], self.offsets[at:], self.sizes[at:])
         return type(self)(*columns, self.annotations[at:])
+
+    @property
+    def memory_bytes(self) -> int:
+        """About what the table takes in memory; runs without an annotation share one empty one."""
+        annotated = [len(annotation) for annotation in self.annotations if annotation]
+        return _RUN_MEMORY_BYTES * len(self.firsts) + _ANNOTATION_MEMORY_BYTES * len(annotated) + sum(annotated)
 
     def encode(self, ledger_id: int) -> bytes:
         """Make the body of an INDEX."""

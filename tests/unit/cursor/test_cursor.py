@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from magnetar.base.errors import CorruptionError, StorageError
-from magnetar.cursor.cursor import CHECKPOINT_AFTER_BYTES, Cursor
+from magnetar.cursor.cursor import CHECKPOINT_AFTER_BYTES, SMALL_CHECKPOINT_AFTER_DELTAS, Cursor
 from magnetar.cursor.store import CursorStore, release_segments
 from tests.unit.cursor.fakes import singly
 from tests.unit.cursor.support import TOPIC, Setup, same
@@ -87,6 +87,29 @@ def test_deltas_that_outgrow_the_checkpoint_are_replaced_by_one(setup: Setup) ->
         setup.flush(cursor)
         assert sum(setup.records(cursor)) < 2 * CHECKPOINT_AFTER_BYTES, count
     assert setup.crash().attachments in ([b"all"], [b"all", piece])
+
+
+def test_many_tiny_deltas_are_replaced_by_a_small_checkpoint(setup: Setup) -> None:
+    cursor = setup.cursors.create("worker", setup.start)
+    for _ in range(2 * SMALL_CHECKPOINT_AFTER_DELTAS + 500):
+        setup.positions.append(setup.log.append())
+    for position in setup.positions:
+        cursor.acknowledge_cumulative(position)
+        setup.flush(cursor)
+        assert len(setup.records(cursor)) <= SMALL_CHECKPOINT_AFTER_DELTAS + 1
+    assert same(setup.crash(), cursor)
+
+
+def test_tiny_deltas_do_not_make_a_large_checkpoint_come_more_often(setup: Setup) -> None:
+    for _ in range(3 * SMALL_CHECKPOINT_AFTER_DELTAS):
+        setup.positions.append(setup.log.append())
+    cursor = setup.cursors.create("worker", setup.start)
+    cursor.checkpoint_attachment = lambda: b"x" * CHECKPOINT_AFTER_BYTES
+    setup.flush(cursor)
+    for position in setup.positions[1 : 2 * SMALL_CHECKPOINT_AFTER_DELTAS]:
+        cursor.acknowledge_cumulative(position)
+        setup.flush(cursor)
+    assert len(setup.records(cursor)) >= 2 * SMALL_CHECKPOINT_AFTER_DELTAS, "the first checkpoint is still the last"
 
 
 def test_a_reset_is_taken_whole(setup: Setup) -> None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from magnetar.base.world import Files
     from magnetar.ledger.store import LedgerStore
 
-SMALL = LocalStoreOptions(segment_bytes=2000, tail_cache_bytes=500, cached_runs=10, ledger_id_block=8)
+SMALL = LocalStoreOptions(segment_bytes=2000, tail_cache_bytes=3000, table_cache_bytes=320, ledger_id_block=8)
 """Small enough for a few entries to fill segments and caches."""
 
 

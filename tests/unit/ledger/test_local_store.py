@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -193,6 +194,50 @@ def test_trimmed_and_deleted_entries_give_their_segments_back(tmp_path: Path) ->
             assert await read_all(store, kept) == [b"k"]
             assert await read_all(store, trimmed, 60) == [b"next"]
             assert store.length(trimmed) == 61
+
+    asyncio.run(story())
+
+
+def test_what_was_trimmed_in_the_newest_segment_needs_no_memory(tmp_path: Path) -> None:
+    async def story() -> None:
+        options = replace(SMALL, segment_bytes=1 << 20)
+        async with opened(tmp_path, options) as store:
+            ledger_id = store.create()
+            for number in range(100):
+                await append(store, ledger_id, [b""], entry(number))
+                if number % 10 == 9:
+                    store.trim(ledger_id, number - 2)
+                    await barrier(store)
+                    assert [run.first_entry_id for run in store.runs(ledger_id)] == [number - 2, number - 1, number]
+                    extent = store._log.index.ledgers[ledger_id].extents[0]
+                    assert extent.table is not None
+                    assert len(extent.table.firsts) == 3
+            with pytest.raises(StorageError, match="trimmed"):
+                await store.read(ledger_id, 96, 1, 1)
+            assert await store.read(ledger_id, 97, 9, 9) == [b""] * 3
+        for _ in range(2):  # sealed, and then with a newer segment behind it
+            async with opened(tmp_path, options) as store:
+                assert [(run.first_entry_id, run.annotation) for run in store.runs(ledger_id)] == [
+                    (number, entry(number)) for number in (97, 98, 99)
+                ]
+                assert store.length(ledger_id) == 100
+                await append(store, store.create(), [b"more"])
+
+    asyncio.run(story())
+
+
+def test_tables_of_sealed_segments_stay_in_memory_only_up_to_their_limit(tmp_path: Path) -> None:
+    async def story() -> None:
+        options = replace(SMALL, table_cache_bytes=4000)
+        async with opened(tmp_path, options) as store:
+            ledger_ids = [store.create() for _ in range(3)]
+            for number in range(60):
+                await append(store, ledger_ids[number % 3], [entry(number)], b"annotation" * 10)
+            for ledger_id in ledger_ids:
+                assert sum(run.count for run in store.runs(ledger_id)) == 20
+            tables = store._reader._tables.values()
+            assert tables
+            assert sum(table.memory_bytes for table in tables) == store._reader._cached_bytes <= 4000
 
     asyncio.run(story())
 
