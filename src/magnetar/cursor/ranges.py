@@ -57,10 +57,10 @@ def ranges_of(ledger_id: int, entry_ids: Iterable[int]) -> list[Range]:
 
 def _next_or(bitmap: BitMap, entry_id: int, limit: int) -> int:
     """The smallest member at or after ``entry_id``, or ``limit`` when there is none below it."""
-    try:
-        return min(bitmap.next_set_bit(entry_id), limit)
-    except ValueError:  # pyroaring's answer for "none"
+    # pyroaring's next_set_bit raises ValueError when there is none, and then does not free its iterator.
+    if not bitmap or entry_id > bitmap.max():
         return limit
+    return min(bitmap.next_set_bit(entry_id), limit)
 
 
 def _run_end(bitmap: BitMap, entry_id: int) -> int:
