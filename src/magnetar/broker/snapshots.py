@@ -19,6 +19,7 @@ from magnetar.base.errors import MagnetarError, RequestError, ServerError, Stora
 from magnetar.base.position import EARLIEST, LATEST, Position
 from magnetar.broker.marker_queue import QueuedMarker
 from magnetar.geo.controller import Answer, Ask, Completed, Effect, SnapshotController, SnapshotOptions
+from magnetar.geo.snapshot_claims import claimed, claims_of
 from magnetar.geo.snapshot_markers import SnapshotRequest, SnapshotResponse, decode
 from magnetar.geo.snapshots import SnapshotCache
 from magnetar.geo.snapshots_codec import decode_snapshots, encode_snapshots
@@ -89,6 +90,8 @@ class TopicSnapshots:
         self._saved_at = self._now()
         self._unsaved = False
         self._caches: dict[str, SnapshotCache] = {}
+        self._take_claims: set[str] = set()
+        """The clusters whose last answer said that they honour the claims of an update."""
         self._newest_marker: dict[str, Position] = {}
         """Of each cluster whose markers have a place in its log: a replicator of Apache Pulsar may send one again."""
         self.changed()
@@ -175,7 +178,9 @@ class TopicSnapshots:
                     payload = markers.snapshot_request(snapshot_id, self._environment.cluster, held)
                     self._send(markers.SNAPSHOT_REQUEST, payload, targets)
                 case Answer(snapshot_id, target, position, without):
-                    payload = markers.snapshot_response(snapshot_id, self._environment.cluster, position, without)
+                    payload = markers.snapshot_response(
+                        snapshot_id, self._environment.cluster, position, without, takes_claims=True
+                    )
                     self._send(markers.SNAPSHOT_RESPONSE, payload, [target], replicate_to=[target])
                 case Completed(snapshot):
                     self._completed(snapshot)
@@ -214,10 +219,16 @@ class TopicSnapshots:
         if cache is None or subscription.cursor.state.mark_delete_position < mark_delete:
             return  # it is not replicated, or was moved back meanwhile
         snapshot = cache.advance(mark_delete)
-        if snapshot is not None:
-            payload = markers.subscription_update(subscription.name, snapshot.positions)
-            peers = [peer for peer in marker_peers(self._topic) if peer in snapshot.positions]
-            self._send(markers.UPDATE, payload, peers, update_of=subscription.name)
+        if snapshot is None or subscription.progress is None:
+            return
+        claims = claims_of(subscription.progress.state)
+        peers = [peer for peer in marker_peers(self._topic) if peer in snapshot.positions]
+        if claims is not None and not claims.after:
+            # Nothing is acknowledged but what lies before the start. A cluster that does not know claims would
+            # acknowledge all of that.
+            peers = [peer for peer in peers if peer in self._take_claims]
+        payload = markers.subscription_update(subscription.name, snapshot.positions, claims)
+        self._send(markers.UPDATE, payload, peers, update_of=subscription.name)
 
     def forget(self, subscription: Subscription) -> None:
         """A subscription was moved back or deleted: what waits to be told of it is not so any more."""
@@ -245,6 +256,9 @@ class TopicSnapshots:
                 case SnapshotRequest() as request:
                     log.warning("snapshot_request_of_no_peer", topic=str(self._topic.name), source=request.source)
                 case SnapshotResponse() as response:
+                    self._take_claims.discard(response.cluster)
+                    if response.takes_claims:
+                        self._take_claims.add(response.cluster)
                     self._carry_out(self.controller.answered(response, now, end))
                     self._arm()
                 case None:
@@ -267,8 +281,8 @@ class TopicSnapshots:
     def _apply(self, source: str, update: SubscriptionUpdate, end: Position) -> None:
         """Acknowledge here what a subscription has acknowledged elsewhere.
 
-        One that does not exist is made and begins at the earliest entry: at the latest it would skip messages (#20767).
-        But not on the word of a snapshot that may be older than its deletion here: that is of the one that was deleted.
+        A subscription that does not exist is created, unless the snapshot may be older than its deletion here: such an
+        update is of the one that was deleted.
         """
         position = update.positions.get(self._environment.cluster)
         if position is None:
@@ -282,10 +296,26 @@ class TopicSnapshots:
         if subscription is None:
             if self._topic.progress.tombstones.covers(update.name, position):
                 return
+            subscription = self._create(update)
+        if update.claims is None:
+            subscription.acknowledge_through(position)
+        else:
+            index, state = self._topic.log.index, subscription.cursor.state
+            subscription.acknowledge_ranges(claimed(index, state, position, update.claims.after))
+        subscription.flush()
+
+    def _create(self, update: SubscriptionUpdate) -> Subscription:
+        """Create a subscription that starts where the update says, for one of Apache Pulsar at the earliest entry.
+
+        At the latest it would skip messages (#20767).
+        """
+        if update.claims is None:
             subscription = self._topic.create_subscription(update.name, self._topic.log.before_first())
             self._topic.set_replicated(subscription, replicated=True)
-        subscription.acknowledge_through(position)
-        subscription.flush()
+            return subscription
+        epoch = self._topic.progress.tombstones.epoch_for_new(update.name)
+        self._topic.create_replicated(update.claims.state(update.name, epoch))
+        return self._topic.subscriptions[update.name]
 
     # -- telling --------------------------------------------------------------------------------------------------
 

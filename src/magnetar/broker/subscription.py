@@ -270,6 +270,11 @@ class Subscription:
         self._check_open()
         self.entries_deleted(self.cursor.acknowledge_cumulative(position))
 
+    def acknowledge_ranges(self, ranges: Iterable[Range]) -> None:
+        """Acknowledge these entries, which the log holds, for whoever holds them."""
+        self._check_open()
+        self.entries_deleted(self.cursor.acknowledge_ranges(ranges))
+
     def expire_through(self, position: Position, now: float) -> int:
         """Acknowledge what is left up to and including ``position`` because it is too old or too much; how many."""
         before = self.backlog

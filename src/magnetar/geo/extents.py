@@ -206,6 +206,16 @@ class Track:
             index += 1
         return found
 
+    def first_after(self, position: Position) -> Position | None:
+        """The local position of the first entry held above an origin position; None when there is none."""
+        index = max(0, self._origin.at_or_below(position))
+        if index < len(self) and self._origin_last(index) <= position:
+            index += 1
+        if index == len(self):
+            return None
+        origin, (ledger_id, entry_id) = self._origin[index], self._local[index]
+        return Position(ledger_id, entry_id + max(0, position.entry_id + 1 - origin.entry_id) * (origin <= position))
+
     # --- shrinking -------------------------------------------------------------------------------------------------
 
     def trim(self, before_local: Position) -> None:

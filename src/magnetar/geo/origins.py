@@ -121,6 +121,11 @@ class OriginIndex:
             return cluster, position
         return None
 
+    def first_after(self, cluster: str, position: Position) -> Position | None:
+        """Where the first held entry that ``cluster`` produced after ``position`` is; None when there is none."""
+        track = self._tracks.get(cluster)
+        return track.first_after(position) if track is not None else None
+
     def local_of(self, cluster: str, position: Position) -> Position | None:
         """Where the entry that ``cluster`` produced at ``position`` is held; None when it is not."""
         held = self.to_local(cluster, Position(position.ledger_id, position.entry_id - 1), position)

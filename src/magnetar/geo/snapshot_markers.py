@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from google.protobuf.message import DecodeError
 
 from magnetar.base.errors import RemoteProtocolError
+from magnetar.geo.snapshot_claims import UpdateClaims
 from magnetar.wire import markers
 from magnetar.wire.proto import pulsar_markers_pb2
 
@@ -34,6 +35,8 @@ class SnapshotResponse(NamedTuple):
     position: Position
     without: frozenset[str] = frozenset()
     """The clusters that are left out: of what they produced, there is nothing up to there that the asker lacks."""
+    takes_claims: bool = False
+    """Whether the answering cluster honours the claims of an update."""
 
 
 class SubscriptionUpdate(NamedTuple):
@@ -41,6 +44,8 @@ class SubscriptionUpdate(NamedTuple):
 
     name: str
     positions: Mapping[str, Position]
+    claims: UpdateClaims | None = None
+    """Which entries up to there it acknowledges; None: all."""
 
 
 SnapshotMarker = SnapshotRequest | SnapshotResponse | SubscriptionUpdate
@@ -62,11 +67,20 @@ def decode(kind: int, payload: bytes) -> SnapshotMarker | None:
             response = pulsar_markers_pb2.ReplicatedSubscriptionsSnapshotResponse.FromString(payload)
             position = markers.marked_position(response.cluster.message_id)
             left_out = frozenset(response.without)
-            return SnapshotResponse(response.snapshot_id, response.cluster.cluster, position, left_out)
+            cluster = response.cluster.cluster
+            return SnapshotResponse(response.snapshot_id, cluster, position, left_out, response.takes_claims)
         if kind == markers.UPDATE:
             update = pulsar_markers_pb2.ReplicatedSubscriptionsUpdate.FromString(payload)
-            return SubscriptionUpdate(update.subscription_name, markers.marked_positions(update.clusters))
+            claims = _claims(update.claims) if update.HasField("claims") else None
+            return SubscriptionUpdate(update.subscription_name, markers.marked_positions(update.clusters), claims)
     except DecodeError as error:
         message = f"a marker of type {kind} cannot be read: {error}"
         raise RemoteProtocolError(message) from error
     return None
+
+
+def _claims(message: pulsar_markers_pb2.UpdateClaims) -> UpdateClaims:
+    return UpdateClaims(
+        {each.cluster: markers.marked_position(each.start) for each in message.origins if each.HasField("start")},
+        {each.cluster: markers.marked_position(each.after) for each in message.origins if each.HasField("after")},
+    )

@@ -70,13 +70,19 @@ def snapshot_request(snapshot_id: str, source_cluster: str, without: Mapping[str
     ).SerializeToString()
 
 
-def snapshot_response(snapshot_id: str, cluster: str, position: Position, without: Iterable[str] = ()) -> bytes:
+def snapshot_response(
+    snapshot_id: str, cluster: str, position: Position, without: Iterable[str] = (), *, takes_claims: bool | None = None
+) -> bytes:
     """Return the payload of a SNAPSHOT_RESPONSE marker: ``cluster`` has come to ``position``.
 
-    That is before anything of the clusters in ``without`` that the asking cluster does not hold.
+    That is before anything of the clusters in ``without`` that the asking cluster does not hold. ``takes_claims`` says
+    that ``cluster`` honours the claims of an update; Apache Pulsar says nothing.
     """
     return pulsar_markers_pb2.ReplicatedSubscriptionsSnapshotResponse(
-        snapshot_id=snapshot_id, cluster=_cluster_message_id(cluster, position), without=sorted(without)
+        snapshot_id=snapshot_id,
+        cluster=_cluster_message_id(cluster, position),
+        without=sorted(without),
+        takes_claims=takes_claims,
     ).SerializeToString()
 
 
@@ -87,11 +93,34 @@ def snapshot(snapshot_id: str, local_position: Position, positions: Mapping[str,
     ).SerializeToString()
 
 
-def subscription_update(subscription: str, positions: Mapping[str, Position]) -> bytes:
-    """Return the payload of an UPDATE marker: the subscription has acknowledged all to these positions, inclusive."""
+def subscription_update(
+    subscription: str,
+    positions: Mapping[str, Position],
+    claims: tuple[Mapping[str, Position], Mapping[str, Position]] | None = None,
+) -> bytes:
+    """Return the payload of an UPDATE marker: the subscription has acknowledged all to these positions, inclusive.
+
+    With ``claims`` only what they name is acknowledged: for each origin, in its own positions, where the subscription
+    starts, and the entry after which all are acknowledged, both exclusive.
+    """
     return pulsar_markers_pb2.ReplicatedSubscriptionsUpdate(
-        subscription_name=subscription, clusters=_in_order(positions)
+        subscription_name=subscription,
+        clusters=_in_order(positions),
+        claims=None if claims is None else _claims(*claims),
     ).SerializeToString()
+
+
+def _claims(starts: Mapping[str, Position], after: Mapping[str, Position]) -> pulsar_markers_pb2.UpdateClaims:
+    return pulsar_markers_pb2.UpdateClaims(
+        origins=[
+            pulsar_markers_pb2.OriginClaims(
+                cluster=cluster,
+                start=_message_id(starts[cluster]) if cluster in starts else None,
+                after=_message_id(after[cluster]) if cluster in after else None,
+            )
+            for cluster in sorted({*starts, *after})
+        ]
+    )
 
 
 def marked_position(message_id: pulsar_markers_pb2.MarkersMessageIdData) -> Position:

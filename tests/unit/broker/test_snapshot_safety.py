@@ -15,6 +15,7 @@ from magnetar.geo.controller import Ask, Completed, SnapshotController, Snapshot
 from magnetar.geo.snapshot_markers import SnapshotResponse
 from magnetar.wire import commands
 from magnetar.wire.message_id import message_id
+from magnetar.wire.proto import pulsar_api_pb2 as pb
 from tests.unit.broker.mesh import MARKERS, Mesh
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ steps = st.one_of(
     st.tuples(st.just("publish"), clusters),
     st.tuples(st.just("consume"), clusters, st.integers(0, 20)),
     st.tuples(st.just("consume all"), clusters),
+    st.tuples(st.just("subscribe at the latest"), clusters),
     st.tuples(st.sampled_from(["read", "send one", "send", "confirm", "lose"]), st.integers(0, 5)),
     st.tuples(st.sampled_from(["read", "send one", "send", "confirm"]), st.integers(0, 5)),
     st.tuples(st.just("carry"), st.integers(0, 5)),
@@ -44,6 +46,8 @@ class Story:
         self.names = names
         self.links = list(self.mesh.pipes.values())
         self.consumed: set[str] = set()
+        self.before_start: dict[str, set[str]] = {"ewr": set()}
+        """What lies before the start of the subscription, where a consumer created it."""
         self.published = 0
         self.mesh.publish("ewr", "first")
         self.mesh.subscribe("ewr", permits=0)
@@ -58,6 +62,8 @@ class Story:
                 self.consume(name, number, 1)
             case "consume all":
                 self.consume(name, 0, 1000)
+            case "subscribe at the latest":
+                self.subscribe_at_the_latest(name)
             case "wait":
                 self.mesh.loop.advance(which)
                 for cluster in self.mesh.clusters.values():
@@ -80,9 +86,21 @@ class Story:
             client.say(commands.ack(consumer_id=1, message_ids=ids))
             client.leave()
 
+    def subscribe_at_the_latest(self, name: str) -> None:
+        """Create the subscription at the end of a cluster's log, unless it exists there."""
+        if "worker" in self.mesh.clusters[name].topic().subscriptions:
+            return
+        self.before_start[name] = set(self.mesh.texts(name).values())
+        client = self.mesh.clusters[name].client()
+        client.subscribe(replicate_subscription_state=True, permits=0, initialPosition=pb.CommandSubscribe.Latest)
+        client.leave()
+
     def check(self) -> None:
+        anywhere: set[str] = set().union(*self.before_start.values())
         for name in self.names:
-            skipped = self.mesh.acknowledged(name) - self.consumed
+            # One that an update created starts where it started in another cluster.
+            not_wanted = self.before_start.get(name, anywhere)
+            skipped = self.mesh.acknowledged(name) - self.consumed - not_wanted
             assert not skipped, f"{name} skips {skipped}"
 
 
@@ -140,9 +158,25 @@ LATER_THAN_THE_ANSWER: list[tuple[str, float] | tuple[str, float, int]] = [
 """What lga published is in ewr before its first snapshot, and comes to jfk after that has answered."""
 
 
+LATEST_BESIDE_A_BACKLOG: list[tuple[str, float] | tuple[str, float, int]] = [
+    ("carry", 0),
+    ("subscribe at the latest", 1),
+    ("publish", 1),
+    ("carry", 0),
+    ("carry", 2),
+    ("wait", 1.0),
+    *[("carry", link) for link in range(6)] * 3,
+    ("consume all", 1),
+    ("wait", 1.0),
+    *[("carry", link) for link in range(6)] * 3,
+]
+"""The subscription of jfk starts behind an entry that the subscription of ewr has in its backlog."""
+
+
 @settings(max_examples=40, deadline=None)
 @given(st.lists(steps, max_size=STEPS_MAX))
 @example(LATER_THAN_THE_ANSWER)
+@example(LATEST_BESIDE_A_BACKLOG)
 def test_three_clusters(moves: list[tuple[str, float] | tuple[str, float, int]]) -> None:
     play(NAMES, moves)
 

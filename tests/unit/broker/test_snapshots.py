@@ -17,6 +17,8 @@ from magnetar.wire.entry import assemble, metadata_bytes
 from magnetar.wire.origin import SOURCE_POSITION
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 from tests.unit.broker.mesh import MARKERS, Mesh
+from tests.unit.broker.test_changing_clusters import configure
+from tests.unit.broker.world import Worker, World
 
 if TYPE_CHECKING:
     from magnetar.geo.progress import SubscriptionProgress
@@ -175,6 +177,94 @@ def test_an_update_acknowledges_also_where_the_subscription_is_not_replicated_an
     mesh.second()
     assert mesh.acknowledged("jfk") == {"a"}
     assert not mesh.clusters["jfk"].subscription().is_replicated
+
+
+def at_latest(mesh: Mesh, name: str) -> Client:
+    """A consumer that creates the subscription at the end of a cluster's log."""
+    client = mesh.clusters[name].client()
+    client.subscribe(replicate_subscription_state=True, initialPosition=pb.CommandSubscribe.Latest)
+    return client
+
+
+def test_the_start_of_a_subscription_acknowledges_nothing_in_other_clusters() -> None:
+    """Three clusters: one has a backlog, one has no subscription, one creates it at the end of its log."""
+    mesh = Mesh("ewr", "jfk", "lga")
+    mesh.subscribe("jfk", permits=0)
+    mesh.publish("jfk", *"abc")
+    mesh.publish("lga", "d")
+    mesh.carry()
+    consumer = at_latest(mesh, "ewr")
+    for _ in range(3):
+        mesh.second()
+    mesh.publish("lga", "e")
+    mesh.carry()
+    assert mesh.backlog("jfk") == 5
+    assert mesh.backlog("lga") == 1, "it was created there where it starts in ewr"
+    assert consumer.messages() == ["e"]
+    acknowledge_all(mesh, "ewr", consumer)
+    mesh.publish("lga", "f")
+    for _ in range(3):
+        mesh.second()
+    acknowledge_all(mesh, "lga", mesh.subscribe("lga"))
+    for _ in range(3):
+        mesh.second()
+    assert mesh.acknowledged("jfk") == {"e", "f"}, "lga does not claim what lies before the start either"
+
+
+def test_of_two_starts_each_counts_in_its_own_cluster() -> None:
+    mesh = Mesh("ewr", "jfk")
+    mesh.publish("jfk", "a")
+    mesh.carry()
+    at_latest(mesh, "jfk")
+    mesh.publish("jfk", "b")
+    mesh.carry()
+    at_latest(mesh, "ewr")
+    mesh.publish("jfk", "c")
+    mesh.carry()
+    consumer = mesh.subscribe("ewr")
+    acknowledge_all(mesh, "ewr", consumer)
+    for _ in range(3):
+        mesh.second()
+    assert mesh.acknowledged("jfk") == {"a", "c"}, "b is in the backlog of jfk, and before the start in ewr"
+    mesh.clusters["ewr"].crash()
+    mesh.pipes["ewr", "jfk"].attach(permits=1000)
+    mesh.pipes["jfk", "ewr"].attach(permits=1000)
+    for _ in range(3):
+        mesh.second()
+    assert mesh.acknowledged("jfk") == {"a", "c"}, "the start is known after a restart"
+
+
+def test_what_a_link_left_out_is_not_acknowledged_where_it_is() -> None:
+    """The link to sfo begins in the middle: sfo never held what lies before, so it claims nothing of that."""
+    world = World("jfk", "lga", settings={**MARKERS, "replicationStartAt": "latest"})
+    world.publish("jfk", "a", "b")
+    worker = Worker(world, "jfk")
+    worker.leave()
+    world.add("sfo", targets=["jfk", "lga"])
+    configure(world, "jfk", "lga", "sfo")
+    world.publish("jfk", "c")
+    world.carry()
+    late = Worker(world, "sfo")
+    assert late.read() == ["c"]
+    late.ack("c")
+    for _ in range(4):
+        world.progress(1.01)
+        world.carry()
+    assert Worker(world, "jfk").read() == ["a", "b"]
+
+
+def test_a_seek_forward_travels_with_everything_before_it() -> None:
+    mesh = Mesh("ewr", "jfk")
+    mesh.publish("ewr", "a", "b", "c")
+    mesh.carry()
+    mesh.subscribe("jfk", permits=0)
+    consumer = mesh.subscribe("ewr")
+    mesh.second()
+    mesh.publish("ewr", "d")
+    consumer.say(commands.seek(consumer_id=1, request_id=consumer.request_id(), position=mesh.end("ewr")))
+    for _ in range(3):
+        mesh.second()
+    assert mesh.acknowledged("jfk") == {"a", "b", "c"}
 
 
 def test_what_was_moved_back_stays_there() -> None:
@@ -347,6 +437,32 @@ def test_all_clusters_take_part_and_only_those_are_told_that_need_it() -> None:
         mesh.second()
     assert mesh.acknowledged("apache") == {"a"}
     assert mesh.acknowledged("jfk") == set(), "exact progress brings it there"
+
+
+def test_who_does_not_know_claims_hears_of_a_subscription_with_its_first_acknowledgement(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Apache Pulsar acknowledges everything up to an update's position, also what lies before the start here."""
+    mesh = Mesh("ewr", "jfk")
+    built = markers.snapshot_response
+
+    def without_claims(*given: Any, takes_claims: bool) -> bytes:  # noqa: ANN401 - as the function that it replaces
+        del takes_claims
+        return built(*given)
+
+    monkeypatch.setattr(markers, "snapshot_response", without_claims)
+    mesh.publish("jfk", "a")
+    mesh.carry()
+    consumer = at_latest(mesh, "ewr")
+    for _ in range(3):
+        mesh.second()
+    assert "worker" not in mesh.clusters["jfk"].topic().subscriptions
+    mesh.publish("ewr", "b")
+    mesh.clusters["ewr"].settle()
+    acknowledge_all(mesh, "ewr", consumer)
+    for _ in range(3):
+        mesh.second()
+    assert "worker" in mesh.clusters["jfk"].topic().subscriptions
 
 
 def apache_writer(mesh: Mesh) -> Client:

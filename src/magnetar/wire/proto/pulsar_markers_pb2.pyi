@@ -128,7 +128,10 @@ class ReplicatedSubscriptionsSnapshotResponse(_message.Message):
     SNAPSHOT_ID_FIELD_NUMBER: _builtins.int
     CLUSTER_FIELD_NUMBER: _builtins.int
     WITHOUT_FIELD_NUMBER: _builtins.int
+    TAKES_CLAIMS_FIELD_NUMBER: _builtins.int
     snapshot_id: _builtins.str
+    takes_claims: _builtins.bool
+    """Magnetar's: this cluster honours the claims of an update."""
     @_builtins.property
     def cluster(self) -> Global___ClusterMessageId: ...
     @_builtins.property
@@ -141,10 +144,11 @@ class ReplicatedSubscriptionsSnapshotResponse(_message.Message):
         snapshot_id: _builtins.str | None = ...,
         cluster: Global___ClusterMessageId | None = ...,
         without: _abc.Iterable[_builtins.str] | None = ...,
+        takes_claims: _builtins.bool | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["cluster", b"cluster", "snapshot_id", b"snapshot_id"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["cluster", b"cluster", "snapshot_id", b"snapshot_id", "takes_claims", b"takes_claims"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["cluster", b"cluster", "snapshot_id", b"snapshot_id", "without", b"without"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cluster", b"cluster", "snapshot_id", b"snapshot_id", "takes_claims", b"takes_claims", "without", b"without"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -183,19 +187,82 @@ class ReplicatedSubscriptionsUpdate(_message.Message):
 
     SUBSCRIPTION_NAME_FIELD_NUMBER: _builtins.int
     CLUSTERS_FIELD_NUMBER: _builtins.int
+    CLAIMS_FIELD_NUMBER: _builtins.int
     subscription_name: _builtins.str
     @_builtins.property
     def clusters(self) -> _containers.RepeatedCompositeFieldContainer[Global___ClusterMessageId]: ...
+    @_builtins.property
+    def claims(self) -> Global___UpdateClaims:
+        """Magnetar's: which entries the update acknowledges. Absent: all up to the position, as in Apache Pulsar."""
+
     def __init__(
         self,
         *,
         subscription_name: _builtins.str | None = ...,
         clusters: _abc.Iterable[Global___ClusterMessageId] | None = ...,
+        claims: Global___UpdateClaims | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["subscription_name", b"subscription_name"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["claims", b"claims", "subscription_name", b"subscription_name"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["clusters", b"clusters", "subscription_name", b"subscription_name"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["claims", b"claims", "clusters", b"clusters", "subscription_name", b"subscription_name"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ReplicatedSubscriptionsUpdate: _TypeAlias = ReplicatedSubscriptionsUpdate  # noqa: Y015
+
+@_typing.final
+class UpdateClaims(_message.Message):
+    """Magnetar's."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ORIGINS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def origins(self) -> _containers.RepeatedCompositeFieldContainer[Global___OriginClaims]:
+        """An origin that is not named has no start, and nothing of it is acknowledged."""
+
+    def __init__(
+        self,
+        *,
+        origins: _abc.Iterable[Global___OriginClaims] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["origins", b"origins"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___UpdateClaims: _TypeAlias = UpdateClaims  # noqa: Y015
+
+@_typing.final
+class OriginClaims(_message.Message):
+    """Magnetar's: positions in the log of the cluster that produced the entries."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CLUSTER_FIELD_NUMBER: _builtins.int
+    START_FIELD_NUMBER: _builtins.int
+    AFTER_FIELD_NUMBER: _builtins.int
+    cluster: _builtins.str
+    @_builtins.property
+    def start(self) -> Global___MarkersMessageIdData:
+        """Where the subscription starts, exclusive. Absent: at the first entry."""
+
+    @_builtins.property
+    def after(self) -> Global___MarkersMessageIdData:
+        """Entries after this one are acknowledged, exclusive. Absent: none are."""
+
+    def __init__(
+        self,
+        *,
+        cluster: _builtins.str | None = ...,
+        start: Global___MarkersMessageIdData | None = ...,
+        after: Global___MarkersMessageIdData | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["after", b"after", "cluster", b"cluster", "start", b"start"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["after", b"after", "cluster", b"cluster", "start", b"start"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___OriginClaims: _TypeAlias = OriginClaims  # noqa: Y015
