@@ -48,8 +48,9 @@ class Session:
         self.waiting: dict[int, LocalProducer] = {}
         """Producers that wait for exclusive access; they may not publish."""
         self.consumers: dict[int, Consumer] = {}
-        self.starting: set[int] = set()
-        """Consumer ids whose SUBSCRIBE is under way."""
+        self.starting_producers: dict[int, object] = {}
+        self.starting_consumers: dict[int, object] = {}
+        """By id, the PRODUCER or SUBSCRIBE that waits for something. CLOSE takes it out; then it has no effect."""
         self.closed_producers: dict[int, float] = {}
         """Producers that the broker closed, with when: SENDs on the wire for them are ignored for a while."""
         self._protocol = protocol
@@ -231,6 +232,27 @@ class Session:
             self.closed()
             return False
         return self._open
+
+    def start_after(
+        self, event: Awaitable[None], starting: dict[int, object], key: int, request_id: int, work: Callable[[], None]
+    ) -> None:
+        """Do ``work`` after ``event``, unless ``key`` was taken out of ``starting`` or the connection was closed.
+
+        CLOSE takes it out: the client was told that nothing is left. A later request with the same id has its own turn.
+        """
+        attempt = starting[key] = object()
+
+        async def wait() -> None:
+            try:
+                await event
+            finally:
+                is_wanted = starting.get(key) is attempt
+                if is_wanted:
+                    del starting[key]
+            if is_wanted and self._open:
+                work()
+
+        self.start(request_id, wait())
 
     async def _run(self, request_id: int, work: Awaitable[None]) -> None:
         try:

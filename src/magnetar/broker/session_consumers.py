@@ -39,7 +39,7 @@ def subscribe(session: Session, command: pb.CommandSubscribe) -> None:
     if command.consumer_id in session.consumers:
         session.write(commands.success(request_id=command.request_id))
         return
-    if command.consumer_id in session.starting:
+    if command.consumer_id in session.starting_consumers:
         error = RequestError(ServerError.ServiceNotReady, "Consumer is already being created on this connection")
         session.answer_error(command.request_id, error)
         return
@@ -92,18 +92,13 @@ def _options(session: Session, command: pb.CommandSubscribe) -> ConsumerOptions:
 
 def _subscribe_after(session: Session, command: pb.CommandSubscribe, event: Awaitable[None]) -> None:
     """Look again after ``event``. If CLOSE_CONSUMER came first, it was answered, and there is nothing to do."""
-
-    async def again() -> None:
-        try:
-            await event
-            wanted = command.consumer_id in session.starting and session.is_open
-        finally:
-            session.starting.discard(command.consumer_id)
-        if wanted:
-            _subscribe(session, command)
-
-    session.starting.add(command.consumer_id)
-    session.start(command.request_id, again())
+    session.start_after(
+        event,
+        session.starting_consumers,
+        command.consumer_id,
+        command.request_id,
+        lambda: _subscribe(session, command),
+    )
 
 
 async def _rivals_gone(rivals: Sequence[Consumer], options: ConsumerOptions) -> None:
@@ -364,7 +359,7 @@ def consumer_stats(session: Session, command: pb.CommandConsumerStats) -> None:
 
 def close(session: Session, command: pb.CommandCloseConsumer) -> None:
     """CLOSE_CONSUMER: always answered, also for one that is not there."""
-    session.starting.discard(command.consumer_id)
+    session.starting_consumers.pop(command.consumer_id, None)
     consumer = session.consumers.pop(command.consumer_id, None)
     if consumer is None:
         session.write(commands.success(request_id=command.request_id))

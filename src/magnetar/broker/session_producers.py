@@ -19,10 +19,9 @@ from magnetar.wire.entry import parse_metadata
 from magnetar.wire.runs import Sends
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Awaitable, Sequence
 
     from magnetar.base.errors import StorageError
-    from magnetar.base.names import TopicName
     from magnetar.base.position import Position
     from magnetar.broker.producer import Producer, SendHead
     from magnetar.broker.session import Session
@@ -40,19 +39,23 @@ def create(session: Session, command: pb.CommandProducer) -> None:
     if waiting is not None:
         _wait_for_access(session, command.request_id, waiting)
         return
+    if command.producer_id in session.starting_producers:
+        message = f"Producer {command.producer_id} is already being created on this connection"
+        session.answer_error(command.request_id, RequestError(ServerError.ServiceNotReady, message))
+        return
     session.attempt(command.request_id, lambda: _create(session, command))
 
 
 def _create(session: Session, command: pb.CommandProducer) -> None:
     topic_name = parse_topic(command.topic)
     if session.topics.is_unloading(topic_name):
-        session.start(command.request_id, _create_after_unload(session, command, topic_name))
+        _create_after(session, command, session.topics.unloaded(topic_name))
         return
     is_link = command.producer_name.startswith((REPLICATOR_PREFIX, PROGRESS_PREFIX))
     find = session.topics.get_or_create_linked if is_link else session.topics.get_or_create
     topic = find(topic_name)
     if not topic.deduplication.is_ready:
-        session.start(command.request_id, _create_after_recovery(session, command, topic))
+        _create_after(session, command, topic.deduplication.recovered())
         return
     name = command.producer_name
     options = ProducerOptions(
@@ -84,7 +87,7 @@ def _create(session: Session, command: pb.CommandProducer) -> None:
     elif owner.session is session:
         raise _busy(options.name)
     else:
-        session.start(command.request_id, _create_after_owner(session, command, owner))
+        _create_after(session, command, _owner_gone(owner))
 
 
 def _is_predecessor(owner: Producer, producer: Producer) -> bool:
@@ -92,22 +95,22 @@ def _is_predecessor(owner: Producer, producer: Producer) -> bool:
     return same and owner.options.epoch < producer.options.epoch
 
 
-async def _create_after_unload(session: Session, command: pb.CommandProducer, topic: TopicName) -> None:
-    await session.topics.unloaded(topic)
-    create(session, command)
+def _create_after(session: Session, command: pb.CommandProducer, event: Awaitable[None]) -> None:
+    """Look again after ``event``, from the start. If CLOSE_PRODUCER came first, there is nothing to do."""
+    session.start_after(
+        event,
+        session.starting_producers,
+        command.producer_id,
+        command.request_id,
+        lambda: _create(session, command),
+    )
 
 
-async def _create_after_recovery(session: Session, command: pb.CommandProducer, topic: Topic) -> None:
-    await topic.deduplication.recovered()
-    create(session, command)
-
-
-async def _create_after_owner(session: Session, command: pb.CommandProducer, owner: Producer) -> None:
-    """A name whose owner is dead is free (protocol, 1.5)."""
+async def _owner_gone(owner: Producer) -> None:
+    """Return when a name's owner turned out to be dead; raise RequestError if it lives (protocol, 1.5)."""
     if await owner.session.is_alive():
         raise _busy(owner.options.name)
-    if session.is_open:
-        _create(session, command)  # from the start: the topic may have been unloaded meanwhile
+    owner.topic.remove_producer(owner)
 
 
 def _admit(session: Session, command: pb.CommandProducer, producer: LocalProducer) -> None:
@@ -267,7 +270,8 @@ def _check_recently_closed(session: Session, producer_id: int) -> None:
 
 
 def close(session: Session, command: pb.CommandCloseProducer) -> None:
-    """CLOSE_PRODUCER: answered once what it sent before is durable."""
+    """CLOSE_PRODUCER: answered once what it sent before is durable; one that is still being created never will be."""
+    session.starting_producers.pop(command.producer_id, None)
     producer = session.producers.pop(command.producer_id, None) or session.waiting.pop(command.producer_id, None)
     if producer is None:
         session.write(commands.success(request_id=command.request_id))
