@@ -169,6 +169,7 @@ class _Snapshot:
     def __init__(self, service: AdminService) -> None:
         self._cluster = service.cluster_name
         self._storage = service.storage_refuses()
+        self._unloadable = service.load_failures()
         found = service.all_topic_stats().items()
         self._topics = [((self._cluster, str(name.namespace_name), str(name)), stats) for name, stats in found]
 
@@ -198,6 +199,14 @@ class _Snapshot:
         for topic, stats in self._topics:
             damaged.add_metric(topic, stats.damaged_entries or 0)
         yield damaged
+        unloadable = GaugeMetricFamily(
+            "magnetar_topic_load_failed",
+            "1 for each topic that could not be loaded; its stats name the reason",
+            labels=_TOPIC_LABELS,
+        )
+        for failed in sorted(self._unloadable):
+            unloadable.add_metric((self._cluster, str(failed.namespace_name), str(failed)), 1)
+        yield unloadable
         handovers = CounterMetricFamily(
             "magnetar_replication_handovers",
             "How often a link's replication passed from one lease to the next",

@@ -184,6 +184,10 @@ class AdminService(Protocol):
         """Every setting in effect, as text."""
         ...
 
+    def load_failures(self) -> Mapping[TopicName, str]:
+        """The topics that could not be loaded when they were last asked for, each with the reason."""
+        ...
+
     def storage_refuses(self) -> tuple[bool, bool]:
         """Whether storage has failed for good, and whether publishing is paused because the disk is full."""
         ...

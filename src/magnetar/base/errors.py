@@ -77,6 +77,10 @@ class InvalidTopicNameError(RequestError):
         super().__init__(ServerError.InvalidTopicName, message)
 
 
+class TopicLoadError(RequestError):
+    """A topic that cannot be loaded; the text names the topic, the damage and the way out. Other topics are served."""
+
+
 class AdminError(MagnetarError):
     """An admin request that cannot be granted: answered with ``status`` and ``{"reason": message}``."""
 
@@ -113,7 +117,7 @@ class DamagedEntriesError(CorruptionError):
         self.end = end
 
 
-class DataLossError(MagnetarError):
+class DataLossError(StorageError):
     """Entries are missing between two positions; the text names both."""
 
 

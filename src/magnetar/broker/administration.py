@@ -17,7 +17,7 @@ from magnetar.admin.service import (
     topic_in_use,
     topic_not_found,
 )
-from magnetar.base.errors import AdminError, RequestError, ServerError, StorageError
+from magnetar.base.errors import AdminError, RequestError, ServerError, StorageError, TopicLoadError
 from magnetar.base.position import EARLIEST
 from magnetar.broker import stats
 from magnetar.broker.protection import subscription_protection
@@ -295,6 +295,10 @@ class Administration:
         if reason is not None:
             raise AdminError(HTTPStatus.INTERNAL_SERVER_ERROR, reason)
 
+    def load_failures(self) -> Mapping[TopicName, str]:
+        """See AdminService."""
+        return self._topics.load_failures.reasons
+
     def storage_refuses(self) -> tuple[bool, bool]:
         """See AdminService."""
         state = self._environment.store.state
@@ -325,6 +329,8 @@ def _check_replication_allowed(topic: Topic) -> None:
 
 
 def _as_admin_error(name: TopicName, error: RequestError) -> AdminError:
+    if isinstance(error, TopicLoadError):
+        return AdminError(HTTPStatus.INTERNAL_SERVER_ERROR, str(error))
     if error.code is ServerError.TopicNotFound:
         return topic_not_found(name)
     if error.code is ServerError.ServiceNotReady:

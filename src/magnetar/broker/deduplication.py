@@ -348,6 +348,10 @@ class Deduplication:
         if forgotten or excess or is_due:
             self.snapshot()
 
+    def abandon(self) -> None:
+        """End what is under way; nothing is written."""
+        self._stop_recovery()
+
     def close(self) -> None:
         """Leave nothing to replay to the next who loads the topic."""
         self._stop_recovery()

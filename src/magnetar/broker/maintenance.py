@@ -30,6 +30,9 @@ RATE_INTERVAL_S = 10.0
 STORAGE_INTERVAL_S = 1.0
 """Seconds between two looks at the room on the disk."""
 
+LOAD_RETRY_INTERVAL_S = 30.0
+"""Seconds between two attempts to load the replicated topics that could not be loaded."""
+
 CURSOR_SEGMENTS_MAX = 4
 """Newest segments of the log in which a cursor's last checkpoint may stay where it is."""
 
@@ -56,6 +59,7 @@ class Maintenance:
             (config.messageExpiryCheckIntervalInMinutes * 60, self.expire),
             (config.backlogQuotaCheckIntervalInSeconds, self.check_backlogs),
             (config.brokerDeduplicationSnapshotFrequencyInSeconds, self.tend_deduplication),
+            (LOAD_RETRY_INTERVAL_S, self.retry_loading),
         ):
             self._tasks.append(self._environment.loop.create_task(_repeat(interval_s, work)))
 
@@ -67,8 +71,7 @@ class Maintenance:
     async def measure(self) -> None:
         """Update the rates."""
         now = self._environment.clock.monotonic()
-        for topic in self._topics.loaded.values():
-            topic.measure(now)
+        self._each_topic(lambda topic: topic.measure(now))
 
     async def look_at_storage(self) -> None:
         """Pause publishing while there is no room, and let it go on."""
@@ -77,15 +80,17 @@ class Maintenance:
     async def trim(self) -> None:
         """Delete what everybody has acknowledged and nothing keeps."""
         by_age = self._ages_are_trusted()
-        for topic in tuple(self._topics.loaded.values()):
-            topic.trim(by_age=by_age)
+        self._each_topic(lambda topic: topic.trim(by_age=by_age))
         cursors = [cursor for topic in self._topics.loaded.values() for cursor in topic.all_cursors()]
         release_segments(self._environment.store, cursors, CURSOR_SEGMENTS_MAX)
 
     async def tend_deduplication(self) -> None:
         """Write snapshots of producers' sequence ids that are due, and forget inactive producers."""
-        for topic in self._topics.loaded.values():
-            topic.deduplication.tend()
+        self._each_topic(lambda topic: topic.deduplication.tend())
+
+    async def retry_loading(self) -> None:
+        """Try again to load replicated topics that could not be loaded: links need them even if no client asks."""
+        self._topics.retry_linked()
 
     async def expire(self) -> None:
         """Acknowledge messages that are older than their topic's TTL, for every subscription.
@@ -117,6 +122,18 @@ class Maintenance:
                 await work(topic)
             except MagnetarError as error:  # of this topic only: it was unloaded meanwhile, or cannot be read
                 log.warning("maintenance_failed", topic=str(topic.name), error=str(error))
+            except Exception as error:
+                # The root of one topic's work: the other topics have theirs.
+                log.exception("maintenance_failed", topic=str(topic.name), error=str(error))
+
+    def _each_topic(self, work: Callable[[Topic], None]) -> None:
+        """Do ``work`` for every topic in one turn; a failure concerns that topic only."""
+        for topic in tuple(self._topics.loaded.values()):
+            try:
+                work(topic)
+            except Exception as error:
+                # The root of one topic's work: the other topics have theirs.
+                log.exception("maintenance_failed", topic=str(topic.name), error=str(error))
 
     def _ages_are_trusted(self) -> bool:
         clock = self._environment.clock

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import TYPE_CHECKING
 
 import structlog
 
 import magnetar
-from magnetar.base.errors import RemoteProtocolError, RequestError, ServerError, StorageError
+from magnetar.base.errors import MetadataError, RemoteProtocolError, RequestError, ServerError, StorageError
 from magnetar.broker import session_consumers, session_lookup, session_producers
+from magnetar.broker.closing import close_each
+from magnetar.broker.refusals import REFUSED, as_request_error, internal_error
 from magnetar.wire import commands
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 from magnetar.wire.runs import Acks, Sends
@@ -95,8 +98,17 @@ class Session:
         handler = _HANDLERS.get(command.type)
         if handler is None:
             self._refuse_unsupported(command)
-        else:
+            return
+        request_id = _request_id(command)
+        if request_id is not None:
+            self.attempt(request_id, lambda: handler(self, command))
+            return
+        try:
             handler(self, command)
+        except (StorageError, MetadataError) as error:
+            # It has no answer. It concerns one topic, and other topics share the connection.
+            name = pb.BaseCommand.Type.Name(command.type)
+            log.warning("command_failed", address=self.address, command=name, error=str(error))
 
     def closed(self) -> None:
         """The connection is gone, and with it every producer and consumer."""
@@ -104,13 +116,16 @@ class Session:
         self.is_writable = False
         for task in self._tasks:
             task.cancel()
-        for producer in (*self.waiting.values(), *self.producers.values()):
-            producer.topic.remove_producer(producer)
+        producers = *self.waiting.values(), *self.producers.values()
+        consumers = tuple(self.consumers.values())
         self.waiting.clear()
         self.producers.clear()
-        consumers, self.consumers = tuple(self.consumers.values()), {}
-        for consumer in consumers:
-            consumer.subscription.remove_consumer(consumer)
+        self.consumers.clear()
+        steps: list[tuple[str, Callable[[], object]]] = [
+            (f"producer {each.options.name}", partial(each.topic.remove_producer, each)) for each in producers
+        ]
+        steps += [(f"consumer {each.name}", partial(each.subscription.remove_consumer, each)) for each in consumers]
+        close_each(steps, address=self.address)
 
     # -- output -------------------------------------------------------------------------------------------------
 
@@ -198,13 +213,17 @@ class Session:
                 self._protocol.pause_reading()
 
     def attempt(self, request_id: int, work: Callable[[], None]) -> None:
-        """Do ``work`` now; what it refuses is the request's answer."""
+        """Do ``work`` now; what it refuses is the request's answer. Raises RemoteProtocolError only."""
         try:
             work()
-        except RequestError as error:
-            self.answer_error(request_id, error)
-        except StorageError as error:
-            self.answer_error(request_id, RequestError(ServerError.PersistenceError, str(error)))
+        except REFUSED as error:
+            self.answer_error(request_id, as_request_error(error))
+        except RemoteProtocolError:
+            raise
+        except Exception:
+            # The root of a request's work: the client must hear something, and its other topics must not notice.
+            log.exception("request_failed", address=self.address, request_id=request_id)
+            self.answer_error(request_id, internal_error())
 
     # -- work that takes longer than a turn ---------------------------------------------------------------------
 
@@ -213,25 +232,6 @@ class Session:
         task = self.environment.loop.create_task(self._run(request_id, work))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-
-    async def is_alive(self) -> bool:
-        """Whether the client answers a PING within ``connectionLivenessCheckTimeoutMillis``; a dead one is dropped."""
-        if not self._open:
-            return False
-        if self._liveness is None:
-            self._liveness = asyncio.Event()
-        self._liveness.clear()
-        self._protocol.probe()
-        try:
-            timeout_s = self.environment.config.connectionLivenessCheckTimeoutMillis / 1000
-            async with asyncio.timeout(timeout_s):
-                await self._liveness.wait()
-        except TimeoutError:
-            log.warning("dead_connection_dropped", address=self.address)
-            self._protocol.abort()
-            self.closed()
-            return False
-        return self._open
 
     def start_after(
         self, event: Awaitable[None], starting: dict[int, object], key: int, request_id: int, work: Callable[[], None]
@@ -254,19 +254,34 @@ class Session:
 
         self.start(request_id, wait())
 
+    async def is_alive(self) -> bool:
+        """Whether the client answers a PING within ``connectionLivenessCheckTimeoutMillis``; a dead one is dropped."""
+        if not self._open:
+            return False
+        if self._liveness is None:
+            self._liveness = asyncio.Event()
+        self._liveness.clear()
+        self._protocol.probe()
+        try:
+            timeout_s = self.environment.config.connectionLivenessCheckTimeoutMillis / 1000
+            async with asyncio.timeout(timeout_s):
+                await self._liveness.wait()
+        except TimeoutError:
+            log.warning("dead_connection_dropped", address=self.address)
+            self._protocol.abort()
+            self.closed()
+            return False
+        return self._open
+
     async def _run(self, request_id: int, work: Awaitable[None]) -> None:
         try:
             await work
-        except RequestError as error:
-            self.answer_error(request_id, error)
-        except StorageError as error:
-            self.answer_error(request_id, RequestError(ServerError.PersistenceError, str(error)))
+        except REFUSED as error:
+            self.answer_error(request_id, as_request_error(error))
         except Exception:
             # The root of a request's task: the client must hear something, and others must not notice.
             log.exception("request_failed", address=self.address, request_id=request_id)
-            self.answer_error(
-                request_id, RequestError(ServerError.UnknownError, "internal error, see the broker's log")
-            )
+            self.answer_error(request_id, internal_error())
 
     def _refuse_unsupported(self, command: pb.BaseCommand) -> None:
         """Answer a command that is Pulsar's but not ours with Pulsar's error for it."""
@@ -278,6 +293,18 @@ class Session:
         self.answer_error(
             body.request_id, RequestError(ServerError.NotAllowedError, f"{name} is not supported by this broker")
         )
+
+
+def _request_id(command: pb.BaseCommand) -> int | None:
+    """The request id to answer with ERROR; None for a command without one, and where the answer is another command."""
+    if command.type in _OWN_REFUSAL:
+        return None
+    body = getattr(command, _BODY_FIELDS[command.type])
+    return body.request_id if "request_id" in body.DESCRIPTOR.fields_by_name else None
+
+
+_OWN_REFUSAL = (pb.BaseCommand.ACK, pb.BaseCommand.PARTITIONED_METADATA, pb.BaseCommand.LOOKUP)
+"""Commands that are refused with a response of their own."""
 
 
 def _connect(session: Session, command: pb.BaseCommand) -> None:

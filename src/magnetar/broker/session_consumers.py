@@ -232,7 +232,11 @@ def ack(session: Session, command: pb.CommandAck) -> None:
             )
         )
 
-    consumer.subscription.acknowledge(consumer, command, done)
+    try:
+        consumer.subscription.acknowledge(consumer, command, done)
+    except StorageError as error:
+        done(error)
+        raise
 
 
 def redeliver(session: Session, command: pb.CommandRedeliverUnacknowledgedMessages) -> None:

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 import google_crc32c
 import re2  # a stranger's pattern must not hold the loop: its time is linear in the name
 
-from magnetar.base.errors import RequestError, ServerError
+from magnetar.base.errors import ServerError
 from magnetar.base.names import NamespaceName
+from magnetar.broker.refusals import REFUSED, as_request_error
 from magnetar.broker.topics import parse_topic
 from magnetar.wire import commands
 from magnetar.wire.proto import pulsar_api_pb2 as pb
@@ -31,9 +32,10 @@ def partitioned_metadata(session: Session, command: pb.CommandPartitionedTopicMe
         partitions = session.topics.partitions_for_client(
             parse_topic(command.topic), create=command.metadata_auto_creation_enabled
         )
-    except RequestError as error:
+    except REFUSED as error:
+        refusal = as_request_error(error)
         session.write(
-            commands.partitioned_metadata_failed(request_id=command.request_id, code=error.code, message=str(error))
+            commands.partitioned_metadata_failed(request_id=command.request_id, code=refusal.code, message=str(refusal))
         )
     else:
         session.write(commands.partitioned_metadata_response(request_id=command.request_id, partitions=partitions))
@@ -43,8 +45,9 @@ def lookup(session: Session, command: pb.CommandLookupTopic) -> None:
     """Answer that this broker serves the topic; a cluster has one."""
     try:
         session.topics.check_served(parse_topic(command.topic))
-    except RequestError as error:
-        session.write(commands.lookup_failed(request_id=command.request_id, code=error.code, message=str(error)))
+    except REFUSED as error:
+        refusal = as_request_error(error)
+        session.write(commands.lookup_failed(request_id=command.request_id, code=refusal.code, message=str(refusal)))
     else:
         session.write(
             commands.lookup_response(request_id=command.request_id, broker_service_url=session.topics.service_url)
@@ -53,14 +56,8 @@ def lookup(session: Session, command: pb.CommandLookupTopic) -> None:
 
 def topics_of_namespace(session: Session, command: pb.CommandGetTopicsOfNamespace) -> None:
     """Answer the namespace's topics, partitions as topics of their own (protocol, 2.7)."""
-    try:
-        namespace = NamespaceName.parse(command.namespace)
-        topics = (
-            [] if command.mode == pb.CommandGetTopicsOfNamespace.NON_PERSISTENT else session.topics.names(namespace)
-        )
-    except RequestError as error:
-        session.answer_error(command.request_id, error)
-        return
+    namespace = NamespaceName.parse(command.namespace)
+    topics = [] if command.mode == pb.CommandGetTopicsOfNamespace.NON_PERSISTENT else session.topics.names(namespace)
     pattern = _compiled(command.topics_pattern)
     if pattern is not None:
         topics = [topic for topic in topics if pattern.fullmatch(_pattern_subject(topic))]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import structlog
@@ -10,6 +11,7 @@ import structlog
 from magnetar.base.errors import RequestError, ServerError, StorageError
 from magnetar.broker.access import ProducerAccess
 from magnetar.broker.backlog_quotas import BacklogQuotas
+from magnetar.broker.closing import close_each
 from magnetar.broker.deduplication import CURSOR_NAME, Deduplication
 from magnetar.broker.delayed.index import DelayedIndex
 from magnetar.broker.lag_bound import LagBound
@@ -26,7 +28,7 @@ from magnetar.broker.topic_log import TopicLog
 from magnetar.cursor.store import CursorStore
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Callable, Collection
 
     from magnetar.base.names import TopicName
     from magnetar.base.position import Position
@@ -72,9 +74,6 @@ class Topic:
         )
         self.producers: dict[str, Producer] = {}
         self.log = TopicLog(environment, name, ledger, appended=self._appended, refused=self.dismiss_publishers)
-        self.delayed = DelayedIndex(
-            environment.delayed, ledger, environment.clock, lambda: self.policies.delayed_delivery, self.notify
-        )
         self.subscriptions: dict[str, Subscription] = {}
         self.replicators: dict[str, Replicator] = {}
         self.lag_bound = LagBound(self)
@@ -85,14 +84,21 @@ class Topic:
             environment.store, environment.metadata, str(name), ledger, environment.cursor_limits
         )
         self.deduplication = Deduplication(self)
+        self.delayed = DelayedIndex(
+            environment.delayed, ledger, environment.clock, lambda: self.policies.delayed_delivery, self.notify
+        )
         self.is_closing = False
         """Set when it, or its producers, are about to be closed: entries that come then are dropped, unanswered."""
         self._is_dismissing = False
         self._dispatch_scheduled = False
-        for cursor in self.cursors.open_all():
-            if cursor.name != CURSOR_NAME and not cursor.name.startswith(REPLICATOR_PREFIX):
-                self._add_subscription(Subscription(self, cursor))
-        self._follow_policies()
+        try:
+            for cursor in self.cursors.open_all():
+                if cursor.name != CURSOR_NAME and not cursor.name.startswith(REPLICATOR_PREFIX):
+                    self._add_subscription(Subscription(self, cursor))
+            self._follow_policies()
+        except BaseException:
+            self._abandon()
+            raise
 
     # -- publishing ---------------------------------------------------------------------------------------------
 
@@ -403,22 +409,31 @@ class Topic:
             self.delayed.trim(first)
 
     def close(self) -> None:
-        """Make every client look the topic up again, and write what is left."""
-        self.begin_closing()
-        for producer in (*self.access.waiting, *self.producers.values()):
-            producer.session.close_producer(producer)
-        self.lag_bound.close()
-        self.progress.close()
+        """Make every client look the topic up again, and write what is left; a part that fails is logged."""
+        steps: list[tuple[str, Callable[[], object]]] = [("begin_closing", self.begin_closing)]
+        producers = *self.access.waiting, *self.producers.values()
+        steps += [(f"producer {each.options.name}", partial(each.session.close_producer, each)) for each in producers]
+        steps += [("lag_bound", self.lag_bound.close), ("progress", self.progress.close)]
         if self.snapshots is not None:
-            self.snapshots.close()
-        self.deduplication.close()
-        for replicator in self.replicators.values():
-            replicator.close()
-        for subscription in tuple(self.subscriptions.values()):
-            subscription.close()
-        self.delayed.close()
-        self.ledger.close()
-        self.log.origins.save()
+            steps.append(("snapshots", self.snapshots.close))
+        steps.append(("deduplication", self.deduplication.close))
+        steps += [(f"link to {target}", each.close) for target, each in self.replicators.items()]
+        steps += [(f"subscription {name}", each.close) for name, each in self.subscriptions.items()]
+        steps += [("delayed", self.delayed.close), ("ledger", self.ledger.close), ("origins", self.log.origins.save)]
+        close_each(steps, topic=str(self.name))
+
+    def _abandon(self) -> None:
+        """End what a topic began that could not be loaded; nothing is written."""
+        for cursor in self.all_cursors():
+            cursor.close()
+        steps: list[tuple[str, Callable[[], object]]] = [("progress", self.progress.close)]
+        if self.snapshots is not None:
+            steps.append(("snapshots", self.snapshots.stop))
+        steps += [("lag_bound", self.lag_bound.close), ("deduplication", self.deduplication.abandon)]
+        steps += [(f"link to {target}", each.close) for target, each in self.replicators.items()]
+        steps += [(f"subscription {name}", each.close) for name, each in self.subscriptions.items()]
+        steps.append(("delayed", self.delayed.abandon))
+        close_each(steps, topic=str(self.name))
 
     def delete(self) -> None:
         """Remove the topic, its log and its cursors for good."""

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from magnetar.base.errors import RequestError, ServerError, StorageError
+from magnetar.base.errors import MagnetarError, RequestError, ServerError, StorageError, TopicLoadError
 from magnetar.base.names import NamespaceName, TopicName
+from magnetar.broker.closing import close_each
+from magnetar.broker.load_failures import LoadFailures
 from magnetar.broker.topic import Topic
 from magnetar.ledger.managed_ledger import ManagedLedger
 from magnetar.metadata.policies import PartitionedTopicMetadata
@@ -42,6 +44,9 @@ class TopicRegistry:
         self.environment = environment
         self.service_url = service_url
         self.loaded: dict[TopicName, Topic] = {}
+        self.load_failures = LoadFailures(environment.clock)
+        """The topics that could not be loaded when they were last asked for."""
+        self._is_closed = False
         self._unloading: dict[TopicName, asyncio.Event] = {}
         """Topics on their way out; set when they may be loaded again."""
         self._deleted_at: dict[TopicName, float] = {}
@@ -120,7 +125,10 @@ class TopicRegistry:
         return self._load(name)
 
     def get_or_create_linked(self, name: TopicName) -> Topic:
-        """The same for a link, which may bring a partition that was added elsewhere: then there is one here too."""
+        """The same for a link, which may bring a partition that was added elsewhere: then there is one here too.
+
+        A topic that cannot be loaded is refused with PersistenceError, whatever is wrong: links retry by themselves.
+        """
         self.check_served(name)
         most, whole = self.environment.config.maxNumPartitionsPerPartitionedTopic, name.partitioned_topic
         if name.partition_index >= most:
@@ -131,7 +139,10 @@ class TopicRegistry:
             self.create_partitioned(whole, name.partition_index + 1)
         elif known and known <= name.partition_index:
             self.add_partitions(whole, name.partition_index + 1)
-        return self.get_or_create(name)
+        try:
+            return self.get_or_create(name)
+        except TopicLoadError as error:
+            raise TopicLoadError(ServerError.PersistenceError, str(error)) from None
 
     def get(self, name: TopicName) -> Topic:
         """The topic if it exists; raises RequestError with TopicNotFound."""
@@ -144,14 +155,46 @@ class TopicRegistry:
         return self._load(name)
 
     def load_linked(self, progress: Callable[[int, int], None] = lambda _done, _total: None) -> int:
-        """Load every topic that is replicated, so that links and progress run without a client; how many."""
+        """Load every topic that is replicated, so that links and progress run without a client; how many.
+
+        A topic that cannot be loaded is left out: ``load_failures`` has the reason, and ``retry_linked`` tries again.
+        """
         resources = self.environment.resources
         namespaces = [each for tenant in resources.tenants.names() for each in resources.namespaces.of_tenant(tenant)]
-        linked = [name for each in namespaces if self.environment.targets_of(each) for name in self.names(each)]
+        linked = [name for each in namespaces for name in self._linked_names(each)]
         for done, name in enumerate(linked):
             progress(done, len(linked))
-            self.get(name)
+            self._load_linked(name)
         return len(self.loaded)
+
+    def retry_linked(self) -> None:
+        """Try again to load the replicated topics that could not be loaded."""
+        for name in self.load_failures.reasons:
+            if self._is_linked(name.namespace_name) and self.exists(name):
+                self._load_linked(name)
+
+    def _linked_names(self, namespace: NamespaceName) -> list[TopicName]:
+        """Return the topics of ``namespace`` if it is replicated, else none."""
+        return self.names(namespace) if self._is_linked(namespace) else []
+
+    def _is_linked(self, namespace: NamespaceName) -> bool:
+        """Whether a namespace is replicated from here; policies that cannot be read concern this namespace only."""
+        try:
+            return bool(self.environment.targets_of(namespace))
+        except StorageError as error:
+            log.exception("namespace_not_loaded", namespace=str(namespace), error=str(error))
+            return False
+
+    def _load_linked(self, name: TopicName) -> None:
+        """Load a replicated topic unless it is being unloaded; a failure concerns this topic only."""
+        if name in self._unloading:
+            return
+        try:
+            self.get(name)
+        except TopicLoadError:
+            return  # logged where it was noted
+        except MagnetarError as error:
+            log.warning("linked_topic_not_loaded", topic=str(name), error=str(error))
 
     # -- creating and deleting ------------------------------------------------------------------------------------
 
@@ -173,6 +216,8 @@ class TopicRegistry:
         """
         resources = self.environment.resources.partitioned_topics
         before = self.partitions_of(name) or 0
+        if before:
+            self.get_or_create(name.partition(0))  # before anything is changed: its subscriptions are the model
         resources.update(
             name, lambda found: PartitionedTopicMetadata(**{**found.model_dump(), "partitions": partitions})
         )
@@ -197,7 +242,7 @@ class TopicRegistry:
         topic = self.loaded.get(name)
         if topic is not None and name not in self._unloading:
             self._unloading[name] = asyncio.Event()
-            topic.begin_closing()
+            close_each([("begin_closing", topic.begin_closing)], topic=str(name))
             topic.log.barrier(lambda _: self._close(topic))
 
     async def unloaded(self, name: TopicName) -> None:
@@ -212,10 +257,7 @@ class TopicRegistry:
     def _close(self, topic: Topic) -> None:
         if self.loaded.get(topic.name) is topic:  # else it was deleted, or closed with the broker, in the meantime
             del self.loaded[topic.name]
-            try:
-                topic.close()
-            except StorageError as error:
-                log.warning("unload_incomplete", topic=str(topic.name), error=str(error))
+            topic.close()
         topic.log.barrier(lambda _: self._closed(topic.name))
 
     def _closed(self, name: TopicName) -> None:
@@ -223,23 +265,24 @@ class TopicRegistry:
         if unloading is None:
             return
         unloading.set()
-        try:
-            if self.environment.targets_of(name.namespace_name) and self.exists(name):
-                self.get(name)  # links and progress need it also when no client asks for it
-        except (RequestError, StorageError) as error:
-            log.warning("reload_failed", topic=str(name), error=str(error))
+        if self._is_linked(name.namespace_name) and self.exists(name):
+            self._load_linked(name)  # links and progress need it also when no client asks for it
 
     def delete(self, name: TopicName) -> None:
         """Delete a topic with everything in it."""
         topic = self.get(name)
         self.loaded.pop(name, None)
         topic.delete()
+        self.load_failures.forget(name)
         now = self.environment.clock.monotonic()
         self._deleted_at = {each: at for each, at in self._deleted_at.items() if now - at < DELETION_GRACE_S}
         self._deleted_at[name] = now
 
     def close(self) -> None:
-        """Close every topic."""
+        """Close every topic; none is loaded from now on."""
+        self._is_closed = True
+        for unloading in self._unloading.values():
+            unloading.set()
         self._unloading.clear()
         for name in tuple(self.loaded):
             self.loaded.pop(name).close()
@@ -262,29 +305,50 @@ class TopicRegistry:
     def _load(self, name: TopicName) -> Topic:
         if name in self._unloading:
             raise RequestError(ServerError.ServiceNotReady, f"Topic {name} is being unloaded")
+        if self._is_closed:
+            raise RequestError(ServerError.ServiceNotReady, "The broker is shutting down")
+        self.load_failures.check(name)
         environment = self.environment
-        ledger = ManagedLedger.open(
-            environment.store, environment.metadata, name, environment.ledger_config, environment.clock
-        )
-        ledger.create()
-        topic = Topic(environment, name, ledger)
+        try:
+            ledger = ManagedLedger.open(
+                environment.store, environment.metadata, name, environment.ledger_config, environment.clock
+            )
+            ledger.create()
+            topic = Topic(environment, name, ledger)
+        except RequestError:
+            raise
+        except Exception as error:
+            # The root of one topic's recovery: whatever is wrong with its data, the other topics are served.
+            raise self.load_failures.failed(name, error) from error
+        self.load_failures.forget(name)
         self.loaded[name] = topic
         return topic
 
     def _policies_changed(self, namespace: NamespaceName) -> None:
-        policies = self.environment.resources.namespaces.get(namespace)
+        try:
+            policies = self.environment.resources.namespaces.get(namespace)
+        except StorageError as error:
+            log.exception("policies_not_applied", namespace=str(namespace), error=str(error))
+            return
         is_served = policies is not None and self.environment.cluster in policies.replication_clusters
         for name, topic in tuple(self.loaded.items()):
             if name.namespace_name == namespace:
-                topic.apply_policies()
+                self._apply_policies(topic)
                 if not is_served:  # what is acknowledged here would reach nobody any more: clients have to move
                     self.unload(name)
-        if self.environment.targets_of(namespace):
-            for name in self.names(namespace):
-                if name not in self._unloading:
-                    self.get(name)
+        for name in self._linked_names(namespace):
+            self._load_linked(name)
 
     def _topic_policies_changed(self, changed: TopicName) -> None:
         for name, topic in tuple(self.loaded.items()):
             if name.partitioned_topic == changed:
-                topic.apply_policies()
+                self._apply_policies(topic)
+
+    def _apply_policies(self, topic: Topic) -> None:
+        """Have a topic follow its policies; one that cannot starts over from its log, and the others follow theirs."""
+        try:
+            topic.apply_policies()
+        except Exception as error:
+            # The root of one topic's work: the policies are stored, and every other topic has to follow them.
+            log.exception("policies_not_applied", topic=str(topic.name), error=str(error))
+            self.unload(topic.name)

@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote_plus, unquote_plus
 
+from magnetar.base.errors import CorruptionError
 from magnetar.base.names import TopicName
 from magnetar.cursor.cursor import Cursor, CursorHome
 from magnetar.cursor.limits import DEFAULT_LIMITS
@@ -74,7 +75,11 @@ class CursorStore:
         if value is None or value.get("deleted"):
             return None
         home = CursorHome(self._store, self._metadata, self._path(name), self._limits)
-        cursor = Cursor.recover(home, name, self._space, value)
+        try:
+            cursor = Cursor.recover(home, name, self._space, value)
+        except (CorruptionError, ValueError, KeyError, TypeError) as error:
+            message = f"{self._path(name)}: the cursor cannot be read: {error}"
+            raise CorruptionError(message) from error
         if cursor.ledger_id is None:  # never written to
             self._store.delete(value["cursorsLedgerId"])
             cursor.begin(value["cursorProperties"])
@@ -120,7 +125,11 @@ class CursorStore:
 
     def _value(self, name: str) -> dict[str, Any] | None:
         stored = self._metadata.get(self._path(name))
-        return json.loads(stored.value) if stored is not None else None
+        try:
+            return json.loads(stored.value) if stored is not None else None
+        except ValueError as error:
+            message = f"{self._path(name)}: the cursor cannot be read: {error}"
+            raise CorruptionError(message) from error
 
     def _values(self) -> list[tuple[str, dict[str, Any]]]:
         names = sorted(map(unquote_plus, self._metadata.children(self._root)))

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from itertools import repeat
 from typing import TYPE_CHECKING, Self
 
-from magnetar.base.errors import DataLossError, StorageError
+from magnetar.base.errors import CorruptionError, DataLossError, StorageError
 from magnetar.base.position import EARLIEST, Position
 from magnetar.ledger.chain import ChainLedger, LedgerChain
 from magnetar.ledger.deletions import delete_ledgers
@@ -84,13 +84,18 @@ class ManagedLedger:
 
         What an earlier owner of the topic appended must have been reported: wait for a barrier after its ``close``.
 
-        Raises DataLossError, naming two positions, if entries are missing that were once durable.
+        Raises DataLossError, naming two positions, if entries are missing that were once durable, and CorruptionError,
+        naming the path, if the list of ledgers cannot be read.
         """
         opened = cls(store, metadata, name, config, clock)
         stored = metadata.get(opened._path)
         if stored is not None:
             opened._version = stored.version
-            opened._load(json.loads(stored.value))
+            try:
+                opened._load(json.loads(stored.value))
+            except (ValueError, KeyError, TypeError, AssertionError) as error:
+                message = f"{opened._path}: the list of ledgers cannot be read: {error!r}"
+                raise CorruptionError(message) from error
         return opened
 
     @property

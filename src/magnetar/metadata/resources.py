@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, Self, TypeVar
 from urllib.parse import quote_plus, unquote_plus
 
-from magnetar.base.errors import NotFoundError
+from magnetar.base.errors import CorruptionError, NotFoundError
 from magnetar.base.names import PERSISTENT, NamespaceName, TopicName
 from magnetar.metadata.policies import (
     ClusterData,
@@ -44,9 +44,9 @@ class Documents(ABC, Generic[Key, Value]):
         self._store = store
 
     def get(self, key: Key) -> Value | None:
-        """The document, None if there is none."""
+        """The document, None if there is none; raises CorruptionError, naming the path, if it cannot be read."""
         found = self._store.get(self._path(key))
-        return self._kind.from_json(found.value) if found else None
+        return self._read(key, found.value) if found else None
 
     def exists(self, key: Key) -> bool:
         """Whether there is a document."""
@@ -65,13 +65,20 @@ class Documents(ABC, Generic[Key, Value]):
         found = self._store.get(path)
         if found is None:
             raise NotFoundError(path)
-        value = change(self._kind.from_json(found.value))
+        value = change(self._read(key, found.value))
         self._store.put(path, value.to_bytes(), found.version)
         return value
 
     def delete(self, key: Key) -> None:
         """Remove a document; raises NotFoundError if there is none."""
         self._store.delete(self._path(key))
+
+    def _read(self, key: Key, text: bytes) -> Value:
+        try:
+            return self._kind.from_json(text)
+        except ValueError as error:
+            message = f"{self._path(key)}: the stored document cannot be read: {error}"
+            raise CorruptionError(message) from error
 
     @abstractmethod
     def _path(self, key: Key) -> str: ...

@@ -79,6 +79,7 @@ class FakeAdminService:
         self.resources = resources
         self.topics: dict[TopicName, FakeTopic] = {}
         self.healthy = True
+        self.unloadable: dict[TopicName, str] = {}
 
     def list_topics(self, namespace: NamespaceName) -> list[TopicName]:
         return sorted(topic for topic in self.topics if topic.namespace_name == namespace)
@@ -212,6 +213,9 @@ class FakeAdminService:
 
     def runtime_configuration(self) -> dict[str, str]:
         return {"allowAutoTopicCreationType": "non-partitioned", "defaultNumPartitions": "1"}
+
+    def load_failures(self) -> Mapping[TopicName, str]:
+        return self.unloadable
 
     def storage_refuses(self) -> tuple[bool, bool]:
         return not self.healthy, False

@@ -23,6 +23,7 @@ LINK = {**TOPIC, "remote_cluster": "B"}
 def samples() -> list[tuple[str, dict[str, str], float]]:
     service = new_service()
     service.topics[OBS] = FakeTopic([b""] * 5, {"sub": FakeSubscription(Position(3, 1), replicated=True)})
+    service.unloadable[TopicName.parse("persistent://nyc/flights/lost")] = "the log ends at 3:8"
     families = text_string_to_metric_families(exposition(service).decode())
     return [(sample.name, sample.labels, sample.value) for family in families for sample in family.samples]
 
@@ -57,6 +58,7 @@ def samples() -> list[tuple[str, dict[str, str], float]]:
         ("pulsar_replicated_subscriptions_timedout_snapshots_total", BROKER, 2),
         ("pulsar_replicated_subscriptions_snapshot_ms_count", BROKER, 3),
         ("pulsar_replicated_subscriptions_snapshot_ms_sum", BROKER, 45),
+        ("magnetar_topic_load_failed", {**NAMESPACE, "topic": "persistent://nyc/flights/lost"}, 1),
         ("magnetar_progress_age_seconds", {**SUBSCRIPTION, "remote_cluster": "B"}, 1.5),
         ("magnetar_progress_unconfirmed_entries", {**SUBSCRIPTION, "remote_cluster": "B"}, 8),
     ],

@@ -287,6 +287,10 @@ class DelayedIndex:
         self.tidy()
         self._end()
 
+    def abandon(self) -> None:
+        """End; nothing is written."""
+        self._end()
+
     def delete(self) -> None:
         """Forget the topic."""
         self._end()

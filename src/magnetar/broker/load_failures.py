@@ -1,0 +1,88 @@
+"""Topics that could not be loaded: which, why, and when the next attempt is due.
+
+A damaged topic refuses its own clients and nobody else. Clients retry often, so a failure is logged once, and is
+answered from memory for ``LOAD_RETRY_DELAY_S``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+from magnetar.base.errors import (
+    CorruptionError,
+    DataLossError,
+    MetadataError,
+    ServerError,
+    StorageError,
+    TopicLoadError,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from magnetar.base.names import TopicName
+    from magnetar.base.world import Clock
+
+log = structlog.get_logger(__name__)
+
+LOAD_RETRY_DELAY_S: Final = 1.0
+"""Seconds between two attempts to load a topic that could not be loaded."""
+
+WAY_OUT: Final = (
+    "restore the data directory from a copy, or stop the broker and run `magnetar check --repair` on the data directory"
+)
+"""Advice for a topic whose data is damaged."""
+
+
+class LoadFailures:
+    """The topics that could not be loaded when they were last asked for. Used on the event loop's thread.
+
+    It holds at most one failure for each topic that exists.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        """No topic has failed."""
+        self._clock = clock
+        self._failures: dict[TopicName, TopicLoadError] = {}
+        self._retry_at: dict[TopicName, float] = {}
+        """When the next attempt is due, in monotonic seconds."""
+
+    @property
+    def reasons(self) -> Mapping[TopicName, str]:
+        """Each topic that could not be loaded, with the reason."""
+        return {name: str(failure) for name, failure in self._failures.items()}
+
+    def check(self, name: TopicName) -> None:
+        """Raise the last failure again while the next attempt is not due."""
+        failure = self._failures.get(name)
+        if failure is not None and self._clock.monotonic() < self._retry_at[name]:
+            raise TopicLoadError(failure.code, str(failure))  # a new one: an error grows with each raise
+
+    def failed(self, name: TopicName, error: Exception) -> TopicLoadError:
+        """Note that loading raised ``error``; return the refusal. The log gets one line for each new reason."""
+        failure = _refusal(name, error)
+        known = self._failures.get(name)
+        if known is None or str(known) != str(failure):
+            is_bug = not isinstance(error, StorageError | MetadataError)
+            log.error("topic_load_failed", topic=str(name), error=str(failure), exc_info=error if is_bug else None)
+        self._failures[name] = failure
+        self._retry_at[name] = self._clock.monotonic() + LOAD_RETRY_DELAY_S
+        return failure
+
+    def forget(self, name: TopicName) -> None:
+        """The topic was loaded or deleted."""
+        self._retry_at.pop(name, None)
+        if self._failures.pop(name, None) is not None:
+            log.info("topic_load_recovered", topic=str(name))
+
+
+def _refusal(name: TopicName, error: Exception) -> TopicLoadError:
+    """Damage stays until an operator acts, so the code makes clients report it at once; other failures may pass."""
+    if isinstance(error, MetadataError):
+        return TopicLoadError(ServerError.MetadataError, f"Topic {name} cannot be loaded: {error}")
+    if isinstance(error, StorageError) and not isinstance(error, CorruptionError | DataLossError):
+        return TopicLoadError(ServerError.PersistenceError, f"Topic {name} cannot be loaded: {error}")
+    cause = str(error) if isinstance(error, StorageError) else f"its data cannot be decoded: {error!r}"
+    return TopicLoadError(ServerError.NotAllowedError, f"Topic {name} cannot be loaded: {cause}; {WAY_OUT}")

@@ -1,0 +1,23 @@
+"""How an error becomes the answer to a request: one rule for every command."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from magnetar.base.errors import MetadataError, RequestError, ServerError, StorageError
+
+REFUSED: Final = (RequestError, StorageError, MetadataError)
+"""Errors that refuse a request and leave the connection open. Protocol errors close it; all others are bugs."""
+
+
+def as_request_error(error: RequestError | StorageError | MetadataError) -> RequestError:
+    """Return the refusal for one of ``REFUSED``, with Pulsar's code for it."""
+    if isinstance(error, RequestError):
+        return error
+    code = ServerError.PersistenceError if isinstance(error, StorageError) else ServerError.MetadataError
+    return RequestError(code, str(error))
+
+
+def internal_error() -> RequestError:
+    """Return the refusal for a request that met a bug; the log has the details."""
+    return RequestError(ServerError.UnknownError, "internal error, see the broker's log")
