@@ -15,7 +15,7 @@ from magnetar.broker.producer import REPLICATOR_PREFIX
 from magnetar.broker.replicator import LEASE_METADATA, Replicator
 from magnetar.broker.subscription import Subscription
 from magnetar.broker.topics import parse_topic
-from magnetar.wire import ack_set, commands
+from magnetar.wire import ack_set, commands, transactions
 from magnetar.wire.message_id import message_id, position_of
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 
@@ -173,6 +173,9 @@ def _check_request(command: pb.CommandSubscribe, config: BrokerConfig) -> None:
         raise RequestError(
             ServerError.NotAllowedError, "readCompacted only allowed on failover or exclusive subscriptions"
         )
+    if command.start_message_rollback_duration_sec:
+        message = "start_message_rollback_duration_sec is not supported by this broker: seek by time instead"
+        raise RequestError(ServerError.NotAllowedError, message)
 
 
 def _start(topic: Topic, command: pb.CommandSubscribe) -> Position:
@@ -216,27 +219,32 @@ def ack(session: Session, command: pb.CommandAck) -> None:
     consumer = session.consumers.get(command.consumer_id)
     if consumer is None:
         return
+    if transactions.has_transaction(command):
+        log.warning("transactional_ack_refused", address=session.address, consumer=consumer.name)
+        _refuse_ack(session, command, transactions.refusal())
+        return
 
     def done(error: StorageError | None) -> None:
-        if not command.HasField("request_id"):
-            return
-        if error is None:
+        if error is not None:
+            _refuse_ack(session, command, RequestError(ServerError.PersistenceError, str(error)))
+        elif command.HasField("request_id"):
             session.write(commands.ack_response(consumer_id=command.consumer_id, request_id=command.request_id))
-            return
-        session.write(
-            commands.ack_response_failed(
-                consumer_id=command.consumer_id,
-                request_id=command.request_id,
-                code=ServerError.PersistenceError,
-                message=str(error),
-            )
-        )
 
     try:
         consumer.subscription.acknowledge(consumer, command, done)
     except StorageError as error:
         done(error)
         raise
+
+
+def _refuse_ack(session: Session, command: pb.CommandAck, error: RequestError) -> None:
+    """Answer an ACK that was not applied, if it asked for an answer."""
+    if command.HasField("request_id"):
+        session.write(
+            commands.ack_response_failed(
+                consumer_id=command.consumer_id, request_id=command.request_id, code=error.code, message=str(error)
+            )
+        )
 
 
 def redeliver(session: Session, command: pb.CommandRedeliverUnacknowledgedMessages) -> None:

@@ -14,7 +14,7 @@ from magnetar.broker.receiver import ReplicatedProducer
 from magnetar.broker.storage_watch import check_publishable
 from magnetar.broker.topics import parse_topic
 from magnetar.geo.link import PROGRESS_PREFIX
-from magnetar.wire import commands
+from magnetar.wire import commands, transactions
 from magnetar.wire.entry import parse_metadata
 from magnetar.wire.runs import Sends
 
@@ -208,6 +208,8 @@ def send(session: Session, command: pb.CommandSend, entry: bytes) -> None:
     producer = session.producers.get(command.producer_id)
     if producer is not None and command.HasField("message_id"):
         producer.publish_around([head], [_FOR_SHADOW_TOPICS])
+    elif producer is not None and transactions.has_transaction(command):
+        producer.publish_around([head], [transactions.refusal()])
     else:
         publish(session, Sends(command.producer_id, [head], [entry]))
 
@@ -244,7 +246,11 @@ def _check(producer: Producer, heads: Sequence[SendHead], entries: Sequence[byte
             raise RequestError(ServerError.MetadataError, "Invalid lowest or highest sequence id")
     for entry in entries:
         metadata = producer.check(entry)
-        if metadata is not None and metadata.deliver_at_time:
+        if metadata is None:
+            continue
+        if transactions.has_transaction(metadata) and isinstance(producer, LocalProducer):
+            raise transactions.refusal()
+        if metadata.deliver_at_time:
             producer.topic.delayed.check(metadata)
 
 

@@ -17,6 +17,7 @@ from google.protobuf.message import DecodeError
 
 from magnetar.wire import varint
 from magnetar.wire.proto import pulsar_api_pb2 as pb
+from magnetar.wire.transactions import has_transaction
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -196,6 +197,6 @@ def _send_rest(rest: bytes) -> tuple[int, int] | None:
     except DecodeError:
         return None
     repeated = send.HasField("producer_id") or send.HasField("sequence_id")
-    if repeated or send.is_chunk or send.HasField("message_id"):
+    if repeated or send.is_chunk or send.HasField("message_id") or has_transaction(send):
         return None
     return send.highest_sequence_id, send.num_messages

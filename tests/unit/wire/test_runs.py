@@ -211,8 +211,8 @@ def ack_of(number: bytes) -> bytes:
     return struct.pack(">II", 4 + len(command), len(command)) + command
 
 
-@pytest.mark.parametrize("rest", [b"\x38\x01", b"\x10\x00", b"\x10\x09", b"\x08\x01"])
-def test_a_chunk_and_a_send_that_says_a_number_twice_are_left_to_protobuf(rest: bytes) -> None:
+@pytest.mark.parametrize("rest", [b"\x38\x01", b"\x10\x00", b"\x10\x09", b"\x08\x01", b"\x20\x00", b"\x28\x00"])
+def test_a_send_with_a_chunk_a_repeated_number_or_a_transaction_is_left_to_protobuf(rest: bytes) -> None:
     frame = send_of(b"\x05\x18\x01" + rest)
     (received,) = FrameDecoder().feed_gathering(frame)
     assert [received] == FrameDecoder().feed(frame)
