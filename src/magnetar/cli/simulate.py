@@ -13,7 +13,8 @@ import typer
 from magnetar.base.errors import ConfigurationError
 from magnetar.cli.output import Output, say, show_fields, show_json, show_lines
 from magnetar.cli.progress import progress
-from magnetar.sim.run import STEPS, judge
+from magnetar.sim.coverage import Coverage
+from magnetar.sim.run import judge
 from magnetar.sim.run import simulate as run_seed
 
 if TYPE_CHECKING:
@@ -27,9 +28,14 @@ def simulate(
     seed: Annotated[int | None, typer.Option(min=0, help="One seed.")] = None,
     seeds: Annotated[str, typer.Option(help="A range of seeds, FROM:TO, without TO.")] = "0:100",
     clusters: Annotated[
-        int | None, typer.Option(min=2, max=5, help="Clusters; by default 3 to 5, as the seed has it.")
+        int | None, typer.Option(min=2, max=5, help="Clusters; by default 2 to 5, as the seed has it.")
     ] = None,
-    steps: Annotated[int, typer.Option(min=1, help="Things that happen before the world is left in peace.")] = STEPS,
+    steps: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="Things that happen before the world is left in peace; by default as the seed has it."
+        ),
+    ] = None,
     jobs: Annotated[int, typer.Option(min=1, help="Processes that share the seeds.")] = 1,
     story: Annotated[bool, typer.Option("--story", help="With --seed: tell everything that happened.")] = False,
     diagram: Annotated[
@@ -39,28 +45,44 @@ def simulate(
 ) -> int:
     """Run clusters, pipeline and clients on a virtual clock, network and disk, from a seed.
 
-    Anything may happen to them: partitions, lost connections, crashes, torn writes, slow peers, clocks that jump. After
-    every step what the brokers promise is checked; in the end all clusters must agree, and what nobody acknowledged
-    must be delivered. A seed that breaks a promise is printed with the command that runs it again. The same seed is
-    always the same run. Exits with 1 when a promise was broken.
+    The seed draws what the world contains (topics, subscriptions, settings) and what may happen to it: partitions, lost
+    connections, crashes, torn writes, slow peers, clocks that jump. After every step what the brokers promise is
+    checked; in the end all clusters must agree, and what nobody acknowledged must be delivered. A seed that breaks a
+    promise is printed with its world and the command that runs it again. The same seed is always the same run. A table
+    counts in how many worlds, and how often, each event and state occurred. Exits with 1 when a promise was broken.
     """
     if seed is not None:
         return _tell(seed, clusters, steps, output, _Form(lines=story, diagram=diagram))
     chosen = _range(seeds)
-    judged, broken, last = 0, [], chosen.start - 1
+    coverage, broken, last = Coverage(), [], chosen.start - 1
     try:
         for verdict in _watched(_judge_all(chosen, clusters, steps, jobs), len(chosen)):
-            judged, last = judged + 1, verdict.seed
+            last = verdict.seed
+            coverage.add(dict(verdict.counts))
             if verdict.violation:
                 broken.append(verdict)
-                say(f"seed {verdict.seed}: {verdict.violation}\n  again: {verdict.command}")
+                say(f"seed {verdict.seed}: {verdict.violation}\n  world: {verdict.world}\n  again: {verdict.command}")
     except KeyboardInterrupt:
         say(f"stopped; go on with --seeds {last + 1}:{chosen.stop}")
     if output is Output.JSON:
-        show_json({"seeds": judged, "broken": [{**asdict(each), "command": each.command} for each in broken]})
+        table = {name: {"worlds": worlds, "times": times} for name, worlds, times in coverage.rows()}
+        show_json({"seeds": coverage.worlds, "broken": list(map(_as_json, broken)), "coverage": table})
     else:
-        show_fields({"seeds": judged, "broken": len(broken)})
-    return int(bool(broken) or judged < len(chosen))
+        show_fields({"seeds": coverage.worlds, "broken": len(broken)})
+        show_lines(_table(coverage))
+    return int(bool(broken) or coverage.worlds < len(chosen))
+
+
+def _as_json(verdict: Verdict) -> dict[str, object]:
+    return {**asdict(verdict), "counts": dict(verdict.counts), "command": verdict.command}
+
+
+def _table(coverage: Coverage) -> Iterator[str]:
+    rows = list(coverage.rows())
+    width = max((len(name) for name, _, _ in rows), default=0)
+    yield f"{'event or state':<{width}}  worlds    times"
+    for name, worlds, times in rows:
+        yield f"{name:<{width}}  {worlds:>6} {times:>8}{'' if times else '  never'}"
 
 
 class _Form:
@@ -71,16 +93,18 @@ class _Form:
         self.diagram = diagram
 
 
-def _tell(seed: int, clusters: int | None, steps: int, output: Output, form: _Form) -> int:
+def _tell(seed: int, clusters: int | None, steps: int | None, output: Output, form: _Form) -> int:
     verdict, story = run_seed(seed, clusters, steps)
     if form.lines:
         show_lines(story.lines())
     if form.diagram:
         show_lines(story.diagram())
     if output is Output.JSON:
-        show_json({**asdict(verdict), "command": verdict.command})
+        show_json(_as_json(verdict))
     elif not form.diagram:
-        show_fields(asdict(verdict))
+        fields = asdict(verdict)
+        counts = {name: times for name, times in fields.pop("counts") if times}
+        show_fields({**fields, **counts})
     return int(bool(verdict.violation))
 
 
@@ -92,7 +116,7 @@ def _range(seeds: str) -> range:
     return range(int(match[1]), int(match[2]))
 
 
-def _judge_all(seeds: range, clusters: int | None, steps: int, jobs: int) -> Iterator[Verdict]:
+def _judge_all(seeds: range, clusters: int | None, steps: int | None, jobs: int) -> Iterator[Verdict]:
     one = partial(judge, clusters=clusters, steps=steps)
     if jobs == 1:
         yield from map(one, seeds)

@@ -2,19 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from magnetar.sim.model import Model
-
-
-@dataclass(frozen=True, slots=True)
-class LagPolicy:
-    """How many entries may be at risk, and how many other clusters make one safe."""
-
-    messages: int
-    copies: int
+    from magnetar.sim.scenario import LagPolicy
 
 
 class AtRisk:

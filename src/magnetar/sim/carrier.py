@@ -14,8 +14,9 @@ from magnetar.pipeline.options import ClusterAddress
 from magnetar.pipeline.reports import Receipts, Refused, Report, TargetDown, TargetUp
 from magnetar.pipeline.tail import Tail
 from magnetar.pipeline.target import Target
+from magnetar.sim.scenario import NAMESPACE
 from magnetar.sim.scheduler import MachineLoop
-from magnetar.sim.site import NAMESPACE, PORT
+from magnetar.sim.site import PORT
 from magnetar.wire import commands
 from magnetar.wire.connection import Connection, Role
 

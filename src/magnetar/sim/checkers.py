@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from magnetar.broker.subscription import Subscription
     from magnetar.geo.progress import SubscriptionProgress
-    from magnetar.sim.site import Site
+    from magnetar.sim.replica import Replica
 
 
 class Checker:
@@ -30,87 +30,89 @@ class Checker:
         self._looked_at: dict[tuple[str, str], object] = {}
         """By cluster and subscription: all that was there when everything was found rightly acknowledged."""
 
-    def check(self, site: Site) -> None:
+    def check(self, replica: Replica) -> None:
         """Check everything about one cluster."""
-        if site.topic is None:
+        if replica.topic is None:
             return
-        self.look_at_log(site)
-        self._check_receipts(site)
-        self._check_replicated(site)
-        for name in sorted({sub for cluster, sub in self._model.promises if cluster == site.name}):
-            if name not in site.topic.subscriptions:
-                self._check_missing(site, name)
-        for subscription in site.topic.subscriptions.values():
+        self.look_at_log(replica)
+        self._check_receipts(replica)
+        self._check_replicated(replica)
+        for name in sorted({sub for cluster, sub in self._model.promises if cluster == replica.cluster}):
+            if name not in replica.topic.subscriptions:
+                self._check_missing(replica, name)
+        for subscription in replica.topic.subscriptions.values():
             if subscription.progress is not None:
-                self._check_justified(site, subscription, subscription.progress.state)
-                self._check_kept(site, subscription, subscription.progress.state)
+                self._check_justified(replica, subscription, subscription.progress.state)
+                self._check_kept(replica, subscription, subscription.progress.state)
 
     # -- P1, P2, P5: the log ----------------------------------------------------------------------------------------
 
-    def look_at_log(self, site: Site) -> None:
+    def look_at_log(self, replica: Replica) -> None:
         """Read what has become durable: it must be what was published, in order, once; and what was there still is."""
-        log = self._model.logs[site.name]
-        if self._seen_crashes.get(site.name, 0) != site.crashes:
-            self._seen_crashes[site.name] = site.crashes
-            self._check_survived(site)
+        log = self._model.logs[replica.cluster]
+        if self._seen_crashes.get(replica.cluster, 0) != replica.crashes:
+            self._seen_crashes[replica.cluster] = replica.crashes
+            self._check_survived(replica)
         after = log.entries[-1][0] if log.entries else EARLIEST
-        for position, data in site.durable_entries(after):
-            entry = read_entry(site.name, position, data)
-            if entry.cluster == site.name:
-                self._check_published(site, entry)
+        for position, data in replica.durable_entries(after):
+            entry = read_entry(replica.cluster, position, data)
+            if entry.cluster == replica.cluster:
+                self._check_published(replica, entry)
             self._model.texts[entry.text] = entry
             log.add(position, entry)
 
-    def _check_receipts(self, site: Site) -> None:
-        receipts = self._model.receipts[site.name]
+    def _check_receipts(self, replica: Replica) -> None:
+        receipts = self._model.receipts[replica.cluster]
         for text, position in receipts.items():
             entry = self._model.texts.get(text)
-            if entry is None or entry.cluster != site.name or position not in (entry.position, EARLIEST):
-                self._violated(f"P1: {site.name} receipted {text} at {position}, where there is {entry}")
+            if entry is None or entry.cluster != replica.cluster or position not in (entry.position, EARLIEST):
+                self._violated(f"P1: {replica.cluster} receipted {text} at {position}, where there is {entry}")
         receipts.clear()
 
-    def _check_survived(self, site: Site) -> None:
-        assert site.topic is not None
-        first = site.topic.ledger.first_position
-        known = [(position, entry) for position, entry in self._model.logs[site.name].entries if position >= first]
-        found = [(at, read_entry(site.name, at, data)) for at, data in site.durable_entries(EARLIEST)]
+    def _check_survived(self, replica: Replica) -> None:
+        assert replica.topic is not None
+        first = replica.topic.ledger.first_position
+        known = [
+            (position, entry) for position, entry in self._model.logs[replica.cluster].entries if position >= first
+        ]
+        found = [(at, read_entry(replica.cluster, at, data)) for at, data in replica.durable_entries(EARLIEST)]
         if found[: len(known)] != known:
             lost = [f"{entry.text} at {position}" for position, entry in known if (position, entry) not in found]
-            self._violated(f"P1: after a restart {site.name} lacks {lost[:5]}")
+            self._violated(f"P1: after a restart {replica.cluster} lacks {lost[:5]}")
 
-    def _check_published(self, site: Site, entry: Entry) -> None:
+    def _check_published(self, replica: Replica, entry: Entry) -> None:
         before = self._model.texts.get(entry.text)
         if before is not None and before != entry:
-            self._violated(f"P5: {entry.text} is in {site.name} at {entry.position}, and is that of {before} too")
-        self._model.published[site.name].append(entry)
+            self._violated(f"P5: {entry.text} is in {replica.cluster} at {entry.position}, and is that of {before} too")
+        self._model.published[replica.cluster].append(entry)
 
-    def _check_replicated(self, site: Site) -> None:
+    def _check_replicated(self, replica: Replica) -> None:
         """What came from another cluster is what that published, in its order, from its first entry on."""
-        for cluster, arrived in self._model.logs[site.name].of.items():
-            published, seen = self._model.published[cluster], self._compared.get((site.name, cluster), 0)
+        for cluster, arrived in self._model.logs[replica.cluster].of.items():
+            published, seen = self._model.published[cluster], self._compared.get((replica.cluster, cluster), 0)
             for entry, expected in zip(arrived[seen:], published[seen:], strict=False):
                 if entry != expected:
                     self._violated(
-                        f"P2: {site.name} holds {entry.text} ({cluster} {entry.position}) where {expected.text} "
+                        f"P2: {replica.cluster} holds {entry.text} ({cluster} {entry.position}) where {expected.text} "
                         f"({expected.position}) comes next from {cluster}"
                     )
-            self._compared[site.name, cluster] = min(len(arrived), len(published))
+            self._compared[replica.cluster, cluster] = min(len(arrived), len(published))
 
     # -- P3: nothing is skipped -------------------------------------------------------------------------------------
 
-    def _check_justified(self, site: Site, subscription: Subscription, state: SubscriptionProgress) -> None:
+    def _check_justified(self, replica: Replica, subscription: Subscription, state: SubscriptionProgress) -> None:
         """What counts as acknowledged was acknowledged by somebody in this epoch, or lies outside."""
         lifetime = self._model.lifetime(subscription.name, state.epoch)
         starts = state.starts()
         if not lifetime.is_known:
             return
-        looked_at = self._look_at(site, subscription, state)
-        if self._looked_at.get((site.name, subscription.name)) == looked_at:
+        looked_at = self._look_at(replica, subscription, state)
+        if self._looked_at.get((replica.cluster, subscription.name)) == looked_at:
             return  # more may have been asked for meanwhile: what was right then is right now
-        self._looked_at[site.name, subscription.name] = looked_at
-        settled = self._settled_in(site, subscription, state, starts)
+        self._looked_at[replica.cluster, subscription.name] = looked_at
+        settled = self._settled_in(replica, subscription, state, starts)
         first = subscription.topic.ledger.first_position
-        places = self._model.logs[site.name].places
+        places = self._model.logs[replica.cluster].places
         for entries in self._model.published.values():
             for entry in entries:
                 if entry.text not in settled:
@@ -123,9 +125,8 @@ class Checker:
                     if is_outside and asked != entry.every and not lifetime.is_outside(entry):
                         wrong = f"lies outside, where it starts at {starts[entry.cluster]}: nobody asked for that"
                     if wrong:
-                        self._violated(
-                            f"P3: {entry.text} of {subscription.name} in {site.name}, epoch {state.epoch}, {wrong}"
-                        )
+                        where = f"{subscription.name} in {replica.cluster}, epoch {state.epoch}"
+                        self._violated(f"P3: {entry.text} of {where}, {wrong}")
                     elif done:
                         settled.add(entry.text)
 
@@ -150,18 +151,18 @@ class Checker:
             return f"counts as acknowledged but for {left & unclaimed:b}, and {asked:b} is all that anybody did", done
         return "", done
 
-    def _look_at(self, site: Site, subscription: Subscription, state: SubscriptionProgress) -> object:
+    def _look_at(self, replica: Replica, subscription: Subscription, state: SubscriptionProgress) -> object:
         """All that an acknowledgement can be told by, as it is now."""
         cursor, model = subscription.cursor.state, self._model
         acknowledged = cursor.mark_delete_position, list(cursor.deleted()), list(cursor.partial_batches())
-        known = len(model.logs[site.name].entries), sum(map(len, model.published.values()))
+        known = len(model.logs[replica.cluster].entries), sum(map(len, model.published.values()))
         return state.copy(), acknowledged, subscription.topic.ledger.first_position, known
 
     def _settled_in(
-        self, site: Site, subscription: Subscription, state: SubscriptionProgress, starts: dict[str, Position]
+        self, replica: Replica, subscription: Subscription, state: SubscriptionProgress, starts: dict[str, Position]
     ) -> set[str]:
         """The texts that were found rightly acknowledged, as long as nothing can have become unacknowledged."""
-        key, same = (site.name, subscription.name), (state.epoch, starts, site.crashes)
+        key, same = (replica.cluster, subscription.name), (state.epoch, starts, replica.crashes)
         if key not in self._settled or self._settled[key][0] != same:
             self._settled[key] = (same, set())
         return self._settled[key][1]
@@ -176,11 +177,11 @@ class Checker:
 
     # -- P3, P6: nothing that was confirmed is forgotten ------------------------------------------------------------
 
-    def _check_kept(self, site: Site, subscription: Subscription, state: SubscriptionProgress) -> None:
-        promise = self._model.promise(site.name, subscription.name)
+    def _check_kept(self, replica: Replica, subscription: Subscription, state: SubscriptionProgress) -> None:
+        promise = self._model.promise(replica.cluster, subscription.name)
         if state.epoch < promise.epoch:
             self._violated(
-                f"P6: {subscription.name} in {site.name} is in epoch {state.epoch}, "
+                f"P6: {subscription.name} in {replica.cluster} is in epoch {state.epoch}, "
                 f"after epoch {promise.epoch} was confirmed"
             )
         if state.epoch == promise.epoch:
@@ -188,19 +189,21 @@ class Checker:
                 entry = self._model.texts[text]
                 if self.unclaimed(state, entry) & mask:
                     self._violated(
-                        f"P6: {text} of {subscription.name} in {site.name}, epoch {state.epoch}, was acknowledged "
-                        f"({mask:b}) and that was confirmed: no other cluster will hear of it"
+                        f"P6: {text} of {subscription.name} in {replica.cluster}, epoch {state.epoch}, was "
+                        f"acknowledged ({mask:b}) and that was confirmed: no other cluster will hear of it"
                     )
-                if self.left(site, subscription, entry) & mask:
+                if self.left(replica, subscription, entry) & mask:
                     self._violated(
-                        f"P6: {text} of {subscription.name} in {site.name}, epoch {state.epoch}, "
+                        f"P6: {text} of {subscription.name} in {replica.cluster}, epoch {state.epoch}, "
                         f"was acknowledged ({mask:b}) and that was confirmed: it is forgotten"
                     )
 
-    def _check_missing(self, site: Site, name: str) -> None:
-        promise = self._model.promise(site.name, name)
+    def _check_missing(self, replica: Replica, name: str) -> None:
+        promise = self._model.promise(replica.cluster, name)
         if promise.acknowledged and not self._model.is_buried(name, promise.epoch):
-            self._violated(f"P6: {name} in {site.name} is gone, though nobody deleted it since epoch {promise.epoch}")
+            self._violated(
+                f"P6: {name} in {replica.cluster} is gone, though nobody deleted it since epoch {promise.epoch}"
+            )
 
     def is_left(self, subscription: Subscription, entry: Entry) -> bool:
         """Whether a subscription's cursor still has something of an entry that its cluster holds."""
@@ -208,11 +211,11 @@ class Checker:
         state, place = subscription.cursor.state, self._model.logs[cluster].places[entry.text]
         return place > state.mark_delete_position and not state.is_deleted(place)
 
-    def left(self, site: Site, subscription: Subscription, entry: Entry) -> int:
+    def left(self, replica: Replica, subscription: Subscription, entry: Entry) -> int:
         """Which messages of an entry a cluster would still deliver, if it held the entry."""
         assert subscription.progress is not None
         cursor = subscription.cursor.state
-        place = self._model.logs[site.name].places.get(entry.text)
+        place = self._model.logs[replica.cluster].places.get(entry.text)
         if place is None:
             return self.unclaimed(subscription.progress.state, entry)
         if place <= cursor.mark_delete_position or cursor.is_deleted(place):

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 from magnetar.base.errors import MagnetarError
 from magnetar.broker.administration import Administration
-from magnetar.sim.site import TOPIC
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from magnetar.broker.subscription import Subscription
     from magnetar.sim.referee import Referee
+    from magnetar.sim.replica import Replica
     from magnetar.sim.site import Site
 
     Work = Callable[[Subscription], Awaitable[None]]
@@ -25,51 +25,53 @@ class Operators:
         """Have ``referee`` learn what they acknowledge, and when that is confirmed."""
         self._referee = referee
 
-    def skip(self, site: Site, name: str, count: int) -> None:
+    def skip(self, replica: Replica, name: str, count: int) -> None:
         """Acknowledge the next ``count`` entries."""
 
         async def work(subscription: Subscription) -> None:
-            confirmed = self._referee.skips(site, subscription, count)
-            await _administration(site).skip_messages(TOPIC, name, count)
+            confirmed = self._referee.topics[replica.name].skips(replica, subscription, count)
+            await _administration(replica.site).skip_messages(replica.name, name, count)
             confirmed()
 
-        self._do(site, name, work)
+        self._do(replica, name, work)
 
-    def clear(self, site: Site, name: str) -> None:
+    def clear(self, replica: Replica, name: str) -> None:
         """Acknowledge everything."""
 
         async def work(subscription: Subscription) -> None:
-            confirmed = self._referee.clears(site, subscription, subscription.topic.ledger.last_confirmed_entry)
-            await _administration(site).skip_all_messages(TOPIC, name)
+            confirmed = self._referee.topics[replica.name].clears(
+                replica, subscription, subscription.topic.ledger.last_confirmed_entry
+            )
+            await _administration(replica.site).skip_all_messages(replica.name, name)
             confirmed()
 
-        self._do(site, name, work)
+        self._do(replica, name, work)
 
-    def expire(self, site: Site, name: str, seconds: float) -> None:
+    def expire(self, replica: Replica, name: str, seconds: float) -> None:
         """Acknowledge what is so old, step by step as brokers do: how far that reaches is read from the disk."""
 
         async def work(subscription: Subscription) -> None:
-            now = site.clock.now()
+            now = replica.site.clock.now()
             through = await subscription.topic.log.position_before_time(int((now - seconds) * 1000))
             if subscription.topic.subscriptions.get(name) is subscription:
-                confirmed = self._referee.clears(site, subscription, through)
+                confirmed = self._referee.topics[replica.name].clears(replica, subscription, through)
                 subscription.expire_through(through, now)
                 await subscription.flushed()
                 confirmed()
 
-        self._do(site, name, work)
+        self._do(replica, name, work)
 
-    def _do(self, site: Site, name: str, work: Work) -> None:
+    def _do(self, replica: Replica, name: str, work: Work) -> None:
         async def attempt() -> None:
-            subscription = site.topic.subscriptions.get(name) if site.topic is not None else None
+            subscription = replica.topic.subscriptions.get(name) if replica.topic is not None else None
             if subscription is None:
                 return
             try:
                 await work(subscription)
             except MagnetarError as error:  # they are told, and nothing was promised to them
-                self._referee.note(site.name, "", f"{name}: an operator is refused: {error}")
+                self._referee.note(replica.cluster, "", f"{name}: an operator is refused: {error}")
 
-        site.loop.create_task(attempt())
+        replica.site.loop.create_task(attempt())
 
 
 def _administration(site: Site) -> Administration:

@@ -6,8 +6,6 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from magnetar.base.names import NamespaceName, TopicName
-from magnetar.base.position import Position
 from magnetar.broker.config import BrokerConfig
 from magnetar.broker.delayed.store import DelayedStore
 from magnetar.broker.environment import Environment
@@ -24,21 +22,19 @@ from magnetar.metadata.resources import Resources
 from magnetar.sim.committer import VirtualCommitter
 from magnetar.sim.disk import FaultyDisk
 from magnetar.sim.loop import HandClock
+from magnetar.sim.replica import Replica
+from magnetar.sim.scenario import NAMESPACE
 from magnetar.sim.scheduler import MachineLoop
 from magnetar.sim.thread import HandThread
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from random import Random
 
     from magnetar.broker.session import Session
-    from magnetar.broker.topic import Topic
-    from magnetar.metadata.policies import Policies
     from magnetar.sim.network import Network
+    from magnetar.sim.scenario import Scenario
     from magnetar.sim.scheduler import Scheduler
-
-NAMESPACE = NamespaceName("public", "default")
-TOPIC = TopicName.parse("persistent://public/default/orders")
 
 PORT = 6650
 
@@ -63,9 +59,11 @@ class Tap:
 class Site:
     """A cluster with one broker. What is on its disk, and in its metadata, survives."""
 
-    def __init__(self, name: str, policies: Policies, scheduler: Scheduler, network: Network, tap: Tap) -> None:
-        """Set up a namespace with ``policies``; nothing runs before ``start``."""
+    def __init__(self, name: str, scenario: Scenario, scheduler: Scheduler, network: Network, tap: Tap) -> None:
+        """Set up the namespace as ``scenario`` has it; nothing runs before ``start``."""
         self.name = name
+        self.scenario = scenario
+        self.replicas = {topic: Replica(self, topic) for topic in scenario.topics}
         self.clock = HandClock(scheduler)
         self.disk = FaultyDisk()
         self.metadata = MemoryMetadataStore(self.clock)
@@ -77,31 +75,7 @@ class Site:
         self._delayed_store = DelayedStore(Path(":memory:"))
         resources = Resources.over(self.metadata)
         resources.tenants.create("public", TenantInfo())
-        resources.namespaces.create(NAMESPACE, policies)
-
-    @property
-    def topic(self) -> Topic | None:
-        """The topic, while it is loaded."""
-        return self.topics.loaded.get(TOPIC) if self.running else None
-
-    def durable_entries(self, after: Position) -> Iterator[tuple[Position, bytes]]:
-        """The durable entries behind ``after``, straight from the disk where they are no longer in memory."""
-        topic = self.topic
-        if topic is None:
-            return
-        last = topic.ledger.last_confirmed_entry
-        for ledger in topic.ledger.ledgers():
-            position = Position(ledger.ledger_id, after.entry_id + 1 if ledger.ledger_id == after.ledger_id else 0)
-            if ledger.ledger_id < after.ledger_id or position > last:
-                continue
-            end = last.entry_id + 1 if ledger.ledger_id == last.ledger_id else self.store.length(ledger.ledger_id)
-            while position.entry_id < end:
-                entries = self.store.read_cached(*position, 1000, 1 << 20)
-                if entries is None:
-                    entries = self.store._reader.read(*position, 1000, 1 << 20)  # noqa: SLF001 - without waiting
-                for entry in entries[: end - position.entry_id]:
-                    yield position, entry
-                    position = position._replace(entry_id=position.entry_id + 1)
+        resources.namespaces.create(NAMESPACE, scenario.policies)
 
     def start(self) -> None:
         """Start the broker on what is on the disk."""
@@ -114,7 +88,7 @@ class Site:
         finish_deletions(self.store, self.metadata)
         self._delayed = HandThread(self._delayed_store, loop)
         self.environment = Environment(
-            config=_config(self.name),
+            config=_config(self.name, self.scenario),
             clock=self.clock,
             loop=loop,
             store=self.store,
@@ -166,16 +140,19 @@ class Site:
         server = Server(self.environment, self.topics)
         server.protocol = TappedProtocol
         await server.start(self.name, PORT)
-        if not self.topics.exists(TOPIC):
-            self.topics.create(TOPIC)
+        for plan in self.scenario.plans:
+            if self.topics.partitions_of(plan.name) is None and plan.partitions:
+                self.topics.create_partitioned(plan.name, plan.partitions)
+            elif self.topics.partitions_of(plan.name) is None:
+                self.topics.create(plan.name)
         self.topics.load_linked()
 
 
-@lru_cache
-def _config(cluster: str) -> BrokerConfig:
+@lru_cache(maxsize=16)
+def _config(cluster: str, scenario: Scenario) -> BrokerConfig:
     return BrokerConfig(
         clusterName=cluster,
-        brokerDeduplicationEnabled=True,
+        brokerDeduplicationEnabled=scenario.deduplication,
         brokerDeduplicationEntriesInterval=10,
         diskLowWaterBytes=0,
         activeConsumerFailoverDelayTimeMillis=100,

@@ -6,17 +6,22 @@ import contextlib
 import heapq
 import itertools
 import sys
+from collections import Counter
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import structlog
 
-from magnetar.metadata.policies import Policies
-from magnetar.sim.at_risk import LagPolicy
+from magnetar.base.errors import MagnetarError
 from magnetar.sim.carrier import Relay
-from magnetar.sim.clients import Failover, Key_Shared, Shared, SimConsumer, SimProducer
+from magnetar.sim.client import Surroundings
+from magnetar.sim.consumer import SimConsumer
+from magnetar.sim.happenings import KINDS
+from magnetar.sim.invariants import INVARIANTS
 from magnetar.sim.network import Network
+from magnetar.sim.producer import SimProducer
 from magnetar.sim.referee import Referee
+from magnetar.sim.scenario import FEATURES
 from magnetar.sim.scheduler import Scheduler
 from magnetar.sim.site import Site
 from magnetar.sim.story import Story
@@ -24,58 +29,52 @@ from magnetar.sim.story import Story
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from magnetar.wire.proto import pulsar_api_pb2 as pb
+    from magnetar.base.names import TopicName
+    from magnetar.sim.happenings.base import Happening
+    from magnetar.sim.replica import Replica
+    from magnetar.sim.scenario import Scenario
 
-CLUSTER_NAMES = ("ewr", "jfk", "lga", "ord", "sfo")
-
-SUBSCRIPTIONS: dict[str, pb.CommandSubscribe.SubType.ValueType] = {
-    "worker": Shared,
-    "ledger": Failover,
-    "keys": Key_Shared,
-}
+    Kind = TypeVar("Kind", bound=Happening)
 
 _BUGS = frozenset({"connection_failed", "request_failed", "maintenance_failed"})
 """Events of the log that say that something was raised that nobody expected."""
 
-BOUNDED = 0.3
-"""The share of worlds with a bound on what is at risk."""
+DOWN_S = (0.1, 4.0)
+"""How long a broker is down after a crash."""
 
 
 class World:
-    """Everything there is. The same seed gives the same world, to the last byte."""
+    """Everything there is. The same scenario gives the same world, to the last byte."""
 
-    def __init__(self, seed: int, clusters: int) -> None:
-        """Start ``clusters`` clusters, a pipeline and some clients."""
-        self.chance = Random(seed)
+    def __init__(self, scenario: Scenario) -> None:
+        """Start the clusters and the pipeline."""
+        self.scenario = scenario
+        self.chance = Random(scenario.seed)
         self.scheduler = Scheduler()
         self.story = Story()
-        names = list(CLUSTER_NAMES[:clusters])
-        lag_policy = self._lag_policy()
-        self.referee = Referee(names, self.scheduler, self.story, lag_policy)
+        self.referee = Referee(scenario, self.scheduler, self.story)
         self.network = Network(self.chance, self._arrived)
-        self.sites = {
-            name: Site(name, _policies(names, lag_policy), self.scheduler, self.network, self.referee) for name in names
-        }
+        names = scenario.clusters
+        self.sites = {name: Site(name, scenario, self.scheduler, self.network, self.referee) for name in names}
         self.relays = [
             Relay(name, [other for other in names if other != name], self.scheduler, self.network, self.chance)
             for name in names
         ]
         self.producers: list[SimProducer] = []
         self.consumers: list[SimConsumer] = []
+        self.happenings = [kind(self) for kind in KINDS]
+        self.invariants = [invariant(self) for invariant in INVARIANTS]
+        self.counts: Counter[str] = Counter(dict.fromkeys(self._names_counted(), 0))
+        """How often each event and each state occurred; see Coverage."""
+        self.counts.update(scenario.features())
         self._later: list[tuple[float, int, Callable[[], None]]] = []
         self._orders = itertools.count()
-        self._numbers = {"producer": 0, "consumer": 0}
+        self._numbers = itertools.count(1)
         for site in self.sites.values():
             site.clock.jumped_s = self.chance.uniform(-2.0, 2.0)
             site.start()
         for relay in self.relays:
             relay.hand_over()
-
-    def _lag_policy(self) -> LagPolicy | None:
-        """Some worlds have a bound on what is at risk."""
-        if self.chance.random() >= BOUNDED:
-            return None
-        return LagPolicy(self.chance.choice((0, 1, 2, 5)), self.chance.choice((1, 1, 2)))
 
     # -- time -------------------------------------------------------------------------------------------------------
 
@@ -90,6 +89,8 @@ class World:
         for site in self.sites.values():
             if site.running:
                 self.referee.check(site)
+        for invariant in self.invariants:
+            invariant.check()
         if self.scheduler.problems:
             self.referee.violate(f"raised and not caught: {self.scheduler.problems[0]}")
 
@@ -125,38 +126,78 @@ class World:
     def _arrived(self, source: str, target: str, data: bytes) -> None:
         self.story.count(self.scheduler.now, source, target, data)
 
-    # -- who there is -----------------------------------------------------------------------------------------------
+    # -- what there is ----------------------------------------------------------------------------------------------
+
+    def kind(self, kind: type[Kind]) -> Kind:
+        """The one happening of a kind, enabled or not."""
+        return next(each for each in self.happenings if isinstance(each, kind))
 
     def running(self) -> list[Site]:
         """The clusters whose broker runs."""
         return [site for site in self.sites.values() if site.running]
 
-    def add_producer(self) -> None:
-        """A producer comes."""
-        self._numbers["producer"] += 1
-        site = self.chance.choice(list(self.sites))
-        name = f"p{self._numbers['producer']}"
-        self.producers.append(SimProducer(name, site, self.scheduler, self.network, self.referee))
+    def loaded(self) -> list[Replica]:
+        """The topics that are loaded, in every cluster."""
+        replicas = [replica for site in self.running() for replica in site.replicas.values()]
+        return [replica for replica in replicas if replica.topic is not None]
 
-    def add_consumer(self, subscription: str, cluster: str, *, earliest: bool) -> SimConsumer:
-        """A consumer comes."""
-        self._numbers["consumer"] += 1
-        consumer = SimConsumer(
-            f"c{self._numbers['consumer']}",
-            (cluster, subscription),
-            SUBSCRIPTIONS[subscription],
-            (self.scheduler, self.network, self.referee),
-            earliest=earliest,
+    def add_producer(self, topic: TopicName) -> SimProducer:
+        """A producer comes, to any cluster."""
+        producer = SimProducer(
+            f"p{next(self._numbers)}",
+            self.chance.choice(list(self.sites)),
+            self._surroundings(topic),
+            deduplicated=self.scenario.deduplication,
         )
+        self.producers.append(producer)
+        return producer
+
+    def add_consumer(self, topic: TopicName, subscription: str, cluster: str, *, earliest: bool) -> SimConsumer:
+        """A consumer comes."""
+        name = f"c{next(self._numbers)}"
+        consumer = SimConsumer(name, cluster, self._surroundings(topic), subscription, earliest=earliest)
         self.consumers.append(consumer)
         return consumer
 
-    def note(self, where: str, text: str) -> None:
-        """Tell of something that was done to a place."""
-        self.referee.note(where, "", text)
+    def _surroundings(self, topic: TopicName) -> Surroundings:
+        return Surroundings(self.scheduler, self.network, topic, self.referee.topics[topic])
 
+    # -- what is done to it -----------------------------------------------------------------------------------------
 
-def _policies(clusters: list[str], lag: LagPolicy | None) -> Policies:
-    if lag is None:
-        return Policies(replication_clusters=clusters)
-    return Policies(replication_clusters=clusters, max_at_risk_messages=lag.messages, at_risk_copies=lag.copies)
+    def crash(self, site: Site) -> None:
+        """Pull a plug, and put it in again a while later; without effect while the broker is down."""
+        if site.running:
+            self.note(site.name, "crashes")
+            site.crash(self.chance)
+            self.later(self.chance.uniform(*DOWN_S), lambda: self.start(site))
+
+    def start(self, site: Site) -> None:
+        """Start a broker that is down; it must accept what a crash left it."""
+        if site.running:
+            return
+        try:
+            site.start()
+        except MagnetarError as error:
+            self.referee.violate(f"{site.name} refuses what a crash left it: {error}")
+        else:
+            self.note(site.name, "starts again")
+
+    # -- what is told of it -----------------------------------------------------------------------------------------
+
+    def note(self, where: str, text: str, target: str = "") -> None:
+        """Tell of something that was done to a place, or by one to another."""
+        self.referee.note(where, target, text)
+
+    def count(self, event: str, times: int = 1) -> None:
+        """Count an event, or a state, for the coverage table."""
+        if times:
+            self.counts[event] += times
+
+    def _names_counted(self) -> Iterator[str]:
+        """All events and states that the coverage table has, whether they are enabled here or not."""
+        yield from FEATURES
+        for happening in self.happenings:
+            yield from (action.name for action in happening.actions())
+            yield from happening.counted
+        for invariant in self.invariants:
+            yield from invariant.counted

@@ -12,22 +12,30 @@ from magnetar.sim.run import Verdict
 def test_one_seed_can_be_run_and_told(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["simulate", "--seed", "5", "--steps", "3", "--story", "--output", "json"]) == ExitCode.DONE
     story, _, verdict = capsys.readouterr().out.partition("{")
-    assert "created in epoch" in story
-    assert json.loads("{" + verdict)["command"] == "magnetar simulate --seed 5 --clusters 3 --steps 3 --story"
+    assert "publishes" in story
+    told = json.loads("{" + verdict)
+    assert told["command"] == f"magnetar simulate --seed 5 --clusters {told['clusters']} --steps 3 --story"
+    assert told["world"].startswith("clusters ewr jfk")
+    assert {"publish", "crash"} <= told["counts"].keys()
 
 
 def test_a_violation_is_printed_with_the_command_that_repeats_it(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def judged(seed: int, clusters: int | None, steps: int) -> Verdict:
-        return Verdict(seed, clusters or 3, steps, "P1: lost" if seed == 8 else "", "", 0, 0, 0.0)
+    def judged(seed: int, clusters: int | None, steps: int | None) -> Verdict:
+        violation = "P1: lost" if seed == 8 else ""
+        counts = (("crash", seed), ("seek", 0))
+        return Verdict(seed, clusters or 3, steps or 9, violation, "", 0, 0, 0.0, "one topic", counts)
 
     monkeypatch.setattr(simulate, "judge", judged)
     assert main(["simulate", "--seeds", "7:10", "--steps", "4"]) == ExitCode.FAILED
     captured = capsys.readouterr()
     assert "seed 8: P1: lost" in captured.err
     assert "magnetar simulate --seed 8 --clusters 3 --steps 4 --story" in captured.err
-    assert captured.out.split() == ["seeds", "3", "broken", "1"]
+    assert "one topic" in captured.err
+    counted, _, table = captured.out.partition("event or state")
+    assert counted.split() == ["seeds", "3", "broken", "1"]
+    assert table.split() == ["worlds", "times", "seek", "0", "0", "never", "crash", "3", "24"]
 
 
 @pytest.mark.parametrize("seeds", ["7", "7:7", "9:7", "a:b"])

@@ -1,0 +1,189 @@
+"""What the simulation's producers and consumers share: a connection that is made again whenever it is lost."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from magnetar.sim.scheduler import MachineLoop
+from magnetar.sim.site import PORT
+from magnetar.wire import commands
+from magnetar.wire.connection import Connection, Role
+from magnetar.wire.proto import pulsar_api_pb2 as pb
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from magnetar.base.names import TopicName
+    from magnetar.base.position import Position
+    from magnetar.sim.consumer import Held, SimConsumer
+    from magnetar.sim.network import Network
+    from magnetar.sim.scheduler import Scheduler
+    from magnetar.wire.frame import Frame
+
+RECONNECT_S = (0.05, 0.8)
+"""How long a client waits before it tries again."""
+
+
+class Witness(Protocol):
+    """Who is told what clients learn."""
+
+    def receipted(self, cluster: str, text: str, position: Position) -> None:
+        """A producer got a receipt."""
+        ...
+
+    def delivered(self, consumer: SimConsumer, held: Held) -> None:
+        """A consumer got a message."""
+        ...
+
+    def note(self, source: str, target: str, text: str) -> None:
+        """Something is worth telling."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What a client lives in."""
+
+    scheduler: Scheduler
+    network: Network
+    topic: TopicName
+    witness: Witness
+    """Of the topic."""
+
+
+class Peer(asyncio.Protocol):
+    """A client's connection: it ends with whatever goes wrong on it."""
+
+    def __init__(self, client: SimClient, now: float) -> None:
+        """Belong to ``client``."""
+        self._client = client
+        self._wire = Connection(Role.CLIENT, now=now)
+        self._transport: asyncio.Transport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Introduce the client."""
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        transport.write(commands.connect(client_version="simulated"))
+
+    def data_received(self, data: bytes) -> None:
+        """Hand on what came."""
+        for frame in self._wire.receive(data, self._client.loop.time()):
+            if frame.command.type == pb.BaseCommand.CONNECTED:
+                self._client.connected(self)
+            else:
+                self._client.heard(self, frame)
+        self.say(self._wire.take_output())
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Have the client connect again."""
+        del exc
+        self._client.lost(self)
+
+    def say(self, data: bytes) -> None:
+        """Send bytes."""
+        if self._transport is not None and data:
+            self._transport.write(data)
+
+    def close(self) -> None:
+        """End the connection."""
+        if self._transport is not None:
+            self._transport.close()
+
+
+class SimClient:
+    """A client of one topic."""
+
+    def __init__(self, name: str, cluster: str, surroundings: Surroundings) -> None:
+        """Connect to ``cluster``, from a machine there."""
+        self.name = name
+        self.cluster = cluster
+        self.topic = surroundings.topic
+        self.loop = MachineLoop(surroundings.scheduler, f"{cluster}.{name}", surroundings.network)
+        self.peer: Peer | None = None
+        self.witness = surroundings.witness
+        self.stopped = False
+        self._chance = surroundings.network.chance
+        self._request_ids = 0
+        self._connecting = False
+        self.connect()
+
+    @property
+    def machine(self) -> str:
+        """The name of its machine."""
+        return self.loop.name
+
+    def connect(self) -> None:
+        """Connect, unless that is under way."""
+        if self.peer is None and not self._connecting and not self.stopped:
+            self._connecting = True
+            self.loop.create_task(self._connect())
+
+    def stop(self) -> None:
+        """Leave for good."""
+        self.stopped = True
+        self.disconnect()
+
+    def disconnect(self) -> None:
+        """Close the connection."""
+        peer, self.peer = self.peer, None
+        if peer is not None:
+            peer.close()
+
+    def request_id(self) -> int:
+        """A request id that was not used yet."""
+        self._request_ids += 1
+        return self._request_ids
+
+    def say(self, *frames: bytes) -> None:
+        """Send frames, if there is a connection."""
+        if self.peer is not None:
+            self.peer.say(b"".join(frames))
+
+    def again(self, work: Callable[[], None]) -> None:
+        """Do ``work`` after a while."""
+        self.loop.call_later(self._chance.uniform(*RECONNECT_S), work)
+
+    async def _connect(self) -> None:
+        try:
+            await self.loop.create_connection(lambda: Peer(self, self.loop.time()), self.cluster, PORT)
+        except OSError:
+            self.again(self.connect)
+        finally:
+            self._connecting = False
+
+    def connected(self, peer: Peer) -> None:
+        """The broker has greeted."""
+        if self.peer is not None or self.stopped:
+            peer.close()
+            return
+        self.peer = peer
+        self.opened()
+
+    def lost(self, peer: Peer) -> None:
+        """The connection is gone."""
+        if self.peer is peer:
+            self.peer = None
+            self.closed()
+            self.again(self.connect)
+        elif self.peer is None:
+            self.again(self.connect)
+
+    def heard(self, peer: Peer, frame: Frame) -> None:
+        """A command came."""
+        if peer is self.peer:
+            self.take(frame)
+
+    def opened(self) -> None:
+        """There is a connection."""
+        raise NotImplementedError
+
+    def closed(self) -> None:
+        """There is none any more."""
+        raise NotImplementedError
+
+    def take(self, frame: Frame) -> None:
+        """Deal with a command."""
+        raise NotImplementedError

@@ -1,0 +1,157 @@
+"""Consumers of the simulation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from magnetar.base.position import EARLIEST, Position
+from magnetar.sim.client import SimClient
+from magnetar.sim.scenario import SUBSCRIPTION_TYPES
+from magnetar.wire import ack_set, commands
+from magnetar.wire.entry import messages_in, payload_of
+from magnetar.wire.message_id import message_id, position_of
+from magnetar.wire.proto import pulsar_api_pb2 as pb
+
+if TYPE_CHECKING:
+    from magnetar.sim.client import Surroundings
+    from magnetar.wire.frame import Frame
+
+PERMITS = 20
+"""Messages that a consumer asks for in advance."""
+
+
+@dataclass
+class Held:
+    """An entry that a consumer has."""
+
+    position: Position
+    text: str
+    members: int
+    remaining: int
+    """A bit for each member that it has not acknowledged."""
+
+
+class SimConsumer(SimClient):
+    """Takes part in a replicated subscription."""
+
+    def __init__(
+        self, name: str, cluster: str, surroundings: Surroundings, subscription: str, *, earliest: bool
+    ) -> None:
+        """Subscribe in ``cluster``; a subscription that is not there begins at its earliest entry, or at its end."""
+        self.subscription = subscription
+        self.held: dict[Position, Held] = {}
+        self.ready = False
+        self._earliest = earliest
+        self._consumer_id = 0
+        self._used = 0
+        super().__init__(name, cluster, surroundings)
+
+    # -- what its user does -----------------------------------------------------------------------------------------
+
+    def acknowledge(self, chosen: list[Held], *, confirmed: bool) -> None:
+        """Acknowledge entries one by one, whole."""
+        ids = [message_id(held.position) for held in chosen]
+        for held in chosen:
+            self.held.pop(held.position, None)
+        self._ack(ids, confirmed=confirmed, cumulative=False)
+
+    def acknowledge_member(self, held: Held, member: int, *, confirmed: bool) -> None:
+        """Acknowledge one message of a batch."""
+        held.remaining &= ~(1 << member)
+        if not held.remaining:
+            self.acknowledge([held], confirmed=confirmed)
+            return
+        data = message_id(held.position)
+        data.batch_index, data.batch_size = member, held.members
+        full = ack_set.all_remaining(held.members) & ~(1 << member)
+        data.ack_set.extend(ack_set.int_to_words(full))
+        self._ack([data], confirmed=confirmed, cumulative=False)
+
+    def acknowledge_through(self, held: Held, *, confirmed: bool) -> None:
+        """Acknowledge everything up to and including an entry."""
+        self.held = {position: each for position, each in self.held.items() if position > held.position}
+        self._ack([message_id(held.position)], confirmed=confirmed, cumulative=True)
+
+    def refuse(self, chosen: list[Held]) -> None:
+        """Want entries again."""
+        for held in chosen:
+            self.held.pop(held.position, None)
+        ids = [message_id(held.position) for held in chosen]
+        self.say(
+            commands.redeliver_unacknowledged_messages(consumer_id=self._consumer_id, message_ids=ids),
+            commands.flow(consumer_id=self._consumer_id, message_permits=max(1, len(ids))),
+        )
+
+    def seek(self, position: Position = EARLIEST) -> None:
+        """Go elsewhere."""
+        self.say(commands.seek(consumer_id=self._consumer_id, request_id=self.request_id(), position=position))
+
+    def unsubscribe(self) -> None:
+        """Delete the subscription, and leave."""
+        self.say(commands.unsubscribe(consumer_id=self._consumer_id, request_id=self.request_id()))
+        self.stopped = True
+        self.loop.call_later(1.0, self.disconnect)
+
+    # -- what it does by itself -------------------------------------------------------------------------------------
+
+    def opened(self) -> None:
+        """Subscribe."""
+        self._consumer_id += 1
+        self._used = 0
+        self.held.clear()
+        self.ready = False
+        body = pb.CommandSubscribe(
+            topic=str(self.topic),
+            subscription=self.subscription,
+            subType=SUBSCRIPTION_TYPES[self.subscription],
+            consumer_id=self._consumer_id,
+            request_id=self.request_id(),
+            consumer_name=self.name,
+            initialPosition=pb.CommandSubscribe.Earliest if self._earliest else pb.CommandSubscribe.Latest,
+            replicate_subscription_state=True,
+        )
+        self.say(commands.subscribe(body))
+
+    def closed(self) -> None:
+        """What it held is somebody else's now."""
+        self.held.clear()
+        self.ready = False
+
+    def take(self, frame: Frame) -> None:
+        """Keep messages, subscribe again when told to."""
+        command = frame.command
+        match command.type:
+            case pb.BaseCommand.SUCCESS if not self.ready and not self.stopped:
+                self.ready = True
+                self.say(commands.flow(consumer_id=self._consumer_id, message_permits=PERMITS))
+            case pb.BaseCommand.MESSAGE if command.message.consumer_id == self._consumer_id:
+                self._receive(command.message, frame.body)
+            case pb.BaseCommand.ERROR if not self.ready:
+                self.again(self._reopen)
+            case pb.BaseCommand.CLOSE_CONSUMER if command.close_consumer.consumer_id == self._consumer_id:
+                self.closed()
+                self.again(self._reopen)
+            case _:
+                pass
+
+    def _reopen(self) -> None:
+        if self.peer is not None and not self.ready and not self.stopped:
+            self.opened()
+
+    def _receive(self, message: pb.CommandMessage, entry: bytes) -> None:
+        position, members = position_of(message.message_id), messages_in(entry)
+        remaining = ack_set.words_to_int(message.ack_set) if message.ack_set else ack_set.all_remaining(members)
+        held = Held(position, bytes(payload_of(entry)).decode(), members, remaining)
+        self.held[position] = held
+        self._used += remaining.bit_count()
+        self.witness.delivered(self, held)
+        if self._used >= PERMITS // 2:
+            self.say(commands.flow(consumer_id=self._consumer_id, message_permits=self._used))
+            self._used = 0
+
+    def _ack(self, ids: list[pb.MessageIdData], *, confirmed: bool, cumulative: bool) -> None:
+        request_id = self.request_id() if confirmed else None
+        self.say(
+            commands.ack(consumer_id=self._consumer_id, message_ids=ids, cumulative=cumulative, request_id=request_id)
+        )

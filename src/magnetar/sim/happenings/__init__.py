@@ -1,0 +1,15 @@
+"""The kinds of happenings, in the order in which they begin and are healed."""
+
+from __future__ import annotations
+
+from magnetar.sim.happenings.brokers import Brokers
+from magnetar.sim.happenings.clocks import Clocks
+from magnetar.sim.happenings.consumers import Consumers
+from magnetar.sim.happenings.disks import Disks
+from magnetar.sim.happenings.networks import Networks
+from magnetar.sim.happenings.operators import Operations
+from magnetar.sim.happenings.pipelines import Pipelines
+from magnetar.sim.happenings.processes import Processes
+from magnetar.sim.happenings.producers import Producers
+
+KINDS = (Producers, Consumers, Operations, Brokers, Networks, Disks, Processes, Pipelines, Clocks)

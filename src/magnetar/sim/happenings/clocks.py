@@ -1,0 +1,30 @@
+"""Clocks: they are off by up to half a minute, and jump."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from magnetar.sim.happenings.base import Action, Happening
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+JUMP_S = 30.0
+"""How far a clock may be off, either way."""
+
+
+class Clocks(Happening):
+    """See the module."""
+
+    name = "clocks"
+    share = 0.8
+
+    def actions(self) -> Iterable[Action]:
+        """See Happening."""
+        return (Action("clock jumps", 1, self._jump, is_fault=True),)
+
+    def _jump(self) -> bool:
+        site = self.chance.choice(list(self.world.sites.values()))
+        site.clock.jumped_s = self.chance.uniform(-JUMP_S, JUMP_S)
+        self.world.note(site.name, f"its clock is off by {site.clock.jumped_s:.1f} s")
+        return True

@@ -1,0 +1,60 @@
+"""Disks: they are full for a while, or fail until somebody starts the broker on a sound one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from magnetar.sim.happenings.base import Action, Happening
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from magnetar.sim.site import Site
+
+FULL_S = (0.1, 2.0)
+"""How long a disk is full, or fails before somebody does something about it."""
+
+
+class Disks(Happening):
+    """See the module."""
+
+    name = "disks"
+    share = 0.8
+
+    def actions(self) -> Iterable[Action]:
+        """See Happening."""
+        return (
+            Action("disk is full", 2, self._fill, is_fault=True),
+            Action("disk fails", 1, self._fail, is_fault=True),
+        )
+
+    def heal(self) -> None:
+        """See Happening."""
+        for site in self.world.sites.values():
+            site.disk.room = None
+            if site.disk.fail_syncs:
+                self.world.crash(site)
+
+    def _fill(self) -> bool:
+        running = self.world.running()
+        if not running:
+            return False
+        site = self.chance.choice(running)
+        site.disk.room = self.chance.randint(0, 2000)
+        self.world.note(site.name, f"its disk has room for {site.disk.room} bytes")
+        self.world.later(self.chance.uniform(*FULL_S), lambda: self._make_room(site))
+        return True
+
+    def _make_room(self, site: Site) -> None:
+        site.disk.room = None
+        self.world.note(site.name, "its disk has room again")
+
+    def _fail(self) -> bool:
+        running = self.world.running()
+        if not running:
+            return False
+        site = self.chance.choice(running)
+        site.disk.fail_syncs = True
+        self.world.note(site.name, "its disk fails")
+        self.world.later(self.chance.uniform(*FULL_S), lambda: self.world.crash(site))
+        return True

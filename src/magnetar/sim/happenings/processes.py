@@ -1,0 +1,50 @@
+"""Processes: brokers crash, at any time or where somebody waits to hear that something is durable."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from magnetar.sim.happenings.base import Action, Happening
+from magnetar.sim.happenings.consumers import Consumers
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+SOON_S = (0.0, 0.03)
+"""How soon a crash may come after what it is to interrupt."""
+
+
+class Processes(Happening):
+    """See the module."""
+
+    name = "processes"
+
+    def actions(self) -> Iterable[Action]:
+        """See Happening."""
+        return (
+            Action("crash", 2, self._crash, is_fault=True),
+            Action("crash in the middle", 4, self._crash_soon, is_fault=True),
+        )
+
+    def heal(self) -> None:
+        """See Happening."""
+        for site in self.world.sites.values():
+            self.world.start(site)
+
+    def _crash(self) -> bool:
+        running = self.world.running()
+        if running:
+            self.world.crash(self.chance.choice(running))
+        return bool(running)
+
+    def _crash_soon(self) -> bool:
+        """Crash where somebody is just waiting to hear that what was done is durable."""
+        consumers = self.world.kind(Consumers)
+        consumer = consumers.holding()
+        if consumer is None:
+            return False
+        self.chance.choice((consumers.acknowledge, consumers.acknowledge_through, consumers.seek))()
+        consumer.acknowledge(list(consumer.held.values())[:2], confirmed=True)
+        site = self.world.sites[consumer.cluster]
+        self.world.later(self.chance.uniform(*SOON_S), lambda: self.world.crash(site))
+        return True

@@ -1,0 +1,62 @@
+"""Producers: they publish, batches and delayed messages included, and send again what has no receipt."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from magnetar.sim.happenings.base import Action, Happening
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from magnetar.sim.producer import SimProducer
+
+KEYS = ("", "a", "b", "c")
+"""Keys of messages; empty: no key."""
+
+DELAY_MS = (1, 3000)
+"""Bounds of a message's delay, inclusive."""
+
+
+class Producers(Happening):
+    """See the module."""
+
+    name = "producers"
+    counted = ("batch published", "delayed message published")
+
+    def actions(self) -> Iterable[Action]:
+        """See Happening."""
+        return (Action("publish", 24, self.publish), Action("send again", 2, self.send_again))
+
+    def begin(self) -> None:
+        """Some producers come to each topic, and publish a little."""
+        topics = self.world.scenario.topics
+        for topic in topics:
+            for _ in range(self.chance.randint(1, 3 if len(topics) == 1 else 2)):
+                self.world.add_producer(topic)
+        for _ in range(self.chance.randint(0, 3)):
+            self.publish()
+        self.world.run(1.0)
+
+    def publish(self) -> bool:
+        """Publish some entries with one producer."""
+        producer = self.chance.choice(self.world.producers)
+        for _ in range(self.chance.choice((1, 1, 2, 5))):
+            self.publish_one(producer)
+        return True
+
+    def publish_one(self, producer: SimProducer) -> None:
+        """Publish an entry by the clock of the producer's cluster."""
+        now_ms = int(self.world.sites[producer.cluster].clock.now() * 1000)
+        members = self.chance.choice((1, 1, 1, 2, 3))
+        deliver_at_ms = now_ms + self.chance.randint(*DELAY_MS) if self.chance.random() < 0.1 else 0
+        text = producer.publish(members, now_ms, deliver_at_ms, self.chance.choice(KEYS))
+        self.world.note(producer.machine, f"publishes {text}", producer.cluster)
+        self.world.count("batch published", members > 1)
+        self.world.count("delayed message published", deliver_at_ms > 0)
+
+    def send_again(self) -> bool:
+        """Have a producer lose its patience."""
+        producer = self.chance.choice(self.world.producers)
+        self.world.note(producer.machine, "sends again what has no receipt")
+        return producer.send_again()

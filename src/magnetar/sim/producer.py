@@ -1,0 +1,133 @@
+"""Producers of the simulation."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from magnetar.sim.client import SimClient
+from magnetar.wire import commands
+from magnetar.wire.entry import build_entry
+from magnetar.wire.frame import encode_command
+from magnetar.wire.message_id import position_of
+from magnetar.wire.proto import pulsar_api_pb2 as pb
+
+if TYPE_CHECKING:
+    from magnetar.sim.client import Surroundings
+    from magnetar.wire.frame import Frame
+
+
+@dataclass(slots=True)
+class Unsent:
+    """An entry that has no receipt."""
+
+    metadata: pb.MessageMetadata
+    text: str
+    members: int
+    attempts: int = 0
+
+    @property
+    def sequence_id(self) -> int:
+        """The sequence id of its first message."""
+        return self.metadata.sequence_id
+
+
+class SimProducer(SimClient):
+    """Sends again, in order and with the same sequence ids, what has no receipt.
+
+    Without deduplication an entry that is sent again may be stored again. Then each attempt has a text of its own.
+    """
+
+    def __init__(self, name: str, cluster: str, surroundings: Surroundings, *, deduplicated: bool) -> None:
+        """Publish to ``cluster``; ``deduplicated``: it stores once what is sent again."""
+        self.pending: deque[Unsent] = deque()
+        self._deduplicated = deduplicated
+        self._next_sequence_id = 0
+        self._ready = False
+        super().__init__(name, cluster, surroundings)
+
+    def publish(self, members: int, now_ms: int, deliver_at_ms: int = 0, key: str = "") -> str:
+        """Publish one entry, with a key unless that is empty; returns what is in it."""
+        first = self._next_sequence_id
+        self._next_sequence_id += members
+        text = f"{self.cluster}-{self.name}-{first}"
+        metadata = pb.MessageMetadata(producer_name=self.name, sequence_id=first, publish_time=now_ms)
+        if members > 1:
+            metadata.num_messages_in_batch = members
+            metadata.highest_sequence_id = first + members - 1
+        if deliver_at_ms:
+            metadata.deliver_at_time = deliver_at_ms
+        if key:
+            metadata.partition_key = key
+        unsent = Unsent(metadata, text, members)
+        self.pending.append(unsent)
+        if self._ready:
+            self._send(unsent)
+        return text
+
+    def send_again(self) -> bool:
+        """Send everything again that has no receipt, as an impatient client does; False: it is not connected."""
+        if not self._ready:
+            return False
+        self._ready = False
+        self.disconnect()
+        self.again(self.connect)
+        return True
+
+    def opened(self) -> None:
+        """Open the producer."""
+        self._ready = False
+        body = pb.CommandProducer(
+            topic=str(self.topic),
+            producer_id=1,
+            request_id=self.request_id(),
+            producer_name=self.name,
+            user_provided_producer_name=True,
+        )
+        self.say(commands.encode(body))
+
+    def closed(self) -> None:
+        """Wait for the next connection."""
+        self._ready = False
+
+    def take(self, frame: Frame) -> None:
+        """Count receipts; with any refusal, begin again."""
+        command = frame.command
+        match command.type:
+            case pb.BaseCommand.PRODUCER_SUCCESS:
+                self._ready = True
+                for unsent in self.pending:
+                    self._send(unsent)
+            case pb.BaseCommand.SEND_RECEIPT if self._ready:
+                self._receipt(command.send_receipt)
+            case pb.BaseCommand.SEND_ERROR | pb.BaseCommand.ERROR:
+                self._ready = False
+                self.disconnect()
+                self.again(self.connect)
+            case pb.BaseCommand.CLOSE_PRODUCER:
+                self._ready = False
+                self.again(self._reopen)
+            case _:
+                pass
+
+    def _reopen(self) -> None:
+        if self.peer is not None and not self._ready:
+            self.opened()
+
+    def _receipt(self, receipt: pb.CommandSendReceipt) -> None:
+        unsent = self.pending.popleft()
+        assert receipt.sequence_id == unsent.sequence_id, (self.name, receipt.sequence_id, unsent)
+        self.witness.receipted(self.cluster, _text_of(unsent), position_of(receipt.message_id))
+
+    def _send(self, unsent: Unsent) -> None:
+        unsent.attempts += not self._deduplicated
+        body = pb.CommandSend(producer_id=1, sequence_id=unsent.sequence_id, num_messages=unsent.members)
+        if unsent.members > 1:
+            body.highest_sequence_id = unsent.sequence_id + unsent.members - 1
+        entry = build_entry(unsent.metadata, _text_of(unsent).encode())
+        self.say(encode_command(pb.BaseCommand(type=pb.BaseCommand.SEND, send=body), entry))
+
+
+def _text_of(unsent: Unsent) -> str:
+    return f"{unsent.text}~{unsent.attempts}" if unsent.attempts > 1 else unsent.text

@@ -1,0 +1,62 @@
+"""One topic in one cluster, as the checks see it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from magnetar.base.position import Position
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from magnetar.base.names import TopicName
+    from magnetar.broker.topic import Topic
+    from magnetar.sim.site import Site
+
+
+class Replica:
+    """A view; it outlives what it shows."""
+
+    def __init__(self, site: Site, name: TopicName) -> None:
+        """Show the topic ``name`` of ``site``."""
+        self.site = site
+        self.name = name
+
+    @property
+    def cluster(self) -> str:
+        """The cluster's name."""
+        return self.site.name
+
+    @property
+    def crashes(self) -> int:
+        """How often the broker crashed."""
+        return self.site.crashes
+
+    @property
+    def topic(self) -> Topic | None:
+        """The topic, while it is loaded."""
+        return self.site.topics.loaded.get(self.name) if self.site.running else None
+
+    @property
+    def is_unloading(self) -> bool:
+        """Whether the topic lets nobody in until it is loaded again."""
+        return self.site.topics.is_unloading(self.name)
+
+    def durable_entries(self, after: Position) -> Iterator[tuple[Position, bytes]]:
+        """The durable entries behind ``after``, straight from the disk where they are no longer in memory."""
+        topic, store = self.topic, self.site.store
+        if topic is None:
+            return
+        last = topic.ledger.last_confirmed_entry
+        for ledger in topic.ledger.ledgers():
+            position = Position(ledger.ledger_id, after.entry_id + 1 if ledger.ledger_id == after.ledger_id else 0)
+            if ledger.ledger_id < after.ledger_id or position > last:
+                continue
+            end = last.entry_id + 1 if ledger.ledger_id == last.ledger_id else store.length(ledger.ledger_id)
+            while position.entry_id < end:
+                entries = store.read_cached(*position, 1000, 1 << 20)
+                if entries is None:
+                    entries = store._reader.read(*position, 1000, 1 << 20)  # noqa: SLF001 - without waiting
+                for entry in entries[: end - position.entry_id]:
+                    yield position, entry
+                    position = position._replace(entry_id=position.entry_id + 1)

@@ -1,0 +1,176 @@
+"""The scenario of a seed: what its world contains and which kinds of happenings are enabled, drawn once and frozen."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from random import Random
+from typing import TYPE_CHECKING, Protocol
+
+from magnetar.base.names import NamespaceName, TopicName
+from magnetar.metadata.policies import Policies
+from magnetar.wire.proto import pulsar_api_pb2 as pb
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+CLUSTER_NAMES = ("ewr", "jfk", "lga", "ord", "sfo")
+
+NAMESPACE = NamespaceName("public", "default")
+
+SUBSCRIPTION_TYPES: Mapping[str, pb.CommandSubscribe.SubType.ValueType] = {
+    "worker": pb.CommandSubscribe.Shared,
+    "ledger": pb.CommandSubscribe.Failover,
+    "keys": pb.CommandSubscribe.Key_Shared,
+    "alone": pb.CommandSubscribe.Exclusive,
+}
+"""The type of each subscription, by name."""
+
+STEPS = 120
+"""Steps of a world with one topic. A world with more topics has fewer, so that all take about as long."""
+
+
+class Kind(Protocol):
+    """What a scenario has to know of a kind of happening."""
+
+    name: str
+    share: float
+    """The share of worlds in which it is enabled, 0 to 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class LagPolicy:
+    """How many entries may be at risk, and how many other clusters make one safe."""
+
+    messages: int
+    copies: int
+
+
+@dataclass(frozen=True, slots=True)
+class TopicPlan:
+    """A topic to begin with; 0 partitions: not partitioned."""
+
+    name: TopicName
+    partitions: int
+
+    @property
+    def parts(self) -> tuple[TopicName, ...]:
+        """The topics that have a log: the partitions, or the topic itself."""
+        return tuple(map(self.name.partition, range(self.partitions))) if self.partitions else (self.name,)
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """All that distinguishes one world from another before anything happens."""
+
+    seed: int
+    clusters: tuple[str, ...]
+    plans: tuple[TopicPlan, ...]
+    subscriptions: tuple[str, ...]
+    """Of every topic; see SUBSCRIPTION_TYPES."""
+    steps: int
+    """Actions before the world is left in peace."""
+    fault_share: float
+    """The share of faults among the actions, 0 to 1."""
+    weights: tuple[tuple[str, float], ...]
+    """The enabled kinds of happenings, with what their actions' weights are multiplied by."""
+    deduplication: bool
+    lag: LagPolicy | None
+    """The bound on what is at risk; None: there is none."""
+
+    @property
+    def topics(self) -> tuple[TopicName, ...]:
+        """The topics that have a log, partitions included."""
+        return tuple(topic for plan in self.plans for topic in plan.parts)
+
+    @property
+    def policies(self) -> Policies:
+        """The namespace's policies in the beginning, in all clusters."""
+        policies = Policies(replication_clusters=list(self.clusters), deduplicationEnabled=self.deduplication)
+        if self.lag is not None:
+            policies.max_at_risk_messages, policies.at_risk_copies = self.lag.messages, self.lag.copies
+        return policies
+
+    def weight(self, kind: str) -> float:
+        """The factor of a kind of happening; 0 where it is not enabled."""
+        return dict(self.weights).get(kind, 0.0)
+
+    def features(self) -> Iterable[str]:
+        """What the coverage table counts of a world itself."""
+        yield f"{len(self.clusters)} clusters"
+        yield f"{min(len(self.topics), 4)}{' or more' if len(self.topics) > 3 else ''} topics"
+        if any(plan.partitions for plan in self.plans):
+            yield "partitioned topic"
+        yield f"deduplication {'on' if self.deduplication else 'off'}"
+        if self.lag is not None:
+            yield "bound on what is at risk"
+        for name in self.subscriptions:
+            yield f"subscription type {pb.CommandSubscribe.SubType.Name(SUBSCRIPTION_TYPES[name])}"
+
+    def __str__(self) -> str:
+        """One line for people."""
+        plans = " ".join(
+            f"{plan.name.local_name}{f'({plan.partitions})' if plan.partitions else ''}" for plan in self.plans
+        )
+        lag = "" if self.lag is None else f", at risk at most {self.lag.messages} in {self.lag.copies} others"
+        kinds = " ".join(f"{name}*{weight:g}" for name, weight in self.weights)
+        return (
+            f"clusters {' '.join(self.clusters)}; topics {plans}; subscriptions {' '.join(self.subscriptions)}; "
+            f"deduplication {'on' if self.deduplication else 'off'}{lag}; {self.steps} steps, "
+            f"{self.fault_share:.0%} faults; {kinds}"
+        )
+
+
+FEATURES = (
+    *("2 clusters", "3 clusters", "4 clusters", "5 clusters"),
+    *("1 topics", "2 topics", "3 topics", "4 or more topics", "partitioned topic"),
+    *("deduplication on", "deduplication off", "bound on what is at risk"),
+    *(f"subscription type {pb.CommandSubscribe.SubType.Name(each)}" for each in SUBSCRIPTION_TYPES.values()),
+)
+"""All that ``Scenario.features`` may yield."""
+
+
+def draw(seed: int, kinds: Iterable[Kind], clusters: int | None = None, steps: int | None = None) -> Scenario:
+    """Draw the scenario of a seed; ``clusters`` and ``steps`` replace what the seed has."""
+    chance = Random(f"scenario {seed}")
+    count = chance.choice((3, 3, 3, 3, 4, 4, 5, 2))
+    plans = _plans(chance)
+    topics = sum(len(plan.parts) for plan in plans)
+    most = 3 if topics == 1 else 2
+    names = list(SUBSCRIPTION_TYPES)
+    subscriptions = sorted(chance.sample(names, chance.randint(1 if topics > 1 else 2, most)), key=names.index)
+    lag = LagPolicy(chance.choice((0, 1, 2, 5)), chance.choice((1, 1, 2))) if chance.random() < 0.3 else None
+    weights = [(kind.name, chance.choice((0.5, 1.0, 1.0, 2.0))) for kind in kinds if chance.random() < kind.share]
+    drawn = Scenario(
+        seed=seed,
+        clusters=CLUSTER_NAMES[:count],
+        plans=plans,
+        subscriptions=tuple(subscriptions),
+        steps=STEPS if topics == 1 else 100,
+        fault_share=chance.choice((0.08, 0.15, 0.15, 0.25)),
+        weights=tuple(weights),
+        deduplication=chance.random() < 0.8,
+        lag=lag,
+    )
+    if clusters is not None:
+        drawn = replace(drawn, clusters=CLUSTER_NAMES[:clusters])
+    if steps is not None:
+        drawn = replace(drawn, steps=steps)
+    if drawn.lag is not None and drawn.lag.copies >= len(drawn.clusters):
+        drawn = replace(drawn, lag=replace(drawn.lag, copies=len(drawn.clusters) - 1))
+    return drawn
+
+
+def _plans(chance: Random) -> tuple[TopicPlan, ...]:
+    """Mostly one topic, which is cheapest; else a partitioned one, or several."""
+    orders, refunds, flights = (TopicName.parse(f"persistent://{NAMESPACE}/{name}") for name in _TOPIC_NAMES)
+    match chance.choice(("one", "one", "one", "partitioned", "several")):
+        case "one":
+            return (TopicPlan(orders, 0),)
+        case "partitioned":
+            return (TopicPlan(orders, chance.choice((1, 2, 2, 3))),)
+    return (TopicPlan(orders, 0), TopicPlan(refunds, chance.choice((0, 0, 2))), TopicPlan(flights, 0))[
+        : chance.choice((2, 2, 3))
+    ]
+
+
+_TOPIC_NAMES = ("orders", "refunds", "flights")

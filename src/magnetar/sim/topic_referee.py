@@ -1,0 +1,271 @@
+"""One topic in all clusters: keeps its model, and says what was against the rules."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from magnetar.base.errors import MagnetarError
+from magnetar.base.position import EARLIEST, LATEST, Position
+from magnetar.broker.producer import LocalProducer
+from magnetar.geo.progress_codec import decode_marker
+from magnetar.sim.at_risk import AtRisk
+from magnetar.sim.checkers import Checker
+from magnetar.sim.key_holders import KeyHolders
+from magnetar.sim.lifetimes import Lifetimes
+from magnetar.sim.model import Model
+from magnetar.wire import ack_set
+from magnetar.wire.entry import payload_of
+from magnetar.wire.message_id import position_of
+from magnetar.wire.proto import pulsar_api_pb2 as pb
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from magnetar.base.names import TopicName
+    from magnetar.broker.consumer import Consumer
+    from magnetar.broker.producer import Producer
+    from magnetar.broker.session import Session
+    from magnetar.broker.subscription import Subscription
+    from magnetar.geo.progress import SubscriptionProgress
+    from magnetar.sim.consumer import Held, SimConsumer
+    from magnetar.sim.model import Entry, Starts
+    from magnetar.sim.referee import Referee
+    from magnetar.sim.replica import Replica
+
+    Then = Callable[[], None]
+
+_SHARING = frozenset({pb.CommandSubscribe.Shared, pb.CommandSubscribe.Key_Shared})
+
+
+class TopicReferee:
+    """What brokers hear makes the model; what they say is measured by it."""
+
+    def __init__(self, referee: Referee, name: TopicName) -> None:
+        """Nothing was said yet."""
+        self.name = name
+        scenario = referee.scenario
+        self.model = Model(list(scenario.clusters))
+        self.violate = referee.violate
+        self.checker = Checker(self.model, self.violate)
+        self._referee = referee
+        self._at_risk = AtRisk(scenario.lag, self.model) if scenario.lag is not None else None
+        self._lifetimes = Lifetimes(self.model, self.checker, self.note)
+        self._holders = KeyHolders(self.checker.is_left)
+        self._prefix = f"{name.local_name}: " if len(scenario.topics) > 1 else ""
+
+    def note(self, source: str, target: str, text: str) -> None:
+        """Something is worth telling."""
+        self._referee.note(source, target, self._prefix + text)
+
+    def look_at(self, replica: Replica) -> None:
+        """See what has been created, and whether the topic is loaded."""
+        self._lifetimes.look_at(replica)
+
+    def check(self, replica: Replica) -> None:
+        """Check everything about one cluster."""
+        self._lifetimes.look_at(replica)
+        self.checker.check(replica)
+
+    # -- what clients learn -------------------------------------------------------------------------------------------
+
+    def receipted(self, cluster: str, text: str, position: Position) -> None:
+        """Remember it: the cluster has to hold the entry there, now and after any crash."""
+        self.model.receipts[cluster][text] = position
+
+    def delivered(self, consumer: SimConsumer, held: Held) -> None:
+        """Count it."""
+        self._referee.deliveries += 1
+        self.note(consumer.cluster, consumer.machine, f"{consumer.subscription}: {held.text} ({held.remaining:b})")
+
+    # -- what operators do --------------------------------------------------------------------------------------------
+
+    def skips(self, replica: Replica, subscription: Subscription, count: int) -> Then:
+        """The next ``count`` entries are acknowledged now; to be called once that is confirmed."""
+        self.checker.look_at_log(replica)
+        return self._acknowledges(replica, subscription, self._left_through(subscription, LATEST)[:count], "skips")
+
+    def clears(self, replica: Replica, subscription: Subscription, through: Position) -> Then:
+        """Everything up to and including ``through`` is acknowledged now; to be called once that is confirmed."""
+        self.checker.look_at_log(replica)
+        return self._acknowledges(replica, subscription, self._left_through(subscription, through), "clears")
+
+    def _left_through(self, subscription: Subscription, through: Position) -> list[Entry]:
+        entries = self.model.logs[subscription.environment.cluster].entries
+        return [entry for at, entry in entries if at <= through and self.checker.is_left(subscription, entry)]
+
+    def _acknowledges(self, replica: Replica, subscription: Subscription, entries: list[Entry], what: str) -> Then:
+        if subscription.progress is None:
+            return lambda: None
+        name, epoch = subscription.name, subscription.progress.state.epoch
+        lifetime, promise = self.model.lifetime(name, epoch), self.model.promise(replica.cluster, name)
+        for entry in entries:
+            lifetime.acknowledge(entry.text, entry.every)
+        texts = " ".join(entry.text for entry in entries)
+        self.note(replica.cluster, "", f"{name}: an operator {what} {texts or 'nothing'} in epoch {epoch}")
+        return lambda: promise.add(epoch, {entry.text: entry.every for entry in entries})
+
+    # -- what brokers hear ------------------------------------------------------------------------------------------
+
+    def subscribed(self, replica: Replica, subscription: str) -> Then | None:
+        """A consumer asks for a replicated subscription; what is returned is called when that is dealt with."""
+        return self._lifetimes.subscribe(replica, subscription)
+
+    def unsubscribed(self, replica: Replica, subscription: Subscription) -> Then | None:
+        """A consumer deletes its subscription; what is returned is called when that is dealt with."""
+        return self._lifetimes.unsubscribe(replica, subscription)
+
+    def acknowledging(
+        self, replica: Replica, session: Session, subscription: Subscription, ack: pb.CommandAck
+    ) -> Then | None:
+        """An ACK came; what is returned is called when it is confirmed."""
+        if subscription.progress is None or replica.topic is None:
+            return None
+        cumulative = ack.ack_type == pb.CommandAck.Cumulative
+        if cumulative and subscription.type in _SHARING:
+            return None  # who shares cannot acknowledge for others, in Pulsar neither
+        self.checker.look_at_log(replica)
+        log, state = self.model.logs[replica.cluster], subscription.progress.state
+        lifetime, starts = self.model.lifetime(subscription.name, state.epoch), state.starts()
+        first = (
+            replica.topic.ledger.first_position
+        )  # what was trimmed may be wanted elsewhere: it is not for this cluster
+        meant: dict[str, int] = {}
+        for each in ack.message_id:
+            position = position_of(each)
+            entry = log.at.get(position)
+            if entry is None or position < first:
+                continue
+            meant[entry.text] = entry.every & ~(ack_set.words_to_int(each.ack_set) if each.ack_set else 0)
+            if cumulative:
+                before = (other for at, other in log.entries if first <= at < position)
+                meant.update((other.text, other.every) for other in before)
+        for text, mask in meant.items():
+            lifetime.acknowledge(text, mask)
+        inside = {text: mask for text, mask in meant.items() if _is_inside(self.model.texts[text], starts)}
+        texts = " ".join(f"{text}({mask:b})" for text, mask in list(inside.items())[-4:])
+        self.note(session_name(session), replica.cluster, f"{subscription.name}: ack {texts} in epoch {state.epoch}")
+        promise, epoch = self.model.promise(replica.cluster, subscription.name), state.epoch
+        return lambda: promise.add(epoch, inside)
+
+    def refused(self, consumer: Consumer, positions: list[Position]) -> None:
+        """A consumer wants entries again, all that it holds where none is named."""
+        self._holders.give_back(consumer, positions)
+
+    def progress_came(self, replica: Replica, body: bytes) -> tuple[Then, Then] | None:
+        """A progress marker came; what is returned is called when it is dealt with, and when it is receipted."""
+        if replica.topic is None:
+            return None
+        try:
+            marker = decode_marker(bytes(payload_of(body)))
+        except MagnetarError as error:
+            self.violate(f"{replica.cluster} was sent a progress marker that cannot be read: {error}")
+            return None
+        known = [(state, self._claimed(state)) for state in marker.states]
+        told = ", ".join(
+            f"{state.name}@{state.epoch}{' deleted' if state.deleted else ''}: {len(claims)}" for state, claims in known
+        )
+        self.note(marker.source_cluster, replica.cluster, f"progress {told}")
+        for state, claims in known:  # what a cluster tells the others it has itself, for good
+            self.model.promise(marker.source_cluster, state.name).add(state.epoch, claims)
+
+        def confirmed() -> None:
+            for state, claims in known:
+                promise = self.model.promise(replica.cluster, state.name)
+                promise.add(state.epoch, {} if state.deleted else claims)
+
+        epochs = {
+            each.name: each.progress.state.epoch
+            for each in replica.topic.subscriptions.values()
+            if each.progress is not None
+        }
+        return lambda: self._lifetimes.outlived(replica, epochs), confirmed
+
+    def _claimed(self, state: SubscriptionProgress) -> dict[str, int]:
+        """What a state on its way says is acknowledged, entry by entry."""
+        claims: dict[str, int] = {}
+        for cluster, origin in state.origins.items():
+            for entry in self.model.published.get(cluster, []):
+                if entry.position in origin.acknowledged:
+                    claims[entry.text] = entry.every
+                else:
+                    left = origin.partial.get(entry.position)
+                    if left is not None:
+                        claims[entry.text] = entry.every & ~left
+        return claims
+
+    def seeking(
+        self, replica: Replica, session: Session, subscription: Subscription, seek: pb.CommandSeek
+    ) -> Then | None:
+        """A SEEK came; what is returned is called when it is confirmed."""
+        if subscription.progress is None or replica.topic is None:
+            return None
+        self.checker.look_at_log(replica)
+        ledger, target = replica.topic.ledger, position_of(seek.message_id)
+        before_first = replica.topic.log.before_first()
+        through = (
+            ledger.last_confirmed_entry if target > ledger.last_confirmed_entry else ledger.previous_position(target)
+        )
+        epoch = subscription.progress.state.epoch
+        raised, before = epoch.raised_by(replica.cluster), self.model.lifetime(subscription.name, epoch)
+        self.note(session_name(session), replica.cluster, f"{subscription.name}: seek to {target} in epoch {epoch}")
+        mark_delete = max(before_first, through)
+        self.model.begin_lifetime(subscription.name, raised).sought(
+            before,
+            self.model.logs[replica.cluster],
+            ledger.first_position,
+            mark_delete,
+            to_end=mark_delete >= ledger.last_confirmed_entry,
+        )
+        promise = self.model.promise(replica.cluster, subscription.name)
+        return lambda: promise.add(raised, {})
+
+    # -- what brokers say -------------------------------------------------------------------------------------------
+
+    def receipt(self, replica: Replica, producer: Producer | None, receipt: pb.CommandSendReceipt) -> None:
+        """L: what has a receipt and is in too few other clusters does not exceed the bound."""
+        if self._at_risk is None:
+            return
+        self.checker.look_at_log(replica)  # an entry of another cluster counts there from its receipt on
+        if not isinstance(producer, LocalProducer) or replica.topic is None:
+            return
+        cluster, policy = replica.cluster, self._at_risk.policy
+        entry = self.model.logs[cluster].at.get(position_of(receipt.message_id))
+        text = entry.text if entry else f"{cluster}-{producer.options.name}-{receipt.sequence_id}"
+        unsafe = self._at_risk.receipted(cluster, text)
+        if len(unsafe) > policy.messages and not replica.topic.is_closing:
+            self.violate(
+                f"L: {cluster} gave a receipt for {text}: {len(unsafe)} are in fewer than {policy.copies} other "
+                f"clusters, and {policy.messages} may be: {unsafe[-5:]}"
+            )
+
+    def dispatched(
+        self, replica: Replica, consumer: Consumer, subscription: Subscription, message: pb.CommandMessage
+    ) -> None:
+        """P1, P3: what is sent to a consumer is durable, and nobody is known here to have acknowledged it."""
+        if subscription.progress is None:
+            return
+        self.checker.look_at_log(replica)
+        position = position_of(message.message_id)
+        entry = self.model.logs[replica.cluster].at.get(position)
+        where = f"{position} of {subscription.name} in {replica.cluster}"
+        if entry is None:
+            self.violate(f"P1: {where} was sent to a consumer before it was durable")
+            return
+        sent = ack_set.words_to_int(message.ack_set) if message.ack_set else entry.every
+        if sent & ~self.checker.left(replica, subscription, entry):
+            self.violate(f"P3: {where}, {entry.text}, was sent to a consumer though it is acknowledged here")
+        held = self._holders.send(consumer, subscription, position, entry)
+        if held is not None:
+            self.violate(f"K: {where}, {entry.text}, was sent to a consumer while another holds {held.text} of its key")
+        promise = self.model.promise(replica.cluster, subscription.name)
+        if subscription.progress.state.epoch == promise.epoch and sent & promise.acknowledged.get(entry.text, 0):
+            self.violate(f"P3: {where}, {entry.text}, was sent again after its acknowledgement was confirmed here")
+
+
+def _is_inside(entry: Entry, starts: Starts) -> bool:
+    return entry.position > starts.get(entry.cluster, EARLIEST)
+
+
+def session_name(session: Session) -> str:
+    """The machine that is connected."""
+    return session.address.strip("/").partition(":")[0]
