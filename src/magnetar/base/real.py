@@ -98,6 +98,10 @@ class SystemFiles:
         """Delete a file."""
         path.unlink()
 
+    def rename(self, source: Path, target: Path) -> None:
+        """``rename``."""
+        source.replace(target)
+
     def allocate(self, path: Path, size: int) -> None:
         """``posix_fallocate``."""
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)

@@ -75,6 +75,10 @@ class Files(Protocol):
         """Delete a file."""
         ...
 
+    def rename(self, source: Path, target: Path) -> None:
+        """Give a file another name in the same directory, in one step; a file that has that name is replaced."""
+        ...
+
     def allocate(self, path: Path, size: int) -> None:
         """Make a file of ``size`` bytes whose room on the disk is taken, durably; raises OSError without it."""
         ...

@@ -12,7 +12,7 @@ import uvicorn
 
 import magnetar
 from magnetar.admin.api import build_app
-from magnetar.base.errors import ConfigurationError
+from magnetar.base.errors import ConfigurationError, DiskFullError
 from magnetar.base.lock import DirectoryLock
 from magnetar.base.real import SystemClock, SystemFiles
 from magnetar.broker.administration import Administration
@@ -29,12 +29,15 @@ from magnetar.geo.link import LinkOptions, ProgressLinks
 from magnetar.ledger.deletions import finish_deletions
 from magnetar.ledger.local import LocalLedgerStore, LocalStoreOptions
 from magnetar.ledger.managed_ledger import ManagedLedgerConfig
+from magnetar.ledger.space import give_reserve
 from magnetar.metadata.local import LocalMetadataStore
 from magnetar.metadata.resources import Resources
+from magnetar.metadata.sqlite_wal import write_wal_again
 from magnetar.wire.connection import MAGNETAR_VERSION_PREFIX
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from starlette.applications import Starlette
 
@@ -64,6 +67,7 @@ class Broker:
         config = self.config
         _FILES.make_directory(config.dataDirectory)
         self._lock = DirectoryLock(config.dataDirectory)
+        _write_metadata_again(config.dataDirectory)
         self._metadata = LocalMetadataStore(config.dataDirectory / METADATA, self._clock)
         options = LocalStoreOptions(
             sync=config.journalSyncData,
@@ -182,6 +186,16 @@ def first_ledger_id(now: float) -> int:
     more ledgers than one a millisecond, the ids of a later life are above those of an earlier one.
     """
     return int(now * 1000)
+
+
+def _write_metadata_again(directory: Path) -> None:
+    """Bring the metadata store to the disk before it is read, in the room that is held back if there is no other."""
+    try:
+        write_wal_again(directory / METADATA, _FILES)
+    except DiskFullError:
+        if not give_reserve(_FILES, directory / LEDGERS):
+            raise
+        write_wal_again(directory / METADATA, _FILES)
 
 
 def _service_url(resources: Resources, cluster: str) -> str | None:

@@ -111,7 +111,7 @@ class LocalLedgerStore:
         if nothing can be written.
         """
         options = self._options
-        self._log = Log(self._files, self._directory, options.segment_bytes, progress, sync=options.sync)
+        self._log = self._recover_log(progress)
         index = self._log.index
         if index.is_unborn:
             index.next_ledger_id = options.first_ledger_id
@@ -266,6 +266,16 @@ class LocalLedgerStore:
 
     def _durable(self, ledger_id: int) -> LedgerIndex | None:
         return self._log.index.ledgers.get(ledger_id)
+
+    def _recover_log(self, progress: Progress) -> Log:
+        """Recover the log, in the room that is held back if there is no other."""
+        options = self._options
+        try:
+            return Log(self._files, self._directory, options.segment_bytes, progress, sync=options.sync)
+        except DiskFullError:
+            if not self._space.give_reserve():
+                raise
+            return Log(self._files, self._directory, options.segment_bytes, progress, sync=options.sync)
 
     def _reserve_first(self) -> None:
         """Reserve the first ids, in the room that is held back if there is no other."""

@@ -73,7 +73,7 @@ class Log:
         A segment is sealed before a group would make it exceed ``segment_bytes``; a larger group has one for itself.
         Without ``sync`` only sealed segments are sure to survive the machine, though a killed process loses nothing.
         """
-        found, self._writer = recover(files, directory, progress)
+        found, self._writer = recover(files, directory, progress, room=segment_bytes)
         self.index: LogIndex = found.index
         self._files = files
         self._directory = directory

@@ -2,6 +2,12 @@
 
 Cut is only the tail that a crash tore: bytes at the end of the newest segment that no later record proves to have been
 synced. Everything else that is not as it was written raises CorruptionError.
+
+Recovery does not trust the page cache. After a failed fsync Linux marks the pages clean: they are readable, they are
+not on the disk, and the next fsync succeeds without them (ADR 12). Whatever was read from the newest segment is
+therefore written again before anything depends on it: the records of an unsealed segment go to a new file that replaces
+it, and the FOOTER of a sealed one is cut off and appended again. All older bytes are proven: the next segment is
+created only after a successful fsync of the FOOTER, and the FOOTER is written only after one of everything before it.
 """
 
 from __future__ import annotations
@@ -9,9 +15,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from magnetar.base.durable import COPY_SUFFIX, storage_error, write_again
 from magnetar.base.errors import StorageError
 from magnetar.ledger.index import Extent, LedgerIndex, LogIndex
-from magnetar.ledger.record import HEADER_SIZE, Footer, Kind, decode_run_head
+from magnetar.ledger.record import HEADER_SIZE, Footer, Kind, body_of, decode_run_head, encode_header
 from magnetar.ledger.segment import (
     SEGMENT_HEADER_SIZE,
     SegmentHeader,
@@ -22,6 +29,7 @@ from magnetar.ledger.segment import (
     refuse_synced_damage,
     segment_path,
     segment_sequences,
+    set_room_aside,
     walk,
 )
 
@@ -30,7 +38,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from magnetar.base.world import File, Files
-    from magnetar.ledger.record import ExtentLine
+    from magnetar.ledger.record import ExtentLine, Record
 
     Progress = Callable[[int, int], None]
     """Told how much of how much is done."""
@@ -42,8 +50,13 @@ class Tail:
 
     sequence: int
     size: int
-    end: int
-    """Behind the last intact record."""
+    intact: bytes
+    """Everything up to the end of the last intact record."""
+
+    @property
+    def end(self) -> int:
+        """Offset behind the last intact record."""
+        return len(self.intact)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +72,8 @@ class Survey:
     """The newest segment, 0 if there is none; an unborn one does not count."""
     previous: int
     """crc of the last record in it."""
+    footer: Record | None
+    """FOOTER of the newest segment; None when that is unsealed, or there is none."""
 
 
 def survey(files: Files, directory: Path, progress: Progress = lambda _done, _total: None) -> Survey:
@@ -74,33 +89,54 @@ def survey(files: Files, directory: Path, progress: Progress = lambda _done, _to
 
 
 def recover(
-    files: Files, directory: Path, progress: Progress = lambda _done, _total: None
+    files: Files, directory: Path, progress: Progress = lambda _done, _total: None, *, room: int = 0
 ) -> tuple[Survey, SegmentWriter | None]:
     """Read the log in ``directory``, which is made if missing, and cut its torn tail; the unsealed segment goes on.
 
-    Raises as ``survey`` does.
+    Everything that was found is on the disk on return. The unsealed segment needs free space for a copy while it is
+    written again, and has ``room`` bytes set aside afterwards. Raises as ``survey`` does, and DiskFullError.
     """
     try:
         files.make_directory(directory)
+        for name in files.list(directory):
+            if name.endswith(COPY_SUFFIX):
+                files.remove(directory / name)
         found = survey(files, directory, progress)
         if found.unborn is not None:
-            files.remove(segment_path(directory, found.unborn))
-        return found, _resume(files, directory, found)
+            files.remove(segment_path(directory, found.unborn))  # and its creation proves the FOOTER before it
+        elif found.footer is not None:
+            _write_footer_again(files, segment_path(directory, found.last_sequence), found.footer)
+        writer = None if found.tail is None else _write_tail_again(files, directory, found.tail, found.previous, room)
+        files.sync_directory(directory)
     except OSError as error:
-        message = f"{directory}: cannot recover: {error}"
-        raise StorageError(message) from error
+        raise storage_error(directory, error) from error
+    return found, writer
 
 
-def _resume(files: Files, directory: Path, found: Survey) -> SegmentWriter | None:
-    if found.tail is None:
-        return None
-    path = segment_path(directory, found.tail.sequence)
+def _write_tail_again(files: Files, directory: Path, tail: Tail, previous: int, room: int) -> SegmentWriter:
+    """Replace the unsealed segment by a synced copy of its intact records.
+
+    The copy is made of the bytes that were checked: pages that are clean and not on the disk may be evicted any time.
+    """
+    path = segment_path(directory, tail.sequence)
+    write_again(files, path, tail.intact)
     file = files.open(path)
-    if found.tail.end < found.tail.size:
-        file.truncate(found.tail.end)
-    file.sync()  # what only the page cache held counts as durable from now on
-    files.sync_directory(directory)
-    return SegmentWriter(path, file, found.tail.sequence, found.previous)
+    if room:
+        set_room_aside(files, directory, file, room)
+    return SegmentWriter(path, file, tail.sequence, previous)
+
+
+def _write_footer_again(files: Files, path: Path, footer: Record) -> None:
+    """Append the FOOTER anew; a crash in between leaves an unsealed segment, which says the same."""
+    body = body_of(footer.body)
+    header, _ = encode_header(footer.kind, body, footer.place)
+    file = files.open(path)
+    try:
+        file.truncate(footer.place.offset)
+        file.write([header, *body.parts])
+        file.sync()
+    finally:
+        file.close()
 
 
 class _Surveyor:
@@ -112,7 +148,7 @@ class _Surveyor:
         self._index = LogIndex()
         self._extents: dict[int, tuple[ExtentLine, ...]] = {}
         """Of the sealed segments."""
-        self._newest_footer = b""
+        self._newest_footer: Record | None = None
         self._tail: Tail | None = None
         self._unborn: int | None = None
         self._last_sequence = 0
@@ -132,7 +168,8 @@ class _Surveyor:
             self._adopt_sealed()
         for ledger in self._index.ledgers.values():
             self._refuse_gap(ledger)
-        return Survey(self._index, self._tail, self._unborn, self._last_sequence, self._previous)
+        footer = self._newest_footer if self._tail is None else None
+        return Survey(self._index, self._tail, self._unborn, self._last_sequence, self._previous, footer)
 
     def _visit(self, path: Path, file: File, sequence: int, *, newest: bool) -> None:
         found = read_footer(file, sequence)
@@ -150,7 +187,7 @@ class _Surveyor:
         self._last_sequence = sequence
         if found is not None:
             self._extents[sequence] = Footer.decode_extents(found.body)
-            self._newest_footer = found.body
+            self._newest_footer = found
             self._previous = found.crc
         else:
             self._adopt_sealed()
@@ -159,10 +196,10 @@ class _Surveyor:
     def _adopt_sealed(self) -> None:
         """Take the state from the newest footer, and the places of what it calls alive from all of them."""
         index = self._index
-        if not self._extents:
+        if self._newest_footer is None:
             return
         index.newest_sealed = max(self._extents)
-        newest = Footer.decode(self._newest_footer)
+        newest = Footer.decode(self._newest_footer.body)
         index.next_ledger_id = newest.next_ledger_id
         for ledger_id, trimmed_before, length, sealed in newest.ledgers:
             index.ledgers[ledger_id] = LedgerIndex(ledger_id, trimmed_before, length, sealed)
@@ -191,7 +228,7 @@ class _Surveyor:
             elif record.kind is not Kind.INDEX:
                 index.apply_control(record.kind, record.body)
             end, self._previous = record.end, record.crc
-        self._tail = Tail(sequence, len(data), end)
+        self._tail = Tail(sequence, len(data), data if end == len(data) else data[:end])
 
     def _refuse_gap(self, ledger: LedgerIndex) -> None:
         gap = ledger.find_gap()

@@ -17,7 +17,6 @@ be torn.
 
 from __future__ import annotations
 
-import errno
 import re
 from contextlib import suppress
 from struct import Struct
@@ -25,7 +24,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import google_crc32c
 
-from magnetar.base.errors import CorruptionError, DiskFullError, StorageError
+from magnetar.base.durable import storage_error
+from magnetar.base.errors import CorruptionError, StorageError
 from magnetar.ledger.record import (
     FOOTER_TAIL_SIZE,
     HEADER_SIZE,
@@ -60,8 +60,6 @@ _PART_BYTES = 4096
 
 _PARTS_JOINED = 512
 """Smaller parts that are joined."""
-
-_DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 def segment_path(directory: Path, sequence: int) -> Path:
@@ -179,15 +177,11 @@ class SegmentWriter:
         try:
             file = files.open(path)
         except OSError as error:
-            raise _storage_error(path, error) from error
+            raise storage_error(path, error) from error
         try:
             file.truncate(0)  # an attempt that ran out of space may have left something
             file.write([header.encode()])
-            if files.free_bytes(directory) >= _FREE_TIMES * room:
-                try:
-                    file.set_aside(room)
-                except OSError:  # it grows as it is written, then; what of it was set aside is given back
-                    file.truncate(SEGMENT_HEADER_SIZE)
+            set_room_aside(files, directory, file, room)
             file.sync()
             files.sync_directory(directory)
             return cls(path, file, sequence, header.crc)
@@ -195,7 +189,7 @@ class SegmentWriter:
             with suppress(OSError):
                 file.truncate(0)
             file.close()
-            raise _storage_error(path, error) from error
+            raise storage_error(path, error) from error
 
     @property
     def has_records(self) -> bool:
@@ -220,7 +214,7 @@ class SegmentWriter:
             self._file.write(_gathered(parts))
         except OSError as error:
             self._cut_back()
-            raise _storage_error(self.path, error) from error
+            raise storage_error(self.path, error) from error
         self.size, self.previous = offset, previous
         return offsets
 
@@ -263,6 +257,11 @@ def _gathered(parts: list[bytes]) -> list[bytes]:
     return [b"".join(parts[start : start + _PARTS_JOINED]) for start in range(0, len(parts), _PARTS_JOINED)]
 
 
-def _storage_error(path: Path, error: OSError) -> StorageError:
-    kind = DiskFullError if error.errno in _DISK_FULL else StorageError
-    return kind(f"{path}: cannot write: {error}")
+def set_room_aside(files: Files, directory: Path, file: File, room: int) -> None:
+    """Have the disk keep ``room`` bytes for a segment, unless that is much of what is free."""
+    if files.free_bytes(directory) >= _FREE_TIMES * room:
+        size = file.size()
+        try:
+            file.set_aside(room)
+        except OSError:  # the file grows as it is written; a part that was set aside is given back
+            file.truncate(size)

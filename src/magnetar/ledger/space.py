@@ -22,6 +22,14 @@ _HYSTERESIS = 4
 """Publishing goes on once a fourth of the low-water mark more than that is free, so that it does not flutter."""
 
 
+def give_reserve(files: Files, directory: Path) -> bool:
+    """Give the room back that is held in ``directory``, by whatever run of the broker; whether there was any."""
+    with suppress(OSError):
+        files.remove(directory / RESERVE_NAME)
+        return True
+    return False
+
+
 class Space:
     """The free space of one directory's disk. Without a low-water mark the disk never counts as full."""
 
@@ -44,7 +52,7 @@ class Space:
             try:
                 self._files.allocate(self._directory / RESERVE_NAME, self._reserve_bytes)
             except OSError:
-                self._remove()
+                give_reserve(self._files, self._directory)
                 return False
             self._holds_reserve = True
         return True
@@ -52,7 +60,7 @@ class Space:
     def give_reserve(self) -> bool:
         """Give the room back that is held, be it by an earlier run of the broker; whether there was any."""
         self._holds_reserve = False
-        return self._remove()
+        return give_reserve(self._files, self._directory)
 
     def shortage(self) -> str | None:
         """Why publishing should pause; None if there is room enough."""
@@ -78,9 +86,3 @@ class Space:
 
     def _free(self) -> int:
         return self._files.free_bytes(self._directory)
-
-    def _remove(self) -> bool:
-        with suppress(OSError):
-            self._files.remove(self._directory / RESERVE_NAME)
-            return True
-        return False

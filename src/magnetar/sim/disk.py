@@ -23,12 +23,40 @@ SECTOR = 64
 class Node:
     """The content of a file: as the kernel has it, and as the disk surely has it."""
 
-    def __init__(self) -> None:
-        """An empty file."""
-        self.data = bytearray()
+    def __init__(self, content: bytes = b"") -> None:
+        """A file whose ``content`` is on the disk."""
+        self.data = bytearray(content)
         self.reserved = 0
         """Bytes that the disk keeps room for."""
-        self.synced = b""
+        self.synced = bytes(content)
+        self._clean = len(content)
+        """The kernel has nothing to write below this offset."""
+        self._lost: list[tuple[int, int]] = []
+        """Ranges [start, end) that are clean and not on the disk: a sync of them failed."""
+
+    def sync(self) -> None:
+        """Write what is not clean to the disk."""
+        self.synced = self.image()
+        self._clean = len(self.data)
+
+    def fail_sync(self) -> None:
+        """Mark everything clean without writing it, as Linux does: it stays readable and never reaches the disk."""
+        if self._clean < len(self.data):
+            self._lost.append((self._clean, len(self.data)))
+        self._clean = len(self.data)
+
+    def truncate(self, length: int) -> None:
+        """Cut the file; what is written there next is not clean."""
+        del self.data[length:]
+        self._clean = min(self._clean, length)
+        self._lost = [(start, min(end, length)) for start, end in self._lost if start < length]
+
+    def image(self) -> bytes:
+        """The content without what can no longer reach the disk."""
+        image = bytearray(self.data)
+        for start, end in self._lost:
+            image[start:end] = bytes(end - start)
+        return bytes(image)
 
 
 class FaultyFile:
@@ -68,18 +96,20 @@ class FaultyFile:
 
     def sync(self) -> None:
         """See File."""
-        if self._disk.fail_syncs:
+        if self._disk.takes_no_sync():
+            with self._disk.lock:
+                self._node.fail_sync()
             raise OSError(self._disk.sync_errno, os.strerror(self._disk.sync_errno))
         with self._disk.lock:
             self._disk.syncs += 1
             self._disk.count_step()
-            self._node.synced = bytes(self._node.data)
+            self._node.sync()
 
     def truncate(self, length: int) -> None:
         """See File."""
         with self._disk.lock:
             self._disk.give_room(len(self._node.data) - length)
-            del self._node.data[length:]
+            self._node.truncate(length)
             self._node.reserved = 0
             self._disk.count_step()
 
@@ -96,12 +126,15 @@ class FaultyDisk:
         """Bytes that can still be written; None for any number."""
         self.fail_writes = False
         self.fail_syncs = False
+        self.fail_syncs_after: int | None = None
+        """Syncs that succeed before all others fail; None: ``fail_syncs`` alone decides."""
         self.fail_to_set_aside = False
         self.sync_errno = errno.EIO
         self.tear_write_at: int | None = None
         """Bytes of a write after which it fails; None: writes are whole."""
         self.fail_opens = False
         self.fail_removes = False
+        self.fail_renames = False
         self.fail_directory_syncs = False
         self.syncs = 0
         self.lock = threading.Lock()
@@ -112,6 +145,13 @@ class FaultyDisk:
         self._chance = random.Random(0)
         self.nodes: dict[Path, Node] = {}
         self._durable: dict[Path, Node] = {}
+
+    def takes_no_sync(self) -> bool:
+        """Whether the sync that begins now is to fail."""
+        if self.fail_syncs_after is not None:
+            self.fail_syncs_after -= 1
+            self.fail_syncs |= self.fail_syncs_after < 0
+        return self.fail_syncs
 
     def take_room(self, wanted: int) -> int:
         """Take up to ``wanted`` bytes of the room that is left; how many there were."""
@@ -149,6 +189,16 @@ class FaultyDisk:
             if path not in self.nodes:
                 raise FileNotFoundError(errno.ENOENT, "No such file or directory", str(path))
             self.give_room(len(self.nodes.pop(path).data))
+            self.count_step()
+
+    def rename(self, source: Path, target: Path) -> None:
+        """See Files."""
+        if self.fail_renames:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        with self.lock:
+            replaced = self.nodes.get(target)
+            self.nodes[target] = self.nodes.pop(source)
+            self.give_room(0 if replaced is None else len(replaced.data))
             self.count_step()
 
     def allocate(self, path: Path, size: int) -> None:
@@ -189,18 +239,17 @@ class FaultyDisk:
     def _crash(self, chance: random.Random) -> FaultyDisk:
         after = FaultyDisk()
         for path in sorted(self.nodes.keys() | self._durable.keys()):
-            names = [names for names in (self.nodes, self._durable) if path in names]
-            if len(names) == 2 or chance.random() < 0.5:
-                node = Node()
-                node.synced = _survivor(names[0][path], chance)
-                node.data = bytearray(node.synced)
-                after.nodes[path] = node
+            found = [names[path] for names in (self.nodes, self._durable) if path in names]
+            if len(found) == 1 and chance.random() < 0.5:
+                continue  # neither its creation nor its removal is sure
+            replaced = len(found) == 2 and found[0] is not found[1] and chance.random() < 0.5
+            after.nodes[path] = Node(_survivor(found[-1 if replaced else 0], chance))
         after._durable = dict(after.nodes)
         return after
 
 
 def _survivor(node: Node, chance: random.Random) -> bytes:
-    synced, data = node.synced, bytes(node.data)
+    synced, data = node.synced, node.image()
     if data == synced:
         return data
     keep = chance.randint(min(len(synced), len(data)), len(data))
