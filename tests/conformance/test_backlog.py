@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
 import pulsar
@@ -9,6 +10,7 @@ import pytest
 
 from tests.kit.broker import Broker
 from tests.kit.messages import numbered, publish, receive_data
+from tests.kit.raw import RawConnection, entry
 from tests.kit.wait import wait_until
 
 if TYPE_CHECKING:
@@ -78,6 +80,21 @@ def test_messages_live_as_long_as_the_policy_says(broker: Broker, client: pulsar
     publish(client, topic, [b"lives"])
     assert broker.rest.backlog(topic, "other") == 1
     consumer.close()
+
+
+def test_a_producer_with_a_slow_clock_expires_nothing(broker: Broker, client: pulsar.Client, namespace: str) -> None:
+    topic = f"persistent://{namespace}/t"
+    consumer = client.subscribe(topic, "s")
+    broker.rest.post(f"namespaces/{namespace}/messageTTL", 60)
+    publish(client, topic, numbered(5))
+    with RawConnection.connected(broker.service_url) as raw:
+        raw.request("PRODUCER", "PRODUCER_SUCCESS", topic=topic, producer_id=1)
+        raw.send("SEND", entry(b"slow", publish_time=1), producer_id=1, sequence_id=0, num_messages=1)
+        raw.expect("SEND_RECEIPT")
+    time.sleep(1.0)  # three rounds of expiry
+    assert broker.rest.backlog(topic, "s") == 6
+    assert broker.rest.stats(topic)["oldestBacklogMessageAgeSeconds"] in range(60)
+    assert receive_data(consumer, 6) == [*numbered(5), b"slow"]
 
 
 def test_a_policy_of_a_partitioned_topic_is_its_partitions(

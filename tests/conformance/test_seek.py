@@ -17,6 +17,7 @@ from tests.kit.messages import (
     receive,
     receive_data,
 )
+from tests.kit.raw import RawConnection, entry
 from tests.kit.wait import wait_until
 
 if TYPE_CHECKING:
@@ -80,6 +81,25 @@ def test_seek_by_time_starts_at_the_first_message_not_older(client: pulsar.Clien
     assert nothing_comes(consumer)
     consumer.seek(1)
     assert receive_data(consumer, 6) == payloads
+
+
+def test_seek_by_time_skips_nothing_where_publish_times_are_not_sorted(
+    broker: Broker, client: pulsar.Client, topic: str
+) -> None:
+    now_ms = time.time_ns() // 1_000_000
+    consumer = client.subscribe(topic, "s")
+    with RawConnection.connected(broker.service_url) as raw:
+        raw.request("PRODUCER", "PRODUCER_SUCCESS", topic=topic, producer_id=1)
+        for number, age_s in enumerate((90, 50, 900, 40, 900, 900)):
+            dated = entry(str(number).encode(), number, publish_time=now_ms - age_s * 1000)
+            raw.send("SEND", dated, producer_id=1, sequence_id=number, num_messages=1)
+            raw.expect("SEND_RECEIPT")
+    consumer.seek(now_ms - 60_000)
+    assert receive_data(consumer, 5) == numbered(5, first=1)
+    consumer.seek(now_ms - 45_000)
+    assert receive_data(consumer, 3) == numbered(3, first=3)
+    consumer.seek(now_ms)
+    assert nothing_comes(consumer)
 
 
 def test_seek_inside_a_batch(client: pulsar.Client, topic: str) -> None:

@@ -54,11 +54,12 @@ def name_of(frame: Frame) -> str:
     return pb.BaseCommand.Type.Name(frame.command.type)
 
 
-def entry(payload: bytes, sequence_id: int = 0, producer_name: str = "raw") -> bytes:
-    """Return an unbatched entry as a producer would send it."""
-    metadata = pb.MessageMetadata(
-        producer_name=producer_name, sequence_id=sequence_id, publish_time=time.time_ns() // 1_000_000
-    )
+def entry(
+    payload: bytes, sequence_id: int = 0, producer_name: str = "raw", *, publish_time: int | None = None
+) -> bytes:
+    """Return an unbatched entry as a producer would send it, published now unless something else is said."""
+    published_ms = time.time_ns() // 1_000_000 if publish_time is None else publish_time
+    metadata = pb.MessageMetadata(producer_name=producer_name, sequence_id=sequence_id, publish_time=published_ms)
     return build_entry(metadata, payload)
 
 

@@ -204,7 +204,7 @@ class Administration:
         await found.flushed()
 
     async def reset_cursor_to_time(self, topic: TopicName, subscription: str, timestamp_ms: int) -> None:
-        """Go to the first entry published at or after the time."""
+        """Go to the first entry published at or after the time; older ones that were appended later come again."""
         found = self._subscription(topic, subscription)
         await found.reset(await found.topic.log.position_before_time(timestamp_ms))
 
@@ -216,10 +216,9 @@ class Administration:
         await found.reset(min(position, last) if excluded else _mark_delete_before(found.topic, position))
 
     async def expire_messages(self, topic: TopicName, subscription: str, seconds: int) -> None:
-        """Acknowledge all entries published more than ``seconds`` ago."""
+        """Acknowledge all entries that this cluster appended more than ``seconds`` ago."""
         found = self._subscription(topic, subscription)
-        expired_ms = int((self._environment.clock.now() - seconds) * 1000)
-        found.acknowledge_through(await found.topic.log.position_before_time(expired_ms))
+        found.expire_through(found.topic.ledger.position_older_than(seconds), self._environment.clock.now())
         await found.flushed()
 
     async def set_replicated(self, topic: TopicName, subscription: str, *, replicated: bool) -> None:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 import structlog
 
 from magnetar.base.errors import RequestError, ServerError
-from magnetar.wire import entry as wire_entry
 
 if TYPE_CHECKING:
     from magnetar.base.position import Position
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 _EVICT_TO = 0.9
-"""Share of the limit that eviction goes down to, so that it is not at work all the time."""
+"""Share of a limit in bytes that eviction goes down to, so that it is not at work all the time."""
 
 _REFUSALS = {
     "producer_request_hold": ServerError.ProducerBlockedQuotaExceededError,
@@ -36,8 +35,15 @@ class BacklogQuotas:
     def __init__(self, topic: Topic) -> None:
         """Of ``topic``, whose policies say the limits."""
         self._topic = topic
-        self.oldest_age_s = -1.0
-        """Seconds since the oldest unacknowledged message was published, when last looked; -1 if there was none."""
+
+    @property
+    def oldest_age_s(self) -> float:
+        """Seconds for which the oldest unacknowledged message has been in this cluster's log.
+
+        -1 where nothing is unacknowledged, and where it was not recorded: before a crash of the broker.
+        """
+        ledger, oldest = self._topic.ledger, self._oldest
+        return ledger.age_of(oldest) if oldest is not None and ledger.has_recorded(oldest) else -1.0
 
     @property
     def slowest(self) -> Position:
@@ -56,45 +62,49 @@ class BacklogQuotas:
                 message = f"Cannot create producer on topic with backlog quota exceeded: {self._describe(kind, quota)}"
                 raise RequestError(_REFUSALS[quota.policy], message)
 
-    async def enforce(self, now: float, *, by_age: bool) -> None:
+    def enforce(self, now: float, *, by_age: bool) -> None:
         """Act on what is exceeded at ``now``, seconds since the epoch; unless ``by_age``, not on messages' age.
 
-        Raises StorageError if the oldest message cannot be read, RequestError if the topic goes away meanwhile.
+        Raises RequestError if a subscription goes away meanwhile.
         """
-        self.oldest_age_s = await self._oldest_age(now)
         for kind, quota in self._topic.policies.backlog_quotas.items():
             if not self._is_exceeded(kind, quota) or (kind == "message_age" and not by_age):
                 continue
             log.warning("backlog_quota_exceeded", topic=str(self._topic.name), quota=self._describe(kind, quota))
             if quota.policy == "consumer_backlog_eviction":
-                await self._evict(kind, quota, now)
+                self._evict(kind, quota, now)
             else:
                 self._topic.dismiss_publishers()
 
     def _is_exceeded(self, kind: BacklogQuotaType, quota: BacklogQuota) -> bool:
         if kind == "destination_storage":
             return quota.limitSize >= 0 and 0 < self.size >= quota.limitSize
-        return 0 < quota.limitTime <= self.oldest_age_s
+        return 0 < quota.limitTime <= self._oldest_age_at_least
 
     def _describe(self, kind: BacklogQuotaType, quota: BacklogQuota) -> str:
         if kind == "destination_storage":
             return f"{self.size} of {quota.limitSize} bytes are unacknowledged ({kind}, {quota.policy})"
-        return f"a message is {self.oldest_age_s:.0f} s old, allowed are {quota.limitTime} s ({kind}, {quota.policy})"
+        age_s = self._oldest_age_at_least
+        return f"a message is {age_s:.0f} s old, allowed are {quota.limitTime} s ({kind}, {quota.policy})"
 
-    async def _oldest_age(self, now: float) -> float:
+    @property
+    def _oldest(self) -> Position | None:
+        """The oldest entry that somebody has not acknowledged."""
         ledger = self._topic.ledger
         oldest = ledger.next_position(self.slowest)
-        if oldest > ledger.last_confirmed_entry:
-            return -1.0
-        published_ms = wire_entry.publish_time_ms(await self._topic.log.read_entry(oldest))
-        return max(now - published_ms / 1000, 0.0)
+        return oldest if oldest <= ledger.last_confirmed_entry else None
 
-    async def _evict(self, kind: BacklogQuotaType, quota: BacklogQuota, now: float) -> None:
+    @property
+    def _oldest_age_at_least(self) -> float:
+        oldest = self._oldest
+        return self._topic.ledger.age_of(oldest) if oldest is not None else 0.0
+
+    def _evict(self, kind: BacklogQuotaType, quota: BacklogQuota, now: float) -> None:
         topic = self._topic
         if kind == "destination_storage":
             through = topic.ledger.position_before_last(int(quota.limitSize * _EVICT_TO))
-        else:
-            through = await topic.log.position_before_time(int((now - quota.limitTime * _EVICT_TO) * 1000))
+        else:  # of the messages' age nothing is given up in advance: none that is younger than the limit goes
+            through = topic.ledger.position_older_than(quota.limitTime, inclusive=True)
         for subscription in tuple(topic.subscriptions.values()):
             evicted = subscription.expire_through(through, now)
             if evicted:

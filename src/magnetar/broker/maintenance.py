@@ -95,42 +95,35 @@ class Maintenance:
     async def expire(self) -> None:
         """Acknowledge messages that are older than their topic's TTL, for every subscription.
 
+        The age of a message is the time since this cluster appended it (``ManagedLedger.position_older_than``).
         Links keep what they have not carried yet: it expires where it arrives.
         """
         if self._ages_are_trusted():
-            await self._in_every_topic(self._expire)
+            self._each_topic(self._expire)
 
     async def check_backlogs(self) -> None:
         """Act on backlogs that exceed their quotas."""
         now, by_age = self._environment.clock.now(), self._ages_are_trusted()
-        await self._in_every_topic(lambda topic: topic.backlog_quotas.enforce(now, by_age=by_age))
+        self._each_topic(lambda topic: topic.backlog_quotas.enforce(now, by_age=by_age))
 
-    async def _expire(self, topic: Topic) -> None:
+    def _expire(self, topic: Topic) -> None:
         seconds = topic.policies.message_ttl_s
-        if not seconds or not any(subscription.backlog for subscription in topic.subscriptions.values()):
+        if not seconds:
             return
         now = self._environment.clock.now()
-        through = await topic.log.position_before_time(int((now - seconds) * 1000))
+        through = topic.ledger.position_older_than(seconds)
         for subscription in tuple(topic.subscriptions.values()):
             expired = subscription.expire_through(through, now)
             if expired:
                 log.info("messages_expired", topic=str(topic.name), subscription=subscription.name, entries=expired)
-
-    async def _in_every_topic(self, work: Callable[[Topic], Awaitable[None]]) -> None:
-        for topic in tuple(self._topics.loaded.values()):
-            try:
-                await work(topic)
-            except MagnetarError as error:  # of this topic only: it was unloaded meanwhile, or cannot be read
-                log.warning("maintenance_failed", topic=str(topic.name), error=str(error))
-            except Exception as error:
-                # The root of one topic's work: the other topics have theirs.
-                log.exception("maintenance_failed", topic=str(topic.name), error=str(error))
 
     def _each_topic(self, work: Callable[[Topic], None]) -> None:
         """Do ``work`` for every topic in one turn; a failure concerns that topic only."""
         for topic in tuple(self._topics.loaded.values()):
             try:
                 work(topic)
+            except MagnetarError as error:  # the topic was unloaded meanwhile, or cannot be read
+                log.warning("maintenance_failed", topic=str(topic.name), error=str(error))
             except Exception as error:
                 # The root of one topic's work: the other topics have theirs.
                 log.exception("maintenance_failed", topic=str(topic.name), error=str(error))

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import TYPE_CHECKING
 
 import structlog
 
-from magnetar.base.errors import RequestError, ServerError, StorageError
+from magnetar.base.errors import DamagedEntriesError, RequestError, ServerError, StorageError
 from magnetar.base.position import EARLIEST, Position
 from magnetar.broker.origin_summaries import OriginSummaries
 from magnetar.cursor.ranges import DeletedEntries, Range
@@ -18,7 +19,6 @@ from magnetar.wire import entry as wire_entry
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from magnetar.base.errors import DamagedEntriesError
     from magnetar.base.names import TopicName
     from magnetar.broker.environment import Environment
     from magnetar.geo.annotation import Annotation
@@ -29,6 +29,12 @@ if TYPE_CHECKING:
     """Gets the position of the first entry of a run once the run is durable, or why it never will be."""
 
 log = structlog.get_logger(__name__)
+
+CLOCK_LEAD_MAX_S = 600.0
+"""Seconds by which a producer's clock may be ahead of the broker's where messages are looked for by publish time."""
+
+SCAN_ENTRIES, SCAN_BYTES = 1000, 1 << 20
+"""Entries, and their bytes, that are read in one turn of the event loop to find a publish time."""
 
 _ORIGINS_PROPERTY = "magnetar.origins"
 """Managed-ledger property: the newest position of each origin when entries were last trimmed, as JSON."""
@@ -140,18 +146,29 @@ class TopicLog:
         return position, metadata.num_messages_in_batch if metadata.HasField("num_messages_in_batch") else None
 
     async def position_before_time(self, time_ms: int) -> Position:
-        """The position after which every entry was published at ``time_ms`` or later (by their producers' clocks)."""
-        first, last = self._ledger.first_position, self._ledger.last_confirmed_entry
-        before = self.before_first()
-        low, high = 0, self._ledger.count(before, last)
-        while low < high:
-            middle = (low + high) // 2
-            position = self._ledger.position_at(first, middle)
-            if wire_entry.publish_time_ms(await self.read_entry(position)) < time_ms:
-                low = middle + 1
-            else:
-                high = middle
-        return before if low == 0 else self._ledger.position_at(first, low - 1)
+        """The position before the first entry that was published at ``time_ms`` or later; the last one if none was.
+
+        Publish times are the producers' and in no order, so the log is read entry by entry. Reading begins at the first
+        entry that may match: a publish time that is more than CLOCK_LEAD_MAX_S ahead of the time at which its entry was
+        appended is not believed.
+        """
+        ledger = self._ledger
+        age_s = max(self._environment.clock.now() - time_ms / 1000, 0.0)
+        before = max(self.before_first(), ledger.position_older_than(age_s + CLOCK_LEAD_MAX_S))
+        last = ledger.last_confirmed_entry
+        while before < last:
+            try:
+                read = await ledger.read(ledger.next_position(before), SCAN_ENTRIES, SCAN_BYTES)
+            except DamagedEntriesError as error:
+                self.note_damage(error)
+                before = Position(error.ledger_id, error.end - 1)
+                continue
+            for position, entry in read:
+                if wire_entry.publish_time_ms(entry) >= time_ms:
+                    return ledger.previous_position(position)
+            before = read[-1][0]
+            await asyncio.sleep(0)
+        return before
 
     def note_damage(self, error: DamagedEntriesError) -> None:
         """Entries turned out to be damaged: say so once, and have consumers sent what lies behind them."""
@@ -177,6 +194,7 @@ class TopicLog:
             self.index.trim(first)
             self.origins.trimmed()
         self.origins.save()
+        self._ledger.save()
         return first
 
     def _remember_origins(self, trimmed_through: Position) -> dict[str, str]:

@@ -24,6 +24,8 @@ class ChainLedger:
     """Bytes of the entries."""
     closed_ms: int | None = None
     """Since when it takes no more entries; None while it does, which only the last ledger of a chain may."""
+    is_recovered: bool = False
+    """Whether it was closed when its topic was opened after a crash: ``closed_ms`` is later than its last append."""
 
 
 class LedgerChain:

@@ -2,22 +2,26 @@
 
 The list of ledgers is one JSON value in the metadata store, and the topic exists as long as there is one::
 
-    {"ledgers": [{"ledgerId": 5, "createdAt": ms, "closedAt": ms or null, "entries": 10}, ...],
+    {"ledgers": [{"ledgerId": 5, "createdAt": ms, "closedAt": ms or null, "entries": 10, "recovered": true}, ...],
      "lastPosition": "4:9", "properties": {"name": "value"}}
 
 A ledger is listed before its first entry is written. ``entries`` is how many were known to be durable when the list was
-written: the ledger may hold more, never fewer. ``lastPosition`` is the newest durable entry by then, trimmed or not.
+written: the ledger may hold more, never fewer. ``recovered`` is there only if the ledger was closed when the topic was
+opened after a crash: nobody recorded when its last entries were appended. ``lastPosition`` is the newest durable entry
+by then, trimmed or not.
 """
 
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import repeat
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from magnetar.base.errors import CorruptionError, DataLossError, StorageError
 from magnetar.base.position import EARLIEST, Position
+from magnetar.ledger.append_times import AppendTimes
 from magnetar.ledger.chain import ChainLedger, LedgerChain
 from magnetar.ledger.deletions import delete_ledgers
 from magnetar.metadata.resources import managed_ledger_path
@@ -33,6 +37,9 @@ if TYPE_CHECKING:
 
 _MIB = 1024 * 1024
 _MINUTE_MS = 60_000
+
+_CLOCK_SET_MS = 1000
+"""Milliseconds by which the wall clock may move against the monotonic one without being followed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +80,13 @@ class ManagedLedger:
         self._config = config
         self._clock = clock
         self._chain = LedgerChain()
+        self._times = AppendTimes()
         self._current: ChainLedger | None = None
         """The ledger that takes appends: the last of the chain, or none."""
+        self._is_unsaved = False
+        """Whether a ledger was closed, or the wall clock set, since the list was written."""
+        self._wall_offset_s = clock.now() - clock.monotonic()
+        """The wall clock's lead over the monotonic clock, to which the times of the closed ledgers refer."""
 
     @classmethod
     def open(
@@ -163,6 +175,30 @@ class ManagedLedger:
         """Return the entry that is ``index`` entries behind ``first``; raises IndexError if there is none."""
         return self._chain.position_of(self._rank_from(first) + index)
 
+    def age_of(self, position: Position) -> float:
+        """Return for how many seconds, at least, the entry at ``position`` has been in the log; 0.0 if there is none.
+
+        The time of an append before a crash may not have been recorded: its entry counts from when the topic was opened
+        after the crash (see ``has_recorded``).
+        """
+        bound = self._times.bound_of(position)
+        return max(self._clock.monotonic() - bound, 0.0) if bound is not None else 0.0
+
+    def has_recorded(self, position: Position) -> bool:
+        """Whether the time of the append at ``position`` was recorded, at least roughly: when its ledger was closed."""
+        ledger = self._chain.find(position.ledger_id)
+        return ledger is not None and not ledger.is_recovered
+
+    def position_older_than(self, age_s: float, *, inclusive: bool = False) -> Position:
+        """Return the position up to which every entry has been in the log for more than ``age_s`` seconds.
+
+        ``inclusive``: for exactly that long is enough. Only durable entries count. The age is that of the copy in this
+        cluster: publish times, which are the producers', have no influence, nor has a wall clock that is set. An entry
+        is never taken for older than it is.
+        """
+        first = self._times.first_since(self._clock.monotonic() - age_s, inclusive=not inclusive)
+        return self.last_confirmed_entry if first is None else self._chain.previous_position(first)
+
     def append(
         self,
         entries: Sequence[bytes],
@@ -181,6 +217,7 @@ class ManagedLedger:
             if error is None:
                 self.last_confirmed_entry = Position(first.ledger_id, first.entry_id + count - 1)
                 self.entries_added += count
+                self._times.note(first, self._clock.monotonic())
             else:
                 self._chain.change(ledger, -count, -size)
             on_durable(first, error)
@@ -228,6 +265,7 @@ class ManagedLedger:
         ``remember`` gets the last position that goes; the properties that it returns are kept with the new list, so
         nothing that they are needed for is ever deleted without them.
         """
+        self._follow_wall_clock()
         current = self._current
         if current is not None and now_ms - current.created_ms >= self._config.max_rollover_ms:
             self._close_current(now_ms)
@@ -264,7 +302,20 @@ class ManagedLedger:
         """Take no more appends until opened again; those under way are still reported."""
         if self._current is not None:
             self._close_current(self._now_ms())
+        self._follow_wall_clock()
+        if self._is_unsaved:
             self._persist()
+
+    def save(self) -> None:
+        """Write down which ledgers were closed, and when, if that changed; what cannot be written is written next time.
+
+        Entries of a ledger that was closed since then seem younger after a crash than they are. If the wall clock was
+        set ahead since then, they seem older.
+        """
+        self._follow_wall_clock()
+        if self._is_unsaved:
+            with suppress(StorageError):
+                self._persist()
 
     def delete(self) -> None:
         """Delete the topic's list of ledgers, durably on return, and all entries."""
@@ -313,11 +364,26 @@ class ManagedLedger:
         self._store.seal(self._current.ledger_id)
         self._current.closed_ms = now_ms
         self._current = None
+        self._is_unsaved = True
+
+    def _follow_wall_clock(self) -> None:
+        """If the wall clock was set, move the times of closing by as much, so that no ledger seems older than it is."""
+        offset_s = self._clock.now() - self._clock.monotonic()
+        moved_ms = round((offset_s - self._wall_offset_s) * 1000)
+        if abs(moved_ms) < _CLOCK_SET_MS:
+            return
+        self._wall_offset_s = offset_s
+        for ledger in self._chain.ledgers:
+            if ledger.closed_ms is not None:
+                ledger.closed_ms += moved_ms
+                self._is_unsaved = True
 
     def _drop_first(self, count: int) -> None:
         doomed = [ledger.ledger_id for ledger in self._chain.ledgers[:count]]
         self._chain.remove_first(count)
+        self._times.trim(self.first_position)
         self._version = delete_ledgers(self._store, self._metadata, doomed, self._list())
+        self._is_unsaved = False
 
     def _rank_from(self, position: Position) -> int:
         """Return the rank of the first entry at or after ``position``."""
@@ -353,12 +419,21 @@ class ManagedLedger:
                 raise DataLossError(message)
             if entries:
                 self._store.seal(ledger_id)
-                closed_ms = self._now_ms() if info["closedAt"] is None else info["closedAt"]
-                size = self._store.size_bytes(ledger_id)
-                self._chain.add(ChainLedger(ledger_id, info["createdAt"], entries, size, closed_ms))
+                self._add_closed(info, entries)
             else:
                 self._store.delete(ledger_id)
         self.last_confirmed_entry = max(self.last_confirmed_entry, self.last_position)
+
+    def _add_closed(self, info: Mapping[str, Any], entries: int) -> None:
+        """Add a ledger of an earlier run: its entries were appended before it was closed."""
+        ledger_id, closed_ms, now_ms = info["ledgerId"], info["closedAt"], self._now_ms()
+        is_recovered = closed_ms is None or "recovered" in info
+        if closed_ms is None:
+            closed_ms, self._is_unsaved = now_ms, True
+        size = self._store.size_bytes(ledger_id)
+        self._chain.add(ChainLedger(ledger_id, info["createdAt"], entries, size, closed_ms, is_recovered))
+        age_s = max(now_ms - closed_ms, 0) / 1000
+        self._times.begin_window(Position(ledger_id, 0), self._clock.monotonic() - age_s)
 
     def _stored_length(self, ledger_id: int) -> int:
         try:
@@ -370,6 +445,7 @@ class ManagedLedger:
         """Write the list of ledgers; raises BadVersionError if another writer has the topic now."""
         put = self._list()
         self._version = self._metadata.put(put.path, put.value, put.expected_version)
+        self._is_unsaved = False
 
     def _list(self) -> Put:
         listed = [
@@ -378,6 +454,7 @@ class ManagedLedger:
                 "createdAt": ledger.created_ms,
                 "closedAt": ledger.closed_ms,
                 "entries": self.confirmed_in(ledger),
+                **({"recovered": True} if ledger.is_recovered else {}),
             }
             for ledger in self._chain.ledgers
         ]

@@ -48,16 +48,14 @@ class Operators:
         self._do(replica, name, work)
 
     def expire(self, replica: Replica, name: str, seconds: float) -> None:
-        """Acknowledge what is so old, step by step as brokers do: how far that reaches is read from the disk."""
+        """Acknowledge what is so old, step by step as brokers do."""
 
         async def work(subscription: Subscription) -> None:
-            now = replica.site.clock.now()
-            through = await subscription.topic.log.position_before_time(int((now - seconds) * 1000))
-            if subscription.topic.subscriptions.get(name) is subscription:
-                confirmed = self._referee.topics[replica.name].clears(replica, subscription, through)
-                subscription.expire_through(through, now)
-                await subscription.flushed()
-                confirmed()
+            through = subscription.topic.ledger.position_older_than(seconds)
+            confirmed = self._referee.topics[replica.name].clears(replica, subscription, through)
+            subscription.expire_through(through, replica.site.clock.now())
+            await subscription.flushed()
+            confirmed()
 
         self._do(replica, name, work)
 

@@ -49,6 +49,18 @@ def test_consumers_get_all_that_is_intact(damaged: list[str], kind: pb.CommandSu
     assert stats.damaged_entries == len(damaged)
 
 
+def test_a_seek_by_time_passes_over_what_is_damaged() -> None:
+    cluster, positions = on_disk("0", "3")
+    log = cluster.topic().log
+    task = cluster.loop.start(log.position_before_time(1_700_000_000_000))  # when all were published
+    cluster.settle()
+    assert task.result() == positions[0]
+    task = cluster.loop.start(log.position_before_time(1_700_000_000_001))
+    cluster.settle()
+    assert task.result() == positions[-1]
+    assert log.damaged.entries == 2
+
+
 def test_what_is_damaged_stays_unacknowledged_until_it_is_skipped() -> None:
     cluster, positions = on_disk("0", "3")
     client = cluster.client()

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from magnetar.base.position import EARLIEST, LATEST
+from hypothesis import given
+from hypothesis import strategies as st
+
+from magnetar.base.position import EARLIEST, LATEST, Position
+from magnetar.broker import topic_log
 from magnetar.sim.cluster import TOPIC, Client, Cluster, Exclusive, entry
+from magnetar.sim.times import first_published_since
 from magnetar.wire import commands
 from magnetar.wire.message_id import message_id
 from magnetar.wire.proto import pulsar_api_pb2 as pb
+
+if TYPE_CHECKING:
+    import pytest
 
 
 def published(cluster: Cluster, *texts: str) -> Client:
@@ -113,3 +121,61 @@ def test_a_reader_that_just_leaves_leaves_nothing_behind() -> None:
     client.subscribe(kind=Exclusive, durable=False, subscription="reader-1")
     client.leave()
     assert cluster.topic().subscriptions == {}
+
+
+def dated(cluster: Cluster, ages_s: list[float], run: int = 1) -> list[tuple[Position, int]]:
+    """Publish an entry of each age, ``run`` of them in one read of the socket; where they lie and their times."""
+    client, now = cluster.client(), cluster.clock.now()
+    client.produce()
+    times = [int((now - age_s) * 1000) for age_s in ages_s]
+    sends = [
+        commands.send(producer_id=1, sequence_id=number, entry=entry(str(number), publish_time=time))
+        for number, time in enumerate(times)
+    ]
+    for first in range(0, len(sends), run):
+        client.say(*sends[first : first + run])
+    return [(position, times[number]) for number, position in client.receipts()]
+
+
+def sought(cluster: Cluster, time_ms: int) -> Position | None:
+    """The first entry after a seek to a time; None: none is left."""
+    log = cluster.topic().log
+    task = cluster.loop.start(log.position_before_time(time_ms))
+    cluster.settle()
+    following = cluster.topic().ledger.next_position(task.result())
+    return following if cluster.topic().ledger.contains(following) else None
+
+
+@given(st.lists(st.integers(-500, 100_000), max_size=30), st.integers(-1000, 101_000), st.integers(1, 5))
+def test_a_seek_by_time_skips_nothing_published_since(ages_s: list[float], age_s: int, run: int) -> None:
+    cluster = Cluster()
+    published_at = dated(cluster, ages_s, run)
+    time_ms = int((cluster.clock.now() - age_s) * 1000)
+    assert sought(cluster, time_ms) == first_published_since(published_at, time_ms)
+
+
+def test_a_seek_by_time_finds_the_first_however_long_the_log_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(topic_log, "SCAN_ENTRIES", 3)
+    cluster = Cluster()
+    published_at = dated(cluster, [50.0, 40.0, 900.0, 30.0, 900.0, 900.0, 900.0, 20.0, 900.0, 10.0], run=4)
+    for age_s, index in ((45, 1), (35, 3), (25, 7), (15, 9)):
+        assert sought(cluster, int((cluster.clock.now() - age_s) * 1000)) == published_at[index][0]
+    assert sought(cluster, int((cluster.clock.now() - 5) * 1000)) is None
+
+
+def test_entries_that_were_here_long_before_the_time_are_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = Cluster()
+    dated(cluster, [0.0] * 100)
+    cluster.loop.advance(3600)
+    (fresh, _), *_ = dated(cluster, [0.0])
+    ledger = cluster.topic().ledger
+    read_from: list[Position] = []
+    read = ledger.read
+
+    async def noted(position: Position, max_entries: int, max_bytes: int) -> list[tuple[Position, bytes]]:
+        read_from.append(position)
+        return await read(position, max_entries, max_bytes)
+
+    monkeypatch.setattr(ledger, "read", noted)
+    assert sought(cluster, int((cluster.clock.now() - 60) * 1000)) == fresh
+    assert read_from == [fresh]
