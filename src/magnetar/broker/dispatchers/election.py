@@ -7,7 +7,7 @@ topics spread over consumers too, and when one comes or goes few topics change t
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import mmh3
@@ -22,6 +22,9 @@ _POINTS_PER_NAME = 100
 _HASH_MASK = 0x7FFF_FFFF
 """Pulsar's hashes are not negative."""
 
+_DISTANCES_CACHED = 10_000
+"""Distances that are kept, some 200 bytes each: the next election among almost the same consumers needs them again."""
+
 
 def elect(consumers: Sequence[Consumer], topic: TopicName) -> Consumer:
     """Choose among consumers, of which there is at least one; their order does not matter."""
@@ -33,10 +36,20 @@ def elect(consumers: Sequence[Consumer], topic: TopicName) -> Consumer:
 
 
 def place_on_ring(text: str, names: Sequence[str]) -> int:
-    """Return the index of the name whose point on the ring is the first at or after that of ``text``."""
-    points = {_hash(f"{name}{number}"): index for index, name in enumerate(names) for number in range(_POINTS_PER_NAME)}
-    ring = sorted(points)
-    return points[ring[bisect_left(ring, _hash(text)) % len(ring)]]
+    """Return the index of the name whose point on the ring is the first at or after that of ``text``.
+
+    Of several names that have this point, the last one.
+    """
+    here = _hash(text)
+    distances = [_distance(here, name) for name in names]
+    nearest = min(distances)
+    return len(distances) - 1 - distances[::-1].index(nearest)
+
+
+@lru_cache(maxsize=_DISTANCES_CACHED)
+def _distance(here: int, name: str) -> int:
+    """How far it is on the ring, upwards, from ``here`` to the next point of a name."""
+    return min((_hash(f"{name}{number}") - here) & _HASH_MASK for number in range(_POINTS_PER_NAME))
 
 
 def _hash(text: str) -> int:

@@ -62,6 +62,8 @@ class KeySharedDispatcher(MultipleConsumersDispatcher[WaitingEntries["Consumer"]
         """The hashes that do not belong to their holders, each with the number of blocked attempts."""
         self._drained: dict[Consumer, int] = {}
         """How many hashes of a consumer have been draining, and are not any more."""
+        self._moved = False
+        """Whether consumers came or left since hashes were last assigned: done once for all of them."""
         self._turn = 0
         super().__init__(subscription, WaitingEntries(self._selector.select, self._is_draining))
 
@@ -83,12 +85,12 @@ class KeySharedDispatcher(MultipleConsumersDispatcher[WaitingEntries["Consumer"]
         """It gets its share of the hashes; what others hold of them drains."""
         super().add(consumer)
         self._selector.add(consumer)
-        self._reassign()
+        self._moved = True
 
     def remove(self, consumer: Consumer) -> None:
-        """Its hashes go to others, and so does at once what it held."""
+        """Its hashes go to others, and so does what it held."""
         self._selector.remove(consumer)
-        self._reassign()
+        self._moved = True
         super().remove(consumer)
         self._drained.pop(consumer, None)
 
@@ -113,6 +115,7 @@ class KeySharedDispatcher(MultipleConsumersDispatcher[WaitingEntries["Consumer"]
 
     def draining(self, consumer: Consumer) -> list[DrainingHash]:
         """The hashes of which a consumer holds messages, and that belong to others."""
+        self._reassign()
         return [
             DrainingHash(sticky_hash, self._held.count(sticky_hash), attempts)
             for sticky_hash, attempts in sorted(self._draining.items())
@@ -121,11 +124,13 @@ class KeySharedDispatcher(MultipleConsumersDispatcher[WaitingEntries["Consumer"]
 
     def drained(self, consumer: Consumer) -> int:
         """How many hashes of a consumer have been draining, and are not any more."""
+        self._reassign()
         return self._drained.get(consumer, 0)
 
     # -- sending --------------------------------------------------------------------------------------------------
 
     def _dispatch_read(self, limit: int) -> bool:
+        self._reassign()
         if self._dispatch_waiting(limit):
             return True
         room = min(limit, _look_ahead_max(self._config, len(self.consumers)) - len(self._replay))
@@ -224,11 +229,14 @@ class KeySharedDispatcher(MultipleConsumersDispatcher[WaitingEntries["Consumer"]
                 continue
             holder = self._holders.pop(sticky_hash)
             if self._draining.pop(sticky_hash, None) is not None:
-                self._drained[holder] = self.drained(holder) + 1
+                self._drained[holder] = self._drained.get(holder, 0) + 1
                 self._replay.unblocked(sticky_hash)
 
     def _reassign(self) -> None:
-        """Hashes may belong to others now."""
+        """Find out whose hashes are whose now, if consumers came or left."""
+        if not self._moved:
+            return
+        self._moved = False
         before, select = self._draining, self._selector.select
         self._draining = {
             sticky_hash: before.get(sticky_hash, 0)
@@ -237,7 +245,7 @@ class KeySharedDispatcher(MultipleConsumersDispatcher[WaitingEntries["Consumer"]
         }
         for sticky_hash in before.keys() - self._draining.keys():
             holder = self._holders[sticky_hash]
-            self._drained[holder] = self.drained(holder) + 1
+            self._drained[holder] = self._drained.get(holder, 0) + 1
         self._replay.reassign()
 
 

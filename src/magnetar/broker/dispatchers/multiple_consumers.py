@@ -111,7 +111,7 @@ class MultipleConsumersDispatcher(ABC, Generic[R]):
         if not self.consumers:
             self._redelivery_counts.clear()
         self._check_blocked()
-        self.dispatch()
+        self._subscription.topic.notify()  # once for all consumers that leave in this turn
 
     def redeliver(self, consumer: Consumer, positions: Sequence[Position], epoch: int | None) -> None:
         """Send exactly these again, or all that the consumer holds; each counts as one more redelivery."""

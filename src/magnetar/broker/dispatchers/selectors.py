@@ -6,7 +6,8 @@ A key's hash is a number above 0 and below ``RANGE_SIZE``; each consumer has ran
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from bisect import bisect_left
+from array import array
+from bisect import bisect_left, insort
 from itertools import count, pairwise
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
@@ -15,7 +16,7 @@ import mmh3
 from magnetar.base.errors import RequestError, ServerError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
 RANGE_SIZE = 1 << 16
 
@@ -61,11 +62,15 @@ class Selector(ABC, Generic[M]):
         at = bisect_left(self._ends, sticky_hash)
         return self._owners[at] if at < len(self._owners) else None
 
+    def _shares(self) -> Iterable[tuple[int, M | None]]:
+        """The last number of each range with its owner, ascending."""
+        return zip(self._ends, self._owners, strict=True)
+
     def ranges(self) -> dict[M, list[tuple[int, int]]]:
         """The ranges of each consumer that has any, ascending, each with both its ends."""
         ranges: dict[M, list[tuple[int, int]]] = {}
         first, owner_before = self._first, None
-        for end, owner in zip(self._ends, self._owners, strict=True):
+        for end, owner in self._shares():
             if owner is not None:
                 own = ranges.setdefault(owner, [])
                 if owner is owner_before:
@@ -96,6 +101,7 @@ class ConsistentHashingSelector(Selector[M]):
     """AUTO_SPLIT as it is by default: each consumer has points on a ring, and what lies before each.
 
     Points are hashes of the consumer's name, of a number that tells it from others of its name, and of the point's.
+    Adding or removing a consumer touches its own points only, so many may leave in one turn of the event loop.
     """
 
     def __init__(self, points: int) -> None:
@@ -105,6 +111,8 @@ class ConsistentHashingSelector(Selector[M]):
         self._points = points
         self._ring: dict[int, list[M]] = {}
         """Who stands at a point; the one who came first owns it."""
+        self._places = array("H")
+        """The points at which somebody stands, ascending."""
         self._numbers: dict[M, int] = {}
 
     def hash_of(self, key: bytes) -> int:
@@ -115,24 +123,38 @@ class ConsistentHashingSelector(Selector[M]):
         """Put it on the ring."""
         taken = {number for other, number in self._numbers.items() if other.name == member.name}
         number = self._numbers[member] = next(number for number in count() if number not in taken)
-        for point in range(self._points):
-            at = self.hash_of(f"{member.name}\0{number}\0{point}".encode())
-            self._ring.setdefault(at, []).append(member)
-        self._divide()
+        for at in self._points_of(member, number):
+            here = self._ring.setdefault(at, [])
+            if not here:
+                insort(self._places, at)
+            here.append(member)
 
     def remove(self, member: M) -> None:
         """Take it from the ring."""
-        del self._numbers[member]
-        left = {at: [other for other in here if other is not member] for at, here in self._ring.items()}
-        self._ring = {at: here for at, here in left.items() if here}
-        self._divide()
+        for at in self._points_of(member, self._numbers.pop(member)):
+            here = self._ring[at]
+            here.remove(member)
+            if not here:
+                del self._ring[at]
+                del self._places[bisect_left(self._places, at)]
 
-    def _divide(self) -> None:
-        self._ends = sorted(self._ring)
-        self._owners = [self._ring[end][0] for end in self._ends]
-        if self._ends and self._ends[-1] < RANGE_SIZE - 1:  # behind the last point the ring begins again
-            self._ends.append(RANGE_SIZE - 1)
-            self._owners.append(self._owners[0])
+    def select(self, sticky_hash: int) -> M | None:
+        """Whom a hash belongs to; None: nobody."""
+        places = self._places
+        if not places:
+            return None
+        at = bisect_left(places, sticky_hash)
+        return self._ring[places[at] if at < len(places) else places[0]][0]
+
+    def _shares(self) -> Iterator[tuple[int, M | None]]:
+        for at in self._places:
+            yield at, self._ring[at][0]
+        if self._places and self._places[-1] < RANGE_SIZE - 1:  # behind the last point the ring begins again
+            yield RANGE_SIZE - 1, self._ring[self._places[0]][0]
+
+    def _points_of(self, member: M, number: int) -> list[int]:
+        """Where a consumer stands; some of its points may be the same."""
+        return [self.hash_of(f"{member.name}\0{number}\0{point}".encode()) for point in range(self._points)]
 
 
 class HashRangeAutoSplitSelector(Selector[M]):

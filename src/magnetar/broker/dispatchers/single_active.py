@@ -36,6 +36,7 @@ class SingleActiveDispatcher:
         self._exclusive = exclusive
         self._switch_delay_s = config.activeConsumerFailoverDelayTimeMillis / 1000
         self._switching: asyncio.TimerHandle | None = None
+        self._election: asyncio.Handle | None = None
         self._reader = EntryReader(
             subscription.topic.ledger,
             self.dispatch,
@@ -69,11 +70,12 @@ class SingleActiveDispatcher:
             self._tell([consumer])
 
     def remove(self, consumer: Consumer) -> None:
-        """Elect again if the active one left."""
+        """Elect again at the end of this turn, once for all consumers that leave in it."""
         self.consumers.remove(consumer)
         if consumer is self.active:
             self.active = None
-        self._elect()
+        if self._election is None:
+            self._election = self._subscription.environment.loop.call_soon(self._elect)
 
     def redeliver(self, consumer: Consumer, positions: Sequence[Position], epoch: int | None) -> None:
         """Rewind to the mark-delete position; the positions are ignored, as in Pulsar."""
@@ -110,8 +112,9 @@ class SingleActiveDispatcher:
     def close(self) -> None:
         """Stop reading."""
         self._reader.close()
-        if self._switching is not None:
-            self._switching.cancel()
+        for handle in (self._switching, self._election):
+            if handle is not None:
+                handle.cancel()
 
     def _send(self, consumer: Consumer, entries: list[tuple[Position, bytes]]) -> Position:
         """Send of the entries of one read, which are of one ledger, as many as are permitted; return the last one."""
@@ -130,6 +133,9 @@ class SingleActiveDispatcher:
 
     def _elect(self) -> bool:
         """Choose the active consumer; whether it is another one than before."""
+        if self._election is not None:
+            self._election.cancel()
+            self._election = None
         chosen = elect(self.consumers, self._subscription.topic.name) if self.consumers else None
         if chosen is self.active:
             return False

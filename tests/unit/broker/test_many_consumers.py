@@ -1,0 +1,73 @@
+"""Many consumers of one connection leave in one turn of the event loop: the work grows with their number, no faster."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from magnetar.broker.dispatchers.selectors import ConsistentHashingSelector
+from magnetar.sim.cluster import Cluster, Failover, Key_Shared, Shared, entry
+from magnetar.wire import commands
+from tests.kit.work import lines_run
+from tests.unit.broker.test_selectors import Person
+
+FEW, MANY = 20, 120
+GROWTH_MAX = 2 * MANY / FEW
+"""Twice what is linear; quadratic work would grow by three times as much."""
+
+
+def work_to_leave(kind: object, count: int) -> int:
+    """What it takes when so many consumers leave that hold ten entries each."""
+    cluster = Cluster()
+    publisher, staying, leaving = cluster.client(), cluster.client(), cluster.client()
+    publisher.produce()
+    staying.subscribe(count + 1, kind, 0, consumer_name="zz")
+    for number in range(count):
+        leaving.subscribe(number + 1, kind, 100, consumer_name=f"{number:04d}")
+    for number in range(10):
+        keyed = [entry(f"{number}", partition_key=f"key-{key}") for key in range(count)]
+        publisher.say(*[commands.send(producer_id=1, sequence_id=0, entry=each) for each in keyed])
+    assert len(leaving.messages()) > 9 * count if kind != Failover else True
+    work = lines_run(leaving.leave)
+    assert [consumer.name for consumer in cluster.subscription().consumers] == ["zz"]
+    return work
+
+
+@pytest.mark.parametrize("kind", [Key_Shared, Shared, Failover], ids=["Key_Shared", "Shared", "Failover"])
+def test_the_work_of_leaving_together_is_in_proportion(kind: object) -> None:
+    few = work_to_leave(kind, FEW)
+    assert work_to_leave(kind, MANY) < GROWTH_MAX * few
+
+
+def test_what_the_leaving_ones_held_goes_to_who_stays_once() -> None:
+    cluster = Cluster()
+    publisher, staying, leaving = cluster.client(), cluster.client(), cluster.client()
+    publisher.produce()
+    for number in range(10):
+        leaving.subscribe(number + 1, Key_Shared, 100, consumer_name=f"{number}")
+    keys = [f"key-{number}" for number in range(50)]
+    frames = [entry(key, partition_key=key) for key in keys]
+    publisher.say(*[commands.send(producer_id=1, sequence_id=0, entry=each) for each in frames])
+    assert sorted(leaving.messages()) == sorted(keys)
+    staying.subscribe(1, Key_Shared, 100, consumer_name="zz")
+    leaving.leave()
+    assert staying.messages() == keys
+
+
+@given(st.lists(st.tuples(st.sampled_from("abc"), st.booleans(), st.integers(0, 99)), max_size=30))
+def test_a_ring_that_changes_is_the_ring_made_at_once(steps: list[tuple[str, bool, int]]) -> None:
+    selector: ConsistentHashingSelector[Person] = ConsistentHashingSelector(5)
+    there: list[Person] = []
+    for name, leaves, which in steps:
+        if leaves and there:
+            selector.remove(there.pop(which % len(there)))
+        else:
+            there.append(Person(name))
+            selector.add(there[-1])
+        points = {
+            at: next(person for person in there if at in selector._points_of(person, selector._numbers[person]))
+            for at in sorted(selector._ring)
+        }
+        assert list(selector._places) == list(points)
+        assert {at: here[0] for at, here in selector._ring.items()} == points
