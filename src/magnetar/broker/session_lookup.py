@@ -57,11 +57,13 @@ def lookup(session: Session, command: pb.CommandLookupTopic) -> None:
 def topics_of_namespace(session: Session, command: pb.CommandGetTopicsOfNamespace) -> None:
     """Answer the namespace's topics, partitions as topics of their own (protocol, 2.7)."""
     namespace = NamespaceName.parse(command.namespace)
-    topics = [] if command.mode == pb.CommandGetTopicsOfNamespace.NON_PERSISTENT else session.topics.names(namespace)
-    pattern = _compiled(command.topics_pattern)
-    if pattern is not None:
-        topics = [topic for topic in topics if pattern.fullmatch(_pattern_subject(topic))]
-    names = sorted(map(str, topics))
+    topics, pattern = session.environment.resources.topics, _compiled(command.topics_pattern)
+    if command.mode == pb.CommandGetTopicsOfNamespace.NON_PERSISTENT:
+        names = []
+    elif pattern is None:
+        names = topics.texts_of_namespace(namespace)
+    else:
+        names = [str(topic) for topic in topics.of_namespace(namespace) if pattern.fullmatch(_pattern_subject(topic))]
     topics_hash = google_crc32c.value(",".join(names).encode()).to_bytes(4, "little").hex()
     changed = command.topics_hash != topics_hash
     session.write(

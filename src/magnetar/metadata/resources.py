@@ -18,6 +18,7 @@ from magnetar.metadata.policies import (
     TopicPolicies,
 )
 from magnetar.metadata.store import ABSENT
+from magnetar.metadata.topic_names import TopicNames
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -144,7 +145,9 @@ class PartitionedTopics(Documents[TopicName, PartitionedTopicMetadata]):
 
     def of_namespace(self, namespace: NamespaceName) -> list[TopicName]:
         """The persistent partitioned topics of ``namespace``, sorted."""
-        return _topics_below(self._store, _PARTITIONED_TOPICS, namespace)
+        children = self._store.children(f"{_PARTITIONED_TOPICS}/{namespace}/{PERSISTENT}")
+        tenant, name = namespace.tenant, namespace.namespace
+        return sorted(TopicName(PERSISTENT, tenant, name, unquote_plus(child)) for child in children)
 
     def _path(self, key: TopicName) -> str:
         return _topic_path(_PARTITIONED_TOPICS, key)
@@ -189,10 +192,15 @@ class Topics:
     def __init__(self, store: MetadataStore) -> None:
         """Look into ``store``; managed ledgers themselves are the ledger's to write."""
         self._store = store
+        self._names = TopicNames(store, _MANAGED_LEDGERS)
 
     def of_namespace(self, namespace: NamespaceName) -> list[TopicName]:
         """The persistent topics of ``namespace``, sorted."""
-        return _topics_below(self._store, _MANAGED_LEDGERS, namespace)
+        return self._names.of_namespace(namespace)
+
+    def texts_of_namespace(self, namespace: NamespaceName) -> list[str]:
+        """The full names of the persistent topics of ``namespace``, sorted."""
+        return self._names.texts_of_namespace(namespace)
 
     def exists(self, topic: TopicName) -> bool:
         """Whether ``topic`` has a managed ledger."""
@@ -230,8 +238,3 @@ def managed_ledger_path(topic: TopicName) -> str:
 
 def _topic_path(root: str, topic: TopicName) -> str:
     return f"{root}/{topic.namespace_name}/{topic.domain}/{quote_plus(topic.local_name)}"
-
-
-def _topics_below(store: MetadataStore, root: str, namespace: NamespaceName) -> list[TopicName]:
-    children = store.children(f"{root}/{namespace}/{PERSISTENT}")
-    return sorted(TopicName(PERSISTENT, namespace.tenant, namespace.namespace, unquote_plus(name)) for name in children)

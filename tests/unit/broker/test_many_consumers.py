@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from magnetar.broker.dispatchers.selectors import ConsistentHashingSelector
 from magnetar.sim.cluster import Cluster, Failover, Key_Shared, Shared, entry
 from magnetar.wire import commands
+from magnetar.wire.proto import pulsar_api_pb2 as pb
 from tests.kit.work import lines_run
 from tests.unit.broker.test_selectors import Person
 
@@ -17,7 +18,7 @@ GROWTH_MAX = 2 * MANY / FEW
 """Twice what is linear; quadratic work would grow by three times as much."""
 
 
-def work_to_leave(kind: object, count: int) -> int:
+def work_to_leave(kind: pb.CommandSubscribe.SubType.ValueType, count: int) -> int:
     """What it takes when so many consumers leave that hold ten entries each."""
     cluster = Cluster()
     publisher, staying, leaving = cluster.client(), cluster.client(), cluster.client()
@@ -35,7 +36,7 @@ def work_to_leave(kind: object, count: int) -> int:
 
 
 @pytest.mark.parametrize("kind", [Key_Shared, Shared, Failover], ids=["Key_Shared", "Shared", "Failover"])
-def test_the_work_of_leaving_together_is_in_proportion(kind: object) -> None:
+def test_the_work_of_leaving_together_is_in_proportion(kind: pb.CommandSubscribe.SubType.ValueType) -> None:
     few = work_to_leave(kind, FEW)
     assert work_to_leave(kind, MANY) < GROWTH_MAX * few
 
