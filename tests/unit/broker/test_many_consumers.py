@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,9 +11,11 @@ from hypothesis import strategies as st
 from magnetar.broker.dispatchers.selectors import ConsistentHashingSelector
 from magnetar.sim.cluster import Cluster, Failover, Key_Shared, Shared, entry
 from magnetar.wire import commands
-from magnetar.wire.proto import pulsar_api_pb2 as pb
 from tests.kit.work import lines_run
 from tests.unit.broker.test_selectors import Person
+
+if TYPE_CHECKING:
+    from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 FEW, MANY = 20, 120
 GROWTH_MAX = 2 * MANY / FEW
