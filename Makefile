@@ -39,7 +39,7 @@ test: java setup ## all tests but the long ones; 13 minutes
 test-long: java setup ## the full-sized forms of tests that make test runs smaller; some minutes
 	@$(BIN)/python -m pytest tests -m long $(ARGS)
 
-test-chaos: java setup ## kill what runs at random, 420 times over: brokers, producers, drivers, workers; 25 minutes
+test-chaos: java setup ## kill and stop real processes at random, and run them beside an earlier commit's; 33 minutes
 	@$(BIN)/python -m pytest tests -m chaos -rP $(ARGS)
 
 interop: java setup ## against Apache Pulsar itself, fetched with Maven the first time; 25 minutes

@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import random
 import signal
-import sys
 import threading
 import time
 from collections import Counter
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING
 import pulsar
 import pytest
 
+from tests.chaos.mesh import RECOVERY_TIMEOUT_S, SEED, say
 from tests.geo.stories import log_of
 from tests.kit.clusters import NAMES, Up
 from tests.kit.messages import connect
@@ -28,15 +28,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sized
     from pathlib import Path
 
-SEED = int(os.environ.get("MAGNETAR_CHAOS_SEED", random.SystemRandom().randrange(10**6)))
 ROUNDS = int(os.environ.get("MAGNETAR_CHAOS_ROUNDS", "20"))
 NAMESPACE = "chaos/kills"
 TOPICS = tuple(f"persistent://{NAMESPACE}/t{number}" for number in range(3))
 RATE = 100
 """Messages a second from each cluster."""
-
-RECOVERY_TIMEOUT_S = 120.0
-"""Seconds after a kill until what is published then must be everywhere; Spark itself takes most of it."""
 
 pytestmark = [pytest.mark.chaos, pytest.mark.timeout((ROUNDS + 2) * RECOVERY_TIMEOUT_S)]
 
@@ -141,12 +137,6 @@ def wait_for_recovery(tails: Tails, publishers: list[Publisher]) -> None:
                     RECOVERY_TIMEOUT_S,
                     what=f"message {newest} of {publisher.origin} on {topic} in {name}, which has {tail.last}",
                 )
-
-
-def say(text: str) -> None:
-    """Tell whoever waits for this test what it does; pytest shows it with ``-s``, or when the test fails."""
-    sys.stdout.write(f"{text}\n")
-    sys.stdout.flush()
 
 
 def test_no_kill_loses_or_duplicates_a_message(tmp_path: Path) -> None:

@@ -20,7 +20,8 @@ import pytest
 from magnetar.broker.check import check
 from magnetar.wire.entry import payload_of
 from magnetar.wire.proto import pulsar_api_pb2 as pb
-from tests.chaos.test_kills import has_at_least, say
+from tests.chaos.mesh import SEED, say
+from tests.chaos.test_kills import has_at_least
 from tests.kit.broker import Broker
 from tests.kit.messages import connect
 from tests.kit.raw import ClosedByPeerError, RawConnection, name_of, part_of
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
 
     from magnetar.wire.frame import Frame
 
-SEED = int(os.environ.get("MAGNETAR_CHAOS_SEED", random.SystemRandom().randrange(10**6)))
 KILLS = int(os.environ.get("MAGNETAR_CHAOS_KILLS", "200"))
 RATE = 400
 """Messages a second on each topic."""

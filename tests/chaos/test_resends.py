@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.chaos.mesh import SEED, say
 from tests.kit.broker import Broker
 from tests.kit.child import ChildProcess
 from tests.kit.messages import connect, numbered, read_log
@@ -22,7 +23,6 @@ from tests.kit.wait import wait_until
 if TYPE_CHECKING:
     from pathlib import Path
 
-SEED = int(os.environ.get("MAGNETAR_CHAOS_SEED", random.SystemRandom().randrange(10**6)))
 ROUNDS = int(os.environ.get("MAGNETAR_CHAOS_RESENDS", "100"))
 TOPIC = "persistent://public/default/resends"
 STEPS = {"alpha": 1, "beta": 3}
@@ -112,7 +112,7 @@ def check_log(broker: Broker, last: int) -> None:
 
 def test_each_message_is_there_once_however_often_it_was_sent(tmp_path: Path) -> None:
     chance = random.Random(SEED)
-    sys.stdout.write(f"\nMAGNETAR_CHAOS_SEED={SEED} MAGNETAR_CHAOS_RESENDS={ROUNDS}\n")
+    say(f"\nMAGNETAR_CHAOS_SEED={SEED} MAGNETAR_CHAOS_RESENDS={ROUNDS}")
     with Broker(tmp_path, settings=SETTINGS) as broker:
         producers = Producers(broker, tmp_path)
         victims = itertools.cycle(("broker", "producers", "both"))

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import random
-import sys
 import time
 from dataclasses import dataclass
 from functools import partial
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.chaos.mesh import RECOVERY_TIMEOUT_S, SEED, say
 from tests.geo.journey import Journey, Traffic, is_confirmed, standing, unconfirmed_s
 from tests.geo.stories import entries
 from tests.kit.clusters import UP_TIMEOUT_S, LocalClusters
@@ -25,7 +25,6 @@ from tests.kit.wait import wait_until
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-SEED = int(os.environ.get("MAGNETAR_CHAOS_SEED", random.SystemRandom().randrange(10**6)))
 SWITCHES = int(os.environ.get("MAGNETAR_CHAOS_SWITCHES", "50"))
 NAMES = ("ewr", "jfk")
 NAMESPACE = "chaos/switches"
@@ -34,8 +33,6 @@ STAY_S = (0.5, 1.5)
 
 PROGRESS_INTERVAL_S = 0.05
 """The default of ``replicatedSubscriptionProgressIntervalMs``."""
-
-RECOVERY_TIMEOUT_S = 120.0
 
 pytestmark = [pytest.mark.chaos, pytest.mark.timeout((SWITCHES + 2) * RECOVERY_TIMEOUT_S)]
 
@@ -64,12 +61,6 @@ def other(name: str) -> str:
 def is_linked(clusters: LocalClusters, topic: str, source: str) -> bool:
     """Whether the other's broker, since it runs, has applied something that was acknowledged in ``source``."""
     return source in standing(clusters, topic, other(source)).get("progressApplied", {})
-
-
-def say(text: str) -> None:
-    """Tell whoever waits for this test what it does; pytest shows it with ``-s``, or when the test fails."""
-    sys.stdout.write(f"{text}\n")
-    sys.stdout.flush()
 
 
 def test_fifty_planned_switches_lose_and_repeat_nothing(clusters: LocalClusters) -> None:

@@ -34,6 +34,9 @@ PERMITS = 1_000
 
 TICK_S = 0.002
 BURST_EVERY_S = 1.0
+SILENCE_S = 0.3
+"""Seconds without a frame after which a broker that was stopped has sent nothing more."""
+
 _NUMBER = struct.Struct(">Q")
 
 
@@ -136,7 +139,7 @@ class Producing:
         self._raw.close()
 
     def abandon(self) -> None:
-        """The broker was killed: what has no receipt may be in its log or not."""
+        """The broker was killed or stopped: what has no receipt may be in its log or not."""
         self._take(_last_frames(self._raw))
         self._raw.close()
 
@@ -202,7 +205,7 @@ class Consuming:
         self._raw.close()
 
     def abandon(self) -> None:
-        """The broker was killed; what it said before counts."""
+        """The broker was killed or stopped; what it said before counts."""
         for frame in _last_frames(self._raw):
             if name_of(frame) == "MESSAGE":
                 self._account.delivered(_number(frame))
@@ -261,6 +264,10 @@ class Journey:
         url = self._group.members[name].service_url
         self._producing[name] = Producing(url, self._topic, self.account, self._traffic, self._chance)
 
+    def withdraw(self, name: str) -> None:
+        """Publish no more in the cluster, and return when all that was published there has its receipt."""
+        self._producing.pop(name).finish()
+
     def run(self, seconds: float) -> None:
         """Publish and consume."""
         deadline = time.monotonic() + seconds
@@ -283,9 +290,9 @@ class Journey:
         self._consuming = self._consume(there)
         self.here = there
 
-    def flee(self, there: str, kill: Callable[[], None]) -> None:
-        """Kill the broker under the consumers and the producer, and open consumers in ``there`` at once."""
-        kill()
+    def flee(self, there: str, stop: Callable[[], None]) -> None:
+        """Kill or freeze the broker under the consumers and the producer, and open consumers in ``there`` at once."""
+        stop()
         self._producing.pop(self.here).abandon()
         self._consuming.abandon()
         self._consuming = self._consume(there)
@@ -346,13 +353,15 @@ def _connect(url: str, topic: str) -> RawConnection:
 
 
 def _last_frames(raw: RawConnection) -> list[Frame]:
-    """Return what a killed broker had sent."""
+    """Return what a broker had sent before it was killed or stopped: all of it is in the socket by now."""
     frames: list[Frame] = []
-    try:
-        while True:
-            frames += raw.gather(PATIENCE_S)
-    except ClosedByPeerError:
-        return frames
+    deadline = time.monotonic() + SILENCE_S
+    with contextlib.suppress(ClosedByPeerError):
+        while time.monotonic() < deadline:
+            if came := raw.gather(TICK_S):
+                frames += came
+                deadline = time.monotonic() + SILENCE_S
+    return frames
 
 
 def _number(frame: Frame) -> int:

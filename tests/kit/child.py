@@ -10,7 +10,7 @@ import subprocess
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
 LOOPBACK = "127.0.0.1"
@@ -33,14 +33,24 @@ def free_ports(count: int) -> list[int]:
 class ChildProcess:
     """A command in a process group of its own; what it says goes to a file, standard output apart from the words."""
 
-    def __init__(self, command: Sequence[str], directory: Path, name: str) -> None:
-        """Start ``command``; its output is in ``directory`` as ``name``.out, and all it said as ``name``.log."""
+    def __init__(
+        self, command: Sequence[str], directory: Path, name: str, environment: Mapping[str, str] | None = None
+    ) -> None:
+        """Start ``command``; its output is in ``directory`` as ``name``.out, and all it said as ``name``.log.
+
+        ``environment`` is added to the variables of this process.
+        """
         self.name = name
         self.output = directory / f"{name}.out"
         self.log = directory / f"{name}.log"
         with self.output.open("wb") as output, self.log.open("ab") as log:
             self._process = subprocess.Popen(
-                list(command), stdin=subprocess.DEVNULL, stdout=output, stderr=log, start_new_session=True
+                list(command),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=log,
+                start_new_session=True,
+                env={**os.environ, **(environment or {})},
             )
 
     @property

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol, Self
 from tests.kit.broker import Broker
 from tests.kit.child import LOOPBACK, ChildProcess, free_ports
 from tests.kit.messages import connect
-from tests.kit.processes import find, is_alive
+from tests.kit.processes import connected_ports, find, is_alive
 from tests.kit.rest import Rest
 from tests.kit.wait import wait_until
 
@@ -180,11 +180,22 @@ class LocalClusters(Group):
         """Return all brokers there are to start and to stop."""
         return list(self.brokers.values())
 
-    def start_pipeline(self, *arguments: str) -> None:
+    def start_pipeline(self, *arguments: str, environment: Mapping[str, str] | None = None) -> None:
         """Start the pipeline for all clusters; it replicates some seconds later."""
         served = ",".join(f"{name}={member.admin_url}" for name, member in self.members.items())
         command = [*MAGNETAR, "pipeline", "replicate", "--clusters", served, *arguments]
-        self._pipeline = ChildProcess(command, self.directory, "pipeline")
+        self._pipeline = ChildProcess(command, self.directory, "pipeline", environment)
+
+    def driver_pids(self) -> list[int]:
+        """Return the pipeline's driver: the Python program and its Java virtual machine."""
+        assert self._pipeline is not None
+        return [self._pipeline.pid, *find(self._pipeline.pid, "java", "spark")]
+
+    def serving_worker_pids(self) -> list[int]:
+        """Return the pipeline's Spark Python workers that hold a connection to a broker."""
+        assert self._pipeline is not None
+        ports = {broker.binary_port for broker in self.brokers.values()}
+        return [pid for pid in find(self._pipeline.pid, "-m pyspark.") if ports & connected_ports(pid)]
 
     def kill_worker(self) -> None:
         """``kill -9`` the youngest of the pipeline's Spark Python workers, as soon as there is one."""

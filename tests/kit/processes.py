@@ -9,6 +9,11 @@ _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 _STATE, _PARENT, _CPU = 0, 1, slice(11, 15)
 """Fields of /proc/<pid>/stat after the name: state, parent, own and waited-for user and system time."""
 
+_REMOTE, _CONNECTION, _INODE = 2, 3, 9
+"""Fields of /proc/<pid>/net/tcp: remote address and port, state of the connection, inode of the socket."""
+
+_ESTABLISHED = "01"
+
 
 def _stat(pid: int) -> list[str] | None:
     try:
@@ -43,6 +48,22 @@ def command_line(pid: int) -> str:
 def find(below: int, *words: str) -> list[int]:
     """Return the processes below ``below`` whose command contains all ``words``."""
     return [pid for pid in descendants(below) if all(word in command_line(pid) for word in words)]
+
+
+def connected_ports(pid: int) -> set[int]:
+    """Return the remote ports of the TCP connections (IPv4) that ``pid`` holds; none when it is gone."""
+    try:
+        names = [link.readlink().name for link in Path(f"/proc/{pid}/fd").iterdir()]
+        lines = Path(f"/proc/{pid}/net/tcp").read_text(encoding="utf-8").splitlines()[1:]
+    except (FileNotFoundError, ProcessLookupError):
+        return set()
+    inodes = {name.removeprefix("socket:[").removesuffix("]") for name in names if name.startswith("socket:[")}
+    rows = [line.split() for line in lines]
+    return {
+        int(row[_REMOTE].rpartition(":")[2], 16)
+        for row in rows
+        if row[_INODE] in inodes and row[_CONNECTION] == _ESTABLISHED
+    }
 
 
 def is_alive(pid: int) -> bool:

@@ -33,6 +33,8 @@ class Server(ABC):
         self.service_url = f"pulsar://{LOOPBACK}:{self.binary_port}"
         self.admin_url = f"http://{LOOPBACK}:{self.web_port}"
         self.rest = Rest(self.admin_url)
+        self.environment: dict[str, str] = {}
+        """Variables that the process gets beside those of this one, at its next start."""
         self._settings = settings
         self._process: ChildProcess | None = None
         directory.mkdir(parents=True, exist_ok=True)
@@ -67,7 +69,7 @@ class Server(ABC):
 
     def launch(self) -> None:
         """Start the process and return at once."""
-        self._process = ChildProcess(self.command(), self.directory, self.process_name)
+        self._process = ChildProcess(self.command(), self.directory, self.process_name, self.environment)
 
     def start(self) -> None:
         """Start the process and return when it is healthy; a process that does not get there is stopped."""

@@ -1,0 +1,103 @@
+"""Clusters and their pipeline for the chaos tests, and what their logs must have in common."""
+
+from __future__ import annotations
+
+import os
+import random
+import struct
+import sys
+from collections import Counter
+from contextlib import contextmanager
+from functools import partial
+from typing import TYPE_CHECKING
+
+from tests.geo.journey import unconfirmed_s
+from tests.geo.stories import entries, log_of
+from tests.kit.clusters import UP_TIMEOUT_S, LocalClusters
+from tests.kit.messages import publish
+from tests.kit.wait import wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from tests.geo.journey import Journey
+
+SEED = int(os.environ.get("MAGNETAR_CHAOS_SEED", random.SystemRandom().randrange(10**6)))
+RECOVERY_TIMEOUT_S = 120.0
+"""Seconds until everything must be well again after a failure, on a busy machine."""
+
+KEPT_FOR_EVER = {"retentionTimeInMinutes": -1, "retentionSizeInMB": -1}
+_NUMBER = struct.Struct(">Q")
+
+
+def say(text: str) -> None:
+    """Print progress and figures; pytest shows them with ``-s`` or ``-rP``, and when the test fails."""
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
+
+
+@contextmanager
+def running(
+    clusters: LocalClusters, namespace: str, *pipeline: str, environment: Mapping[str, str] | None = None
+) -> Iterator[LocalClusters]:
+    """Start the brokers and the pipeline; the namespace is replicated between all clusters and keeps everything.
+
+    ``pipeline`` and ``environment`` are the arguments and further variables of the pipeline.
+    """
+    names = list(clusters.members)
+    with clusters:
+        clusters.make_namespace(namespace, names)
+        for name in names:
+            clusters.rest(name).post(f"namespaces/{namespace}/retention", KEPT_FOR_EVER)
+        clusters.start_pipeline(*pipeline, environment=environment)
+        for name in names:
+            wait_for_carrying(clusters, namespace, name)
+        yield clusters
+
+
+def wait_for_carrying(clusters: LocalClusters, namespace: str, source: str) -> None:
+    """Wait until a message that is published in ``source`` now is in every cluster."""
+    topic = f"persistent://{namespace}/first-{source}"
+    publish(clusters.client(source), topic, [b"first"])
+    count = entries(clusters, source, topic)
+    for name in clusters.members:
+        wait_until(
+            partial(holds, clusters, name, topic, count),
+            UP_TIMEOUT_S,
+            what=f"a message of {source} in {name}",
+            interval_s=0.1,
+        )
+
+
+def holds(clusters: LocalClusters, name: str, topic: str, count: int) -> bool:
+    """Whether the cluster's log of the topic has ``count`` entries or more."""
+    return entries(clusters, name, topic) >= count
+
+
+def confirms_all_before(journey: Journey, clusters: LocalClusters, topic: str, target: str, age_s: float) -> bool:
+    """Whether ``target`` has confirmed everything that was acknowledged more than ``age_s`` seconds ago."""
+    age = unconfirmed_s(clusters, topic, journey.here, target)
+    return age is not None and age < age_s
+
+
+def numbers_in(clusters: LocalClusters, name: str, topic: str) -> list[int]:
+    """Return the numbers of the journey's messages in the cluster's log, in its order."""
+    return [number for payload in log_of(clusters, name, topic) for (number,) in [_NUMBER.unpack(payload)]]
+
+
+def wait_for_equal_logs(clusters: LocalClusters, topic: str, published: set[int]) -> int:
+    """Wait until all logs hold the same messages; return how many.
+
+    Raises AssertionError if one lacks a message of ``published``, or holds any message twice.
+    """
+    logs: dict[str, list[int]] = {}
+
+    def are_equal() -> bool:
+        logs.update({name: numbers_in(clusters, name, topic) for name in clusters.members})
+        return len({frozenset(log) for log in logs.values()}) == 1
+
+    wait_until(are_equal, RECOVERY_TIMEOUT_S, what="the same messages in all clusters", interval_s=1.0)
+    for name, log in logs.items():
+        repeated = [number for number, count in Counter(log).items() if count > 1]
+        assert (published - set(log), repeated) == (set(), []), f"lost, repeated in the log of {name}"
+    return len(log)
