@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pulsar
+import pytest
 from pulsar import ConsumerType
 
 from magnetar.wire.proto import pulsar_api_pb2 as pb
@@ -45,11 +46,11 @@ def publish_all(client: pulsar.Client, topic: str) -> None:
     producer.close()
 
 
-def subscribe(client: pulsar.Client, topic: str) -> pulsar.Consumer:
+def subscribe(client: pulsar.Client, topic: str, kind: ConsumerType = ConsumerType.Shared) -> pulsar.Consumer:
     return client.subscribe(
         topic,
         "s",
-        ConsumerType.Shared,
+        kind,
         initial_position=pulsar.InitialPosition.Earliest,
         receiver_queue_size=QUEUE,
     )
@@ -99,17 +100,21 @@ def numbers(messages: Iterable[pulsar.Message]) -> set[int]:
     return {int(message.data()) for message in messages}
 
 
-def test_dispatch_pauses_and_goes_on_when_the_holes_are_filled(tmp_path: Path, topic: str) -> None:
+@pytest.mark.parametrize(
+    "kind", [ConsumerType.Shared, ConsumerType.KeyShared, ConsumerType.Exclusive, ConsumerType.Failover], ids=str
+)
+def test_dispatch_pauses_and_goes_on_when_the_holes_are_filled(tmp_path: Path, topic: str, kind: ConsumerType) -> None:
     with Broker(tmp_path, settings=PAUSING) as broker:
         client = connect(broker.service_url)
-        consumer = subscribe(client, topic)
+        consumer = subscribe(client, topic, kind)
         publish_all(client, topic)
         acknowledged, others = leave_holes(consumer)
         found = stats(broker, topic)
         assert found["isBlockedOnAckStatePersistent"]
         assert RANGES_MAX < found["nonContiguousDeletedMessagesRanges"] <= UNACKED_MAX
-        assert found["oldestHoles"][0]["consumers"] == [found["consumers"][0]["consumerName"]]
-        assert len(others) <= UNACKED_MAX
+        if kind in (ConsumerType.Shared, ConsumerType.KeyShared):
+            assert found["oldestHoles"][0]["consumers"] == [found["consumers"][0]["consumerName"]]
+            assert len(others) <= UNACKED_MAX
         assert len(acknowledged) + len(others) < MESSAGES
         assert 'magnetar_subscription_ack_state_blocked{cluster="standalone"' in broker.rest.metrics()
         for message in others:

@@ -53,9 +53,9 @@ class Hole(NamedTuple):
 class AckState:
     """Watches one subscription's acknowledgements against the limits of what is persisted.
 
-    With ``dispatcherPauseOnAckStatePersistentEnabled`` a Shared subscription is sent nothing new beyond a limit, and
-    all acknowledgements are persisted, as what is on its way can exceed the limit only by so much. Without it, what
-    comes beyond the limit is not persisted. Nothing here waits or wakes: who dispatches asks.
+    With ``dispatcherPauseOnAckStatePersistentEnabled`` a durable subscription of any type is sent nothing new beyond a
+    limit. All acknowledgements are persisted then: only what was sent before can still make holes. Without it, what
+    comes beyond the limit is not persisted. Dispatchers ask before each read; nothing here waits or wakes.
     """
 
     def __init__(self, subscription: Subscription) -> None:

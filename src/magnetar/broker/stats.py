@@ -183,7 +183,7 @@ def _subscription_stats(subscription: Subscription, options: StatsOptions) -> Su
         is_replicated=subscription.is_replicated and not subscription.topic.replication_forbidden,
         non_contiguous_deleted_messages_ranges=state.deleted_ranges_count,
         non_contiguous_deleted_messages_ranges_serialized_size=state.deleted_serialized_size,
-        is_blocked_on_ack_state_persistent=shared is not None and ack_state.is_blocking,
+        is_blocked_on_ack_state_persistent=ack_state.is_blocking,
         ack_state_used=round(ack_state.used, 4),
         unpersisted_acks=subscription.cursor.unpersisted_entries,
         unpersisted_batch_acks=subscription.cursor.unpersisted_batches,

@@ -135,11 +135,11 @@ class Subscription:
         return self._legible(read_position, self.topic.ledger.last_confirmed_entry, limit)
 
     def readable(self, read_position: Position, limit: int) -> list[Range]:
-        """The next entries to send to consumers that share, at most ``limit``; none that could exceed the limits."""
+        """The next entries to send to consumers, at most ``limit``; none that could exceed the limits."""
         return self._legible(read_position, self.readable_through(), limit)
 
     def readable_through(self) -> Position:
-        """How far entries may be sent to consumers that share."""
+        """How far entries may be sent to consumers."""
         return self.ack_state.readable_through(self.topic.ledger.last_confirmed_entry)
 
     def has_done_with(self, position: Position) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pytest
 from hypothesis import given
@@ -16,11 +16,15 @@ from magnetar.broker.ack_state import ALARM_AGAIN_BELOW_PERCENTS, ALARM_PERCENTS
 from magnetar.broker.stats import internal_stats, topic_stats
 from magnetar.cursor.ranges import Range
 from magnetar.metadata.policies import Policies
-from magnetar.sim.cluster import NAMESPACE, Client, Cluster, Failover, entry
+from magnetar.sim.cluster import NAMESPACE, Client, Cluster, Exclusive, Failover, entry
 from magnetar.wire import commands
 
 if TYPE_CHECKING:
     from magnetar.admin.models import SubscriptionStats
+    from magnetar.wire.proto import pulsar_api_pb2 as pb
+
+    Kind: TypeAlias = pb.CommandSubscribe.SubType.ValueType
+
 
 RANGES_MAX = 4
 PAUSING = {"dispatcherPauseOnAckStatePersistentEnabled": True}
@@ -205,13 +209,83 @@ def test_switching_the_pause_on_persists_what_was_not() -> None:
     assert [int(number) % 2 for number in client.messages()] == [0] * 20
 
 
-def test_a_consumer_that_does_not_share_is_not_paused() -> None:
+SINGLE = pytest.mark.parametrize("kind", [Exclusive, Failover], ids=["Exclusive", "Failover"])
+
+
+@SINGLE
+def test_a_single_active_consumer_pauses_and_goes_on_when_holes_are_filled(
+    kind: Kind,
+) -> None:
     cluster, client = cluster_of(40, **PAUSING)
-    client.subscribe(kind=Failover, permits=30)
+    client.subscribe(kind=kind, permits=12)
+    assert len(client.messages()) == 12
+    acknowledge(cluster, client, *range(1, 12, 2))
+    assert stats(cluster).is_blocked_on_ack_state_persistent
+    flow(client, 6)
+    assert client.messages() == []
+    acknowledge(cluster, client, 2)
+    assert client.messages() == []
+    acknowledge(cluster, client, 4)
+    assert client.messages() == [str(number) for number in range(12, 18)]
+    assert not stats(cluster).is_blocked_on_ack_state_persistent
+    assert cluster.loop.problems == []
+
+
+@SINGLE
+def test_a_cumulative_acknowledgement_ends_the_pause(kind: Kind) -> None:
+    """It fills holes, and makes none: one beyond the holes is taken in the pause as well."""
+    cluster, client = cluster_of(40, **PAUSING)
+    client.subscribe(kind=kind, permits=30)
+    acknowledge(cluster, client, *range(1, 12, 2))
+    flow(client, 100)
+    client.messages()
+    client.ack(position(cluster, 20), cumulative=True)
+    cluster.loop.advance(0.011)
+    assert client.messages() == [str(number) for number in range(30, 40)]
+    assert stats(cluster).non_contiguous_deleted_messages_ranges == 0
+
+
+@SINGLE
+@pytest.mark.parametrize("how", ["redeliver", "another consumer", "crash"])
+def test_a_single_active_consumer_gets_again_what_ends_the_pause(kind: Kind, how: str) -> None:
+    cluster, client = cluster_of(40, **PAUSING)
+    client.subscribe(kind=kind, permits=12)
+    acknowledge(cluster, client, *range(1, 12, 2))
+    client.heard.clear()
+    if how == "redeliver":
+        client.say(commands.redeliver_unacknowledged_messages(consumer_id=1))
+        flow(client, 100)
+    else:
+        client.leave()
+        if how == "crash":
+            cluster.crash()
+        client = cluster.client()
+        client.subscribe(kind=kind, permits=100)
+    assert client.messages() == [str(number) for number in range(0, 12, 2)]
+    assert stats(cluster).is_blocked_on_ack_state_persistent
+    assert stats(cluster).unpersisted_acks == 0
+    acknowledge(cluster, client, *range(0, 12, 2))
+    assert client.messages() == [str(number) for number in range(12, 40)]
+
+
+def test_a_subscription_without_consumers_tells_that_it_would_pause() -> None:
+    cluster, client = cluster_of(40, **PAUSING)
+    client.subscribe(kind=Exclusive, permits=12)
+    acknowledge(cluster, client, *range(1, 12, 2))
+    client.leave()
+    assert stats(cluster).is_blocked_on_ack_state_persistent
+    cluster.crash()
+    assert stats(cluster).is_blocked_on_ack_state_persistent
+
+
+def test_a_reader_does_not_pause() -> None:
+    """Nothing of it is persisted."""
+    cluster, client = cluster_of(40, **PAUSING)
+    client.subscribe(kind=Exclusive, permits=30, durable=False)
     acknowledge(cluster, client, *range(1, 30, 2))
     flow(client, 100)
-    assert not stats(cluster).is_blocked_on_ack_state_persistent
     assert client.messages()[-1] == "39"
+    assert not stats(cluster).is_blocked_on_ack_state_persistent
 
 
 def test_the_oldest_holes_are_told_with_who_holds_them() -> None:

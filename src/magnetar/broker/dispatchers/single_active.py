@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class SingleActiveDispatcher:
-    """Sends every undeleted entry, in order, to the one active consumer.
+    """Sends every undeleted entry, in order, to the one active consumer, while the limits of what is persisted allow.
 
     Failover elects as Pulsar does (`election`), and tells everybody when that changes who is active. The cursor rewinds
     then: what the old one did not acknowledge goes to the new one.
@@ -100,7 +100,7 @@ class SingleActiveDispatcher:
         if consumer is None or not consumer.is_ready or self._switching is not None:
             return
         limit = min(self._read_limit, consumer.permits)
-        ranges = self._subscription.undeleted(self._read_position, limit)
+        ranges = self._subscription.readable(self._read_position, limit)
         entries = self._reader.read_ranges(ranges, limit) if ranges else None
         if not entries:
             return
