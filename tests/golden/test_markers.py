@@ -151,7 +151,7 @@ def test_our_update_is_theirs_to_the_byte(name: str) -> None:
 def test_our_controller_does_what_theirs_did(cluster: str, log: Log) -> None:
     """Told what came, in their order, it asks, asks again, answers and completes as they did."""
     new_ids = iter(dict.fromkeys(said.snapshot_id for _, said in marked(log, markers.SNAPSHOT_REQUEST, local=True)))
-    controller = SnapshotController(SnapshotOptions(frequency_s=1.0, timeout_s=30.0), new_ids.__next__)
+    controller = SnapshotController(SnapshotOptions(timeout_s=30.0), new_ids.__next__)
     others = sorted({asked.source_cluster for _, asked in marked(log, markers.SNAPSHOT_REQUEST, local=False)})
     asked: dict[tuple[str, str], SnapshotRequest] = {}
     did: list[Effect] = []

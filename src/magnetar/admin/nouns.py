@@ -127,6 +127,10 @@ class Policy(Enum):
     AT_RISK_ABSENCE_SECONDS = ("atRiskAbsenceSeconds", "atRiskAbsenceSeconds")
     REPLICATED_SUBSCRIPTIONS_ALLOWED = ("replicatedSubscriptionsAllowed", "replicatedSubscriptionsAllowed")
     REPLICATED_SUBSCRIPTION_SYNC = ("replicatedSubscriptionSync", "replicatedSubscriptionSync")
+    REPLICATED_SUBSCRIPTIONS_SNAPSHOT_FREQUENCY = (
+        "replicatedSubscriptionsSnapshotFrequencyMillis",
+        "replicatedSubscriptionsSnapshotFrequencyMillis",
+    )
     REPLICATED_SUBSCRIPTION_ACTIVE_CLUSTER = (
         "replicatedSubscriptionActiveCluster",
         "replicatedSubscriptionActiveCluster",

@@ -40,5 +40,6 @@ def broker_policies(config: BrokerConfig) -> EffectivePolicies:
         at_risk_absence_s=config.atRiskAbsenceSeconds,
         replicated_subscriptions_allowed=config.enableReplicatedSubscriptions,
         replicated_subscription_sync=config.replicatedSubscriptionSync,
+        replicated_subscriptions_snapshot_frequency_ms=config.replicatedSubscriptionsSnapshotFrequencyMillis,
         replicated_subscription_active_cluster="",
     )

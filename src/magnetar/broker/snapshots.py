@@ -70,10 +70,9 @@ class TopicSnapshots:
         config = topic.environment.config
         self._topic = topic
         self._environment = topic.environment
-        self._frequency_s = config.replicatedSubscriptionsSnapshotFrequencyMillis / 1000
+        self._frequency_s = self._frequency_now_s
         self._cached_max = config.replicatedSubscriptionsSnapshotMaxCachedPerSubscription
         options = SnapshotOptions(
-            self._frequency_s,
             config.replicatedSubscriptionsSnapshotTimeoutSeconds,
             config.replicatedSubscriptionsSnapshotWithoutClusterAfterSeconds,
         )
@@ -97,7 +96,10 @@ class TopicSnapshots:
         self.changed()
 
     def changed(self) -> None:
-        """Subscriptions, clusters or their links are not what they were."""
+        """Follow subscriptions, clusters, their links and the topic's policies as they are now."""
+        if self._frequency_s != self._frequency_now_s:
+            self._frequency_s = self._frequency_now_s
+            self.stop()  # it is armed anew below, counted from the last tick
         replicated = {each.name: each for each in self._replicated()}
         for name in [name for name in self._caches if name not in replicated]:
             del self._caches[name]
@@ -136,6 +138,11 @@ class TopicSnapshots:
         if self._timer is None and self._caches and not self.controller.is_idle(self._moved_at):
             left_s = self._ticked_at + self._frequency_s - self._now()
             self._timer = self._environment.loop.call_later(max(0.0, left_s), self._tick)
+
+    @property
+    def _frequency_now_s(self) -> float:
+        """Shortest time between two snapshots, as the policies are now."""
+        return self._topic.policies.replicated_subscriptions_snapshot_frequency_ms / 1000
 
     def _tick(self) -> None:
         self._timer = None

@@ -185,6 +185,16 @@ def set_replicated_subscription_sync(
     say(f"replicated subscriptions of {owner} are carried in mode {mode.value}")
 
 
+def set_replicated_subscriptions_snapshot_frequency(
+    session: Session,
+    owner: Owner,
+    time: Annotated[int, typer.Option("--time", "-t", min=1, help="Milliseconds between two snapshots.")],
+) -> None:
+    """Say how often replicated subscriptions take snapshots (PIP-33), where they need any."""
+    session.client.policies.set(owner, Policy.REPLICATED_SUBSCRIPTIONS_SNAPSHOT_FREQUENCY, time)
+    say(f"{owner} takes a snapshot every {time} ms at most")
+
+
 def set_replicated_subscription_active_cluster(
     session: Session,
     owner: Owner,
@@ -243,6 +253,10 @@ _POLICIES: dict[Policy, tuple[str, Callable[..., None]]] = {
         set_replicated_subscriptions_allowed,
     ),
     Policy.REPLICATED_SUBSCRIPTION_SYNC: ("replicated-subscription-sync", set_replicated_subscription_sync),
+    Policy.REPLICATED_SUBSCRIPTIONS_SNAPSHOT_FREQUENCY: (
+        "replicated-subscriptions-snapshot-frequency",
+        set_replicated_subscriptions_snapshot_frequency,
+    ),
     Policy.REPLICATED_SUBSCRIPTION_ACTIVE_CLUSTER: (
         "replicated-subscription-active-cluster",
         set_replicated_subscription_active_cluster,

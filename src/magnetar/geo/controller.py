@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotOptions:
-    """How often snapshots are taken, and for how long answers are waited for."""
+    """For how long a snapshot waits."""
 
-    frequency_s: float
     timeout_s: float
+    """For answers, from its beginning."""
     without_after_s: float = 0.0
     """A cluster that has been away for so long is left out; 0: never, no snapshot is taken meanwhile."""
 

@@ -47,6 +47,8 @@ class EffectivePolicies:
     """Seconds after which a cluster that confirms nothing counts no more; -1: never."""
     replicated_subscription_sync: ReplicatedSubscriptionSync
     """How replicated subscriptions reach the other clusters."""
+    replicated_subscriptions_snapshot_frequency_ms: int
+    """Shortest time between two snapshots of PIP-33 of a topic, at least 1."""
     replicated_subscription_active_cluster: str
     """The only cluster in which a replicated subscription has consumers; empty: any, and what they do is merged."""
 
@@ -72,6 +74,10 @@ LEVEL_FIELDS = {
     "at_risk_absence_s": ("at_risk_absence_seconds", "atRiskAbsenceSeconds"),
     "replicated_subscriptions_allowed": ("replicated_subscriptions_allowed", "replicatedSubscriptionsAllowed"),
     "replicated_subscription_sync": ("replicated_subscription_sync", "replicatedSubscriptionSync"),
+    "replicated_subscriptions_snapshot_frequency_ms": (
+        "replicated_subscriptions_snapshot_frequency_millis",
+        "replicatedSubscriptionsSnapshotFrequencyMillis",
+    ),
     "replicated_subscription_active_cluster": (
         "replicated_subscription_active_cluster",
         "replicatedSubscriptionActiveCluster",

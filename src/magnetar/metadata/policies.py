@@ -28,6 +28,9 @@ Limit = Annotated[int, Field(ge=-1, lt=2**31)]
 Copies = Annotated[int, Field(ge=1, lt=2**31)]
 """A number of clusters."""
 
+Milliseconds = Annotated[int, Field(ge=1, lt=2**31)]
+"""A time between two events."""
+
 _Int = Annotated[int, Field(ge=-(2**31), lt=2**31)]
 
 
@@ -173,6 +176,7 @@ class Policies(Document):
     at_risk_copies: Copies | None = None
     at_risk_absence_seconds: Limit | None = None
     replicated_subscription_sync: ReplicatedSubscriptionSync | None = None
+    replicated_subscriptions_snapshot_frequency_millis: Milliseconds | None = None
     replicated_subscription_active_cluster: str | None = None
 
 
@@ -195,6 +199,7 @@ class TopicPolicies(Document):
     atRiskCopies: Copies | None = None
     atRiskAbsenceSeconds: Limit | None = None
     replicatedSubscriptionSync: ReplicatedSubscriptionSync | None = None
+    replicatedSubscriptionsSnapshotFrequencyMillis: Milliseconds | None = None
     replicatedSubscriptionActiveCluster: str | None = None
 
 

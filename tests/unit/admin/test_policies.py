@@ -164,6 +164,7 @@ def test_the_conversation_repeats(http: httpx.Client) -> None:
 
 REPLICATE = "replicateSubscriptionState"
 ALLOWED = "replicatedSubscriptionsAllowed"
+FREQUENCY = "replicatedSubscriptionsSnapshotFrequencyMillis"
 
 PROPOSED: list[tuple[str, str, object, int, object]] = [
     ("GET", f"{N}/{REPLICATE}", None, 204, None),
@@ -195,6 +196,15 @@ PROPOSED: list[tuple[str, str, object, int, object]] = [
     ("GET", f"{X}/atRiskCopies?applied=true", None, 200, 2),
     ("DELETE", f"{N}/atRiskCopies", None, 204, None),
     ("GET", f"{X}/atRiskCopies?applied=true", None, 200, 1),
+    ("GET", f"{X}/{FREQUENCY}?applied=true", None, 200, 1000),
+    ("POST", f"{N}/{FREQUENCY}", 0, 400, {"reason": "Input should be greater than or equal to 1"}),
+    ("POST", f"{N}/{FREQUENCY}", 5000, 204, None),
+    ("GET", f"{X}/{FREQUENCY}?applied=true", None, 200, 5000),
+    ("POST", f"{X}/{FREQUENCY}", 250, 204, None),
+    ("GET", f"{X}/{FREQUENCY}?applied=true", None, 200, 250),
+    ("DELETE", f"{X}/{FREQUENCY}", None, 204, None),
+    ("DELETE", f"{N}/{FREQUENCY}", None, 204, None),
+    ("GET", f"{N}/{FREQUENCY}", None, 204, None),
 ]
 """PIP-398, which no release of Apache Pulsar has yet, and what Magnetar adds to it."""
 

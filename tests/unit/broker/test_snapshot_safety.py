@@ -329,7 +329,7 @@ def test_whoever_is_left_out_nothing_is_skipped(
 
 def test_an_answer_that_does_not_know_who_is_left_out_is_worth_nothing() -> None:
     """As one of Apache Pulsar's, which passes over what it does not know."""
-    controller = SnapshotController(SnapshotOptions(1.0, 30.0), lambda: "s")
+    controller = SnapshotController(SnapshotOptions(30.0), lambda: "s")
     (ask,) = controller.begin(0.0, ["jfk"], ["lga"])
     assert ask == Ask("s", ("jfk",), ("lga",))
     end = Position(3, 5)

@@ -418,6 +418,45 @@ def test_the_policy_decides_at_once() -> None:
         assert (ewr.topic().snapshots is not None) is (mode == "markers")
 
 
+def test_the_time_between_two_snapshots_follows_the_policies() -> None:
+    """The topic's goes before its namespace's, and that before the broker's; a change takes effect at once."""
+    mesh = Mesh("ewr", "jfk")
+    mesh.subscribe("ewr")
+    mesh.carry()
+    ewr = mesh.clusters["ewr"]
+    snapshots = ewr.topic().snapshots
+    assert snapshots is not None
+
+    def taken(seconds: int) -> int:
+        """How many snapshots are complete after so many seconds with a message each."""
+        before = snapshots.controller.completed
+        for number in range(seconds):
+            mesh.publish("ewr", str(number))
+            mesh.second()
+        return snapshots.controller.completed - before
+
+    def namespace(millis: int | None) -> None:
+        changed = Policies(
+            replication_clusters=["ewr", "jfk"], replicated_subscriptions_snapshot_frequency_millis=millis
+        )
+        ewr.do(partial(ewr.resources.namespaces.update, NAMESPACE, lambda _: changed))
+
+    def topic(millis: int | None) -> None:
+        fields = {"replicatedSubscriptionsSnapshotFrequencyMillis": millis}
+        ewr.do(lambda: ewr.resources.topic_policies.change(TOPIC, **fields))
+
+    assert taken(10) == 10
+    namespace(5_000)
+    assert taken(10) == 2
+    topic(2_000)
+    assert taken(10) == 5
+    namespace(60_000)
+    topic(None)
+    assert taken(30) == 0
+    namespace(None)
+    assert taken(10) == 10 + 1, "the one that was a minute away is taken at once"
+
+
 # -- with Apache Pulsar ------------------------------------------------------------------------------------------------
 
 

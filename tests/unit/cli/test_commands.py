@@ -116,6 +116,7 @@ def test_policies(run: Run, owner: str) -> None:
         ("at-risk-copies", "--copies 2", 2),
         ("at-risk-absence", "--time 10m", 600),
         ("replicated-subscription-sync", "--mode markers", "markers"),
+        ("replicated-subscriptions-snapshot-frequency", "--time 250", 250),
         ("replicated-subscription-active-cluster", "--cluster jfk", "jfk"),
     ):
         verb(f"set-{name}", options)

@@ -14,7 +14,7 @@ END = Position(3, 7)
 
 def new_controller() -> SnapshotController:
     numbers = count()
-    return SnapshotController(SnapshotOptions(frequency_s=1.0, timeout_s=30.0), lambda: f"s{next(numbers)}")
+    return SnapshotController(SnapshotOptions(timeout_s=30.0), lambda: f"s{next(numbers)}")
 
 
 def ask(snapshot_id: str) -> list[Effect]:

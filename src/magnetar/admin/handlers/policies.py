@@ -20,6 +20,7 @@ from magnetar.metadata.policies import (
     Copies,
     DelayedDeliveryPolicies,
     Limit,
+    Milliseconds,
     Policies,
     ReplicatedSubscriptionSync,
     RetentionPolicies,
@@ -48,6 +49,7 @@ _RETENTION_CONFLICT = (
 _FLAG: TypeAdapter[bool] = TypeAdapter(bool)
 _LIMIT: TypeAdapter[int | None] = TypeAdapter(Limit | None)
 _COPIES: TypeAdapter[int | None] = TypeAdapter(Copies | None)
+_MILLISECONDS: TypeAdapter[int | None] = TypeAdapter(Milliseconds | None)
 _OPTIONAL_FLAG: TypeAdapter[bool | None] = TypeAdapter(bool | None)
 _NUMBER: TypeAdapter[int] = TypeAdapter(int)
 _OPTIONAL_NUMBER: TypeAdapter[int | None] = TypeAdapter(int | None)
@@ -114,6 +116,10 @@ async def _copies(request: Request) -> int | None:
     return await body(request, _COPIES)
 
 
+async def _milliseconds(request: Request) -> int | None:
+    return await body(request, _MILLISECONDS)
+
+
 async def _pause(_: Request) -> bool:
     return True  # the request has no body: POST switches it on, DELETE off
 
@@ -163,6 +169,11 @@ _POLICIES = (
     _Policy(Policy.AT_RISK_COPIES, "at_risk_copies", _copies),
     _Policy(Policy.AT_RISK_ABSENCE_SECONDS, "at_risk_absence_s", _limit),
     _Policy(Policy.REPLICATED_SUBSCRIPTION_SYNC, "replicated_subscription_sync", _replicated_subscription_sync),
+    _Policy(
+        Policy.REPLICATED_SUBSCRIPTIONS_SNAPSHOT_FREQUENCY,
+        "replicated_subscriptions_snapshot_frequency_ms",
+        _milliseconds,
+    ),
     _Policy(Policy.REPLICATED_SUBSCRIPTION_ACTIVE_CLUSTER, "replicated_subscription_active_cluster", _cluster),
 )
 
