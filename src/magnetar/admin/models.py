@@ -396,6 +396,10 @@ class CursorStats(Model):
     subscription_have_pending_read: bool = False
     subscription_have_pending_replay_read: bool = False
     properties: dict[str, int] = field(default_factory=dict)
+    """Of the cursor of deduplication: the producers of its last snapshot and their sequence ids (PIP-6)."""
+
+    properties_omitted: int | None = None
+    """Ours. How many further producers there are than ``properties`` shows."""
 
 
 @dataclass(slots=True, kw_only=True)

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import struct
 from enum import Enum
-from itertools import accumulate, islice, pairwise
+from itertools import accumulate, chain, islice, pairwise
 from typing import TYPE_CHECKING
 
 from magnetar.base.errors import CorruptionError
@@ -80,8 +80,11 @@ class SequenceIds:
         self._connected: set[str] = set()
         self._inactive: dict[str, float] = {}
         """The known producers that are not connected and since when nothing was heard of them; the longest first."""
-        self._changed: dict[str, None] = {}
-        """Producers that changed, or were forgotten, since the last delta."""
+        self._changed: dict[str, int] = {}
+        """Producers that changed, or were forgotten, since the last snapshot, which is a delta or a checkpoint: their
+        sequence id in it, UNKNOWN_PRODUCER when they are not in it."""
+        self._in_snapshot = 0
+        """How many producers the last snapshot knows, with all before it."""
 
     def __len__(self) -> int:
         """How many producers are known."""
@@ -134,9 +137,10 @@ class SequenceIds:
 
     def replay(self, name: str, highest: int, now: float) -> None:
         """Messages up to ``highest`` are in the log."""
-        if highest > self._persisted.get(name, UNKNOWN_PRODUCER):
+        before = self._persisted.get(name, UNKNOWN_PRODUCER)
+        if highest > before:
             self._persisted[name] = highest
-            self._changed[name] = None
+            self._changed.setdefault(name, before)
             if name not in self._connected:
                 self._touch(name, now)
 
@@ -169,8 +173,7 @@ class SequenceIds:
     def _forget(self, names: Sequence[str]) -> int:
         for name in names:
             del self._inactive[name]
-            del self._persisted[name]
-            self._changed[name] = None
+            self._changed.setdefault(name, self._persisted.pop(name))
         return len(names)
 
     def _touch(self, name: str, now: float) -> None:
@@ -187,6 +190,7 @@ class SequenceIds:
     def delta(self, through: Position) -> bytes:
         """What changed in the durable part since the last call; it accounts for the log up to ``through``."""
         changed, self._changed = self._changed, {}
+        self._in_snapshot = len(self._persisted)
         kept = [name for name in changed if name in self._persisted]
         forgotten = [name for name in changed if name not in self._persisted]
         return _encode(through, kept, [self._persisted[name] for name in kept], forgotten)
@@ -194,7 +198,16 @@ class SequenceIds:
     def checkpoint(self, through: Position) -> bytes:
         """The whole durable part, which accounts for the log up to ``through`` at least; the next delta begins here."""
         self._changed.clear()
+        self._in_snapshot = len(self._persisted)
         return _encode(through, list(self._persisted), list(self._persisted.values()), ())
+
+    def last_snapshot(self, producers_max: int) -> tuple[dict[str, int], int]:
+        """What the last snapshot says: ``producers_max`` producers at most, and how many more there are."""
+        kept = ((name, self._changed.get(name, highest)) for name, highest in self._persisted.items())
+        forgotten = ((name, highest) for name, highest in self._changed.items() if name not in self._persisted)
+        known = (each for each in chain(kept, forgotten) if each[1] != UNKNOWN_PRODUCER)
+        shown = dict(islice(known, producers_max))
+        return shown, self._in_snapshot - len(shown)
 
     def load(self, snapshots: Iterable[bytes], now: float) -> Position:
         """Take over a checkpoint and the deltas behind it, oldest first; returns up to where they account for the log.
@@ -208,6 +221,7 @@ class SequenceIds:
             self._persisted.update(zip(kept, sequence_ids, strict=True))
             for name in forgotten:
                 self._persisted.pop(name, None)
+        self._in_snapshot = len(self._persisted)
         self._inactive = dict.fromkeys((name for name in self._persisted if name not in self._connected), now)
         return through
 

@@ -41,6 +41,9 @@ Number = TypeVar("Number", int, float)
 DELETED_RANGES_SHOWN_MAX = 1000
 """Ranges of one cursor that its internal stats show; of the others they tell the number."""
 
+PRODUCERS_SHOWN_MAX = 10_000
+"""Producers that the internal stats of the cursor of deduplication show; of the others they tell the number."""
+
 
 def topic_stats(topic: Topic, options: StatsOptions) -> TopicStats:
     """Everything that is known of a topic without reading its log."""
@@ -259,9 +262,13 @@ def internal_stats(topic: Topic) -> PersistentTopicInternalStats:
         stats.last_ledger_created_timestamp = iso_time(infos[-1].created_ms)
     cursors = [(subscription.cursor, bool(subscription.consumers)) for subscription in topic.subscriptions.values()]
     cursors += [(replicator.cursor, replicator.consumer is not None) for replicator in topic.replicators.values()]
-    if topic.deduplication.cursor is not None:
-        cursors.append((topic.deduplication.cursor, False))
     stats.cursors = {cursor.name: _cursor_stats(topic, cursor, active=active) for cursor, active in cursors}
+    deduplication = topic.deduplication
+    if deduplication.cursor is not None and deduplication.sequence_ids is not None:
+        of_producers = _cursor_stats(topic, deduplication.cursor, active=False)
+        shown, omitted = deduplication.sequence_ids.last_snapshot(PRODUCERS_SHOWN_MAX)
+        of_producers.properties, of_producers.properties_omitted = shown, omitted or None
+        stats.cursors[deduplication.cursor.name] = of_producers
     return stats
 
 

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from magnetar.broker.stats import internal_stats
 from magnetar.sim.cluster import Cluster
+
+if TYPE_CHECKING:
+    import pytest
 
 
 def test_an_entry_counts_once_it_is_durable() -> None:
@@ -21,3 +26,23 @@ def test_an_entry_counts_once_it_is_durable() -> None:
     assert counts() == (2, 2, [2])
     cluster.commit()
     assert counts() == (3, 3, [3])
+
+
+def test_the_cursor_of_deduplication_shows_the_producers_of_its_last_snapshot(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = Cluster(settings={"brokerDeduplicationEnabled": True})
+    for name in ("a", "b", "c"):
+        client = cluster.client()
+        client.produce(name=name)
+        client.send("first", "second")
+
+    def shown() -> tuple[dict[str, int], int | None]:
+        cursor = internal_stats(cluster.topic()).cursors["pulsar.dedup"]
+        return cursor.properties, cursor.properties_omitted
+
+    assert shown() == ({}, None)
+    cluster.do(cluster.topic().deduplication.snapshot)
+    assert shown() == ({"a": 1, "b": 1, "c": 1}, None)
+    client.send("third", first=2)
+    assert shown() == ({"a": 1, "b": 1, "c": 1}, None), "as of the last snapshot"
+    monkeypatch.setattr("magnetar.broker.stats.PRODUCERS_SHOWN_MAX", 2)
+    assert shown() == ({"a": 1, "b": 1}, 1)

@@ -114,6 +114,15 @@ class Story(RuleBasedStateMachine):
             assert self.ids.persisted(name) == max(twin.persisted, default=-1)
             assert self.ids.has_failed(name) == twin.failed
 
+    @rule(producers_max=st.integers(0, 3))
+    def show(self, producers_max: int) -> None:
+        again = SequenceIds()
+        again.load(self.snapshots, 0)
+        shown, omitted = self.ids.last_snapshot(producers_max)
+        expected = {name: again.persisted(name) for name in NAMES if again.persisted(name) >= 0}
+        assert shown.items() <= expected.items()
+        assert (len(shown), omitted) == (min(producers_max, len(expected)), len(expected) - len(shown))
+
 
 TestStory = Story.TestCase
 TestStory.settings = settings(max_examples=100, stateful_step_count=40)
@@ -258,3 +267,15 @@ def test_a_snapshot_of_another_version_or_with_more_behind_it_is_refused() -> No
         SequenceIds().load([b"\x09" + data[1:]], 0)
     with pytest.raises(CorruptionError, match="ends at"):
         SequenceIds().load([data + b"x"], 0)
+
+
+def test_what_is_shown_is_the_last_snapshot_also_of_the_forgotten() -> None:
+    ids = known("stays", "goes")
+    ids.delta(HERE)
+    ids.replay("stays", 9, 5.0)
+    ids.replay("new", 3, 5.0)
+    assert ids.forget_inactive(1.0) == 1
+    assert ids.last_snapshot(10) == ({"stays": 7, "goes": 7}, 0)
+    assert ids.last_snapshot(1) == ({"stays": 7}, 1)
+    ids.delta(HERE)
+    assert ids.last_snapshot(10) == ({"stays": 9, "new": 3}, 0)
