@@ -124,7 +124,7 @@ _PROGRESS: Mapping[str, tuple[str, Callable[[SubscriptionStats], Mapping[str, fl
 }
 """Of each replicated subscription and remote cluster, ours: ``magnetar_progress_…``; no sample while it is unknown."""
 
-_LAG_BOUND: Mapping[str, tuple[str, Callable[[TopicStats], float]]] = {
+_LAG_BOUND: Mapping[str, tuple[str, Callable[[TopicStats], float | None]]] = {
     "at_risk_messages": (
         "Entries published here that too few other clusters have, where a policy bounds that",
         attrgetter("at_risk_messages"),
@@ -137,7 +137,7 @@ _LAG_BOUND: Mapping[str, tuple[str, Callable[[TopicStats], float]]] = {
 }
 """Of each topic where a policy bounds what is at risk, ours."""
 
-_REPLICATION: Mapping[str, Callable[[ReplicatorStats], float]] = {
+_REPLICATION: Mapping[str, Callable[[ReplicatorStats], float | None]] = {
     "replication_backlog": attrgetter("replication_backlog"),
     "replication_connected_count": lambda stats: stats.connected,
     "replication_delay_in_seconds": attrgetter("replication_delay_in_seconds"),
@@ -269,8 +269,9 @@ class _Snapshot:
         for name, (documentation, value_of) in _LAG_BOUND.items():
             family = GaugeMetricFamily(f"magnetar_{name}", documentation, labels=_TOPIC_LABELS)
             for labels, stats in self._topics:
-                if stats.at_risk_messages is not None:
-                    family.add_metric(labels, value_of(stats))
+                value = value_of(stats)
+                if stats.withheld_receipts is not None and value is not None:
+                    family.add_metric(labels, value)
             yield family
 
     def _broker(self) -> Iterator[Metric]:
@@ -292,11 +293,13 @@ class _Snapshot:
 
 
 def _gauges(
-    metrics: Mapping[str, Callable[[Stats], float]], names: Labels, found: Iterable[tuple[Labels, Stats]]
+    metrics: Mapping[str, Callable[[Stats], float | None]], names: Labels, found: Iterable[tuple[Labels, Stats]]
 ) -> Iterator[Metric]:
-    """One family per metric, one sample per set of labels."""
+    """One family per metric, one sample per set of labels; none for a value that is not known."""
     for name, value_of in metrics.items():
         family = GaugeMetricFamily(f"pulsar_{name}", "", labels=names)
         for labels, stats in found:
-            family.add_metric(labels, value_of(stats))
+            value = value_of(stats)
+            if value is not None:
+                family.add_metric(labels, value)
         yield family

@@ -257,9 +257,11 @@ class ReplicatorStats(Model):
     msg_throughput_out: float = 0.0
     bytes_out_count: int = 0
     msg_rate_expired: float = 0.0
-    replication_backlog: int = 0
+    replication_backlog: int | None = 0
+    """Entries that the remote cluster does not hold; None while that is not known."""
     connected: bool = False
-    replication_delay_in_seconds: int = 0
+    replication_delay_in_seconds: int | None = 0
+    """None while it is not known what the remote cluster holds."""
     inbound_connection: str | None = None
     inbound_connected_since: str | None = None
     outbound_connection: str | None = None
@@ -269,6 +271,10 @@ class ReplicatorStats(Model):
     """Ours. How often the link passed from one lease to the next."""
     damaged_at: str | None = None
     """Ours. The damaged entry that the link has stopped at."""
+    replication_unknown_since: str | None = None
+    """Ours. Since when it is not known what the remote cluster holds; None while it is known."""
+    unfilled_through: str | None = None
+    """Ours. The newest entry that the remote cluster lost, and that was trimmed here before it could be sent again."""
 
 
 @dataclass(slots=True, kw_only=True)

@@ -4,10 +4,13 @@ Receipts wait in a queue of the topic (``broker.receipt_gate`` says which, and w
 ``maxWithheldReceiptsPerConnection``, so that other topics on the same connection are not held up, and the entries go to
 the log and from there to the other clusters. Entries that were replicated to here, and links, are never held up.
 
-A message counts as safe once ``at_risk_copies`` other clusters have confirmed it. A cluster that has confirmed nothing
-for ``at_risk_absence_seconds``, though there was something to confirm, does not count until it has caught up: with
-fewer left than copies wanted, all that are left must have it, and with none left nothing is bounded any more, which is
-logged and shown. By default every cluster counts for ever, and publishing waits for one that is away.
+A message counts as safe once ``at_risk_copies`` other clusters have confirmed it. A cluster is no copy while it is not
+known what it holds (``broker.target_position``): nothing is promised while too few others are left.
+
+A cluster that has confirmed nothing for ``at_risk_absence_seconds``, though there was something to confirm, does not
+count until it has caught up: with fewer left than copies wanted, all that are left must have it, and with none left
+nothing is bounded any more, which is logged and shown. By default every cluster counts for ever, and publishing waits
+for one that is away.
 """
 
 from __future__ import annotations
@@ -74,18 +77,32 @@ class LagBound:
             self.gate = None
         elif self.gate is None or self.gate.bound != bound:
             before = self._topic.ledger.last_confirmed_entry
-            self.gate = ReceiptGate(bound, self._count, self._confirmed() or before)
+            self.gate = ReceiptGate(bound, self._count, self._confirmed(self._counted) or before)
             self.gate.promised(before, self._now())
         self._look()
 
     def _count(self, after: Position, through: Position) -> int:
         return self._topic.log.index.count_own(self._environment.cluster, after, through)
 
-    def _confirmed(self) -> Position | None:
-        """Up to where enough of the clusters that count have everything; None when none counts."""
-        counted = [each for each in self._topic.replicators.values() if each.target not in self._absent]
-        marks = sorted((each.cursor.state.mark_delete_position for each in counted), reverse=True)
-        return marks[min(self._topic.policies.at_risk_copies, len(marks)) - 1] if marks else None
+    @property
+    def _counted(self) -> list[Replicator]:
+        return [each for each in self._topic.replicators.values() if each.target not in self._absent]
+
+    def _confirmed(self, links: list[Replicator]) -> Position | None:
+        """Up to where enough of the clusters that count have everything by these links; None for too few links."""
+        wanted = min(self._topic.policies.at_risk_copies, len(self._counted))
+        marks = sorted((each.cursor.state.mark_delete_position for each in links), reverse=True)
+        return marks[wanted - 1] if 0 < wanted <= len(marks) else None
+
+    @property
+    def _known(self) -> list[Replicator]:
+        """The links of the clusters that count and of which it is known what they hold."""
+        return [each for each in self._counted if each.target_position.is_known]
+
+    @property
+    def _is_unknown(self) -> bool:
+        """Whether it is known of too few clusters what they hold: then nothing may be promised."""
+        return bool(self._counted) and self._confirmed(self._known) is None
 
     def _find_absent(self) -> None:
         allowed_s, now = self._topic.policies.at_risk_absence_s, self._now()
@@ -103,7 +120,9 @@ class LagBound:
         if link.stalled_since is not None and now - link.stalled_since > allowed_s:
             return True
         # To wait for one that is hours behind would stop publishing for as long as it catches up.
-        return link.target in self._absent and link.backlog > max(WINDOW_MIN, self.gate.bound.messages)
+        if link.target not in self._absent:
+            return False
+        return link.backlog is None or link.backlog > max(WINDOW_MIN, self.gate.bound.messages)
 
     # -- receipts ---------------------------------------------------------------------------------------------------
 
@@ -115,7 +134,7 @@ class LagBound:
         gate, now = self.gate, self._now()
         if gate is None or self._topic.is_closing or self._counts_nobody:
             write()
-        elif not self._queue and gate.may_promise(last, now):
+        elif not self._queue and not self._is_unknown and gate.may_promise(last, now):
             gate.promised(last, now)
             write()
         else:
@@ -157,9 +176,11 @@ class LagBound:
 
     def _release(self) -> None:
         gate, now = self.gate, self._now()
-        confirmed = self._confirmed()
-        if gate is None or confirmed is None:
+        if gate is None or self._counts_nobody:
             self.release_all()
+            return
+        confirmed = self._confirmed(self._known)
+        if confirmed is None:
             return
         gate.confirm(confirmed, now)
         while self._queue and gate.may_promise(self._queue[0].last, now):
@@ -176,8 +197,10 @@ class LagBound:
 
     @property
     def at_risk(self) -> int | None:
-        """Messages published here that too few other clusters have; None while nothing is bounded."""
-        return None if self.gate is None else self.gate.at_risk(self._topic.ledger.last_confirmed_entry)
+        """Messages published here that too few other clusters have; None while that is not known, or not bounded."""
+        if self.gate is None or self._is_unknown:
+            return None
+        return self.gate.at_risk(self._topic.ledger.last_confirmed_entry)
 
     @property
     def _counts_nobody(self) -> bool:
@@ -194,6 +217,9 @@ class LagBound:
         gate = self.gate
         if gate is None or self.throttled_since is None or self._counts_nobody:
             return None
+        if self._is_unknown:
+            unknown = sorted(each.target for each in self._counted if not each.target_position.is_known)
+            return f"it is not known yet what {' and '.join(unknown)} holds"
         limits = [
             text
             for limit, text in (

@@ -80,9 +80,12 @@ async def protection_of(topic: Topic) -> dict[str, Judgement]:
 async def _data_facts(replicator: Replicator) -> DataFacts:
     entries = replicator.backlog
     oldest = await replicator.oldest_published_at() if entries else None
+    if entries is not None and (now_missing := replicator.backlog) is not None:
+        entries = min(entries, now_missing)  # none, if the target confirmed them meanwhile
     return DataFacts(
         uncarried_since=replicator.uncarried_since,
-        entries=min(entries, replicator.backlog),  # none, if the target confirmed them meanwhile
+        unknown_since=replicator.target_position.unknown_since,
+        entries=entries,
         oldest_published_at=oldest,
         steady_since=replicator.steady_since,
     )

@@ -16,7 +16,7 @@ from magnetar.geo.receiving import Verdict, floor_of, gap_error, judge, lacks_en
 from magnetar.geo.snapshot_markers import KINDS
 from magnetar.wire import commands
 from magnetar.wire.entry import check_checksum, parse_metadata, payload_of
-from magnetar.wire.markers import marker_type
+from magnetar.wire.markers import PROBE, marker_type
 from magnetar.wire.origin import is_stamped, origin_of
 
 if TYPE_CHECKING:
@@ -174,12 +174,14 @@ class ReplicatedProducer:
 
 
 def _is_for_brokers(metadata: pb.MessageMetadata, origin: Origin) -> bool:
-    """Whether an entry is a marker of replicated subscriptions, or another one that Apache Pulsar keeps to itself.
+    """Whether an entry is a marker of replicated subscriptions, a probe, or one that Apache Pulsar keeps to itself.
 
     The pipeline also carries what a log holds: a marker in the place of an entry is such an entry.
     """
     kind = marker_type(metadata)
-    return kind is not None and (not is_stamped(metadata) or (kind in KINDS and origin.position == origin.previous))
+    if kind is None or not is_stamped(metadata):
+        return kind is not None
+    return (kind in KINDS or kind == PROBE) and origin.position == origin.previous
 
 
 def _extend(extents: list[RunExtent], position: Position, floor: Position) -> None:

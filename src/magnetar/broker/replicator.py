@@ -12,7 +12,8 @@ from magnetar.base.position import EARLIEST, Position
 from magnetar.broker.dispatchers.reader import EntryReader
 from magnetar.broker.marker_queue import MarkerQueue
 from magnetar.broker.rates import Rates
-from magnetar.wire import commands
+from magnetar.broker.target_position import TargetPosition
+from magnetar.wire import commands, markers
 from magnetar.wire import entry as wire_entry
 from magnetar.wire.message_id import Link, position_of
 
@@ -45,6 +46,10 @@ class Replicator:
     The pipeline task that attached last holds the link ("takeover"); a lower lease than the holder's is refused. Only
     entries that were produced here and are meant for the target are sent, each with the position of the one before it
     on this link. Permits count entries. Everything happens on the event loop's thread.
+
+    Each new holder first carries a *probe*: an entry without content, in the place of the newest entry that the target
+    has confirmed. A target that holds this place drops the probe as a duplicate. A target that lost it refuses the
+    probe as it refuses any gap, and the link goes back. So a target that lost its data is filled without new traffic.
     """
 
     def __init__(self, topic: Topic, target: str, cursor: Cursor) -> None:
@@ -53,6 +58,7 @@ class Replicator:
         self.target = target
         self.cursor = cursor
         self.environment: Environment = topic.environment
+        self.target_position = TargetPosition(cursor, self.environment.clock)
         self.consumer: Consumer | None = None
         self.handovers = 0
         """How often the link changed hands."""
@@ -72,6 +78,8 @@ class Replicator:
             max_entries=self.environment.config.dispatcherMaxReadBatchSize,
             max_bytes=self.environment.config.dispatcherMaxReadSizeBytes,
         )
+        self._probe: Position | None = None
+        """The place of the probe that the holder has not been sent yet."""
         self.damaged_at: Position | None = None
         """The damaged entry that the link has stopped at: going on would leave a gap that nobody sees."""
         self.markers: MarkerQueue | None = None
@@ -91,8 +99,13 @@ class Replicator:
         self._start_over()
 
     @property
-    def backlog(self) -> int:
-        """Own entries that the target has not confirmed."""
+    def backlog(self) -> int | None:
+        """Own entries that the target does not hold; None while that is not known."""
+        return self._unconfirmed if self.target_position.is_known else None
+
+    @property
+    def _unconfirmed(self) -> int:
+        """Own entries behind the cursor."""
         return self.topic.log.index.count_own(
             self.environment.cluster, self.cursor.state.mark_delete_position, self.topic.ledger.last_confirmed_entry
         )
@@ -106,11 +119,13 @@ class Replicator:
             return extent.local_first
         return None
 
-    def delay_s(self) -> int:
-        """Seconds since the oldest unconfirmed entry was published, 0 when there is none.
+    def delay_s(self) -> int | None:
+        """Seconds since the oldest unconfirmed entry was published, 0 when there is none, None while it is not known.
 
         The time comes from the entry; while it has to be read from disk, the answer is that of the entry before.
         """
+        if not self.target_position.is_known:
+            return None
         position = self.oldest_unconfirmed
         if position is None:
             self._oldest = None
@@ -154,26 +169,35 @@ class Replicator:
             raise RequestError(ServerError.ConsumerBusy, message)
 
     def add_consumer(self, consumer: Consumer) -> None:
-        """Give the link to the newcomer; the holder before it is told so."""
-        if self.consumer is not None:
-            self.consumer.close()
+        """Give the link to the newcomer; the holder before it is told so.
+
+        What is known of the target stays known where a holder follows another directly.
+        """
+        before, self.consumer = self.consumer, consumer
+        if before is not None:
+            before.close()
         self._markers_lost()
         if self.topic.snapshots is not None:
             self.topic.snapshots.handed_over(self.target)
         lease = _lease_of(consumer)
         self.handovers += self._lease not in (_NO_LEASE, lease)
         self._lease = lease
-        self.consumer = consumer
         now = self.environment.clock.now()
         if self.uncarried_since is not None and now - self.uncarried_since > self._tolerance_s:
             self.steady_since = now
         self.uncarried_since = None
         self._start_over()
+        self._probe = self.target_position.to_verify(self._floor)
+        if self._probe == EARLIEST:  # nothing was ever confirmed, so nothing can be lost
+            self._probe = None
+            self._answered()
 
     def remove_consumer(self, consumer: Consumer) -> None:
         """Nobody holds the link; what was in flight is sent again to the next holder."""
         if consumer is self.consumer:
             self.consumer = None
+            self._probe = None
+            self.target_position.lose()
             self.uncarried_since = self.environment.clock.now()
             self._in_flight.clear()
             self._markers_lost()
@@ -188,40 +212,66 @@ class Replicator:
         What the target has may be of a topic of this name that was deleted here: it says nothing about this log, so
         the next entry names nothing from there as what came before it, and nobody claims across the two.
         """
-        first = self.topic.log.before_first()
-        if position == EARLIEST:  # it has nothing: the link begins where it was meant to
-            first = max(first, self.cursor.began)
-        if position < self.cursor.state.mark_delete_position:
+        log_start = self.topic.log.before_first()
+        first = max(log_start, self.cursor.began) if position == EARLIEST else log_start
+        start = max(first, position)
+        if start < self.cursor.state.mark_delete_position:
             log.warning("link_goes_back", topic=str(self.topic.name), target=self.target, to=str(position))
-            self.cursor.reset(max(first, position))
+            self.cursor.reset(start)
         elif position <= self.topic.ledger.last_confirmed_entry:
             self.cursor.acknowledge_cumulative(position)
+        self._start_over(start)
+        self._probe = None
+        self.target_position.go_back(position, self._unfillable_behind(position))
         self._flush_soon()
-        self._start_over(max(first, position))
+        self._answered()
         self._advanced()
+
+    def _unfillable_behind(self, position: Position) -> Position | None:
+        """Return the newest trimmed entry that a target which holds all up to ``position`` lacks; None for none."""
+        if self._previous <= position or self._previous <= self.cursor.began:
+            return None
+        log.error(
+            "link_cannot_fill",
+            topic=str(self.topic.name),
+            target=self.target,
+            held=str(position),
+            trimmed_through=str(self._previous),
+        )
+        return self._previous
 
     # -- confirmations ------------------------------------------------------------------------------------------
 
     def acknowledge(self, consumer: Consumer, ack: pb.CommandAck, done: Callable[[StorageError | None], None]) -> None:
         """The target holds everything up to the last of these positions."""
         if consumer is self.consumer and ack.message_id:
+            self._answered()
             self._confirm(max(map(position_of, ack.message_id)))
         done(None)
 
     def acknowledge_entries(self, consumer: Consumer, ledger_id: int, entry_ids: Sequence[int]) -> None:
         """As ``acknowledge``: the target holds everything up to the last of these entries."""
         if consumer is self.consumer:
+            self._answered()
             self._confirm(Position(ledger_id, max(entry_ids)))
 
     def _confirm(self, position: Position) -> None:
+        held: Position | None = None
         while self._in_flight and self._in_flight[0] <= position:
-            self._in_flight.popleft()
+            held = self._in_flight.popleft()
+        if held is not None:
+            self.target_position.advance(held)
         ledger = self.topic.ledger
         # Between what is confirmed and what is in flight nothing is meant for the target.
         unconfirmed = self._in_flight[0] if self._in_flight else self._read_position
         self.cursor.acknowledge_cumulative(ledger.previous_position(unconfirmed))
         self._flush_soon()
         self._advanced()
+
+    def _answered(self) -> None:
+        """The target has told the holder what it holds."""
+        if self.target_position.confirm():
+            self.topic.lag_bound.confirmed()
 
     def _advanced(self) -> None:
         """The target has confirmed more."""
@@ -239,11 +289,18 @@ class Replicator:
 
     @property
     def stalled_since(self) -> float | None:
-        """Since when, monotonic, the target has confirmed nothing though there was something to confirm."""
-        return None if self._awaited is None else max(self._advanced_at, self._awaited[1])
+        """Since when, monotonic, the target has confirmed nothing though there was something to confirm.
+
+        While it is not known what the target holds, that has to be confirmed.
+        """
+        unknown_from = self.target_position.unknown_from
+        if self._awaited is None:
+            return unknown_from
+        stalled = max(self._advanced_at, self._awaited[1])
+        return stalled if unknown_from is None else min(stalled, unknown_from)
 
     def _await_newest(self) -> None:
-        if self._awaited is None and self.backlog:
+        if self._awaited is None and self._unconfirmed:
             self._awaited = self.topic.ledger.last_confirmed_entry, self.environment.clock.monotonic()
 
     def _flush_soon(self) -> None:
@@ -266,10 +323,24 @@ class Replicator:
         consumer = self.consumer
         if consumer is None or not consumer.is_ready:
             return
+        if self._probe is not None:
+            self._send_probe(consumer, self._probe)
+            if not consumer.is_ready:
+                return
         if self.damaged_at is None and self._read_position <= self.topic.ledger.last_confirmed_entry:
             self._dispatch_entries(consumer)
         if self.markers is not None:
             self._dispatch_markers(consumer, self.markers)
+
+    def _send_probe(self, consumer: Consumer, place: Position) -> None:
+        """Ask the target whether it holds ``place``; nothing is sent before."""
+        self._probe = None
+        consumer.permits -= 1
+        entry = markers.build_probe(publish_time_ms=int(self.environment.clock.now() * 1000))
+        frame = commands.message_on_link(
+            consumer_id=consumer.consumer_id, position=place, entry=entry, link=Link(place, place)
+        )
+        consumer.session.write(frame)
 
     def _dispatch_entries(self, consumer: Consumer) -> None:
         ledger = self.topic.ledger

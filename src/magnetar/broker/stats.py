@@ -234,6 +234,11 @@ def _fill_outbound(stats: ReplicatorStats, replicator: Replicator) -> None:
     stats.bytes_out_count = replicator.bytes_out
     stats.replication_backlog = replicator.backlog
     stats.replication_delay_in_seconds = replicator.delay_s()
+    position = replicator.target_position
+    if position.unknown_since is not None:
+        stats.replication_unknown_since = iso_time(position.unknown_since * 1000)
+    if position.unfilled_through is not None:
+        stats.unfilled_through = str(position.unfilled_through)
     stats.handovers = replicator.handovers
     stats.damaged_at = None if replicator.damaged_at is None else str(replicator.damaged_at)
     stats.connected = replicator.consumer is not None

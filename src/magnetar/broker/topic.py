@@ -26,6 +26,7 @@ from magnetar.broker.snapshots import TopicSnapshots, marker_peers, takes_marker
 from magnetar.broker.subscription import REPLICATED_PROPERTY, Subscription
 from magnetar.broker.topic_log import TopicLog
 from magnetar.cursor.store import CursorStore
+from magnetar.wire.markers import PROBE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -344,8 +345,11 @@ class Topic:
         self.snapshots.begin(without)
 
     def take_marker(self, source: str, place: Position | None, kind: int, payload: bytes) -> None:
-        """Take what another cluster's broker says about subscriptions (see ``TopicSnapshots.take``)."""
-        if not takes_markers(self):
+        """Take what another cluster's broker says about subscriptions (see ``TopicSnapshots.take``).
+
+        A probe says nothing: its sender wants the receipt.
+        """
+        if kind == PROBE or not takes_markers(self):
             return
         if self.snapshots is None:
             self.snapshots = TopicSnapshots(self)

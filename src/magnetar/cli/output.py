@@ -18,6 +18,10 @@ _PIPE_WIDTH = 1000
 """Columns when stdout is no terminal: enough for a table to be never folded."""
 
 
+UNKNOWN = "unknown"
+"""Shown in place of a figure that is not known."""
+
+
 class Output(StrEnum):
     """The form of what goes to stdout."""
 

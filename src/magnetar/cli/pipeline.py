@@ -21,7 +21,7 @@ from rich.text import Text
 from magnetar.admin.client import AdminClient, AdminError, ClusterUnreachableError
 from magnetar.base.errors import ConfigurationError
 from magnetar.base.names import NamespaceName
-from magnetar.cli.output import Output, say
+from magnetar.cli.output import UNKNOWN, Output, say
 from magnetar.cli.session import names
 from magnetar.ops.java import HINT, require_java
 from magnetar.pipeline import limits
@@ -177,8 +177,8 @@ def _progress(progress: Progress) -> RenderableType:
             f"{link.topics:,}",
             f"{link.messages:,}",
             f"{link.rate:,.1f}",
-            f"{link.backlog:,}",
-            f"{link.delay_seconds:,.1f} s",
+            UNKNOWN if link.backlog is None else f"{link.backlog:,}",
+            UNKNOWN if link.delay_seconds is None else f"{link.delay_seconds:,.1f} s",
         )
     notes = [
         Text(f"{kind} {name}: {reason}")

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from magnetar.cli.output import Output, say, show_fields, show_table
+from magnetar.cli.output import UNKNOWN, Output, say, show_fields, show_table
 from magnetar.cli.session import Namespace, Session, Topic, command
 from magnetar.cli.standing import standings
 
@@ -164,8 +164,8 @@ def _show_stats(session: Session, found: dict[str, Any]) -> None:
         {
             "replication to": remote,
             "connected": each["connected"],
-            "backlog": each["replicationBacklog"],
-            "delay (s)": each["replicationDelayInSeconds"],
+            "backlog": each.get("replicationBacklog", UNKNOWN),
+            "delay (s)": each.get("replicationDelayInSeconds", UNKNOWN),
             "msg/s out": each["msgRateOut"],
             "msg/s in": each["msgRateIn"],
         }

@@ -53,7 +53,8 @@ class Standing:
     """Per remote cluster of which it is known, the age of the oldest acknowledgement that it has not confirmed."""
     progress_applied: dict[str, Percentiles]
     """Per source cluster, milliseconds from acknowledgement there to application here."""
-    replication_backlog: int
+    replication_backlog: int | None
+    """Entries that the other clusters do not hold; None while that is not known."""
     handovers: dict[str, int]
 
     @classmethod
@@ -61,6 +62,7 @@ class Standing:
         """Read TopicStats."""
         subscription = stats["subscriptions"].get(SUBSCRIPTION, {})
         applied = subscription.get("progressApplied") or {}
+        backlogs = [link.get("replicationBacklog") for link in stats["replication"].values()]
         return cls(
             at_ms=at_ms,
             consumers=len(subscription.get("consumers", ())),
@@ -71,7 +73,7 @@ class Standing:
             progress_applied={
                 source: Percentiles(each["p50"], each["p99"], int(each["count"])) for source, each in applied.items()
             },
-            replication_backlog=sum(link["replicationBacklog"] for link in stats["replication"].values()),
+            replication_backlog=None if None in backlogs else sum(backlogs),
             handovers={remote: link.get("handovers", 0) for remote, link in stats["replication"].items()},
         )
 

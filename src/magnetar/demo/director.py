@@ -96,8 +96,9 @@ class Director:
                 self.watch.look(cluster)
         self._show()
 
-    def _counts(self) -> tuple[int, ...]:
-        backlogs = [standing.replication_backlog + standing.backlog for standing in self.watch.latest.values()]
+    def _counts(self) -> tuple[int | None, ...]:
+        standings = self.watch.latest.values()
+        backlogs = [each for standing in standings for each in (standing.replication_backlog, standing.backlog)]
         tally = self.account.tally
         return (self.account.published.total(), tally.delivered, tally.outstanding, *backlogs)
 

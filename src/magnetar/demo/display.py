@@ -30,7 +30,7 @@ class Moment:
     delivered: int
     unacknowledged: int
     duplicates: int
-    replication_backlog: dict[str, int]
+    replication_backlog: dict[str, int | None]
     """Per cluster, what it has not passed on yet."""
 
 
@@ -80,5 +80,5 @@ def _panel(moment: Moment) -> Table:
     grid.add_row("in hand", f"{moment.unacknowledged:,} delivered and not acknowledged")
     grid.add_row("duplicates", f"{moment.duplicates:,}")
     for cluster, backlog in moment.replication_backlog.items():
-        grid.add_row(cluster, f"{backlog:,} to replicate")
+        grid.add_row(cluster, "not known yet" if backlog is None else f"{backlog:,} to replicate")
     return grid

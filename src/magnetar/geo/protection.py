@@ -57,8 +57,10 @@ class DataFacts:
 
     uncarried_since: float | None = None
     """Since when nobody carries them; None while somebody does."""
-    entries: int = 0
-    """Published here and not confirmed there."""
+    unknown_since: float | None = None
+    """Since when it is not known what the cluster holds; None while it is known."""
+    entries: int | None = 0
+    """Published here and not confirmed there; None while it is not known what the cluster holds."""
     oldest_published_at: float | None = None
     """When the oldest of them was published; None where there is none, or it cannot be read."""
     steady_since: float
@@ -159,6 +161,10 @@ def _data_risks(facts: DataFacts, observed_since: float, now: float) -> list[Jud
     if facts.uncarried_since is not None:
         at_least = facts.uncarried_since <= observed_since
         risks.append(_risk(facts.uncarried_since, "nobody carries messages there", at_least=at_least))
+    if facts.unknown_since is not None:
+        at_least = facts.unknown_since <= observed_since
+        reason = "which messages are there is not known before the link has confirmed it"
+        risks.append(_risk(facts.unknown_since, reason, at_least=at_least))
     if facts.entries:
         if facts.oldest_published_at is None:
             reason = f"{facts.entries} messages are not there, and the oldest cannot be read"

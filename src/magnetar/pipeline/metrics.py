@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, start_http_server
@@ -25,6 +26,12 @@ class ReplicationMetrics:
         self._ready = Gauge(f"{prefix}_ready", "1 once every target's links are carried.", registry=registry)
         self._ended = Counter(f"{prefix}_queries_ended", "Queries that ended unasked.", registry=registry)
         self._topics = Gauge(f"{prefix}_topics", "Topics of the link.", _LINK, registry=registry)
+        self._unknown = Gauge(
+            f"{prefix}_unknown_topics",
+            "Topics whose target has not confirmed what it holds.",
+            _LINK,
+            registry=registry,
+        )
         self._rate = Gauge(f"{prefix}_rate", "Messages per second sent on the link.", _LINK, registry=registry)
         self._backlog = Gauge(f"{prefix}_backlog", "Entries not confirmed by the target.", _LINK, registry=registry)
         self._delay = Gauge(f"{prefix}_delay_seconds", "Age of the oldest unconfirmed entry.", _LINK, registry=registry)
@@ -55,9 +62,14 @@ class ReplicationMetrics:
     def _note_link(self, link: LinkProgress) -> None:
         labels = link.source, link.target
         self._topics.labels(*labels).set(link.topics)
+        self._unknown.labels(*labels).set(link.unknown_topics)
         self._rate.labels(*labels).set(link.rate)
-        self._backlog.labels(*labels).set(link.backlog)
-        self._delay.labels(*labels).set(link.delay_seconds)
+        for gauge, value in ((self._backlog, link.backlog), (self._delay, link.delay_seconds)):
+            if value is not None:
+                gauge.labels(*labels).set(value)
+            else:
+                with suppress(KeyError):
+                    gauge.remove(*labels)
 
     def _note_task(self, task: TaskStatus) -> None:
         self._links.labels(task.target).set(task.links)

@@ -53,7 +53,7 @@ class Action(Enum):
 class Outlet:
     """One topic of one source at the target."""
 
-    __slots__ = ("_gap", "_held", "_outstanding", "_refused", "_sequence_id", "source", "state", "topic")
+    __slots__ = ("_gap", "_held", "_newest", "_outstanding", "_refused", "_sequence_id", "source", "state", "topic")
 
     def __init__(self, source: str, topic: str) -> None:
         """Wait for the first entry."""
@@ -61,6 +61,8 @@ class Outlet:
         self.topic = topic
         self.state = State.IDLE
         self._sequence_id = 0
+        self._newest = 0
+        """Newest attachment that an entry was offered of."""
         self._refused = 0
         """Newest attachment that was refused; its entries, and older ones, are dropped."""
         self._gap = ""
@@ -83,6 +85,7 @@ class Outlet:
         """Take the next entry, in order."""
         if carried.attachment.number <= self._refused:
             return Action.DROP
+        self._newest = carried.attachment.number
         if self.state is State.OPEN:
             return Action.SEND
         self._held.append(carried)
@@ -146,12 +149,16 @@ class Outlet:
         return True
 
     def refused(self, reason: str) -> Refused | None:
-        """Hear that the producer is gone or was not granted; returns the report, None when nothing was lost by it."""
-        had_work = self.state is State.OPENING or self.outstanding > 0
+        """Hear that the producer is gone or was not granted; returns the report, None where there was no producer.
+
+        A producer that had nothing under way is reported too. The target may have lost its data: the reader must attach
+        again, so that the source verifies what the target holds.
+        """
+        was_open = self.state is not State.IDLE
         self._refuse()
         self._gap = ""
         self.state = State.IDLE
-        return Refused(self._refused, reason) if had_work else None
+        return Refused(self._refused, reason) if was_open else None
 
     def _receipted(self, part: int, named: int | Position, what: str) -> tuple[int, Position]:
         """Take the first outstanding entry, whose ``part`` the receipt must have named."""
@@ -162,8 +169,6 @@ class Outlet:
         return self._outstanding.popleft()[1:3]
 
     def _refuse(self) -> None:
-        numbers = [number for _, number, _, _ in self._outstanding]
-        numbers += [carried.attachment.number for carried in self._held]
-        self._refused = max([self._refused, *numbers])
+        self._refused = self._newest
         self._outstanding.clear()
         self._held.clear()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from magnetar.admin.client import AdminClient
@@ -33,29 +33,30 @@ class LinkProgress:
     """Replicated since the source broker started."""
     rate: float = 0.0
     """Messages per second since the last report."""
-    backlog: int = 0
-    """Entries that are not confirmed yet."""
-    delay_seconds: float = 0.0
-    """Age of the oldest of them."""
+    backlog: int | None = 0
+    """Entries that the target does not hold; None while that is not known of every topic."""
+    delay_seconds: float | None = 0.0
+    """Age of the oldest of them; None while that is not known of every topic."""
+    unknown_topics: int = 0
+    """Topics of which it is not known what the target holds."""
 
     def add(self, replication: dict[str, float]) -> LinkProgress:
         """Return this with one more topic's ``replication.<remote>`` counted in."""
-        return LinkProgress(
-            source=self.source,
-            target=self.target,
+        backlog, delay = replication.get("replicationBacklog"), replication.get("replicationDelayInSeconds")
+        return replace(
+            self,
             topics=self.topics + 1,
             messages=self.messages + int(replication.get("msgOutCount", 0)),
-            backlog=self.backlog + int(replication.get("replicationBacklog", 0)),
-            delay_seconds=max(self.delay_seconds, float(replication.get("replicationDelayInSeconds", 0))),
+            backlog=None if self.backlog is None or backlog is None else self.backlog + int(backlog),
+            delay_seconds=None if self.delay_seconds is None or delay is None else max(self.delay_seconds, delay),
+            unknown_topics=self.unknown_topics + (backlog is None),
         )
 
     def since(self, before: LinkProgress | None, seconds: float) -> LinkProgress:
         """Return this with its rate; 0 where there is nothing to compare with, or the broker started anew."""
         moved = self.messages - before.messages if before is not None and seconds > 0 else 0
         rate = max(0, moved) / seconds if seconds > 0 else 0.0
-        return LinkProgress(
-            self.source, self.target, self.topics, self.messages, rate, self.backlog, self.delay_seconds
-        )
+        return replace(self, rate=rate)
 
 
 class ProgressWatch:

@@ -15,6 +15,7 @@ from magnetar.pipeline.outlets import Action, Outlet
 from magnetar.pipeline.reports import Receipts, Report, TargetDown, TargetUp
 from magnetar.wire import commands
 from magnetar.wire.entry import messages_in
+from magnetar.wire.markers import is_probe
 from magnetar.wire.message_id import position_of
 from magnetar.wire.origin import Origin, stamp
 from magnetar.wire.proto import pulsar_api_pb2 as pb
@@ -159,6 +160,10 @@ class Target:
             self._settle(producer)
         elif verdict is Verdict.GAP:
             self._gap(producer, f"{GAP} previous={carried.link.previous} last={last}")
+        elif verdict is Verdict.SKIP and is_probe(carried.entry):
+            producer.outlet.held(carried)  # the bookmark has answered it
+            self._settle(producer)
+            return False
         return verdict in {Verdict.APPEND, Verdict.SKIP}
 
     def _send(self, producer: Producer, carried: Carried) -> None:

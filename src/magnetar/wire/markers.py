@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from magnetar.base.position import Position
-from magnetar.wire.entry import build_entry
+from magnetar.wire.entry import build_entry, parse_metadata
 from magnetar.wire.proto import magnetar_markers_pb2, pulsar_markers_pb2
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 
@@ -24,6 +24,9 @@ SNAPSHOT: Final = int(pulsar_markers_pb2.REPLICATED_SUBSCRIPTION_SNAPSHOT)
 UPDATE: Final = int(pulsar_markers_pb2.REPLICATED_SUBSCRIPTION_UPDATE)
 PROGRESS: Final = int(magnetar_markers_pb2.PROGRESS_MARKER)
 """Magnetar's own; on the progress link only, never stored in a topic."""
+
+PROBE: Final = int(magnetar_markers_pb2.PROBE_MARKER)
+"""Magnetar's own; on replication links only, never stored in a topic."""
 
 MARKER_PRODUCER_NAME: Final = "pulsar.marker"
 
@@ -58,6 +61,19 @@ def build_fence(source: str, target: str, *, publish_time_ms: int) -> bytes:
     """
     answer = snapshot_response("magnetar.fence", source, Position(0, 0))
     return build_marker(SNAPSHOT_RESPONSE, answer, publish_time_ms=publish_time_ms, replicate_to=[target])
+
+
+def build_probe(*, publish_time_ms: int) -> bytes:
+    """Return a marker without content, which travels in the place of an earlier entry.
+
+    A receiver that holds this place drops it as a duplicate, and any other refuses it as a gap.
+    """
+    return build_marker(PROBE, b"", publish_time_ms=publish_time_ms)
+
+
+def is_probe(entry: bytes) -> bool:
+    """Whether the entry is a probe; raises RemoteProtocolError for one that cannot be read."""
+    return marker_type(parse_metadata(entry)) == PROBE
 
 
 def snapshot_request(snapshot_id: str, source_cluster: str, without: Mapping[str, Position] = _NOBODY) -> bytes:

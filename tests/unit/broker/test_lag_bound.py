@@ -304,3 +304,50 @@ def test_the_bound_holds_through_everything(limit: int, copies: int, moves: list
         copies_of = [set(read_all(pipe.target)) for pipe in story.pipes.values()]
         at_risk = [text for text in promised if sum(text in copy for copy in copies_of) < copies]
         assert len(at_risk) <= limit
+
+
+def test_nothing_is_promised_while_it_is_not_known_what_the_only_copy_holds() -> None:
+    story = Story("jfk", max_at_risk_messages=0)
+    story.send(1)
+    story.carry("jfk")
+    assert story.receipts() == [0]
+    pipe = story.pipes["jfk"]
+    pipe.reader.leave()
+    story.source.settle()
+    story.send(1)
+    stats = story.stats()
+    assert (story.receipts(), stats.at_risk_messages, stats.withheld_receipts) == ([], None, 1)
+    assert stats.publishing_throttled == "it is not known yet what jfk holds"
+    pipe.target = Cluster("jfk", targets=["ewr"], loop=story.source.loop)  # its disk was lost
+    pipe.attach(seek=False, permits=1000)
+    story.carry("jfk")
+    assert (story.receipts(), story.stats().at_risk_messages) == ([], 2)
+    pipe.run()
+    assert (story.receipts(), story.stats().at_risk_messages) == ([1], 0)
+    assert read_all(pipe.target) == ["0", "1"]
+
+
+def test_a_copy_that_is_not_known_needs_no_waiting_for_where_another_is() -> None:
+    story = Story("jfk", "lga", max_at_risk_messages=0)
+    story.send(1)
+    story.carry("jfk")
+    story.carry("lga")
+    story.pipes["lga"].reader.leave()
+    story.source.settle()
+    story.send(1)
+    assert story.receipts() == [0]
+    story.carry("jfk")
+    assert story.receipts() == [1]
+
+
+def test_a_cluster_that_stays_unknown_for_too_long_does_not_count() -> None:
+    story = Story("jfk", max_at_risk_messages=0, at_risk_absence_seconds=60)
+    story.send(1)
+    story.carry("jfk")
+    story.pipes["jfk"].reader.leave()
+    story.source.settle()
+    story.send(1)
+    story.pass_time(59)
+    assert story.receipts() == [0]
+    story.pass_time(3)
+    assert (story.receipts(), story.stats().clusters_not_counted) == ([1], ["jfk"])

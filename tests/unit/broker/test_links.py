@@ -26,7 +26,7 @@ def linked(**options: ManagedLedgerConfig) -> tuple[Cluster, Client, Cluster, Pi
     return source, publisher, target, Pipe(source, target)
 
 
-def backlog(source: Cluster) -> int:
+def backlog(source: Cluster) -> int | None:
     return source.topic().replicators["jfk"].backlog
 
 

@@ -83,11 +83,13 @@ def test_a_refused_producer_refuses_what_waited_for_it() -> None:
     assert outlet.outstanding == 0
 
 
-def test_an_idle_producer_that_goes_away_is_nobodys_loss() -> None:
+def test_an_idle_producer_that_goes_away_has_the_reader_attach_again() -> None:
     outlet = opened(carried(1, 0))
     outlet.receipt(1)
-    assert outlet.refused("closed") is None
-    assert outlet.offer(carried(1, 1)) is Action.OPEN
+    assert outlet.refused("closed") == Refused(1, "closed")
+    assert outlet.refused("closed again") is None
+    assert outlet.offer(carried(1, 1)) is Action.DROP
+    assert outlet.offer(carried(2, 1)) is Action.OPEN
 
 
 def test_a_gap_whose_new_producer_is_refused_ends_the_attachment() -> None:

@@ -1,0 +1,104 @@
+"""What a link knows about its target: the newest own entry that the target holds, and whether that is still true.
+
+The position is kept with the replication cursor. Whether the target still holds it is *unknown* from the moment the
+topic is loaded, or the link loses its holder, until the target has answered an entry that the current holder sent.
+Without that, a target that lost its disk would count as complete for as long as nobody publishes. A target that never
+confirmed anything has nothing to lose, so its position is always known.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from magnetar.base.position import EARLIEST, Position
+
+if TYPE_CHECKING:
+    from magnetar.base.world import Clock
+    from magnetar.cursor.cursor import Cursor
+
+HELD = "magnetar.target"
+"""Cursor properties: the newest entry of this cluster that the target has confirmed."""
+
+UNFILLED = "magnetar.unfilled"
+"""Cursor properties: the newest entry that the target lacks and that was trimmed here before it could be sent again."""
+
+
+class _Moment(NamedTuple):
+    wall: float
+    monotonic: float
+
+
+class TargetPosition:
+    """One link's knowledge. Changes are durable with the next flush of the replication cursor."""
+
+    def __init__(self, cursor: Cursor, clock: Clock) -> None:
+        """Unknown until ``confirm``."""
+        self._cursor = cursor
+        self._clock = clock
+        self.held = _read(cursor, HELD)
+        """The newest entry that the target has confirmed, EARLIEST for none; None where an older version wrote this."""
+        if self.held is None and cursor.state.mark_delete_position == cursor.began:
+            self._set_held(EARLIEST)
+        self.unfilled_through = _read(cursor, UNFILLED)
+        """The newest entry that the target lacks and nobody here can send any more; None where there is none."""
+        self._lost: _Moment | None = _Moment(clock.now(), clock.monotonic())
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the target has confirmed its position since the link was last without a holder."""
+        return self._lost is None or self.held == EARLIEST
+
+    @property
+    def unknown_since(self) -> float | None:
+        """Since when, in seconds since the epoch, it is not known what the target holds; None while it is known."""
+        return None if self._lost is None or self.is_known else self._lost.wall
+
+    @property
+    def unknown_from(self) -> float | None:
+        """As ``unknown_since``, on the monotonic clock."""
+        return None if self._lost is None or self.is_known else self._lost.monotonic
+
+    def to_verify(self, newest_before: Position) -> Position:
+        """Return the entry that the target must still hold; EARLIEST if there is none.
+
+        ``newest_before`` is the newest own entry that the cursor has passed: data of older versions records no more.
+        """
+        return newest_before if self.held is None else self.held
+
+    def lose(self) -> None:
+        """Forget that the position is known: nobody holds the link."""
+        if self._lost is None:
+            self._lost = _Moment(self._clock.now(), self._clock.monotonic())
+
+    def confirm(self) -> bool:
+        """Note that the target answered the current holder; returns whether the position was unknown before."""
+        was_unknown, self._lost = not self.is_known, None
+        return was_unknown
+
+    def advance(self, position: Position) -> None:
+        """Note that the target confirmed the entry at ``position``, and so all before it."""
+        if self.held is None or position > self.held:
+            self._set_held(position)
+
+    def go_back(self, held: Position, unfilled_through: Position | None) -> None:
+        """Note that the target holds nothing behind ``held``; entries up to ``unfilled_through`` cannot be sent."""
+        self._set_held(held)
+        self.unfilled_through = unfilled_through
+        _write(self._cursor, UNFILLED, unfilled_through)
+
+    def _set_held(self, position: Position) -> None:
+        self.held = position
+        _write(self._cursor, HELD, position)
+
+
+def _read(cursor: Cursor, name: str) -> Position | None:
+    ledger_id, entry_id = cursor.properties.get(f"{name}.ledger"), cursor.properties.get(f"{name}.entry")
+    return None if ledger_id is None or entry_id is None else Position(ledger_id, entry_id)
+
+
+def _write(cursor: Cursor, name: str, position: Position | None) -> None:
+    ledger_id, entry_id = (None, None) if position is None else position
+    if cursor.properties.get(f"{name}.ledger") != ledger_id:
+        cursor.set_property(f"{name}.ledger", ledger_id)
+    if cursor.properties.get(f"{name}.entry") != entry_id:
+        cursor.set_property(f"{name}.entry", entry_id)

@@ -1,0 +1,67 @@
+"""A cluster that lost its disk and comes back under its name, and a topic that one cluster alone deleted."""
+
+from __future__ import annotations
+
+import shutil
+from typing import TYPE_CHECKING
+
+from magnetar.broker.topics import DELETION_GRACE_S
+from tests.geo.stories import REPLICATION_TIMEOUT_S, entries, log_of, wait_for_entries
+from tests.kit.clusters import UP_TIMEOUT_S, LocalClusters
+from tests.kit.messages import numbered, publish
+from tests.kit.wait import wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+    from typing import Any
+
+import pytest
+
+NAMES = ("ewr", "jfk")
+TOPIC = "persistent://geo/rebuilt/orders"
+
+
+@pytest.fixture(scope="module")
+def clusters(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalClusters]:
+    directory: Path = tmp_path_factory.mktemp("rebuilt")
+    with LocalClusters(directory, NAMES, {"defaultRetentionTimeInMinutes": 60}) as running:
+        running.make_namespace("geo/rebuilt", NAMES)
+        running.start_pipeline()
+        yield running
+
+
+def link(clusters: LocalClusters) -> dict[str, Any]:
+    """What ewr says of its link to jfk."""
+    stats = clusters.rest("ewr").get(f"{TOPIC.replace('://', '/')}/stats")
+    found: dict[str, Any] = stats["replication"]["jfk"]
+    return found
+
+
+def test_a_cluster_that_lost_its_disk_is_filled_without_new_traffic(clusters: LocalClusters) -> None:
+    publish(clusters.client("ewr"), TOPIC, numbered(100))
+    wait_until(lambda: entries(clusters, "jfk", TOPIC) == 100, UP_TIMEOUT_S, what="the pipeline")
+    wait_until(lambda: link(clusters).get("replicationBacklog") == 0, REPLICATION_TIMEOUT_S, what="all confirmed")
+
+    jfk = clusters.brokers["jfk"]
+    jfk.stop()
+    wait_until(lambda: "replicationBacklog" not in link(clusters), REPLICATION_TIMEOUT_S, what="an unknown backlog")
+    shutil.rmtree(jfk.directory / "data")
+    jfk.start()
+    clusters.make_namespace("geo/rebuilt", NAMES)
+
+    wait_for_entries(clusters, TOPIC, 100, ["jfk"])
+    assert log_of(clusters, "jfk", TOPIC) == numbered(100)
+    wait_until(lambda: link(clusters).get("replicationBacklog") == 0, REPLICATION_TIMEOUT_S, what="all confirmed again")
+
+
+def test_a_topic_that_one_cluster_alone_deleted_is_made_again_after_the_grace_time(clusters: LocalClusters) -> None:
+    publish(clusters.client("ewr"), TOPIC, numbered(10, first=100))
+    wait_for_entries(clusters, TOPIC, 110, NAMES)
+    clusters.rest("jfk").delete(f"{TOPIC.replace('://', '/')}?force=true")
+    wait_until(
+        lambda: entries(clusters, "jfk", TOPIC) == 110,
+        DELETION_GRACE_S + REPLICATION_TIMEOUT_S,
+        what="the topic in jfk again",
+    )
+    assert log_of(clusters, "jfk", TOPIC) == numbered(110)
