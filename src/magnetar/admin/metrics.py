@@ -185,12 +185,7 @@ class _Snapshot:
             for name, subscription in stats.subscriptions.items()
         ]
         yield from _gauges(_SUBSCRIPTION, _SUBSCRIPTION_LABELS, subscriptions)
-        links = [
-            ((*labels, remote), replicator)
-            for labels, stats in self._topics
-            for remote, replicator in stats.replication.items()
-        ]
-        yield from _gauges(_REPLICATION, _REPLICATION_LABELS, links)
+        yield from self._replication()
         damaged = GaugeMetricFamily(
             "magnetar_damaged_entries",
             "Entries that were found damaged on the disk; nobody is sent them, and they stay unacknowledged",
@@ -207,14 +202,6 @@ class _Snapshot:
         for failed in sorted(self._unloadable):
             unloadable.add_metric((self._cluster, str(failed.namespace_name), str(failed)), 1)
         yield unloadable
-        handovers = CounterMetricFamily(
-            "magnetar_replication_handovers",
-            "How often a link's replication passed from one lease to the next",
-            labels=_REPLICATION_LABELS,
-        )
-        for labels, replicator in links:
-            handovers.add_metric(labels, replicator.handovers)
-        yield handovers
         for name, (documentation, value_of) in _ACK_STATE.items():
             family = GaugeMetricFamily(f"magnetar_subscription_{name}", documentation, labels=_SUBSCRIPTION_LABELS)
             for labels, subscription in subscriptions:
@@ -227,6 +214,31 @@ class _Snapshot:
                     if value is not None:  # unknown is no number
                         family.add_metric((*labels, remote), value)
             yield family
+
+    def _replication(self) -> Iterator[Metric]:
+        """Of each topic and remote cluster."""
+        links = [
+            ((*labels, remote), replicator)
+            for labels, stats in self._topics
+            for remote, replicator in stats.replication.items()
+        ]
+        yield from _gauges(_REPLICATION, _REPLICATION_LABELS, links)
+        handovers = CounterMetricFamily(
+            "magnetar_replication_handovers",
+            "How often a link's replication passed from one lease to the next",
+            labels=_REPLICATION_LABELS,
+        )
+        for labels, replicator in links:
+            handovers.add_metric(labels, replicator.handovers)
+        yield handovers
+        parked = GaugeMetricFamily(
+            "magnetar_replication_parked",
+            "Whether the pipeline gave up the link for a while; the topic's stats say why",
+            labels=_REPLICATION_LABELS,
+        )
+        for labels, replicator in links:
+            parked.add_metric(labels, replicator.parked_reason is not None)
+        yield parked
 
     def _deduplication(self) -> Iterator[Metric]:
         """Of the topics that have deduplication on."""

@@ -271,6 +271,8 @@ class ReplicatorStats(Model):
     """Ours. How often the link passed from one lease to the next."""
     damaged_at: str | None = None
     """Ours. The damaged entry that the link has stopped at."""
+    parked_reason: str | None = None
+    """Ours. Why the pipeline gave up the link for a while, as an entry that is too large for the remote cluster."""
     replication_unknown_since: str | None = None
     """Ours. Since when it is not known what the remote cluster holds; None while it is known."""
     unfilled_through: str | None = None

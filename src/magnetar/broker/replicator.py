@@ -34,6 +34,9 @@ log = structlog.get_logger(__name__)
 LEASE_METADATA = "magnetar.lease"
 """Consumer metadata of SUBSCRIBE by which a pipeline task names its lease, a growing number."""
 
+PARKED_METADATA = "magnetar.parked"
+"""Consumer metadata of SUBSCRIBE by which a pipeline task says why it had given up the link before."""
+
 _NO_LEASE = -1
 
 CURSOR_FLUSH_INTERVAL_S = 0.1
@@ -78,6 +81,8 @@ class Replicator:
             max_entries=self.environment.config.dispatcherMaxReadBatchSize,
             max_bytes=self.environment.config.dispatcherMaxReadSizeBytes,
         )
+        self.parked_reason: str | None = None
+        """Why the pipeline had to give up the link; None once the target has confirmed more."""
         self._probe: Position | None = None
         """The place of the probe that the holder has not been sent yet."""
         self.damaged_at: Position | None = None
@@ -187,10 +192,17 @@ class Replicator:
             self.steady_since = now
         self.uncarried_since = None
         self._start_over()
+        self._note_parked(consumer.metadata.get(PARKED_METADATA))
         self._probe = self.target_position.to_verify(self._floor)
         if self._probe == EARLIEST:  # nothing was ever confirmed, so nothing can be lost
             self._probe = None
             self._answered()
+
+    def _note_parked(self, reason: str | None) -> None:
+        """Take over from the holder why the link was parked; a holder that does not know leaves it as it is."""
+        if reason is not None and reason != self.parked_reason:
+            self.parked_reason = reason
+            log.warning("link_parked", topic=str(self.topic.name), target=self.target, reason=reason)
 
     def remove_consumer(self, consumer: Consumer) -> None:
         """Nobody holds the link; what was in flight is sent again to the next holder."""
@@ -261,6 +273,9 @@ class Replicator:
             held = self._in_flight.popleft()
         if held is not None:
             self.target_position.advance(held)
+        if self.parked_reason is not None and (held is not None or not self._unconfirmed):
+            log.info("link_goes_on", topic=str(self.topic.name), target=self.target)
+            self.parked_reason = None
         ledger = self.topic.ledger
         # Between what is confirmed and what is in flight nothing is meant for the target.
         unconfirmed = self._in_flight[0] if self._in_flight else self._read_position

@@ -6,7 +6,7 @@ from itertools import repeat
 from typing import TYPE_CHECKING
 
 from magnetar.base.errors import ChecksumMismatchError, RemoteProtocolError, RequestError, ServerError
-from magnetar.base.limits import ENTRY_METADATA_PADDING
+from magnetar.base.limits import ENTRY_METADATA_PADDING, REPLICATED_ENTRY_PADDING
 from magnetar.broker.deduplication import is_whole
 from magnetar.broker.producer import REPLICATOR_PREFIX, LocalProducer, ProducerOptions
 from magnetar.broker.progress import ProgressProducer
@@ -228,7 +228,9 @@ def publish(session: Session, sends: Sends) -> None:
     if producer is None:
         _check_recently_closed(session, producer_id)
         return
-    size_max = session.environment.config.maxMessageSize + ENTRY_METADATA_PADDING
+    # What was receipted elsewhere, under the same limit, has to fit here with its stamp.
+    padding = REPLICATED_ENTRY_PADDING if isinstance(producer, ReplicatedProducer) else ENTRY_METADATA_PADDING
+    size_max = session.environment.config.maxMessageSize + padding
     try:
         _check(producer, heads, entries, size_max)
     except (RequestError, RemoteProtocolError):

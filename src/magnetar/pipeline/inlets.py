@@ -96,6 +96,7 @@ class Inlet:
         "_attempt",
         "_budget",
         "_confirmed",
+        "_furthest",
         "_passed_over",
         "_progress_at",
         "_seek_to",
@@ -110,12 +111,14 @@ class Inlet:
         self.attachment = Attachment(0, source, topic)
         self.state = State.WAITING
         self.reason = ""
-        """Why the link is parked; empty while it is not."""
+        """Why the link was parked; empty once the target has confirmed more than before."""
         self.window = Window(budget)
         self._budget = budget
         self._attempt = 0
         self._seek_to: Position | None = None
         self._confirmed: Position | None = None
+        self._furthest: Position | None = None
+        """The newest position that the target has confirmed, over all stays."""
         self._passed_over = EARLIEST
         self._progress_at = 0.0
 
@@ -166,9 +169,12 @@ class Inlet:
         self.window.confirmed(through)
         self._confirmed = through if self.window.in_flight else max(through, self._passed_over)
         self._progress_at = now
-        self._attempt = 0
-        self._seek_to = None
-        self.reason = ""
+        # A probe, or an entry that is sent again, confirms nothing new: what parked the link may be right behind it.
+        if self._furthest is None or through > self._furthest:
+            self._furthest = through
+            self._attempt = 0
+            self._seek_to = None
+            self.reason = ""
 
     def grant(self) -> list[Effect]:
         """Ask for more entries if there is room."""
@@ -192,7 +198,7 @@ class Inlet:
     def gap(self, reason: str, last: Position, rng: Random) -> list[Effect]:
         """Hear that the target holds only up to ``last``: go back there, later if that did not help before."""
         again = self._seek_to == last
-        self._seek_to = last
+        self._seek_to = self._furthest = last
         return self.refused(reason, rng) if again else [*self._leave(), Retry(0.0)]
 
     def refused(self, reason: str, rng: Random) -> list[Effect]:

@@ -48,6 +48,9 @@ BOOKMARK_INTERVAL_SECONDS = 1.0
 STALL_SECONDS = 15.0
 """Seconds without a receipt after which a topic with unconfirmed entries is parked."""
 
+REASON_CHARACTERS = 500
+"""Characters of the reason for parking a link that its source is told."""
+
 PARK_INITIAL_SECONDS = 0.2
 """Seconds before the first new attempt for a topic that was refused."""
 

@@ -81,6 +81,11 @@ class Outlet:
         """Whether the next receipt is for a marker: such a one names no position, whoever writes it."""
         return bool(self._outstanding) and self._outstanding[0][3]
 
+    @property
+    def next_awaited(self) -> str:
+        """Names the first outstanding entry at the head of a message about it; empty where there is none."""
+        return f"entry {self._outstanding[0][2]}: " if self._outstanding else ""
+
     def offer(self, carried: Carried) -> Action:
         """Take the next entry, in order."""
         if carried.attachment.number <= self._refused:

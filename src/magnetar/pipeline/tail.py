@@ -258,18 +258,24 @@ class Tail:
         if broker is None:
             self._ended(number, reason)
         elif number in self._attachments:
-            self._attachments[number] = (self._attachments[number][0], broker)
+            inlet, _ = self._attachments[number]
+            self._attachments[number] = (inlet, broker)
             prefix = foreign.SUBSCRIPTION_PREFIX if broker.is_foreign else SUBSCRIPTION_PREFIX
             body = pb.CommandSubscribe(
                 topic=attachment.topic,
                 subscription=prefix + self._task.target,
                 subType=pb.CommandSubscribe.Exclusive,
                 consumer_id=number,
-                metadata=commands.key_values({"magnetar.lease": str(self._task.lease)}),
+                metadata=commands.key_values(self._metadata(inlet)),
                 initialPosition=pb.CommandSubscribe.Earliest,
                 force_topic_creation=False,
             )
             broker.request(partial(_subscribe, body), partial(self._answered, number, Inlet.subscribed))
+
+    def _metadata(self, inlet: Inlet) -> dict[str, str]:
+        """What a source is told at SUBSCRIBE: under which lease, and why the link was parked before, if it was."""
+        lease = {"magnetar.lease": str(self._task.lease)}
+        return lease | {"magnetar.parked": inlet.reason[: limits.REASON_CHARACTERS]} if inlet.reason else lease
 
     def _answered(self, number: int, granted: _Granted, reply: pb.BaseCommand | None) -> None:
         """Hear what the source says to a SUBSCRIBE or SEEK."""

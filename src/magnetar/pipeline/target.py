@@ -183,10 +183,11 @@ class Target:
             num_messages=num_messages,
             marker=carried.is_marker,
         )
-        if producer.link is not None and len(frame) > producer.broker.frame_size_max:
+        limit = producer.broker.frame_size_max
+        if len(frame) > limit:
             # Sent, it would end the connection, and with it every other topic's link.
-            limit = producer.broker.frame_size_max
-            self._refuse(producer, f"entry {position}: {len(frame)} bytes, the target takes {limit}", close=True)
+            reason = f"entry {position}: a frame of {len(frame)} bytes, {self._name} takes {limit} (maxMessageSize)"
+            self._refuse(producer, reason, close=True)
             return
         producer.broker.send(frame)
 
@@ -228,7 +229,7 @@ class Target:
         if message.startswith(GAP):
             self._gap(producer, message)
         else:
-            self._refuse(producer, message, close=True)
+            self._refuse(producer, f"{producer.outlet.next_awaited}{message}", close=True)
 
     def _gap(self, producer: Producer, message: str) -> None:
         if producer.outlet.gap(message):

@@ -166,3 +166,38 @@ def test_what_was_not_carried_in_an_earlier_stay_counts_no_more(inlet: Inlet) ->
     inlet.arrived(Position(1, 1), 10, now=0)
     inlet.confirmed(Position(1, 1), now=0)
     assert inlet.acknowledge() == [Acknowledge(2, Position(1, 1))]
+
+
+def test_what_was_confirmed_before_does_not_end_the_parking(inlet: Inlet, rng: random.Random) -> None:
+    """A probe is confirmed with each stay, and what parked the link may be right behind it."""
+    attached(inlet)
+    inlet.arrived(Position(1, 0), 10, now=0)
+    inlet.confirmed(Position(1, 0), now=0)
+    pauses = []
+    for number in range(2, 9):
+        _, retry = inlet.refused("too large", rng)
+        assert isinstance(retry, Retry)
+        pauses.append(retry.seconds)
+        attached(inlet, number)
+        inlet.arrived(Position(1, 0), 10, now=0)
+        inlet.confirmed(Position(1, 0), now=0)
+        assert inlet.reason == "too large"
+    assert pauses[-1] > 16 * pauses[0]
+    inlet.arrived(Position(1, 1), 10, now=0)
+    inlet.confirmed(Position(1, 1), now=0)
+    assert inlet.reason == ""
+
+
+def test_what_is_sent_again_after_a_gap_ends_the_parking(inlet: Inlet, rng: random.Random) -> None:
+    attached(inlet)
+    inlet.arrived(Position(1, 5), 10, now=0)
+    inlet.confirmed(Position(1, 5), now=0)
+    inlet.gap("gap", Position(1, 1), rng)
+    inlet.start(2)
+    assert inlet.subscribed() == [Seek(2, Position(1, 1))]
+    inlet.sought()
+    inlet.arrived(Position(1, 2), 10, now=0)
+    inlet.confirmed(Position(1, 2), now=0)
+    inlet.refused("busy", rng)
+    inlet.start(3)
+    assert inlet.subscribed() == [Flow(3, WINDOW)], "it goes back once"

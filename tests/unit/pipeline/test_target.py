@@ -1,0 +1,75 @@
+"""The writer's view of its target, against a broker that grants everything."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING
+
+from magnetar.base.position import EARLIEST, Position
+from magnetar.pipeline.reports import Receipts, Refused, Report, TargetDown, TargetUp
+from magnetar.pipeline.rows import Attachment, Carried
+from magnetar.pipeline.target import Target
+from magnetar.sim.cluster import entry
+from magnetar.wire.message_id import Link
+from tests.unit.pipeline.hand_broker import HandBroker, HandLoop
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+LIMIT = 1000
+ORDERS, PAYMENTS = "persistent://public/default/orders", "persistent://public/default/payments"
+
+
+class Writer:
+    """A target, its broker, and what is reported."""
+
+    def __init__(self, *more: HandBroker, max_message_size: int = LIMIT) -> None:
+        self.broker = HandBroker("pulsar://jfk:6650", max_message_size)
+        self.loop = HandLoop(self.broker, *more)
+        self.reports: list[Report] = []
+        rng = random.Random(1)
+        self.target = Target(self.loop, "jfk", 1, self.broker.url, self.reports.append, rng)
+        self.target.start()
+        self.loop.run()
+
+    def send(self, *entries: Carried) -> None:
+        self.target.send(list(entries))
+        self.loop.run()
+
+    def take(self) -> Sequence[Report]:
+        reports = self.reports[:]
+        self.reports.clear()
+        return reports
+
+
+def carried(topic: str, number: int, entry_id: int, size: int = 10) -> Carried:
+    previous = Position(3, entry_id - 1) if entry_id else EARLIEST
+    attachment = Attachment(number, "ewr", topic)
+    return Carried(attachment, Position(3, entry_id), Link(previous, previous), entry("x" * size))
+
+
+def test_an_entry_that_is_too_large_for_the_target_parks_its_topic_alone() -> None:
+    writer = Writer()
+    writer.send(carried(ORDERS, 1, 0), carried(PAYMENTS, 2, 0))
+    writer.take()
+    writer.send(carried(ORDERS, 1, 1, size=LIMIT + 11_000), carried(ORDERS, 1, 2), carried(PAYMENTS, 2, 1))
+    refused, *others = writer.take()
+    assert isinstance(refused, Refused)
+    assert (refused.attachment, refused.last) == (1, None)
+    assert refused.reason.startswith("entry 3:1: a frame of 12")
+    assert refused.reason.endswith(f"bytes, jfk takes {LIMIT + 10 * 1024} (maxMessageSize)")
+    assert others == [Receipts(((2, Position(3, 1)),))]
+    assert writer.broker.connections == 1
+    assert max(len(body) for sent in writer.broker.entries.values() for body in sent) < LIMIT
+
+
+def test_the_link_goes_on_once_the_target_takes_larger_messages() -> None:
+    writer = Writer()
+    writer.send(carried(ORDERS, 1, 0, size=LIMIT + 11_000))
+    writer.broker.max_message_size = 20_000
+    writer.broker.drop()
+    writer.loop.run()
+    assert [type(report) for report in writer.take()] == [TargetUp, Refused, TargetDown]
+    writer.loop.pass_time(10)
+    writer.send(carried(ORDERS, 2, 0, size=LIMIT + 11_000))
+    assert writer.take() == [TargetUp(), Receipts(((2, Position(3, 0)),))]
