@@ -21,6 +21,7 @@ import structlog
 
 from magnetar.base.errors import DamagedEntriesError, MagnetarError, RequestError, ServerError, StorageError
 from magnetar.base.position import EARLIEST, Position
+from magnetar.base.tasks import start_task
 from magnetar.broker.overlap import cut_batch
 from magnetar.broker.producer import answer_error, answer_failed, answer_repeated, answer_stored
 from magnetar.broker.sequence_ids import UNKNOWN_PRODUCER, SequenceIds, Verdict, highest_of, judge
@@ -125,21 +126,29 @@ class Deduplication:
 
     def _recover(self) -> None:
         self.status = Status.RECOVERING
-        self._recovery = self._environment.loop.create_task(self._run_recovery())
+        name = f"deduplication of {self._topic.name}"
+        self._recovery = start_task(self._environment.loop, self._run_recovery(), name)
 
     async def _run_recovery(self) -> None:
         try:
             replayed = await self._replay()
         except StorageError as error:
-            self._failure = str(error)
-            self.status = Status.FAILED
-            log.warning("deduplication_failed", topic=str(self._topic.name), error=str(error))
+            self._failed(str(error))
+        except Exception as error:
+            # Without this the topic would stay in recovery, and producers would wait for ever.
+            self._failed(repr(error))
+            raise
         else:
             self.status = Status.ENABLED
             log.info("deduplication_recovered", topic=str(self._topic.name), entries=replayed)
         finally:
             if self._recovery is asyncio.current_task():  # else this one was cancelled, and another may have begun
                 self._recovery = None
+
+    def _failed(self, reason: str) -> None:
+        self._failure = reason
+        self.status = Status.FAILED
+        log.warning("deduplication_failed", topic=str(self._topic.name), error=reason)
 
     async def _replay(self) -> int:
         """Learn from the log what no snapshot accounts for; returns how many entries that were.

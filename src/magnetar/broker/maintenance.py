@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import structlog
 
 from magnetar.base.errors import MagnetarError
+from magnetar.base.tasks import start_task
 from magnetar.broker.clock_watch import ClockWatch
 from magnetar.broker.storage_watch import StorageWatch
 from magnetar.cursor.store import release_segments
@@ -61,7 +62,7 @@ class Maintenance:
             (config.brokerDeduplicationSnapshotFrequencyInSeconds, self.tend_deduplication),
             (LOAD_RETRY_INTERVAL_S, self.retry_loading),
         ):
-            self._tasks.append(self._environment.loop.create_task(_repeat(interval_s, work)))
+            self._tasks.append(start_task(self._environment.loop, _repeat(interval_s, work), work.__name__))
 
     def stop(self) -> None:
         """End; a round that is under way is given up."""

@@ -303,7 +303,7 @@ class TopicProgress:
         elif sync != "markers" and (self._replicated() or self.tombstones):
             wanted = self._environment.targets_of(self._topic.name.namespace_name)
         for peer in [peer for peer in self._links if peer not in wanted]:
-            self._links.pop(peer).close()
+            self._links.pop(peer).close("no subscription or policy needs it any more")
         for peer in wanted:
             if peer not in self._links:
                 link = ProgressLink(
@@ -416,7 +416,7 @@ class TopicProgress:
     def close(self) -> None:
         """Close every link."""
         for link in self._links.values():
-            link.close()
+            link.close("the topic is closed")
         self._links.clear()
 
     def _replicated(self) -> list[SubscriptionProgressKeeper]:

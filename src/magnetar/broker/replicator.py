@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from magnetar.base.errors import RequestError, ServerError, StorageError
+from magnetar.base.errors import MagnetarError, RequestError, ServerError
 from magnetar.base.position import EARLIEST, Position
+from magnetar.base.tasks import start_task
 from magnetar.broker.dispatchers.reader import EntryReader
 from magnetar.broker.marker_queue import MarkerQueue
 from magnetar.broker.rates import Rates
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable, Sequence
 
-    from magnetar.base.errors import DamagedEntriesError
+    from magnetar.base.errors import DamagedEntriesError, StorageError
     from magnetar.broker.consumer import Consumer, ConsumerOptions
     from magnetar.broker.environment import Environment
     from magnetar.broker.marker_queue import QueuedMarker
@@ -140,7 +141,7 @@ class Replicator:
             if entries:
                 self._note_oldest(position, entries[0][1])
             elif self._looking is None:
-                self._looking = self.environment.loop.create_task(self._look(position))
+                self._looking = start_task(self.environment.loop, self._look(position), f"delay of {self.cursor.name}")
         return 0 if self._oldest is None else max(0, int(self.environment.clock.now() - self._oldest[1]))
 
     async def oldest_published_at(self) -> float | None:
@@ -156,7 +157,7 @@ class Replicator:
     async def _look(self, position: Position) -> None:
         try:
             self._note_oldest(position, await self.topic.log.read_entry(position))
-        except (RequestError, StorageError) as error:
+        except MagnetarError as error:
             log.warning("delay_unknown", topic=str(self.topic.name), target=self.target, error=str(error))
         finally:
             self._looking = None

@@ -10,6 +10,7 @@ import structlog
 
 import magnetar
 from magnetar.base.errors import MetadataError, RemoteProtocolError, RequestError, ServerError, StorageError
+from magnetar.base.tasks import start_task
 from magnetar.broker import session_consumers, session_lookup, session_producers
 from magnetar.broker.closing import close_each
 from magnetar.broker.refusals import REFUSED, as_request_error, internal_error
@@ -229,7 +230,7 @@ class Session:
 
     def start(self, request_id: int, work: Awaitable[None]) -> None:
         """Run ``work`` in the background; what it raises is the request's answer."""
-        task = self.environment.loop.create_task(self._run(request_id, work))
+        task = start_task(self.environment.loop, self._run(request_id, work), f"request of {self.address}")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 

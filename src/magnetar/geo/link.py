@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from magnetar.base.errors import MagnetarError, RequestError, ServerError
+from magnetar.base.tasks import start_task
 from magnetar.client.connection import PulsarConnection
 from magnetar.geo.confirmations import Confirmations
 from magnetar.geo.progress_codec import encode_markers
@@ -145,7 +146,9 @@ class ProgressLink:
         """When the oldest of the acknowledgements in ``_news`` was made here."""
         self._wake = asyncio.Event()
         self._heard = asyncio.Event()
-        self._task = asyncio.get_running_loop().create_task(self._run())
+        self._logged_failure = ""
+        """The failure that was logged last, since the link was up."""
+        self._task = start_task(asyncio.get_running_loop(), self._run(), f"progress link of {topic} to {peer}")
 
     def add(self, news: SubscriptionProgress, oldest_at: float | None) -> None:
         """Send ``news``, which is durable; ``oldest_at`` is when its oldest acknowledgement was made, if here."""
@@ -167,8 +170,10 @@ class ProgressLink:
         """The peer sent progress of this topic: if it refused ours, it may take it now."""
         self._heard.set()
 
-    def close(self) -> None:
-        """Stop."""
+    def close(self, reason: str) -> None:
+        """Stop; ``reason`` is logged."""
+        if not self._task.done():
+            log.info("progress_link_closed", topic=self._topic, peer=self._peer, reason=reason)
         self._task.cancel()
 
     async def _run(self) -> None:
@@ -181,19 +186,35 @@ class ProgressLink:
                     await self._peer_heard()
                     continue
                 delay_s = RETRY_DELAY_MIN_S
-                ended = asyncio.create_task(producer.wait_ended())
+                ended = start_task(asyncio.get_running_loop(), producer.wait_ended(), "end of a progress producer")
                 ended.add_done_callback(lambda _: self._wake.set())
                 try:
                     await self._serve(producer)
                 finally:
                     ended.cancel()
             except (OSError, MagnetarError, TimeoutError) as error:
-                self.failure = str(error) or repr(error)
-                log.info("progress_link_lost", topic=self._topic, peer=self._peer, error=self.failure)
+                self._lost(str(error) or repr(error))
+            except Exception as error:  # noqa: BLE001 - logged by _lost
+                # The root of the link's work: whatever is wrong, the link has to be opened again.
+                self._lost(repr(error), error)
             if self.down_since is None:
                 self.down_since = self._links.clock.now()
             await asyncio.sleep(delay_s * self._links.jitter.uniform(0.5, 1.0))
             delay_s = min(delay_s * 2, RETRY_DELAY_MAX_S)
+
+    def _lost(self, failure: str, bug: Exception | None = None) -> None:
+        """Note why the link is down. The log gets a line for each new reason, not for each retry."""
+        self.failure = failure
+        if failure != self._logged_failure:
+            self._logged_failure = failure
+            log.warning("progress_link_lost", topic=self._topic, peer=self._peer, error=failure, exc_info=bug)
+
+    def _up(self) -> None:
+        """Note that the peer confirmed a full state."""
+        if self.down_since is not None:
+            self.steady_since = self._links.clock.now()
+            log.info("progress_link_up", topic=self._topic, peer=self._peer)
+        self.down_since, self.failure, self._logged_failure = None, "", ""
 
     async def _open(self, connection: PulsarConnection) -> Producer | None:
         """Become the topic's producer of progress there; None if the peer takes none: ``unavailable`` says why."""
@@ -231,9 +252,7 @@ class ProgressLink:
         clock, options = self._links.clock, self._links.options
         while True:
             await self._send(producer, await self._take_full(), None, full=True)
-            if self.down_since is not None:
-                self.steady_since = clock.now()
-            self.down_since, self.failure = None, ""
+            self._up()
             self.known_since = self.known_since or self.steady_since
             full_due_at = clock.monotonic() + options.full_state_interval_s
             while (left_s := full_due_at - clock.monotonic()) > 0:

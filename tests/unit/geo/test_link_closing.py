@@ -62,7 +62,7 @@ async def closed_when_news_is(turns_after_news: int) -> tuple[bool, int, int]:
     assert peer.sent == 1  # the full state
     link.add(SubscriptionProgress("worker"), None)
     await turns(turns_after_news)
-    link.close()
+    link.close("the test is over")
     await turns(20)
     before = peer.sent
     link.add(SubscriptionProgress("worker"), None)

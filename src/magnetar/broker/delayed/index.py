@@ -24,6 +24,7 @@ import structlog
 
 from magnetar.base.errors import RequestError, ServerError, StorageError
 from magnetar.base.position import EARLIEST, LATEST, Position
+from magnetar.base.tasks import start_task
 from magnetar.broker.delayed.positions import PositionSet
 from magnetar.broker.delayed.store import REMOVABLE_MAX, Request
 from magnetar.broker.delayed.window import PAGE_MAX, TIME_MAX_MS, Delayed
@@ -443,7 +444,8 @@ class DelayedIndex:
         through = self._ledger.last_confirmed_entry
         if after < through:
             self._through = after
-            self._scan = self._loop.create_task(self._look_through(after, through))
+            name = f"search for delayed entries of {self._ledger.name}"
+            self._scan = start_task(self._loop, self._look_through(after, through), name)
         else:
             self._through = None
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import structlog
 
 from magnetar.base.errors import DamagedEntriesError, StorageError
+from magnetar.base.tasks import start_task
 from magnetar.broker.delayed.positions import PositionSet
 from magnetar.broker.delayed.window import DueWindow
 from magnetar.broker.dispatchers.reader import RETRY_DELAY_S
@@ -102,7 +103,8 @@ class DelayedEntries:
             return None
         entries = self._read_in_hand(sendable)
         if not entries:
-            self._reading = asyncio.get_running_loop().create_task(self._fetch(sendable))
+            name = f"read of delayed entries of {self._subscription.topic.name}"
+            self._reading = start_task(asyncio.get_running_loop(), self._fetch(sendable), name)
             return None
         sent = {position for position, _ in entries}
         self._in_hand = [position for position in self._in_hand if position not in sent]
@@ -192,10 +194,17 @@ class DelayedEntries:
             self._subscription.topic.log.note_damage(error)
         except StorageError as error:
             log.warning("read_failed", topic=ledger.name, position=str(positions[0]), error=str(error))
-            self._retry = asyncio.get_running_loop().call_later(RETRY_DELAY_S, self._try_again)
+            self._retry_later()
+        except Exception:
+            self._reading = None
+            self._retry_later()  # an error of ours is reported with the task; whoever waits for entries has to go on
+            raise
         self._fetched = fetched
         self._reading = None
         self._ready()
+
+    def _retry_later(self) -> None:
+        self._retry = asyncio.get_running_loop().call_later(RETRY_DELAY_S, self._try_again)
 
     def _try_again(self) -> None:
         self._retry = None

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import structlog
 
 from magnetar.base.errors import DamagedEntriesError, StorageError
+from magnetar.base.tasks import start_task
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -65,7 +66,8 @@ class EntryReader:
             entries = self._ledger.read_cached(first, limit, self._max_bytes)
         if entries is None:
             self._fetched = []
-            self._task = asyncio.get_running_loop().create_task(self._fetch(first))
+            name = f"read of {self._ledger.name} at {first}"
+            self._task = start_task(asyncio.get_running_loop(), self._fetch(first), name)
             return None
         if entries and entries[-1][0] > last:
             entries = [entry for entry in entries if entry[0] <= last]
@@ -99,11 +101,17 @@ class EntryReader:
             self._damaged(error)
         except StorageError as error:
             log.warning("read_failed", topic=self._ledger.name, position=str(first), error=str(error))
-            self._retry = asyncio.get_running_loop().call_later(RETRY_DELAY_S, self._try_again)
+            self._retry_later()
             return
+        except Exception:
+            self._retry_later()  # an error of ours is reported with the task; whoever waits for entries has to go on
+            raise
         finally:
             self._task = None
         self._ready()
+
+    def _retry_later(self) -> None:
+        self._retry = asyncio.get_running_loop().call_later(RETRY_DELAY_S, self._try_again)
 
     def _try_again(self) -> None:
         self._retry = None

@@ -1,0 +1,34 @@
+"""Background tasks whose exceptions are always seen.
+
+asyncio reports an exception that nobody retrieved only when the task is collected, which may be never. Every task of
+ours is started here: an exception that the task did not handle goes to the loop's exception handler at once.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Coroutine
+
+Result = TypeVar("Result")
+
+
+def start_task(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, Result], name: str) -> asyncio.Task[Result]:
+    """Run ``work`` in the background; the loop's exception handler gets what ends it, with ``name`` in the message.
+
+    Cancelling the task is no failure. Keep the task that is returned: the loop itself holds it only weakly.
+    """
+    task = loop.create_task(work, name=name)
+    task.add_done_callback(_report)
+    return task
+
+
+def _report(ended: asyncio.Task[Any]) -> None:
+    if ended.cancelled():
+        return
+    error = ended.exception()
+    if error is not None:
+        context = {"message": f"task {ended.get_name()} failed", "exception": error, "task": ended}
+        ended.get_loop().call_exception_handler(context)
