@@ -9,6 +9,7 @@ import structlog
 
 from magnetar.base.errors import RemoteProtocolError
 from magnetar.base.limits import FRAME_SIZE_PADDING
+from magnetar.broker.closing import close_each
 from magnetar.broker.session import Session
 from magnetar.wire.connection import Connection, Role
 
@@ -166,8 +167,7 @@ class Server:
             self._ticker.cancel()
         if self._listener is not None:
             self._listener.close()
-        for protocol in tuple(self._protocols):
-            protocol.close()
+        close_each([("connection", protocol.close) for protocol in self._protocols])
         if self._listener is not None:
             await self._listener.wait_closed()
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import signal
-from typing import TYPE_CHECKING
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING, Any
 
 import structlog
 import uvicorn
@@ -15,6 +16,7 @@ from magnetar.admin.api import build_app
 from magnetar.base.errors import ConfigurationError, DiskFullError
 from magnetar.base.lock import DirectoryLock
 from magnetar.base.real import SystemClock, SystemFiles
+from magnetar.base.tasks import start_task
 from magnetar.broker.administration import Administration
 from magnetar.broker.check import LEDGERS, METADATA
 from magnetar.broker.delayed.store import DELAYED, DelayedStore
@@ -41,7 +43,7 @@ if TYPE_CHECKING:
 
     from starlette.applications import Starlette
 
-    from magnetar.base.world import Files
+    from magnetar.base.world import Clock, Files
     from magnetar.broker.config import BrokerConfig
 
 log = structlog.get_logger(__name__)
@@ -59,87 +61,99 @@ class Broker:
         self.config = config
         self._files = files
         self._clock = SystemClock()
-        self._stopping = False
+        self._lifecycle = asyncio.Lock()
+        """Held while it starts or stops."""
+        self._opened = AsyncExitStack()
+        """Closes what is open, the last one first."""
 
     async def start(self) -> None:
-        """Recover the data directory and serve it; raises StorageError, ConfigurationError."""
-        loop = asyncio.get_running_loop()
-        config = self.config
+        """Recover the data directory and serve it; raises StorageError, ConfigurationError.
+
+        What was opened is closed again when a later part fails.
+        """
+        async with self._lifecycle, AsyncExitStack() as opened:
+            starting = Starting(self._clock)
+            environment = self._open_storage(opened, starting)
+            await self._serve(opened, starting, environment)
+            self._opened = opened.pop_all()
+
+    def _open_storage(self, opened: AsyncExitStack, starting: Starting) -> Environment:
+        """Recover the data directory; ``opened`` closes, the last one first, what has been opened."""
+        loop, config = asyncio.get_running_loop(), self.config
+        loop.set_exception_handler(_log_unhandled)
         _FILES.make_directory(config.dataDirectory)
-        self._lock = DirectoryLock(config.dataDirectory)
+        opened.callback(DirectoryLock(config.dataDirectory).release)
         _write_metadata_again(config.dataDirectory)
-        self._metadata = LocalMetadataStore(config.dataDirectory / METADATA, self._clock)
-        options = LocalStoreOptions(
-            sync=config.journalSyncData,
-            segment_bytes=config.logSizeLimit,
-            reserve_bytes=config.diskReserveBytes,
-            low_water_bytes=config.diskLowWaterBytes,
-            tail_cache_bytes=config.managedLedgerCacheSizeMB * _MIB,
-            first_ledger_id=first_ledger_id(self._clock.now()),
-        )
-        self._store = LocalLedgerStore(config.dataDirectory / LEDGERS, self._files, loop, options)
-        starting = Starting(self._clock)
-        self._store.open(lambda done, total: starting.told("segments", done, total))
-        finish_deletions(self._store, self._metadata)
-        resources = Resources.over(self._metadata)
-        self._links = ProgressLinks(
+        metadata = LocalMetadataStore(config.dataDirectory / METADATA, self._clock)
+        opened.callback(metadata.close)
+        delayed = StoreThread(DelayedStore(config.dataDirectory / DELAYED), loop)
+        opened.push_async_callback(asyncio.to_thread, delayed.close)
+        store = LocalLedgerStore(config.dataDirectory / LEDGERS, self._files, loop, _store_options(config, self._clock))
+        store.open(lambda done, total: starting.told("segments", done, total))
+        opened.push_async_callback(store.close)
+        finish_deletions(store, metadata)
+        resources = Resources.over(metadata)
+        links = ProgressLinks(
             config.clusterName, lambda peer: _service_url(resources, peer), self._clock, _link_options(config)
         )
-        self._delayed = StoreThread(DelayedStore(config.dataDirectory / DELAYED), loop)
-        environment = Environment(
+        opened.callback(links.close)
+        return Environment(
             config=config,
             clock=self._clock,
             loop=loop,
-            store=self._store,
-            metadata=self._metadata,
+            store=store,
+            metadata=metadata,
             resources=resources,
-            links=self._links,
+            links=links,
             ledger_config=_ledger_config(config),
-            delayed=self._delayed,
+            delayed=delayed,
             unload=lambda name: self.topics.unload(name),  # noqa: PLW0108 - made before the topics are
         )
+
+    async def _serve(self, opened: AsyncExitStack, starting: Starting, environment: Environment) -> None:
+        """Load what has to be loaded, and listen."""
+        config = self.config
         self.environment = environment
-        host = config.advertisedAddress
         self.topics = TopicRegistry(environment, "")
-        self._server = Server(environment, self.topics)
+        server = Server(environment, self.topics)
+        opened.push_async_callback(server.stop)
+        opened.callback(self.topics.close)
         try:
-            binary_port = await self._server.start(config.bindAddress, config.brokerServicePort)
+            binary_port = await server.start(config.bindAddress, config.brokerServicePort)
         except OSError as error:
             message = f"cannot listen on brokerServicePort {config.brokerServicePort} of {config.bindAddress}: {error}"
             raise ConfigurationError(message) from error
-        self.topics.service_url = f"pulsar://{host}:{binary_port}"
+        self.topics.service_url = f"pulsar://{config.advertisedAddress}:{binary_port}"
         loaded = self.topics.load_linked(lambda done, total: starting.told("topics", done, total))
-        administration = Administration(environment, self.topics, f"http://{host}:{config.webServicePort}")
-        await self._start_web(build_app(administration, resources))
-        self._maintenance = Maintenance(environment, self.topics)
-        self._maintenance.start()
+        admin_url = f"http://{config.advertisedAddress}:{config.webServicePort}"
+        administration = Administration(environment, self.topics, admin_url)
+        await self._start_web(opened, build_app(administration, environment.resources))
+        maintenance = Maintenance(environment, self.topics)
+        opened.callback(maintenance.stop)
+        maintenance.start()
         tune()
         log.info(
             "broker_started",
             cluster=config.clusterName,
             service_url=self.topics.service_url,
-            admin_url=administration.admin_url,
+            admin_url=admin_url,
             data=str(config.dataDirectory),
             topics_loaded=loaded,
+            topics_failed=len(self.topics.load_failures.reasons),
         )
 
     async def stop(self) -> None:
-        """Close every connection and topic; everything is durable on return."""
-        self._stopping = True
-        self._maintenance.stop()
-        self._web.should_exit = True
-        await self._web_task
-        self.topics.close()
-        await self._server.stop()
-        self._links.close()
-        await self._store.close()
-        await asyncio.to_thread(self._delayed.close)
-        self._metadata.close()
-        self._lock.release()
+        """Close every connection and topic; everything is durable on return. A second call changes nothing.
+
+        A start that is under way is waited for. Everything is closed even if a part fails; then the failure is raised.
+        """
+        async with self._lifecycle:
+            opened, self._opened = self._opened, AsyncExitStack()
+            await opened.aclose()
         log.info("broker_stopped", cluster=self.config.clusterName)
 
     async def run(self) -> None:
-        """Serve until SIGINT or SIGTERM."""
+        """Serve until SIGINT or SIGTERM; a second signal changes nothing."""
         loop = asyncio.get_running_loop()
         stop = asyncio.Event()
         for number in (signal.SIGINT, signal.SIGTERM):
@@ -148,7 +162,7 @@ class Broker:
         await stop.wait()
         await self.stop()
 
-    async def _start_web(self, app: Starlette) -> None:
+    async def _start_web(self, opened: AsyncExitStack, app: Starlette) -> None:
         config = uvicorn.Config(
             app,
             host=self.config.bindAddress,
@@ -160,10 +174,16 @@ class Broker:
             server_header=False,
             headers=[("Server", f"{MAGNETAR_VERSION_PREFIX}/{magnetar.__version__}")],
         )
-        self._web = _WebServer(config)
-        self._web_task = asyncio.get_running_loop().create_task(self._web.serve())
-        while not self._web.started:
-            if self._web_task.done():
+        web = _WebServer(config)
+        task = start_task(asyncio.get_running_loop(), web.serve(), "web server")
+
+        async def stop() -> None:
+            web.should_exit = True
+            await task
+
+        opened.push_async_callback(stop)
+        while not web.started:
+            if task.done():
                 message = f"cannot listen on webServicePort {self.config.webServicePort} of {self.config.bindAddress}"
                 raise ConfigurationError(message)
             await asyncio.sleep(0.01)
@@ -198,9 +218,26 @@ def _write_metadata_again(directory: Path) -> None:
         write_wal_again(directory / METADATA, _FILES)
 
 
+def _log_unhandled(_loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Log what a callback or a task of the broker's loop raised and nobody handled."""
+    error = context.get("exception")
+    log.error("unhandled_exception", message=context.get("message"), error=repr(error), exc_info=error)
+
+
 def _service_url(resources: Resources, cluster: str) -> str | None:
     data = resources.clusters.get(cluster)
     return data.brokerServiceUrl if data is not None else None
+
+
+def _store_options(config: BrokerConfig, clock: Clock) -> LocalStoreOptions:
+    return LocalStoreOptions(
+        sync=config.journalSyncData,
+        segment_bytes=config.logSizeLimit,
+        reserve_bytes=config.diskReserveBytes,
+        low_water_bytes=config.diskLowWaterBytes,
+        tail_cache_bytes=config.managedLedgerCacheSizeMB * _MIB,
+        first_ledger_id=first_ledger_id(clock.now()),
+    )
 
 
 def _link_options(config: BrokerConfig) -> LinkOptions:

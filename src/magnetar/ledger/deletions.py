@@ -10,6 +10,8 @@ import json
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+import structlog
+
 from magnetar.base.errors import NotFoundError
 from magnetar.metadata.store import Put
 
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
     from magnetar.base.errors import StorageError
     from magnetar.ledger.store import LedgerStore
     from magnetar.metadata.store import MetadataStore
+
+log = structlog.get_logger(__name__)
 
 _NOTES = "/deleting-ledgers"
 
@@ -47,7 +51,10 @@ def _notes(metadata: MetadataStore) -> Iterator[tuple[str, list[int]]]:
         note = f"{_NOTES}/{name}"
         stored = metadata.get(note)
         assert stored is not None
-        yield note, json.loads(stored.value)
+        try:
+            yield note, json.loads(stored.value)
+        except ValueError as error:  # its ledgers take space; no topic depends on them any more
+            log.warning("deletion_not_finished", note=note, error=str(error))
 
 
 def _delete(store: LedgerStore, metadata: MetadataStore, ledger_ids: Sequence[int], note: str) -> None:
