@@ -13,15 +13,17 @@ import structlog
 from magnetar.base.errors import MagnetarError
 from magnetar.base.tasks import start_task
 from magnetar.broker.clock_watch import ClockWatch
+from magnetar.broker.slices import in_slices
 from magnetar.broker.storage_watch import StorageWatch
-from magnetar.cursor.store import release_segments
+from magnetar.cursor.store import release_segment
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import AsyncIterator, Awaitable, Callable
 
     from magnetar.broker.environment import Environment
     from magnetar.broker.topic import Topic
     from magnetar.broker.topics import TopicRegistry
+    from magnetar.cursor.cursor import Cursor
 
 log = structlog.get_logger(__name__)
 
@@ -72,7 +74,7 @@ class Maintenance:
     async def measure(self) -> None:
         """Update the rates."""
         now = self._environment.clock.monotonic()
-        self._each_topic(lambda topic: topic.measure(now))
+        await self._each_topic(lambda topic: topic.measure(now))
 
     async def look_at_storage(self) -> None:
         """Pause publishing while there is no room, and let it go on."""
@@ -81,13 +83,24 @@ class Maintenance:
     async def trim(self) -> None:
         """Delete what everybody has acknowledged and nothing keeps."""
         by_age = self._ages_are_trusted()
-        self._each_topic(lambda topic: topic.trim(by_age=by_age))
-        cursors = [cursor for topic in self._topics.loaded.values() for cursor in topic.all_cursors()]
-        release_segments(self._environment.store, cursors, CURSOR_SEGMENTS_MAX)
+        await self._each_topic(lambda topic: topic.trim(by_age=by_age))
+        await self._release_segments()
+
+    async def _release_segments(self) -> None:
+        """Have old segments given back that only cursors keep, all but the newest CURSOR_SEGMENTS_MAX."""
+        by_ledger: dict[int, Cursor | None] = {}
+        await self._each_topic(
+            lambda topic: by_ledger.update(
+                (cursor.ledger_id, cursor) for cursor in topic.all_cursors() if cursor.ledger_id is not None
+            )
+        )
+        store = self._environment.store
+        async for segment in in_slices(self._environment.clock, store.segments()[:-CURSOR_SEGMENTS_MAX]):
+            release_segment(store, segment, by_ledger)
 
     async def tend_deduplication(self) -> None:
         """Write snapshots of producers' sequence ids that are due, and forget inactive producers."""
-        self._each_topic(lambda topic: topic.deduplication.tend())
+        await self._each_topic(lambda topic: topic.deduplication.tend())
 
     async def retry_loading(self) -> None:
         """Try again to load replicated topics that could not be loaded: links need them even if no client asks."""
@@ -100,12 +113,12 @@ class Maintenance:
         Links keep what they have not carried yet: it expires where it arrives.
         """
         if self._ages_are_trusted():
-            self._each_topic(self._expire)
+            await self._each_topic(self._expire)
 
     async def check_backlogs(self) -> None:
         """Act on backlogs that exceed their quotas."""
         now, by_age = self._environment.clock.now(), self._ages_are_trusted()
-        self._each_topic(lambda topic: topic.backlog_quotas.enforce(now, by_age=by_age))
+        await self._each_topic(lambda topic: topic.backlog_quotas.enforce(now, by_age=by_age))
 
     def _expire(self, topic: Topic) -> None:
         seconds = topic.policies.message_ttl_s
@@ -118,9 +131,9 @@ class Maintenance:
             if expired:
                 log.info("messages_expired", topic=str(topic.name), subscription=subscription.name, entries=expired)
 
-    def _each_topic(self, work: Callable[[Topic], None]) -> None:
-        """Do ``work`` for every topic in one turn; a failure concerns that topic only."""
-        for topic in tuple(self._topics.loaded.values()):
+    async def _each_topic(self, work: Callable[[Topic], None]) -> None:
+        """Do ``work`` for every topic, in slices; a failure concerns that topic only."""
+        async for topic in self._loaded():
             try:
                 work(topic)
             except MagnetarError as error:  # the topic was unloaded meanwhile, or cannot be read
@@ -128,6 +141,13 @@ class Maintenance:
             except Exception as error:
                 # The root of one topic's work: the other topics have theirs.
                 log.exception("maintenance_failed", topic=str(topic.name), error=str(error))
+
+    async def _loaded(self) -> AsyncIterator[Topic]:
+        """Yield the topics that are loaded, in slices; a topic that was unloaded before its turn is skipped."""
+        loaded = self._topics.loaded
+        async for topic in in_slices(self._environment.clock, tuple(loaded.values())):
+            if loaded.get(topic.name) is topic:
+                yield topic
 
     def _ages_are_trusted(self) -> bool:
         clock = self._environment.clock

@@ -93,9 +93,8 @@ class Topic:
         self._is_dismissing = False
         self._dispatch_scheduled = False
         try:
-            for cursor in self.cursors.open_all():
-                if cursor.name != CURSOR_NAME and not cursor.name.startswith(REPLICATOR_PREFIX):
-                    self._add_subscription(Subscription(self, cursor))
+            for cursor in self.cursors.open_all(_is_of_a_subscription):
+                self._add_subscription(Subscription(self, cursor))
             self._follow_policies()
         except BaseException:
             self._abandon()
@@ -447,3 +446,7 @@ class Topic:
         self.log.origins.delete()
         self.delayed.delete()
         self.ledger.delete()
+
+
+def _is_of_a_subscription(cursor_name: str) -> bool:
+    return cursor_name != CURSOR_NAME and not cursor_name.startswith(REPLICATOR_PREFIX)

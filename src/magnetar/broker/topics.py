@@ -12,6 +12,7 @@ from magnetar.base.errors import MagnetarError, RequestError, ServerError, Stora
 from magnetar.base.names import NamespaceName, TopicName
 from magnetar.broker.closing import close_each
 from magnetar.broker.load_failures import LoadFailures
+from magnetar.broker.slices import SlicedWork
 from magnetar.broker.topic import Topic
 from magnetar.ledger.managed_ledger import ManagedLedger
 from magnetar.metadata.policies import PartitionedTopicMetadata
@@ -55,6 +56,8 @@ class TopicRegistry:
         self._consumer_numbers = itertools.count()
         # Names must be unique among live producers of all clusters and of all runs of this one.
         self._run = f"{environment.cluster}-{int(environment.clock.now() * 1000):x}"
+        self._following: SlicedWork[NamespaceName, TopicName] = SlicedWork(environment.loop, environment.clock)
+        """Topics that are still to follow the policies of their namespace."""
         environment.resources.namespaces.watch(self._policies_changed)
         environment.resources.topic_policies.watch(self._topic_policies_changed)
 
@@ -281,6 +284,7 @@ class TopicRegistry:
     def close(self) -> None:
         """Close every topic; none is loaded from now on."""
         self._is_closed = True
+        self._following.stop()
         for unloading in self._unloading.values():
             unloading.set()
         self._unloading.clear()
@@ -325,19 +329,26 @@ class TopicRegistry:
         return topic
 
     def _policies_changed(self, namespace: NamespaceName) -> None:
+        """Let the topics of a namespace follow its policies: few at once, many in several turns of the event loop."""
         try:
             policies = self.environment.resources.namespaces.get(namespace)
         except StorageError as error:
             log.exception("policies_not_applied", namespace=str(namespace), error=str(error))
             return
         is_served = policies is not None and self.environment.cluster in policies.replication_clusters
-        for name, topic in tuple(self.loaded.items()):
-            if name.namespace_name == namespace:
+        linked = dict.fromkeys(self._linked_names(namespace))
+
+        def follow(name: TopicName) -> None:
+            topic = self.loaded.get(name)
+            if topic is None and name in linked:
+                self._load_linked(name)
+            elif topic is not None:
                 self._apply_policies(topic)
                 if not is_served:  # what is acknowledged here would reach nobody any more: clients have to move
                     self.unload(name)
-        for name in self._linked_names(namespace):
-            self._load_linked(name)
+
+        names = [name for name in self.loaded if name.namespace_name == namespace]
+        self._following.start(namespace, dict.fromkeys((*names, *linked)), follow)
 
     def _topic_policies_changed(self, changed: TopicName) -> None:
         for name, topic in tuple(self.loaded.items()):

@@ -14,7 +14,7 @@ from magnetar.cursor.state import CursorState
 from magnetar.metadata.resources import managed_ledger_path
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Mapping
 
     from magnetar.base.errors import StorageError
     from magnetar.base.position import Position
@@ -85,9 +85,9 @@ class CursorStore:
             cursor.begin(value["cursorProperties"])
         return cursor
 
-    def open_all(self) -> list[Cursor]:
-        """All cursors there are, sorted by name."""
-        return [cursor for name in self.names() if (cursor := self.open(name)) is not None]
+    def open_all(self, wanted: Callable[[str], bool] = lambda _name: True) -> list[Cursor]:
+        """The cursors with a name that is wanted, sorted by name."""
+        return [cursor for name in self.names() if wanted(name) and (cursor := self.open(name)) is not None]
 
     def names(self) -> list[str]:
         """The names of all cursors there are, sorted."""
@@ -136,18 +136,15 @@ class CursorStore:
         return [(name, value) for name in names if (value := self._value(name)) is not None]
 
 
-def release_segments(store: LedgerStore, cursors: Iterable[Cursor], segments_max: int) -> int:
-    """Have old segments given back that only cursors keep; returns how many cursors were written anew.
+def release_segment(store: LedgerStore, segment: int, by_ledger: dict[int, Cursor | None]) -> None:
+    """Have a segment given back that nothing keeps but the cursors whose ledgers are in ``by_ledger``.
 
-    A cursor that hardly changes keeps its last checkpoint, and with it the whole segment that it lies in. Only
-    segments older than the newest ``segments_max`` are looked at.
+    A cursor that hardly changes keeps its last checkpoint, and with it the whole segment that it lies in. It is written
+    anew, once for all segments: in ``by_ledger`` it is None from then on.
     """
-    by_ledger = {cursor.ledger_id: cursor for cursor in cursors}
-    moved: dict[str | int, Cursor] = {}
-    for segment in store.segments()[:-segments_max]:
-        holders = store.pinned_by(segment)
-        if all(ledger_id in by_ledger for ledger_id in holders):
-            moved.update((ledger_id, by_ledger[ledger_id]) for ledger_id in holders)
-    for cursor in moved.values():
-        cursor.checkpoint(lambda _: None)  # an error shows in the store's own state
-    return len(moved)
+    holders = store.pinned_by(segment)
+    if all(ledger_id in by_ledger for ledger_id in holders):
+        for ledger_id in holders:
+            cursor, by_ledger[ledger_id] = by_ledger[ledger_id], None
+            if cursor is not None:
+                cursor.checkpoint(lambda _: None)  # an error shows in the store's own state

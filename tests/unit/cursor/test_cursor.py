@@ -7,7 +7,7 @@ import pytest
 
 from magnetar.base.errors import CorruptionError, StorageError
 from magnetar.cursor.cursor import CHECKPOINT_AFTER_BYTES, SMALL_CHECKPOINT_AFTER_DELTAS, Cursor
-from magnetar.cursor.store import CursorStore, release_segments
+from magnetar.cursor.store import CursorStore, release_segment
 from tests.unit.cursor.fakes import singly
 from tests.unit.cursor.support import TOPIC, Setup, same
 from tests.unit.ledger.support import barrier, opened
@@ -218,12 +218,29 @@ def test_a_record_that_cannot_be_read_is_refused(setup: Setup) -> None:
 def test_old_segments_that_only_cursors_keep_are_released(setup: Setup) -> None:
     cursor = setup.cursors.create("worker", setup.start)
     setup.flush(cursor)
-    assert release_segments(setup.store, [cursor], 2) == 0
-    assert release_segments(setup.store, [], 1) == 0
-    assert release_segments(setup.store, [cursor], 1) == 1
-    setup.store.settle()
     assert cursor.ledger_id is not None
+    older, newest = setup.store.segments()
+    release_segment(setup.store, older, {})
+    assert len(setup.records(cursor)) == 1, "somebody else may need it"
+    by_ledger: dict[int, Cursor | None] = {cursor.ledger_id: cursor}
+    release_segment(setup.store, older, by_ledger)
+    release_segment(setup.store, older, by_ledger)
+    assert by_ledger == {cursor.ledger_id: None}, "written anew, and only once"
+    release_segment(setup.store, newest, {})
+    setup.store.settle()
     assert [run.first_entry_id for run in setup.store.runs(cursor.ledger_id)] == [1]
+
+
+def test_cursors_that_are_not_wanted_are_left_alone(setup: Setup) -> None:
+    for name in ("link", "worker"):
+        setup.cursors.create(name, setup.start)
+    setup.store.crash()
+    paths = {name: setup.cursors._path(name) for name in ("link", "worker")}
+    before = {name: setup.metadata.get(path) for name, path in paths.items()}
+    (worker,) = setup.cursors.open_all(lambda name: name != "link")
+    assert worker.name == "worker"
+    assert setup.metadata.get(paths["worker"]) != before["worker"], "its ledger was lost: it has a new one"
+    assert setup.metadata.get(paths["link"]) == before["link"]
 
 
 def test_it_survives_in_the_real_store(tmp_path: Path) -> None:

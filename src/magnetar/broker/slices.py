@@ -1,0 +1,90 @@
+"""Work on many things that lets everybody else have a turn of the event loop in between."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Hashable, Iterable
+
+    from magnetar.base.world import Clock
+
+SLICE_S = 0.005
+"""Seconds that a slice of work takes, and the last item on top; what comes from clients waits so long at most."""
+
+SLICE_ITEMS_MAX = 100
+"""Items of a slice, however quick they are."""
+
+Item = TypeVar("Item")
+Key = TypeVar("Key", bound="Hashable")
+
+
+class Slice:
+    """Tells when it is time to let others have a turn."""
+
+    def __init__(self, clock: Clock) -> None:
+        """Begin now."""
+        self._clock = clock
+        self._items = 0
+        self._ends_at = clock.monotonic() + SLICE_S
+
+    def is_over(self) -> bool:
+        """Count one item as done; whether the slice ends behind it."""
+        self._items += 1
+        return self._items >= SLICE_ITEMS_MAX or self._clock.monotonic() >= self._ends_at
+
+
+async def in_slices(clock: Clock, items: Iterable[Item]) -> AsyncIterator[Item]:
+    """Yield all items; between two slices of them everybody else has a turn, so anything may have changed."""
+    current = Slice(clock)
+    for item in items:
+        yield item
+        if current.is_over():
+            await asyncio.sleep(0)
+            current = Slice(clock)
+
+
+class SlicedWork(Generic[Key, Item]):
+    """Does work on many items, by key: a first slice at once, the others in later turns of the event loop.
+
+    So few items are done on return. An item whose work raises is the caller's bug: it ends the slice, not the rest.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, clock: Clock) -> None:
+        """Nothing is to be done."""
+        self._loop = loop
+        self._clock = clock
+        self._pending: dict[Key, tuple[Callable[[Item], None], deque[Item]]] = {}
+        self._scheduled: asyncio.Handle | None = None
+
+    def start(self, key: Key, items: Iterable[Item], work: Callable[[Item], None]) -> None:
+        """Do ``work`` on ``items``, and no longer on those that are left of an earlier start with ``key``."""
+        self._pending.pop(key, None)
+        self._pending[key] = work, deque(items)
+        if len(self._pending) == 1:
+            self._run()
+
+    def stop(self) -> None:
+        """Do no more of it."""
+        self._pending.clear()
+
+    def _run(self) -> None:
+        """Do one slice, of the key that was started first."""
+        if self._scheduled is not None:
+            self._scheduled.cancel()
+            self._scheduled = None
+        current = Slice(self._clock)
+        try:
+            while self._pending:
+                key, (work, items) = next(iter(self._pending.items()))
+                if not items:
+                    del self._pending[key]
+                    continue
+                work(items.popleft())
+                if current.is_over():
+                    break
+        finally:
+            if self._pending:
+                self._scheduled = self._loop.call_soon(self._run)

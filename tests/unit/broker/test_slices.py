@@ -1,0 +1,155 @@
+"""Work on many topics lets everybody else have a turn of the event loop in between."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import pytest
+
+from magnetar.base.names import TopicName
+from magnetar.broker import slices
+from magnetar.broker.maintenance import Maintenance
+from magnetar.broker.slices import SLICE_ITEMS_MAX, SLICE_S, SlicedWork, in_slices
+from magnetar.metadata.policies import Policies
+from magnetar.sim.cluster import NAMESPACE, Cluster
+from magnetar.sim.loop import HandClock, HandLoop
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+TOPICS = 30
+
+
+class Turns:
+    """Counts turns of an event loop while there is something else to do in it."""
+
+    def __init__(self, loop: HandLoop) -> None:
+        """Count from now."""
+        self.number = 0
+        self._loop = loop
+        self._left = 1_000
+        loop.call_soon(self._turn)
+
+    def _turn(self) -> None:
+        self.number += 1
+        self._left -= 1
+        if self._left:
+            self._loop.call_soon(self._turn)
+
+
+def test_a_slice_ends_with_its_time_and_with_its_items() -> None:
+    loop = HandLoop()
+    turns, seen = Turns(loop), []
+
+    async def work() -> None:
+        async for item in in_slices(HandClock(loop), range(3 * SLICE_ITEMS_MAX)):
+            seen.append((turns.number, item))
+            if item < 4:
+                loop.elapsed_s += 0.6 * SLICE_S
+
+    loop.start(work())
+    assert [item for _, item in seen] == list(range(3 * SLICE_ITEMS_MAX))
+    by_turn = [sum(turn == number for turn, _ in seen) for number in sorted({turn for turn, _ in seen})]
+    assert by_turn == [2, 2, SLICE_ITEMS_MAX, SLICE_ITEMS_MAX, SLICE_ITEMS_MAX - 4]
+
+
+def test_few_items_are_done_at_once_and_a_new_start_replaces_what_is_left() -> None:
+    loop = HandLoop()
+    done: list[tuple[str, int]] = []
+    work: SlicedWork[str, int] = SlicedWork(loop, HandClock(loop))
+    work.start("few", range(3), lambda item: done.append(("few", item)))
+    assert done == [("few", 0), ("few", 1), ("few", 2)]
+    done.clear()
+    work.start("many", range(2 * SLICE_ITEMS_MAX), lambda item: done.append(("old", item)))
+    work.start("other", range(1), lambda item: done.append(("other", item)))
+    work.start("many", range(2), lambda item: done.append(("new", item)))
+    assert done == [("old", item) for item in range(SLICE_ITEMS_MAX)]
+    loop.spin()
+    assert done[SLICE_ITEMS_MAX:] == [("other", 0), ("new", 0), ("new", 1)]
+
+
+def test_an_error_ends_neither_the_rest_nor_other_keys() -> None:
+    loop = HandLoop()
+    done: list[int] = []
+    work: SlicedWork[str, int] = SlicedWork(loop, HandClock(loop))
+    with pytest.raises(ZeroDivisionError):
+        work.start("key", [0, 1, 2], lambda item: done.append(1 // item))
+    loop.spin()
+    assert done == [1, 0]
+    work.start("key", [1], done.append)
+    work.stop()
+    assert done == [1, 0, 1]
+
+
+def cluster_of_many(monkeypatch: pytest.MonkeyPatch) -> Cluster:
+    monkeypatch.setattr(slices, "SLICE_ITEMS_MAX", 4)
+    cluster = Cluster()
+    for number in range(TOPICS):
+        cluster.topic(TopicName.parse(f"persistent://public/default/t{number}"))
+    return cluster
+
+
+def test_many_topics_follow_the_policies_of_their_namespace_in_several_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = cluster_of_many(monkeypatch)
+    followed: list[int] = []
+
+    def linked() -> int:
+        return sum("jfk" in topic.replicators for topic in cluster.topics.loaded.values())
+
+    def work() -> None:
+        policies = Policies(replication_clusters=["ewr", "jfk"])
+        cluster.resources.namespaces.update(NAMESPACE, lambda _: policies)
+        watch()
+
+    def watch() -> None:
+        followed.append(linked())
+        if followed[-1] < TOPICS:
+            cluster.loop.call_soon(watch)
+
+    cluster.do(work)
+    assert followed[0] == 4
+    assert max(after - before for before, after in pairwise(followed)) <= 4
+    assert followed[-1] == TOPICS
+
+
+def test_topics_that_are_not_loaded_are_loaded_in_slices_once_they_are_linked(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = cluster_of_many(monkeypatch)
+    cluster.crash()
+    policies = Policies(replication_clusters=["ewr", "jfk"])
+    loaded: list[int] = []
+
+    def work() -> None:
+        cluster.resources.namespaces.update(NAMESPACE, lambda _: policies)
+        loaded.append(len(cluster.topics.loaded))
+
+    cluster.do(work)
+    assert loaded == [4]
+    assert len(cluster.topics.loaded) == TOPICS
+
+
+@pytest.mark.parametrize("work", [Maintenance.measure, Maintenance.trim, Maintenance.tend_deduplication])
+def test_maintenance_is_done_in_slices(
+    monkeypatch: pytest.MonkeyPatch, work: Callable[[Maintenance], Coroutine[None, None, None]]
+) -> None:
+    cluster = cluster_of_many(monkeypatch)
+    turns = Turns(cluster.loop)
+    began = turns.number
+    task = cluster.loop.create_task(work(Maintenance(cluster.environment, cluster.topics)))
+    ended: list[int] = []
+    task.add_done_callback(lambda _: ended.append(turns.number))
+    cluster.loop.spin()
+    assert ended[0] - began >= TOPICS // 4
+
+
+def test_a_topic_that_is_unloaded_between_two_slices_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = cluster_of_many(monkeypatch)
+    measured: list[str] = []
+    last = TopicName.parse(f"persistent://public/default/t{TOPICS - 1}")
+    for topic in cluster.topics.loaded.values():
+        monkeypatch.setattr(topic, "measure", lambda _now, name=str(topic.name): measured.append(name))
+    cluster.loop.create_task(Maintenance(cluster.environment, cluster.topics).measure())
+    cluster.loop.call_soon(cluster.topics.loaded.pop, last)
+    cluster.loop.spin()
+    assert len(measured) == TOPICS - 1
+    assert str(last) not in measured
