@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from magnetar.base.errors import NotFoundError, StorageError
 from magnetar.base.position import Position
-from magnetar.geo.summary import OriginSummary, Stretch, decode_summary
+from magnetar.geo.summary import OriginSummary, Stretch, decode_summary, merged
 from magnetar.metadata.resources import managed_ledger_path
 from magnetar.metadata.store import Put
 
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 SUMMARY_RUNS_MIN = 1_000
 """Runs that are worth a summary: fewer are read in about the time that it takes to find one."""
 
-SUMMARY_BYTES_MAX = 1 << 20
-"""A longer one, of a ledger whose runs come from changing clusters, saves nothing."""
+GROWING_MAX = 16
+"""Summaries of closed ledgers that recovery gathers before it writes them."""
 
 
 def summaries_path(topic: TopicName) -> str:
@@ -55,6 +55,8 @@ class OriginSummaries:
             for stretch in self._read(ledger.ledger_id) if stretches is None else stretches:
                 yield Position(ledger.ledger_id, at), stretch
                 at += stretch.entries
+            if len(self._growing) >= GROWING_MAX:
+                self.save()
         self.save()
         self._forget(kept)
 
@@ -72,7 +74,7 @@ class OriginSummaries:
             growing = self._growing.get(ledger.ledger_id)
             if growing is not None and ledger.closed_ms is not None and growing.entries == ledger.entries:
                 del self._growing[ledger.ledger_id]
-                if growing.runs >= SUMMARY_RUNS_MIN and len(data := growing.encode()) <= SUMMARY_BYTES_MAX:
+                if growing.runs >= SUMMARY_RUNS_MIN and (data := growing.encode()) is not None:
                     puts.append(Put(f"{self._path}/{ledger.ledger_id}", data))
         if puts:
             with suppress(StorageError):
@@ -94,9 +96,9 @@ class OriginSummaries:
 
     def _read(self, ledger_id: int) -> Iterator[Stretch]:
         summary = self._growing[ledger_id] = OriginSummary()
-        for run in self._ledger.runs_of(ledger_id):
-            summary.add(run.count, run.annotation)
-        return summary.stretches()
+        for runs, stretch in merged((run.count, run.annotation) for run in self._ledger.runs_of(ledger_id)):
+            summary.add_stretch(runs, stretch)
+            yield stretch
 
     def _forget(self, kept: set[str]) -> None:
         held = {str(ledger.ledger_id) for ledger in self._ledger.ledgers()}

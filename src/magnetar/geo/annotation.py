@@ -42,8 +42,13 @@ def encode_annotation(cluster: str, extents: Sequence[RunExtent], *, link_start:
     """The bytes to append a run of entries replicated from ``cluster`` with; the name has at most 255 bytes."""
     name = cluster.encode()
     parts = [_HEAD.pack(_VERSION, _LINK_START if link_start else 0, len(name)), name]
-    parts += [_EXTENT.pack(*first, count, *floor) for first, count, floor in extents]
+    parts += map(encode_extent, extents)
     return b"".join(parts)
+
+
+def encode_extent(extent: RunExtent) -> bytes:
+    """The bytes of one extent, as they stand at the end of an annotation."""
+    return _EXTENT.pack(*extent.origin_first, extent.count, *extent.floor)
 
 
 def decode_annotation(data: bytes) -> Annotation:

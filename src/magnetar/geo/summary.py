@@ -13,10 +13,16 @@ from typing import TYPE_CHECKING, NamedTuple
 import google_crc32c
 
 from magnetar.base.errors import CorruptionError
-from magnetar.geo.annotation import Annotation, RunExtent, decode_annotation, encode_annotation
+from magnetar.geo.annotation import Annotation, RunExtent, decode_annotation, encode_annotation, encode_extent
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
+
+SUMMARY_BYTES_MAX = 1 << 20
+"""Bytes of a summary. A longer one, of a ledger whose runs come from changing clusters, saves nothing."""
+
+STRETCH_EXTENTS_MAX = 1_000
+"""Extents that ``merged`` puts into one stretch."""
 
 _VERSION = 1
 _HEAD = struct.Struct("<BI")
@@ -32,66 +38,107 @@ class Stretch(NamedTuple):
 
 
 class OriginSummary:
-    """Grows by the runs of a ledger, from its first on."""
+    """Grows by the runs of a ledger, from its first on, in encoded form: it takes SUMMARY_BYTES_MAX at most."""
 
     def __init__(self) -> None:
         """No run yet."""
         self.runs = 0
         self.entries = 0
         self._cluster: str | None = None
-        self._extents: list[RunExtent] = []
         self._open = 0
-        """Entries of the stretch that may still grow; its origin is in the two attributes above."""
-        self._closed: list[Stretch] = []
+        """Entries of the stretch that may still grow; its origin is in the attributes around this one."""
+        self._extents = bytearray()
+        """Its extents but the newest one."""
+        self._newest: RunExtent | None = None
+        self._closed = bytearray()
+        """The stretches before it."""
+        self._too_long = False
 
     def add(self, count: int, annotation: bytes) -> None:
         """Add the run that follows; raises CorruptionError if its annotation cannot be read."""
-        origin = decode_annotation(annotation) if annotation else None
+        self.add_stretch(1, Stretch(count, decode_annotation(annotation) if annotation else None))
+
+    def add_stretch(self, runs: int, stretch: Stretch) -> None:
+        """Add the runs that follow, which are all of one origin."""
+        self.runs += runs
+        self.entries += stretch.entries
+        if self._too_long:
+            return
+        origin = stretch.origin
         cluster = origin.cluster if origin is not None else None
         if cluster != self._cluster:
-            self._close()
-            self._cluster = cluster
+            self._closed += self._open_stretch()
+            self._extents.clear()
+            self._open, self._newest, self._cluster = 0, None, cluster
         for extent in origin.extents if origin is not None else ():
-            self._extend(extent)
-        self._open += count
-        self.entries += count
-        self.runs += 1
+            joined = None if self._newest is None else join(self._newest, extent)
+            if joined is None and self._newest is not None:
+                self._extents += encode_extent(self._newest)
+            self._newest = joined or extent
+        self._open += stretch.entries
+        if len(self._closed) + len(self._extents) > SUMMARY_BYTES_MAX:
+            self._too_long = True
+            self._closed.clear()
+            self._extents.clear()
 
-    def stretches(self) -> Iterator[Stretch]:
-        """All that was added, in order."""
-        yield from self._closed
-        if self._open:
-            yield self._stretch()
-
-    def encode(self) -> bytes:
-        """The bytes to keep."""
-        parts = [_HEAD.pack(_VERSION, self.entries)]
-        for entries, origin in self.stretches():
-            annotation = encode_annotation(origin.cluster, origin.extents) if origin is not None else b""
-            parts += _STRETCH.pack(entries, len(annotation)), annotation
-        body = b"".join(parts)
+    def encode(self) -> bytes | None:
+        """The bytes to keep; None if there would be more than SUMMARY_BYTES_MAX."""
+        body = b"".join((_HEAD.pack(_VERSION, self.entries), self._closed, self._open_stretch()))
+        if self._too_long or len(body) + _CRC.size > SUMMARY_BYTES_MAX:
+            return None
         return body + _CRC.pack(google_crc32c.value(body))
 
-    def _close(self) -> None:
-        if self._open:
-            self._closed.append(self._stretch())
-        self._extents, self._open = [], 0
+    def _open_stretch(self) -> bytes:
+        if not self._open:
+            return b""
+        annotation = b""
+        if self._cluster is not None:
+            newest = encode_extent(self._newest) if self._newest is not None else b""
+            annotation = b"".join((encode_annotation(self._cluster, ()), self._extents, newest))
+        return _STRETCH.pack(self._open, len(annotation)) + annotation
 
-    def _stretch(self) -> Stretch:
-        if self._cluster is None:
-            return Stretch(self._open, None)
-        return Stretch(self._open, Annotation(self._cluster, tuple(self._extents), link_start=False))
 
-    def _extend(self, extent: RunExtent) -> None:
-        """Add an extent to the last one if it goes on where that ends, in the origin and in its floor."""
-        if self._extents:
-            newest = self._extents[-1]
-            ledger_id, entry_id = newest.origin_first
-            last = entry_id + newest.count - 1
-            if extent.origin_first == (ledger_id, last + 1) and extent.floor == (ledger_id, last):
-                self._extents[-1] = RunExtent(newest.origin_first, newest.count + extent.count, newest.floor)
-                return
-        self._extents.append(extent)
+def join(one: RunExtent, next_one: RunExtent) -> RunExtent | None:
+    """Both as one extent if the second goes on where the first ends, in the origin and in its floor; else None."""
+    ledger_id, entry_id = one.origin_first
+    last = entry_id + one.count - 1
+    if next_one.origin_first == (ledger_id, last + 1) and next_one.floor == (ledger_id, last):
+        return RunExtent(one.origin_first, one.count + next_one.count, one.floor)
+    return None
+
+
+def merged(runs: Iterable[tuple[int, bytes]]) -> Iterator[tuple[int, Stretch]]:
+    """Yield runs, each the number of its entries and its annotation, as stretches with the number of their runs.
+
+    Stretches of one cluster may follow each other: a stretch has about STRETCH_EXTENTS_MAX extents at most. Raises
+    CorruptionError if an annotation cannot be read.
+    """
+    cluster: str | None = None
+    extents: list[RunExtent] = []
+    entries = gathered = 0
+    for count, data in runs:
+        origin = decode_annotation(data) if data else None
+        its_cluster = origin.cluster if origin is not None else None
+        if gathered and (its_cluster != cluster or len(extents) >= STRETCH_EXTENTS_MAX):
+            yield gathered, _stretch(entries, cluster, extents)
+            extents, entries, gathered = [], 0, 0
+        cluster = its_cluster
+        for extent in origin.extents if origin is not None else ():
+            joined = join(extents[-1], extent) if extents else None
+            if joined is None:
+                extents.append(extent)
+            else:
+                extents[-1] = joined
+        entries += count
+        gathered += 1
+    if gathered:
+        yield gathered, _stretch(entries, cluster, extents)
+
+
+def _stretch(entries: int, cluster: str | None, extents: list[RunExtent]) -> Stretch:
+    if cluster is None:
+        return Stretch(entries, None)
+    return Stretch(entries, Annotation(cluster, tuple(extents), link_start=False))
 
 
 def decode_summary(data: bytes, entries: int) -> list[Stretch] | None:

@@ -1,11 +1,15 @@
 from __future__ import annotations
 
+import tracemalloc
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from magnetar.base.position import EARLIEST, Position
+from magnetar.geo import summary as geo_summary
 from magnetar.geo.annotation import Annotation, RunExtent, encode_annotation
-from magnetar.geo.summary import OriginSummary, Stretch, decode_summary
+from magnetar.geo.summary import OriginSummary, Stretch, decode_summary, merged
 
 Run = tuple[int, bytes]
 
@@ -29,6 +33,14 @@ def summary_of(*runs: Run) -> OriginSummary:
     return summary
 
 
+def stretches(summary: OriginSummary) -> list[Stretch]:
+    data = summary.encode()
+    assert data is not None
+    found = decode_summary(data, summary.entries)
+    assert found is not None
+    return found
+
+
 def entry_by_entry(stretches: list[Stretch]) -> list[tuple[str, Position, Position] | None]:
     """The origin and floor of each entry, spelled out."""
     found: list[tuple[str, Position, Position] | None] = []
@@ -45,7 +57,7 @@ def entry_by_entry(stretches: list[Stretch]) -> list[tuple[str, Position, Positi
 
 def test_runs_that_go_on_become_one_stretch() -> None:
     summary = summary_of(own(1), own(2), replicated("jfk", extent(0, 2)), replicated("jfk", extent(2, 3)), own(1))
-    assert list(summary.stretches()) == [
+    assert stretches(summary) == [
         Stretch(3, None),
         Stretch(5, Annotation("jfk", (extent(0, 5),), link_start=False)),
         Stretch(1, None),
@@ -55,7 +67,7 @@ def test_runs_that_go_on_become_one_stretch() -> None:
 
 def test_a_gap_in_the_origin_or_in_its_floor_stays() -> None:
     summary = summary_of(replicated("jfk", extent(0, 2)), replicated("jfk", extent(2, 1, floor=0), extent(4, 1)))
-    (stretch,) = summary.stretches()
+    (stretch,) = stretches(summary)
     assert stretch.origin is not None
     assert stretch.origin.extents == (extent(0, 2), extent(2, 1, floor=0), extent(4, 1))
 
@@ -73,17 +85,53 @@ _RUNS = st.lists(
 )
 
 
-@given(_RUNS)
-def test_a_summary_says_of_each_entry_what_its_run_says(runs: list[Run]) -> None:
+@given(_RUNS, st.integers(1, 4))
+def test_a_summary_says_of_each_entry_what_its_run_says(runs: list[Run], extents_max: int) -> None:
     summary = summary_of(*runs)
-    plain = [stretch for run in runs for stretch in summary_of(run).stretches()]
-    assert entry_by_entry(list(summary.stretches())) == entry_by_entry(plain)
-    assert decode_summary(summary.encode(), summary.entries) == list(summary.stretches())
+    plain = [stretch for run in runs for stretch in stretches(summary_of(run))]
+    assert entry_by_entry(stretches(summary)) == entry_by_entry(plain)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(geo_summary, "STRETCH_EXTENTS_MAX", extents_max)
+        cut = list(merged(runs))
+    assert entry_by_entry([stretch for _, stretch in cut]) == entry_by_entry(plain)
+    assert all(len(stretch.origin.extents) < extents_max + 3 for _, stretch in cut if stretch.origin is not None)
+    by_stretches = OriginSummary()
+    for count, stretch in cut:
+        by_stretches.add_stretch(count, stretch)
+    assert (by_stretches.runs, by_stretches.encode()) == (len(runs), summary.encode())
+
+
+def test_a_summary_takes_no_more_memory_than_it_may_have_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(geo_summary, "SUMMARY_BYTES_MAX", 20_000)
+    tracemalloc.start()
+    try:
+        before, _ = tracemalloc.get_traced_memory()
+        summary = OriginSummary()
+        for number in range(10_000):
+            summary.add(*own(1))
+            summary.add(*replicated("jfk", extent(3 * number, 2), extent(3 * number + 2, 1, floor=3 * number)))
+        held, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert held - before < 200_000, "with the free lists of the interpreter"
+    assert summary.encode() is None
+    assert (summary.runs, summary.entries) == (20_000, 40_000)
+
+
+def test_a_summary_is_kept_up_to_its_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    runs = [own(1), replicated("jfk", extent(0, 2)), own(1), replicated("jfk", extent(2, 2), extent(5, 1))]
+    data = summary_of(*runs).encode()
+    assert data is not None
+    monkeypatch.setattr(geo_summary, "SUMMARY_BYTES_MAX", len(data))
+    assert summary_of(*runs).encode() == data
+    monkeypatch.setattr(geo_summary, "SUMMARY_BYTES_MAX", len(data) - 1)
+    assert summary_of(*runs).encode() is None
 
 
 def test_what_is_not_an_intact_summary_of_so_many_entries_is_none() -> None:
     summary = summary_of(own(2), replicated("jfk", extent(0, 2)))
     data = summary.encode()
+    assert data is not None
     assert decode_summary(data, 5) is None
     assert decode_summary(b"", 0) is None
     for at in range(len(data)):
