@@ -127,6 +127,12 @@ class BrokerConfig(BaseModel):
         0, ge=-1, description="Keep acknowledged entries this long; -1 for ever."
     )
     defaultRetentionSizeInMB: int = Field(0, ge=-1, description="Keep this much of acknowledged entries; -1 all.")
+    brokerUnloadInactiveTopicsMaxInactiveDurationSeconds: float = Field(
+        3600, ge=0, description="Unload a topic that nobody has used for so long; 0: never."
+    )
+    brokerUnloadInactiveTopicsFrequencySeconds: float = Field(
+        60, gt=0, description="Seconds between two looks for topics that nobody uses."
+    )
     retentionCheckIntervalInSeconds: int = Field(120, gt=0, description="Seconds between two trims of all topics.")
 
     ttlDurationDefaultInSeconds: int = Field(

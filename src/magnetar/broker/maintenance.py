@@ -13,9 +13,10 @@ import structlog
 from magnetar.base.errors import MagnetarError
 from magnetar.base.tasks import start_task
 from magnetar.broker.clock_watch import ClockWatch
+from magnetar.broker.idle_topics import LOOK_INTERVAL_S, IdleTopics
 from magnetar.broker.slices import in_slices
 from magnetar.broker.storage_watch import StorageWatch
-from magnetar.cursor.store import release_segment
+from magnetar.cursor.store import release_segment, renew_old_checkpoints
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
@@ -50,11 +51,13 @@ class Maintenance:
         clock = environment.clock
         self._storage_watch = StorageWatch(environment, topics)
         self._clock_watch = ClockWatch(clock.now(), clock.monotonic())
+        self.idle_topics = IdleTopics(environment, topics, self._tend)
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
         """Begin; the first round of each work comes after its interval."""
         config = self._environment.config
+        self.idle_topics.start()
         for interval_s, work in (
             (RATE_INTERVAL_S, self.measure),
             (STORAGE_INTERVAL_S, self.look_at_storage),
@@ -63,11 +66,14 @@ class Maintenance:
             (config.backlogQuotaCheckIntervalInSeconds, self.check_backlogs),
             (config.brokerDeduplicationSnapshotFrequencyInSeconds, self.tend_deduplication),
             (LOAD_RETRY_INTERVAL_S, self.retry_loading),
+            (config.brokerUnloadInactiveTopicsFrequencySeconds, self.idle_topics.unload_inactive),
+            (LOOK_INTERVAL_S, self.idle_topics.look_at_unloaded),
         ):
             self._tasks.append(start_task(self._environment.loop, _repeat(interval_s, work), work.__name__))
 
     def stop(self) -> None:
         """End; a round that is under way is given up."""
+        self.idle_topics.stop()
         for task in self._tasks:
             task.cancel()
 
@@ -130,6 +136,15 @@ class Maintenance:
             expired = subscription.expire_through(through, now)
             if expired:
                 log.info("messages_expired", topic=str(topic.name), subscription=subscription.name, entries=expired)
+
+    def _tend(self, topic: Topic) -> None:
+        """Do for one topic, which is loaded for this only, what the rounds do for all that are loaded."""
+        now, by_age = self._environment.clock.now(), self._ages_are_trusted()
+        if by_age:
+            self._expire(topic)
+        topic.backlog_quotas.enforce(now, by_age=by_age)
+        topic.trim(by_age=by_age)
+        renew_old_checkpoints(self._environment.store, topic.all_cursors(), CURSOR_SEGMENTS_MAX)
 
     async def _each_topic(self, work: Callable[[Topic], None]) -> None:
         """Do ``work`` for every topic, in slices; a failure concerns that topic only."""

@@ -47,6 +47,8 @@ class TopicRegistry:
         self.loaded: dict[TopicName, Topic] = {}
         self.load_failures = LoadFailures(environment.clock)
         """The topics that could not be loaded when they were last asked for."""
+        self.when_unloaded: Callable[[Topic], None] = lambda _: None
+        """Told of each topic that is unloaded."""
         self._is_closed = False
         self._unloading: dict[TopicName, asyncio.Event] = {}
         """Topics on their way out; set when they may be loaded again."""
@@ -261,6 +263,7 @@ class TopicRegistry:
         if self.loaded.get(topic.name) is topic:  # else it was deleted, or closed with the broker, in the meantime
             del self.loaded[topic.name]
             topic.close()
+            self.when_unloaded(topic)
         topic.log.barrier(lambda _: self._closed(topic.name))
 
     def _closed(self, name: TopicName) -> None:

@@ -14,7 +14,7 @@ from magnetar.cursor.state import CursorState
 from magnetar.metadata.resources import managed_ledger_path
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from magnetar.base.errors import StorageError
     from magnetar.base.position import Position
@@ -134,6 +134,21 @@ class CursorStore:
     def _values(self) -> list[tuple[str, dict[str, Any]]]:
         names = sorted(map(unquote_plus, self._metadata.children(self._root)))
         return [(name, value) for name in names if (value := self._value(name)) is not None]
+
+
+def renew_old_checkpoints(store: LedgerStore, cursors: Iterable[Cursor], segments_max: int) -> int:
+    """Write cursors anew whose records lie in old segments; returns how many were written.
+
+    For the cursors of a topic that is loaded for a moment: ``release_segment`` is given only those of loaded topics.
+    """
+    recent = store.segments()[-segments_max:]
+    written = 0
+    for cursor in cursors:
+        oldest = store.oldest_segment_of(cursor.ledger_id) if cursor.ledger_id is not None else None
+        if oldest is not None and oldest < recent[0]:
+            cursor.checkpoint(lambda _: None)  # an error shows in the store's own state
+            written += 1
+    return written
 
 
 def release_segment(store: LedgerStore, segment: int, by_ledger: dict[int, Cursor | None]) -> None:

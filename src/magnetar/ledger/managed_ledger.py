@@ -2,13 +2,15 @@
 
 The list of ledgers is one JSON value in the metadata store, and the topic exists as long as there is one::
 
-    {"ledgers": [{"ledgerId": 5, "createdAt": ms, "closedAt": ms or null, "entries": 10, "recovered": true}, ...],
+    {"ledgers": [{"ledgerId": 5, "createdAt": ms, "closedAt": ms or null, "entries": 10,
+                  "appendedBy": ms, "recovered": true}, ...],
      "lastPosition": "4:9", "properties": {"name": "value"}}
 
-A ledger is listed before its first entry is written. ``entries`` is how many were known to be durable when the list was
-written: the ledger may hold more, never fewer. ``recovered`` is there only if the ledger was closed when the topic was
-opened after a crash: nobody recorded when its last entries were appended. ``lastPosition`` is the newest durable entry
-by then, trimmed or not.
+A ledger is listed before its first entry is written. ``entries`` is how many were known to be durable when the list
+was written: the ledger may hold more, never fewer. ``appendedBy`` is when the last entry of a closed ledger was
+appended; where it is missing, ``closedAt`` is a later bound. ``recovered`` is there only if the ledger was closed when
+the topic was opened after a crash: nobody recorded when its last entries were appended. ``lastPosition`` is the newest
+durable entry by then, trimmed or not.
 """
 
 from __future__ import annotations
@@ -432,7 +434,7 @@ class ManagedLedger:
             closed_ms, self._is_unsaved = now_ms, True
         size = self._store.size_bytes(ledger_id)
         self._chain.add(ChainLedger(ledger_id, info["createdAt"], entries, size, closed_ms, is_recovered))
-        age_s = max(now_ms - closed_ms, 0) / 1000
+        age_s = max(now_ms - info.get("appendedBy", closed_ms), 0) / 1000
         self._times.begin_window(Position(ledger_id, 0), self._clock.monotonic() - age_s)
 
     def _stored_length(self, ledger_id: int) -> int:
@@ -447,6 +449,15 @@ class ManagedLedger:
         self._version = self._metadata.put(put.path, put.value, put.expected_version)
         self._is_unsaved = False
 
+    def _times_of(self, ledger: ChainLedger) -> dict[str, int | bool]:
+        """Return what is kept of the append times of a closed ledger."""
+        bound = self._times.bound_of(Position(ledger.ledger_id, ledger.entries - 1))
+        if ledger.closed_ms is None or bound is None or not ledger.entries:
+            return {}
+        age_ms = int((self._clock.monotonic() - bound) * 1000)
+        recovered = {"recovered": True} if ledger.is_recovered else {}
+        return {"appendedBy": self._now_ms() - age_ms + 1, **recovered}  # both are cut to milliseconds
+
     def _list(self) -> Put:
         listed = [
             {
@@ -454,7 +465,7 @@ class ManagedLedger:
                 "createdAt": ledger.created_ms,
                 "closedAt": ledger.closed_ms,
                 "entries": self.confirmed_in(ledger),
-                **({"recovered": True} if ledger.is_recovered else {}),
+                **self._times_of(ledger),
             }
             for ledger in self._chain.ledgers
         ]

@@ -190,6 +190,18 @@ def test_ages_survive_a_restart_to_the_length_of_a_ledger() -> None:
     assert stage.backlog == 0
 
 
+def test_the_age_of_a_quiet_topic_survives_a_restart() -> None:
+    stage = Stage()
+    stage.publish()
+    stage.advance(100)
+    stage.restart()
+    stage.advance(10)
+    assert stage.shown_age == 109  # milliseconds are rounded to the safe side
+    stage.advance(TTL_S - 109)
+    stage.expire()
+    assert stage.backlog == 0
+
+
 def test_what_was_not_recorded_before_a_crash_counts_from_the_start_after_it() -> None:
     stage = Stage()
     stage.publish()
