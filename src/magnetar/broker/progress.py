@@ -244,6 +244,7 @@ class SubscriptionProgressKeeper:
         self._subscription.disconnect_consumers()
         effects = effects_of_all(self._topic.log.index, self.state)
         self._cursor.reset(self._topic.log.before_first(), effects.ranges, effects.partial)
+        self._subscription.claims_applied.clear()
         if self._subscription.dispatcher is not None:
             self._subscription.dispatcher.rewind()
 

@@ -18,6 +18,7 @@ from magnetar.admin.models import SnapshotStats
 from magnetar.base.errors import MagnetarError, RequestError, ServerError, StorageError
 from magnetar.base.position import EARLIEST, LATEST, Position
 from magnetar.broker.marker_queue import QueuedMarker
+from magnetar.cursor.ranges import Range
 from magnetar.geo.controller import Answer, Ask, Completed, Effect, SnapshotController, SnapshotOptions
 from magnetar.geo.snapshot_claims import claimed, claims_of
 from magnetar.geo.snapshot_markers import SnapshotRequest, SnapshotResponse, decode
@@ -304,12 +305,26 @@ class TopicSnapshots:
             if self._topic.progress.tombstones.covers(update.name, position):
                 return
             subscription = self._create(update)
+        elif not subscription.is_durable:
+            return  # somebody's own reader, by chance of the same name
         if update.claims is None:
             subscription.acknowledge_through(position)
         else:
-            index, state = self._topic.log.index, subscription.cursor.state
-            subscription.acknowledge_ranges(claimed(index, state, position, update.claims.after))
+            self._acknowledge_claims(source, subscription, update.claims.after, position)
         subscription.flush()
+
+    def _acknowledge_claims(
+        self, source: str, subscription: Subscription, after: Mapping[str, Position], through: Position
+    ) -> None:
+        """Acknowledge what an update claims; with the same claims, only what lies behind the last one of ``source``.
+
+        What was not claimed there stays a hole, and looking at each of these again would take longer each time.
+        """
+        applied = subscription.claims_applied.get(source)
+        begin = applied[1] if applied is not None and applied[0] == after else EARLIEST
+        ranges = claimed(self._topic.log.index, subscription.cursor.state, Range(begin, through), after)
+        subscription.acknowledge_ranges(ranges)
+        subscription.claims_applied[source] = after, through
 
     def _create(self, update: SubscriptionUpdate) -> Subscription:
         """Create a subscription that starts where the update says, for one of Apache Pulsar at the earliest entry.

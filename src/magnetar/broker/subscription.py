@@ -21,7 +21,7 @@ from magnetar.wire.message_id import position_of
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from magnetar.base.errors import StorageError
     from magnetar.base.position import Position
@@ -52,6 +52,9 @@ class Subscription:
         self.dispatcher: Dispatcher | None = None
         self.progress: SubscriptionProgressKeeper | None = None
         """Its state in origin terms: set while it is replicated, and kept while that is switched off."""
+        self.claims_applied: dict[str, tuple[Mapping[str, Position], Position]] = {}
+        """The claims of the last update of PIP-33 of each cluster, and how far they are acknowledged here; see
+        ``TopicSnapshots``. Empty after the cursor was moved."""
         self.messages_out = 0
         self.bytes_out = 0
         self.rates_out = Rates()
@@ -395,6 +398,7 @@ class Subscription:
     def _go_to(self, mark_delete: Position, partial: Sequence[tuple[Position, int]]) -> None:
         self.disconnect_consumers()  # one that is not durable outlives them here, as in Pulsar
         self.cursor.reset(mark_delete, (), partial)
+        self.claims_applied.clear()
         if self.topic.snapshots is not None:
             self.topic.snapshots.forget(self)
         if self.progress is not None:

@@ -51,12 +51,12 @@ def claims_of(state: SubscriptionProgress) -> UpdateClaims | None:
     return UpdateClaims(state.starts(), after)
 
 
-def claimed(index: OriginIndex, state: CursorState, through: Position, after: Mapping[str, Position]) -> list[Range]:
-    """The entries of this log up to ``through``, inclusive, that ``after`` claims and ``state`` has not deleted."""
+def claimed(index: OriginIndex, state: CursorState, within: Range, after: Mapping[str, Position]) -> list[Range]:
+    """The entries of this log in ``within`` that ``after`` claims and ``state`` has not deleted."""
     begins = {cluster: _begin(index, cluster, after.get(cluster)) for cluster in index.clusters()}
     first, everything = min(begins.values(), default=LATEST), max(begins.values(), default=LATEST)
     found: list[Range] = []
-    for stretch in state.undeleted(first, through, sys.maxsize):
+    for stretch in state.undeleted(max(first, within.first), within.last, sys.maxsize):
         if stretch.first >= everything:
             found.append(stretch)
             continue

@@ -10,6 +10,7 @@ import pytest
 from magnetar.base.errors import RequestError
 from magnetar.base.position import EARLIEST
 from magnetar.broker.snapshots import SNAPSHOTS_PROPERTY
+from magnetar.geo.snapshot_claims import claimed
 from magnetar.metadata.policies import Policies
 from magnetar.sim.cluster import NAMESPACE, TOPIC
 from magnetar.wire import commands, markers
@@ -21,6 +22,8 @@ from tests.unit.broker.test_changing_clusters import configure
 from tests.unit.broker.world import Worker, World
 
 if TYPE_CHECKING:
+    from magnetar.base.position import Position
+    from magnetar.cursor.ranges import Range
     from magnetar.geo.progress import SubscriptionProgress
     from magnetar.sim.cluster import Client, Cluster
 
@@ -251,6 +254,51 @@ def test_what_a_link_left_out_is_not_acknowledged_where_it_is() -> None:
         world.progress(1.01)
         world.carry()
     assert Worker(world, "jfk").read() == ["a", "b"]
+
+
+def test_holes_that_nobody_claims_are_not_looked_at_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    mesh = Mesh("ewr", "jfk")
+    mesh.subscribe("jfk", permits=0)
+    mesh.publish("jfk", "a", "b")
+    mesh.carry()
+    consumer = at_latest(mesh, "ewr")
+    looked_at: list[Position] = []
+
+    def looking(*given: Any) -> list[Range]:  # noqa: ANN401 - as the function that it replaces
+        looked_at.append(given[2].first)
+        return claimed(*given)
+
+    monkeypatch.setattr("magnetar.broker.snapshots.claimed", looking)
+    for text in ("c", "d", "e"):
+        mesh.publish("jfk", text)
+        mesh.carry()
+        acknowledge_all(mesh, "ewr", consumer)
+        mesh.second()
+    assert mesh.acknowledged("jfk") == {"c", "d", "e"}
+    assert looked_at[0] == EARLIEST
+    assert looked_at[-1] >= mesh.end("jfk")._replace(entry_id=3)
+    back = mesh.clusters["jfk"].client()
+    back.subscribe(permits=0)
+    back.say(commands.seek(consumer_id=1, request_id=back.request_id(), position=EARLIEST))
+    assert mesh.acknowledged("jfk") == set()
+    mesh.publish("jfk", "f")
+    mesh.carry()
+    acknowledge_all(mesh, "ewr", consumer)
+    mesh.second()
+    assert mesh.acknowledged("jfk") == {"c", "d", "e", "f"}, "as before: only the way forward travels"
+
+
+def test_an_update_leaves_a_reader_of_the_same_name_alone() -> None:
+    mesh = Mesh("ewr", "jfk")
+    mesh.publish("ewr", "a", "b")
+    mesh.carry()
+    reader = mesh.clusters["jfk"].client()
+    reader.subscribe(durable=False, permits=0)
+    acknowledge_all(mesh, "ewr", mesh.subscribe("ewr"))
+    for _ in range(3):
+        mesh.second()
+    reader.say(commands.flow(consumer_id=1, message_permits=10))
+    assert reader.messages() == ["a", "b"]
 
 
 def test_a_seek_forward_travels_with_everything_before_it() -> None:

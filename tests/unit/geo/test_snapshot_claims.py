@@ -38,16 +38,17 @@ class Log:
 @given(
     plans,
     st.integers(0, 40),
+    st.integers(0, 40),
     st.dictionaries(st.sampled_from("abc"), st.integers(-1, 40)),
     st.lists(st.integers(0, 40), max_size=8),
 )
 def test_exactly_what_is_claimed_and_not_deleted(
-    plan: list[tuple[str, int, bool]], end: int, after: dict[str, int], deleted: list[int]
+    plan: list[tuple[str, int, bool]], begin: int, end: int, after: dict[str, int], deleted: list[int]
 ) -> None:
     index, entries = build(plan)
     state = CursorState(Log(entries), EARLIEST)
     state.acknowledge(entries[each % len(entries)][0] for each in deleted)
-    through = entries[end % len(entries)][0]
+    start, through = entries[begin % len(entries)][0], entries[end % len(entries)][0]
     held = {name: [origin for _, cluster, origin in entries if cluster == name] for name in after}
     lower = {
         name: EARLIEST if place < 0 else held[name][place % len(held[name])]
@@ -57,9 +58,9 @@ def test_exactly_what_is_claimed_and_not_deleted(
     expected = [
         local
         for local, cluster, origin in entries
-        if local <= through and cluster in lower and origin > lower[cluster] and not state.is_deleted(local)
+        if start <= local <= through and cluster in lower and origin > lower[cluster] and not state.is_deleted(local)
     ]
-    found = claimed(index, state, through, lower)
+    found = claimed(index, state, Range(start, through), lower)
     assert sorted(flat(found)) == expected
     assert len(flat(found)) == len(expected), "no entry twice"
 
@@ -88,6 +89,6 @@ def test_claims_come_back_from_a_marker() -> None:
 def test_ranges_are_of_one_ledger() -> None:
     index, entries = build([("a", 2, False), ("b", 3, False), ("a", 2, True)])
     state = CursorState(Log(entries), EARLIEST)
-    found = claimed(index, state, entries[-1][0], {"a": EARLIEST, "b": Position(70, 0)})
+    found = claimed(index, state, Range(EARLIEST, entries[-1][0]), {"a": EARLIEST, "b": Position(70, 0)})
     assert found == [Range(Position(5, 0), Position(5, 1)), *found[1:]]
     assert all(first.ledger_id == last.ledger_id for first, last in found)
