@@ -239,6 +239,14 @@ class _Snapshot:
         for labels, replicator in links:
             parked.add_metric(labels, replicator.parked_reason is not None)
         yield parked
+        skipped = GaugeMetricFamily(
+            "magnetar_skipped_entries",
+            "Damaged entries that an operator let a link go past",
+            labels=_REPLICATION_LABELS,
+        )
+        for labels, replicator in links:
+            skipped.add_metric(labels, replicator.skipped_entries or 0)
+        yield skipped
 
     def _deduplication(self) -> Iterator[Metric]:
         """Of the topics that have deduplication on."""

@@ -277,6 +277,10 @@ class ReplicatorStats(Model):
     """Ours. Since when it is not known what the remote cluster holds; None while it is known."""
     unfilled_through: str | None = None
     """Ours. The newest entry that the remote cluster lost, and that was trimmed here before it could be sent again."""
+    skipped_entries: int | None = None
+    """Ours. Damaged entries that an operator let the link go past; None: none, or their ledgers were trimmed."""
+    skipped_ranges: list[str] | None = None
+    """Ours. Which those are, each as ``first..last``, both included."""
 
 
 @dataclass(slots=True, kw_only=True)

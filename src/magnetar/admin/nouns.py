@@ -244,6 +244,11 @@ class Topics(Noun):
         """PersistentTopicInternalStats."""
         return dict(self._http.get(f"{_topic(topic)}/internalStats"))
 
+    def skip_entries(self, topic: TopicName, cluster: str, through: Position) -> None:
+        """Let the link to ``cluster`` go past the damaged entries at which it has stopped, up to ``through``."""
+        data = {"ledgerId": through.ledger_id, "entryId": through.entry_id}
+        self._http.post(f"{_topic(topic)}/replication/{quote(cluster, safe='')}/skipEntries", data)
+
     def begin_snapshot(self, topic: TopicName, without: Sequence[str] = ()) -> None:
         """Begin a snapshot for replicated subscriptions now, without some clusters."""
         self._http.post(f"{_topic(topic)}/replicatedSubscriptionSnapshot", list(without))

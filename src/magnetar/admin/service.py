@@ -157,6 +157,13 @@ class AdminService(Protocol):
         """Whether the subscription's progress is carried to the other clusters."""
         ...
 
+    async def skip_entries(self, topic: TopicName, cluster: str, through: Position) -> None:
+        """Let the link to ``cluster`` go past the damaged entries at which it has stopped; durable on return.
+
+        ``through`` is the last entry to skip. Refuses unless every entry from ``damagedAt`` to it is damaged.
+        """
+        ...
+
     async def begin_snapshot(self, topic: TopicName, without: Collection[str]) -> None:
         """Begin a snapshot for replicated subscriptions (PIP-33) now, without some clusters.
 

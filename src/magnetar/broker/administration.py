@@ -244,6 +244,13 @@ class Administration:
         except RequestError as error:
             raise _as_admin_error(topic, error) from None
 
+    async def skip_entries(self, topic: TopicName, cluster: str, through: Position) -> None:
+        """Let the link to ``cluster`` go past the damaged entries at which it has stopped."""
+        try:
+            self._get(topic).replicator(cluster).skip_damaged(through)
+        except RequestError as error:
+            raise _as_admin_error(topic, error) from None
+
     # -- messages -------------------------------------------------------------------------------------------------
 
     async def peek(self, topic: TopicName, subscription: str, message: int) -> tuple[Position, bytes]:

@@ -14,6 +14,7 @@ from magnetar.broker.dispatchers.reader import EntryReader
 from magnetar.broker.marker_queue import MarkerQueue
 from magnetar.broker.rates import Rates
 from magnetar.broker.target_position import TargetPosition
+from magnetar.cursor.ranges import Range
 from magnetar.wire import commands, markers
 from magnetar.wire import entry as wire_entry
 from magnetar.wire.message_id import Link, position_of
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from magnetar.broker.marker_queue import QueuedMarker
     from magnetar.broker.topic import Topic
     from magnetar.cursor.cursor import Cursor
+    from magnetar.geo.extents import HeldExtent
     from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 log = structlog.get_logger(__name__)
@@ -358,11 +360,15 @@ class Replicator:
         )
         consumer.session.write(frame)
 
-    def _dispatch_entries(self, consumer: Consumer) -> None:
+    def _next_own(self) -> HeldExtent | None:
+        """The durable own entries that follow, as far as they are consecutive; None when there are none."""
         ledger = self.topic.ledger
         after = ledger.previous_position(self._read_position)
         extents = self.topic.log.index.own_extents(after, ledger.last_confirmed_entry, self.environment.cluster)
-        extent = next(iter(extents), None)
+        return next(iter(extents), None)
+
+    def _dispatch_entries(self, consumer: Consumer) -> None:
+        ledger, extent = self.topic.ledger, self._next_own()
         if extent is None:
             self._skip_to(ledger.next_position(ledger.last_confirmed_entry))
             return
@@ -405,9 +411,42 @@ class Replicator:
             self.markers.lost(self.environment.clock.monotonic())
 
     def _stop_at(self, error: DamagedEntriesError) -> None:
-        """Wait at the entry: it may be repaired from a copy, or the link be set up anew."""
-        self.damaged_at = Position(error.ledger_id, error.first)
+        """Wait at damaged entries until they are repaired from a copy, or an operator lets the link go past them."""
         self.topic.log.note_damage(error)
+        damaged = Range(Position(error.ledger_id, error.first), Position(error.ledger_id, error.end - 1))
+        extent = self._next_own()
+        if extent is None or extent.local_first != damaged.first:
+            return  # the link was sent elsewhere while the read was under way
+        through = self.topic.skipped.through(self.target, damaged)
+        if through is None:
+            self.damaged_at = damaged.first
+        else:
+            self._floor = through  # so that no cluster claims what the target never gets
+            self._skip_to(self.topic.ledger.next_position(through))
+
+    def skip_damaged(self, through: Position) -> None:
+        """Go past the damaged entries from ``damaged_at`` up to and including ``through``; durable on return.
+
+        Raises RequestError unless the link has stopped there and all these entries were found to be damaged.
+        """
+        first = self.damaged_at
+        if first is None:
+            message = f"the link to {self.target} has not stopped at a damaged entry"
+            raise RequestError(ServerError.NotAllowedError, message)
+        last = self.topic.log.damaged.run_end(first)
+        if not first <= through <= last:
+            message = f"the link to {self.target} has stopped at {first}; damaged are {first} to {last}, not {through}"
+            raise RequestError(ServerError.NotAllowedError, message)
+        self.topic.skipped.add(self.target, Range(first, through))
+        log.warning(
+            "damaged_entries_skipped",
+            topic=str(self.topic.name),
+            target=self.target,
+            first=str(first),
+            last=str(through),
+        )
+        self.damaged_at = None
+        self.topic.notify()
 
     def close(self) -> None:
         """Stop reading; the holder is told to come again."""

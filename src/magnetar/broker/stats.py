@@ -242,6 +242,9 @@ def _fill_outbound(stats: ReplicatorStats, replicator: Replicator) -> None:
     stats.parked_reason = replicator.parked_reason
     stats.handovers = replicator.handovers
     stats.damaged_at = None if replicator.damaged_at is None else str(replicator.damaged_at)
+    skipped = replicator.topic.skipped.of(replicator.target)
+    stats.skipped_entries = sum(each.entries for each in skipped) or None
+    stats.skipped_ranges = [f"{each.first}..{each.last}" for each in skipped] or None
     stats.connected = replicator.consumer is not None
     if replicator.consumer is not None:
         stats.outbound_connection = replicator.consumer.session.address

@@ -22,6 +22,7 @@ from magnetar.broker.rates import Rates
 from magnetar.broker.receiver import ReplicatedProducer
 from magnetar.broker.replication_policy import is_imposed, reason_against
 from magnetar.broker.replicator import Replicator
+from magnetar.broker.skipped_entries import SkippedEntries
 from magnetar.broker.snapshots import TopicSnapshots, marker_peers, takes_markers
 from magnetar.broker.subscription import REPLICATED_PROPERTY, Subscription
 from magnetar.broker.topic_log import TopicLog
@@ -77,6 +78,7 @@ class Topic:
         self.log = TopicLog(environment, name, ledger, appended=self._appended, refused=self.dismiss_publishers)
         self.subscriptions: dict[str, Subscription] = {}
         self.replicators: dict[str, Replicator] = {}
+        self.skipped = SkippedEntries(ledger)
         self.lag_bound = LagBound(self)
         self.progress = TopicProgress(self)
         self.snapshots: TopicSnapshots | None = None

@@ -6,9 +6,11 @@ from typing import Annotated, Any
 
 import typer
 
+from magnetar.base.position import Position
 from magnetar.cli.output import UNKNOWN, Output, say, show_fields, show_table
 from magnetar.cli.session import Namespace, Session, Topic, command
 from magnetar.cli.standing import standings
+from magnetar.cli.units import position
 
 app = typer.Typer(help="Topics, partitioned topics and their subscriptions.", no_args_is_help=True)
 
@@ -89,6 +91,24 @@ def unload(session: Session, topic: Topic) -> None:
     """Close a topic and disconnect its clients, which come back."""
     session.client.topics.unload(topic)
     say(f"unloaded {topic}")
+
+
+@command(app, "skip-entries")
+def skip_entries(
+    session: Session,
+    topic: Topic,
+    link: Annotated[str, typer.Option("--link", "-l", help="The cluster to which the link has stopped.")],
+    through: Annotated[
+        Position,
+        typer.Option("--through", parser=position, metavar="POSITION", help="The last entry to skip, ledger:entry."),
+    ],
+) -> None:
+    """Let a link to another cluster go past the damaged entries at which it has stopped (damagedAt in the stats).
+
+    That cluster never gets these entries. Entries that can be read are never skipped.
+    """
+    session.client.topics.skip_entries(topic, link, through)
+    say(f"the link of {topic} to {link} goes past the damaged entries up to {through}")
 
 
 @command(app, "snapshot")

@@ -65,6 +65,7 @@ class FakeTopic:
     producers: int = 0
     unloads: int = 0
     snapshots: list[list[str]] = field(default_factory=list)
+    skipped: list[tuple[str, Position]] = field(default_factory=list)
 
 
 class FakeAdminService:
@@ -121,6 +122,9 @@ class FakeAdminService:
 
     async def unload_topic(self, topic: TopicName) -> None:
         self._topic(topic).unloads += 1
+
+    async def skip_entries(self, topic: TopicName, cluster: str, through: Position) -> None:
+        self._topic(topic).skipped.append((cluster, through))
 
     async def begin_snapshot(self, topic: TopicName, without: Collection[str]) -> None:
         self._topic(topic).snapshots.append(sorted(without))

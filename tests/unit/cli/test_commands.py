@@ -143,6 +143,8 @@ def test_topics(run: Run, service: FakeAdminService) -> None:
     run("topics delete nyc/flights/np")
     run(f"topics unload {TOPIC}")
     assert service.topics[OBS].unloads == 1
+    run(f"topics skip-entries {TOPIC} --link B --through 3:7")
+    assert service.topics[OBS].skipped == [("B", Position(3, 7))]
     run(f"topics snapshot {TOPIC}")
     run(f"topics snapshot {TOPIC} --without C -w B")
     assert service.topics[OBS].snapshots == [[], ["B", "C"]]

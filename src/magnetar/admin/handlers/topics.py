@@ -5,12 +5,13 @@ from __future__ import annotations
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
-from pydantic import TypeAdapter
+from pydantic import BaseModel, TypeAdapter
 
-from magnetar.admin.exchange import Context, body, flag, namespace_name, route
+from magnetar.admin.exchange import Context, body, entity_name, flag, namespace_name, route
 from magnetar.admin.partitioned import PartitionedTopicStats
 from magnetar.admin.service import StatsOptions, topic_exists, topic_not_found
 from magnetar.base.errors import AdminError
+from magnetar.base.position import Position
 from magnetar.metadata.policies import PartitionedTopicMetadata
 
 if TYPE_CHECKING:
@@ -23,6 +24,17 @@ if TYPE_CHECKING:
 PARTITIONS_MAX = 10_000
 """Partitions of one topic; each costs a log and file handles."""
 
+
+class _Through(BaseModel):
+    ledgerId: int  # noqa: N815 - Pulsar's name
+    entryId: int  # noqa: N815 - Pulsar's name
+
+    @property
+    def position(self) -> Position:
+        return Position(self.ledgerId, self.entryId)
+
+
+_THROUGH: TypeAdapter[_Through] = TypeAdapter(_Through)
 _PROPERTIES: TypeAdapter[dict[str, str] | None] = TypeAdapter(dict[str, str] | None)
 _CLUSTERS: TypeAdapter[list[str] | None] = TypeAdapter(list[str] | None)
 _PARTITIONS: TypeAdapter[int] = TypeAdapter(int)
@@ -41,6 +53,7 @@ def routes(context: Context) -> list[Route]:
         route("DELETE", one, handlers.delete),
         route("PUT", f"{one}/unload", handlers.unload),
         route("POST", f"{one}/replicatedSubscriptionSnapshot", handlers.begin_snapshot),
+        route("POST", f"{one}/replication/{{cluster}}/skipEntries", handlers.skip_entries),
         route("GET", f"{one}/stats", handlers.stats),
         route("GET", f"{one}/internalStats", handlers.internal_stats),
         route("GET", f"{one}/lastMessageId", handlers.last_message_id),
@@ -87,6 +100,11 @@ class _Topics:
         topic = self._context.topic(request)
         without = await body(request, _CLUSTERS)
         await self._service.begin_snapshot(topic, without or [])
+
+    async def skip_entries(self, request: Request) -> None:
+        topic = self._single(request)
+        through = await body(request, _THROUGH)
+        await self._service.skip_entries(topic, entity_name(request, "cluster"), through.position)
 
     async def delete(self, request: Request) -> None:
         topic = self._context.topic(request)

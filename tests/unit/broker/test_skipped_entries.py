@@ -1,0 +1,231 @@
+"""A link that stopped at damaged entries goes past exactly those that an operator names."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+
+import pytest
+from structlog.testing import capture_logs
+
+from magnetar.admin.service import StatsOptions
+from magnetar.base.errors import AdminError, RequestError
+from magnetar.base.position import EARLIEST, Position
+from magnetar.broker.administration import Administration
+from magnetar.broker.skipped_entries import SKIPPED_RANGES_MAX, SkippedEntries
+from magnetar.broker.stats import topic_stats
+from magnetar.cursor.ranges import Range
+from magnetar.ledger.managed_ledger import ManagedLedger
+from magnetar.sim.cluster import TOPIC, Cluster, entry
+from magnetar.sim.pipe import Pipe
+from tests.unit.broker.mesh import Mesh
+
+TEXTS = ["a", "b", "c", "d", "e"]
+RETRY_S = 2.0
+
+
+class Damaged(Mesh):
+    """Two clusters; ``ewr`` published five entries that are only on its disk, some of them damaged."""
+
+    def __init__(self, *damaged: str) -> None:
+        super().__init__("ewr", "jfk", settings={})
+        self.source, self.target = self.clusters["ewr"], self.clusters["jfk"]
+        self.pipes["ewr", "jfk"].reader.leave()
+        for text in TEXTS:
+            self.publish("ewr", text)
+        self.source.settle()
+        self.positions = dict(zip(TEXTS, self.texts("ewr"), strict=True))
+        self.source.store.damaged = {entry(text) for text in damaged}
+        self.source.store.cached = False
+        self.attach()
+
+    def attach(self, *, seek: bool = True) -> None:
+        pipe = self.pipes["ewr", "jfk"] = Pipe(self.source, self.target)
+        pipe.attach(permits=1000, seek=seek)
+        self.proceed()
+
+    def proceed(self) -> None:
+        for _ in range(4):
+            self.carry()
+            self.loop.advance(RETRY_S)
+
+    def arrived(self) -> list[str]:
+        return list(self.texts("jfk").values())
+
+    def stopped_at(self) -> Position | None:
+        return self.source.topic().replicators["jfk"].damaged_at
+
+    def skip(self, through: str) -> None:
+        replicator, position = self.source.topic().replicators["jfk"], self.positions[through]
+        self.source.do(lambda: replicator.skip_damaged(position))
+        self.proceed()
+
+
+def test_the_rest_arrives_and_the_damaged_entry_does_not() -> None:
+    world = Damaged("c")
+    assert world.stopped_at() == world.positions["c"]
+    assert world.arrived() == ["a", "b"]
+    with capture_logs() as logs:
+        world.skip("c")
+    assert world.arrived() == ["a", "b", "d", "e"]
+    assert world.stopped_at() is None
+    (line,) = [each for each in logs if each["event"] == "damaged_entries_skipped"]
+    assert (line["target"], line["first"]) == ("jfk", str(world.positions["c"]))
+    stats = topic_stats(world.source.topic(), StatsOptions()).replication["jfk"]
+    assert (stats.skipped_entries, stats.skipped_ranges) == (1, [f"{world.positions['c']}..{world.positions['c']}"])
+    assert stats.replication_backlog == 0
+
+
+@pytest.mark.parametrize("damaged", [["a"], ["e"], ["b", "c"], TEXTS], ids=["first", "last", "two", "all"])
+def test_wherever_the_damage_is(damaged: list[str]) -> None:
+    world = Damaged(*damaged)
+    assert world.stopped_at() == world.positions[damaged[0]]
+    world.skip(damaged[-1])
+    assert world.arrived() == [text for text in TEXTS if text not in damaged]
+    world.publish("ewr", "f")
+    world.source.store.cached = True
+    world.proceed()
+    assert world.arrived()[-1] == "f"
+
+
+def test_only_the_named_entries_are_skipped() -> None:
+    world = Damaged("b", "c")
+    world.skip("b")
+    assert world.stopped_at() == world.positions["c"]
+    assert world.arrived() == ["a"]
+    world.skip("c")
+    assert world.arrived() == ["a", "d", "e"]
+
+
+@pytest.mark.parametrize("through", ["a", "c", "e"])
+def test_an_entry_that_can_be_read_is_not_skipped(through: str) -> None:
+    world = Damaged("b")
+    replicator, position = world.source.topic().replicators["jfk"], world.positions[through]
+    with pytest.raises(RequestError, match="has stopped at"):
+        replicator.skip_damaged(position)
+    assert world.arrived() == ["a"]
+
+
+def test_a_link_that_has_not_stopped_skips_nothing() -> None:
+    world = Damaged()
+    with pytest.raises(RequestError, match="has not stopped"):
+        world.source.topic().replicators["jfk"].skip_damaged(world.positions["c"])
+
+
+def test_nobody_claims_what_was_skipped() -> None:
+    world = Damaged("c")
+    world.skip("c")
+    consumer = world.subscribe("jfk")
+    consumer.ack(*world.texts("jfk"))
+    world.proceed()
+    cluster = world.target
+    state = cluster.subscription().shared_progress
+    assert state is not None
+    claimed = cluster.topic().log.index.to_origin(*list(world.texts("jfk"))[2:3] * 2)
+    assert [(each.cluster, each.lower) for each in claimed] == [("ewr", world.positions["c"])]
+
+
+@pytest.mark.parametrize("seek", [True, False])
+def test_it_holds_after_a_restart_of_the_source(seek: bool) -> None:
+    world = Damaged("c")
+    world.skip("c")
+    world.source.crash()
+    world.attach(seek=seek)
+    world.source.store.cached = True
+    world.publish("ewr", "f")
+    world.proceed()
+    assert world.arrived() == ["a", "b", "d", "e", "f"]
+
+
+def test_a_target_that_lost_its_disk_gets_all_the_others_again() -> None:
+    world = Damaged("c")
+    world.skip("c")
+    world.target.do(lambda: world.target.topics.delete(TOPIC))
+    world.target.topic()
+    world.attach()
+    replicator = world.source.topic().replicators["jfk"]
+    world.source.do(lambda: replicator.send_again_after(EARLIEST))
+    world.proceed()
+    world.attach()
+    assert world.arrived() == ["a", "b", "d", "e"]
+
+
+def test_an_entry_that_can_be_read_again_is_sent_although_it_was_skipped() -> None:
+    world = Damaged("c")
+    world.skip("c")
+    world.source.store.damaged.clear()
+    world.target.do(lambda: world.target.topics.delete(TOPIC))
+    world.target.topic()
+    world.attach()
+    replicator = world.source.topic().replicators["jfk"]
+    world.source.do(lambda: replicator.send_again_after(EARLIEST))
+    world.proceed()
+    world.attach()
+    assert world.arrived() == TEXTS
+
+
+def test_a_read_that_fails_after_the_link_went_back_stops_nothing() -> None:
+    world = Damaged("d")
+    replicator = world.source.topic().replicators["jfk"]
+    replicator.damaged_at = None
+    world.source.loop.call_soon(replicator.dispatch)
+    world.source.loop.call_soon(replicator.send_again_after, world.positions["a"])
+    world.source.loop.spin()
+    world.proceed()
+    assert world.stopped_at() == world.positions["d"], "found again by the link itself, once it came to it"
+    assert world.arrived() == ["a", "b", "c"]
+
+
+def test_rest_refuses_with_the_reason() -> None:
+    world = Damaged("c")
+    administration = Administration(world.source.environment, world.source.topics, "")
+    for cluster, place in (("jfk", "d"), ("sfo", "c")):
+        task = world.loop.start(administration.skip_entries(TOPIC, cluster, world.positions[place]))
+        error = task.exception()
+        assert isinstance(error, AdminError)
+        assert error.status == HTTPStatus.PRECONDITION_FAILED
+    task = world.loop.start(administration.skip_entries(TOPIC, "jfk", world.positions["c"]))
+    assert task.exception() is None
+    world.proceed()
+    assert world.arrived() == ["a", "b", "d", "e"]
+
+
+def opened(cluster: Cluster) -> ManagedLedger:
+    return ManagedLedger.open(
+        cluster.store, cluster.metadata, TOPIC, cluster.environment.ledger_config, cluster.environment.clock
+    )
+
+
+def test_the_records_of_ledgers_that_were_trimmed_go_with_the_next_one() -> None:
+    cluster = Cluster()
+    client = cluster.client()
+    client.produce()
+    client.send("a")
+    topic = cluster.topic()
+    kept = Position(topic.ledger.ledgers()[0].ledger_id, 0)
+    trimmed = Position(kept.ledger_id + 1, 0)
+    cluster.do(lambda: topic.skipped.add("jfk", Range(trimmed, trimmed)))
+    cluster.do(lambda: topic.skipped.add("sfo", Range(kept, kept)))
+    found = SkippedEntries(opened(cluster))
+    assert (found.of("jfk"), found.of("sfo")) == ([], [Range(kept, kept)])
+
+
+def test_the_records_are_bounded() -> None:
+    cluster = Cluster()
+    client = cluster.client()
+    client.produce()
+    client.send("a")
+    topic = cluster.topic()
+    (ledger,) = topic.ledger.ledgers()
+    skipped = topic.skipped
+
+    def add(ledger_id: int, count: int) -> None:
+        for number in range(count):
+            position = Position(ledger_id, 2 * number)
+            skipped.add("jfk", Range(position, position))
+
+    cluster.do(lambda: add(ledger.ledger_id, SKIPPED_RANGES_MAX))
+    with pytest.raises(RequestError, match="no more can be skipped"):
+        skipped.add("sfo", Range(Position(ledger.ledger_id, 1), Position(ledger.ledger_id, 1)))
+    found = SkippedEntries(opened(cluster))
+    assert len(found.of("jfk")) == SKIPPED_RANGES_MAX
+    assert found.of("sfo") == []
