@@ -409,7 +409,11 @@ class Topic:
         # A subscription may have been created, or moved back, in the meantime.
         consumed = min(consumed, self.consumed_through(self.all_cursors()))
         now_ms = int(self.environment.clock.now() * 1000)
-        first = self.log.trim(consumed, now_ms, self.policies.retention, by_age=by_age)
+        try:
+            first = self.log.trim(consumed, now_ms, self.policies.retention, by_age=by_age)
+        except StorageError as error:  # everything is as it was, and the next trim tries again
+            log.warning("trim_failed", topic=str(self.name), error=str(error))
+            return
         if first is not None:
             self.delayed.trim(first)
 

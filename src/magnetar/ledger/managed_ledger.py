@@ -19,6 +19,7 @@ import json
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import repeat
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Self
 
 from magnetar.base.errors import CorruptionError, DataLossError, StorageError
@@ -265,7 +266,7 @@ class ManagedLedger:
         still that size; -1 is for ever, or without bound. A ledger that takes appends is closed first if it is old.
 
         ``remember`` gets the last position that goes; the properties that it returns are kept with the new list, so
-        nothing that they are needed for is ever deleted without them.
+        nothing that they are needed for is ever deleted without them. Raises StorageError with nothing deleted.
         """
         self._follow_wall_clock()
         current = self._current
@@ -286,8 +287,7 @@ class ManagedLedger:
         if not doomed:
             return None
         last = self._chain.ledgers[doomed - 1]
-        self.properties.update(remember(Position(last.ledger_id, last.entries - 1)))
-        self._drop_first(doomed)
+        self._drop_first(doomed, remember(Position(last.ledger_id, last.entries - 1)))
         return self.first_position
 
     def create(self) -> None:
@@ -380,11 +380,14 @@ class ManagedLedger:
                 ledger.closed_ms += moved_ms
                 self._is_unsaved = True
 
-    def _drop_first(self, count: int) -> None:
+    def _drop_first(self, count: int, properties: Mapping[str, str] = MappingProxyType({})) -> None:
+        """Delete the first ``count`` ledgers and keep ``properties``; a failed write leaves everything as it was."""
         doomed = [ledger.ledger_id for ledger in self._chain.ledgers[:count]]
+        kept = {**self.properties, **properties}
+        self._version = delete_ledgers(self._store, self._metadata, doomed, self._list(count, kept))
+        self.properties.update(properties)
         self._chain.remove_first(count)
         self._times.trim(self.first_position)
-        self._version = delete_ledgers(self._store, self._metadata, doomed, self._list())
         self._is_unsaved = False
 
     def _rank_from(self, position: Position) -> int:
@@ -458,7 +461,8 @@ class ManagedLedger:
         recovered = {"recovered": True} if ledger.is_recovered else {}
         return {"appendedBy": self._now_ms() - age_ms + 1, **recovered}  # both are cut to milliseconds
 
-    def _list(self) -> Put:
+    def _list(self, skipped: int = 0, properties: Mapping[str, str] | None = None) -> Put:
+        """Make the list without the first ``skipped`` ledgers, by default with the properties as they are."""
         listed = [
             {
                 "ledgerId": ledger.ledger_id,
@@ -467,12 +471,12 @@ class ManagedLedger:
                 "entries": self.confirmed_in(ledger),
                 **self._times_of(ledger),
             }
-            for ledger in self._chain.ledgers
+            for ledger in self._chain.ledgers[skipped:]
         ]
         stored = {
             "ledgers": listed,
             "lastPosition": str(self.last_confirmed_entry),
-            "properties": self.properties,
+            "properties": self.properties if properties is None else properties,
         }
         return Put(self._path, json.dumps(stored).encode(), self._version)
 
