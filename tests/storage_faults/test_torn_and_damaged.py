@@ -159,7 +159,7 @@ def test_a_missing_segment_is_refused() -> None:
 def test_a_segment_of_another_log_is_refused() -> None:
     async def story() -> None:
         disk, _, _ = await written(12, SMALL)
-        other, _, _ = await written(13, LocalStoreOptions(segment_bytes=170))
+        other, _, _ = await written(12, LocalStoreOptions(segment_bytes=150, first_ledger_id=7))
         disk.nodes[SECOND] = other.nodes[SECOND]
         with pytest.raises(CorruptionError, match="does not continue segment"):
             await opens(disk)

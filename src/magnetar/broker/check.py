@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote_plus
 
 from magnetar.base.errors import CorruptionError, StorageError
-from magnetar.base.names import NamespaceName, TopicName
 from magnetar.base.position import Position
 from magnetar.base.real import SystemClock, SystemFiles
 from magnetar.broker.deduplication import CURSOR_NAME
@@ -28,15 +27,15 @@ from magnetar.ledger.managed_ledger import ManagedLedger, ManagedLedgerConfig
 from magnetar.ledger.read_only import ReadOnlyLedgerStore
 from magnetar.ledger.recovery import survey
 from magnetar.metadata.local import LocalMetadataStore
-from magnetar.metadata.resources import Resources, managed_ledger_path
+from magnetar.metadata.resources import Topics, managed_ledger_path
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
 
+    from magnetar.base.names import TopicName
     from magnetar.ledger.check import Damage, Report
     from magnetar.ledger.index import LogIndex
-    from magnetar.metadata.store import MetadataStore
 
     Progress = Callable[[str, int, int], None]
     """Told of what ("segments", "topics") how much of how much is done."""
@@ -102,7 +101,7 @@ def check(directory: Path, progress: Progress = lambda _what, _done, _total: Non
 def _examine(directory: Path, metadata: LocalMetadataStore, report: DirectoryReport, progress: Progress) -> None:
     index = survey(_FILES, directory / LEDGERS).index
     examination = _Examination(metadata, ReadOnlyLedgerStore(directory / LEDGERS, _FILES, index), index, report)
-    topics = list(_topics(metadata))
+    topics = list(Topics(metadata).all())
     for done, name in enumerate(topics):
         progress("topics", done, len(topics))
         examination.topic(name)
@@ -123,13 +122,6 @@ def _examine_delayed(directory: Path, logs: list[ManagedLedger], report: Directo
         report.problems.append(f"{error}; a broker that starts makes it again from the log")
     finally:
         store.close()
-
-
-def _topics(metadata: MetadataStore) -> Iterator[TopicName]:
-    resources = Resources.over(metadata)
-    for tenant in metadata.children("/managed-ledgers"):
-        for namespace in metadata.children(f"/managed-ledgers/{tenant}"):
-            yield from resources.topics.of_namespace(NamespaceName(tenant, namespace))
 
 
 class _Examination:

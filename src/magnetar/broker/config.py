@@ -102,7 +102,9 @@ class BrokerConfig(BaseModel):
         10, ge=0, description="How long acknowledgements without a receipt may wait to be written together."
     )
 
-    journalSyncData: bool = Field(default=True, description="Receipt only after the disk has the bytes.")
+    journalSyncData: bool = Field(
+        default=True, description="Receipt only after the disk has the bytes; false: a power loss takes recent entries."
+    )
     diskLowWaterBytes: int = Field(
         64 << 20, ge=0, description="Free space of the disk below which publishing pauses; 0: the disk is not watched."
     )

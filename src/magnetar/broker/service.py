@@ -28,7 +28,7 @@ from magnetar.broker.server import Server
 from magnetar.broker.starting import Starting
 from magnetar.broker.topics import TopicRegistry
 from magnetar.geo.link import LinkOptions, ProgressLinks
-from magnetar.ledger.deletions import finish_deletions
+from magnetar.ledger.agreement import bring_to_agreement
 from magnetar.ledger.local import LocalLedgerStore, LocalStoreOptions
 from magnetar.ledger.managed_ledger import ManagedLedgerConfig
 from magnetar.ledger.space import give_reserve
@@ -91,7 +91,7 @@ class Broker:
         store = LocalLedgerStore(config.dataDirectory / LEDGERS, self._files, loop, _store_options(config, self._clock))
         store.open(lambda done, total: starting.told("segments", done, total))
         opened.push_async_callback(store.close)
-        finish_deletions(store, metadata)
+        bring_to_agreement(store, metadata)
         resources = Resources.over(metadata)
         links = ProgressLinks(
             config.clusterName, lambda peer: _service_url(resources, peer), self._clock, _link_options(config)

@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from magnetar.base.durable import storage_error, write_again
 from magnetar.base.errors import ConfigurationError, DiskFullError, StorageError
 from magnetar.ledger.committer import Committer
 from magnetar.ledger.log import Log, Operation, with_entries, without_entries
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
     from magnetar.ledger.recovery import Progress
     from magnetar.ledger.store import OnDurable, Run
 
+UNSYNCED_NAME = "unsynced"
+"""File in the log's directory while entries are written that are not synced, until the log is closed in order."""
+
 _MIB = 1024 * 1024
 _SEGMENT_BYTES_MAX = 1024 * _MIB
 """Offsets in a segment have 32 bits, and its last group and its index come on top."""
@@ -37,7 +41,8 @@ class LocalStoreOptions:
     """Limits of the embedded store."""
 
     sync: bool = True
-    """Whether an entry is reported after it is on the disk (``journalSyncData``), or when the kernel has it."""
+    """Whether an entry is reported after it is on the disk (``journalSyncData``), or when the kernel has it: then power
+    loss takes the newest ones."""
     segment_bytes: int = 64 * _MIB
     """Size of a segment; trimmed entries give their space back when no entry of their segment is needed."""
     group_bytes: int = 8 * _MIB
@@ -52,8 +57,11 @@ class LocalStoreOptions:
     """Room on the disk that is held back for what is urgent when the disk is full."""
     low_water_bytes: int = 0
     """Free space of the disk below which only what is urgent is taken; 0: the disk is not watched."""
-    ledger_id_block: int = 65_536
-    """Ledger ids reserved at once; at most so many are skipped by a crash."""
+    ledger_id_block: int = 512
+    """Ledger ids reserved when the store is opened. A crash skips those that are left, and ids grow like the clock's
+    milliseconds (see ``first_ledger_id`` of the broker): fewer than those that pass in a start."""
+    ledger_id_block_max: int = 65_536
+    """Ledger ids reserved at once as they are used, each time twice as many."""
 
     first_ledger_id: int = 1
     """Where the ids of a store begin that has never given any."""
@@ -101,8 +109,12 @@ class LocalLedgerStore:
         self._ledgers: dict[int, _Ledger] = {}
         self._deferred: list[Operation] = []
         """Control operations that found the disk full; tried again before whatever is asked next."""
-        self._next_ledger_id = self._reserved = self._reserving = 0
-        """The next id to give; ids below the second are durably reserved, below the third they are about to be."""
+        self._next_ledger_id = 0
+        self._reserving = 0
+        """Upper bound, exclusive, of the ids whose reservation was asked for; ``_reserved`` is the durable one."""
+        self._id_block = options.ledger_id_block
+        """How many ids were reserved last."""
+        self._may_lack_entries = False
 
     def open(self, progress: Progress = lambda _done, _total: None) -> None:
         """Recover what the directory holds and start to serve; ``progress`` counts segments.
@@ -116,8 +128,9 @@ class LocalLedgerStore:
         if index.is_unborn:
             index.next_ledger_id = options.first_ledger_id
         self._next_ledger_id = index.next_ledger_id
-        self._reserved = self._reserving = self._next_ledger_id + options.ledger_id_block
+        self._reserving = self._next_ledger_id + options.ledger_id_block
         try:
+            self._note_mode()
             self._reserve_first()
         except StorageError:
             self._log.abandon()
@@ -139,6 +152,20 @@ class LocalLedgerStore:
             short = self._state.shortage is not None
             shortage = self._space.remaining_shortage() if short else self._space.shortage()
             self._state = StoreState(shortage=shortage)
+
+    @property
+    def may_lack_entries(self) -> bool:
+        """Whether confirmed entries may be missing: the last run did not sync its entries and was not stopped in order.
+
+        A store that does not sync now says so, too: an earlier release left no note of its mode.
+        """
+        return self._may_lack_entries
+
+    def losses_accepted(self) -> None:
+        """Note that nothing counts on missing entries any more; raises StorageError."""
+        self._may_lack_entries = False
+        if self._options.sync:
+            self._forget_mode()
 
     async def close(self) -> None:
         """Make all that was asked durable and report it, seal the log, end the threads."""
@@ -165,7 +192,7 @@ class LocalLedgerStore:
             message = f"ledger ids up to {self._reserved - 1} are used up and no more could be reserved yet"
             raise StorageError(message)
         self._next_ledger_id += 1
-        if self._reserving - self._next_ledger_id < self._options.ledger_id_block // 2:
+        if self._reserving - self._next_ledger_id < self._id_block:
             self._reserve()
         self._ledgers[ledger_id] = _Ledger()
         return ledger_id
@@ -279,7 +306,7 @@ class LocalLedgerStore:
 
     def _reserve_first(self) -> None:
         """Reserve the first ids, in the room that is held back if there is no other."""
-        reservation = [without_entries(Kind.RESERVE, self._reserved)]
+        reservation = [without_entries(Kind.RESERVE, self._reserving)]
         try:
             self._log.commit(reservation)
         except DiskFullError:
@@ -288,13 +315,34 @@ class LocalLedgerStore:
             self._log.commit(reservation)
 
     def _reserve(self) -> None:
-        bound = self._reserving = self._reserving + self._options.ledger_id_block
+        self._id_block = min(2 * self._id_block, max(self._options.ledger_id_block_max, self._id_block))
+        self._reserving += self._id_block
+        self._submit(without_entries(Kind.RESERVE, self._reserving))
 
-        def reserved(error: StorageError | None) -> None:
-            if error is None:
-                self._reserved = bound
+    @property
+    def _reserved(self) -> int:
+        """Upper bound, exclusive, of the ids that are durably reserved; grows on the committing thread."""
+        return self._log.index.next_ledger_id
 
-        self._submit(without_entries(Kind.RESERVE, bound, on_durable=reserved))
+    def _note_mode(self) -> None:
+        """Note durably that entries are not synced, before the first one; find out whether the last run did so."""
+        found = UNSYNCED_NAME in self._files.list(self._directory)
+        self._may_lack_entries = found or not self._options.sync
+        if not found and not self._options.sync:
+            try:
+                write_again(self._files, self._directory / UNSYNCED_NAME, b"")
+            except OSError as error:
+                raise storage_error(self._directory / UNSYNCED_NAME, error) from error
+
+    def _forget_mode(self) -> None:
+        """Remove the note that entries were not synced, if there is one."""
+        if UNSYNCED_NAME not in self._files.list(self._directory):
+            return
+        try:
+            self._files.remove(self._directory / UNSYNCED_NAME)
+            self._files.sync_directory(self._directory)
+        except OSError as error:
+            raise storage_error(self._directory / UNSYNCED_NAME, error) from error
 
     def _submit(self, operation: Operation) -> bool:
         """Hand an operation to the committer, or say that it fails and return False."""
@@ -373,8 +421,10 @@ class LocalLedgerStore:
     def _seal_log(self) -> None:
         try:
             self._log.close(self._next_ledger_id)
+            if not self._may_lack_entries:
+                self._forget_mode()
         except StorageError:
-            self._log.abandon()  # all is durable already; the next opening walks through the unsealed segment
+            self._log.abandon()  # the next opening walks through the unsealed segment
 
     def list(self) -> list[int]:
         """See LedgerStore."""

@@ -71,7 +71,9 @@ class Log:
         """Recover the log in ``directory``; raises CorruptionError where it is damaged.
 
         A segment is sealed before a group would make it exceed ``segment_bytes``; a larger group has one for itself.
-        Without ``sync`` only sealed segments are sure to survive the machine, though a killed process loses nothing.
+        Without ``sync`` a group of RUNs is not synced: the newest of them may be lost with the power, though a killed
+        process loses nothing. A group with any other record is synced all the same: ids that were reserved are never
+        given again, and a segment that a TRIM or DELETE made superfluous is never removed before that is durable.
         """
         found, self._writer = recover(files, directory, progress, room=segment_bytes)
         self.index: LogIndex = found.index
@@ -93,7 +95,7 @@ class Log:
         sizes = [HEADER_SIZE + operation.body.size for operation, _ in written]
         writer = self._writer_for(sum(sizes))
         offsets = writer.write([(kind, operation.body) for operation, kind in written])
-        if self._sync:
+        if self._sync or any(kind is not Kind.RUN for _, kind in written):
             writer.sync()
         for (operation, kind), offset, size in zip(written, offsets, sizes, strict=True):
             if kind is Kind.RUN:

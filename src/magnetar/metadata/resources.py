@@ -21,7 +21,7 @@ from magnetar.metadata.store import ABSENT
 from magnetar.metadata.topic_names import TopicNames
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from magnetar.metadata.store import MetadataStore
 
@@ -201,6 +201,12 @@ class Topics:
     def texts_of_namespace(self, namespace: NamespaceName) -> list[str]:
         """The full names of the persistent topics of ``namespace``, sorted."""
         return self._names.texts_of_namespace(namespace)
+
+    def all(self) -> Iterator[TopicName]:
+        """The persistent topics of all namespaces, sorted; also those of which only cursors are left."""
+        for tenant in self._store.children(_MANAGED_LEDGERS):
+            for namespace in self._store.children(f"{_MANAGED_LEDGERS}/{tenant}"):
+                yield from self.of_namespace(NamespaceName(tenant, namespace))
 
     def exists(self, topic: TopicName) -> bool:
         """Whether ``topic`` has a managed ledger."""

@@ -13,7 +13,7 @@ from magnetar.broker.maintenance import Maintenance
 from magnetar.broker.server import Server, ServerProtocol
 from magnetar.broker.topics import TopicRegistry
 from magnetar.geo.link import LinkOptions, ProgressLinks
-from magnetar.ledger.deletions import finish_deletions
+from magnetar.ledger.agreement import bring_to_agreement
 from magnetar.ledger.local import LocalLedgerStore, LocalStoreOptions
 from magnetar.ledger.managed_ledger import ManagedLedgerConfig
 from magnetar.metadata.memory import MemoryMetadataStore
@@ -85,7 +85,7 @@ class Site:
             _DIRECTORY, self.disk, loop, _STORE, committer=partial(self._make_committer, loop, chance)
         )
         self.store.open()
-        finish_deletions(self.store, self.metadata)
+        bring_to_agreement(self.store, self.metadata)
         self._delayed = HandThread(self._delayed_store, loop)
         self.environment = Environment(
             config=_config(self.name, self.scenario),

@@ -1,9 +1,10 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import shutil
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -12,10 +13,8 @@ from magnetar.base.real import SystemFiles
 from magnetar.broker.service import first_ledger_id
 from magnetar.ledger.local import LocalLedgerStore, LocalStoreOptions
 from magnetar.ledger.store import Run
+from magnetar.sim.disk import FaultyDisk
 from tests.unit.ledger.support import SMALL, append, barrier, opened, read_all
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def entry(number: int) -> bytes:
@@ -143,20 +142,54 @@ def test_a_clean_restart_skips_no_id_and_a_crash_at_most_a_block(tmp_path: Path)
                 if name.endswith(".log"):
                     shutil.copy(tmp_path / name, abandoned)
         async with opened(abandoned) as store:
-            assert first + 1 < store.create() <= first + 1 + 2 * SMALL.ledger_id_block
+            assert first + 1 < store.create() <= first + 1 + 3 * SMALL.ledger_id_block, "the second block has two sizes"
 
     asyncio.run(story())
 
 
-def test_ids_are_given_only_as_far_as_they_are_durably_reserved(tmp_path: Path) -> None:
+def test_ids_are_given_only_as_far_as_they_are_durably_reserved() -> None:
     async def story() -> None:
-        async with opened(tmp_path) as store:
-            for _ in range(SMALL.ledger_id_block):
-                store.create()
-            with pytest.raises(StorageError, match="used up"):
-                store.create()
+        disk = FaultyDisk()
+        async with opened(Path("/log"), SMALL, disk) as store:
+            with disk.lock:  # nothing becomes durable
+                for _ in range(SMALL.ledger_id_block):
+                    store.create()
+                with pytest.raises(StorageError, match="used up"):
+                    store.create()
             await barrier(store)
             store.create()
+
+    asyncio.run(story())
+
+
+def test_starts_that_use_no_id_skip_fewer_than_the_milliseconds_they_take() -> None:
+    async def story() -> None:
+        disk, starts = FaultyDisk(), 50
+        for _ in range(starts):
+            store = LocalLedgerStore(Path("/log"), disk, asyncio.get_running_loop(), LocalStoreOptions())
+            store.open()
+            abandoned = disk.crash(random.Random(1))
+            await store.close()
+            disk = abandoned
+        async with opened(Path("/log"), LocalStoreOptions(), disk) as store:
+            assert store.create() <= starts * 512 + 1
+
+    asyncio.run(story())
+
+
+def test_the_faster_ids_are_used_the_more_are_reserved() -> None:
+    async def story() -> None:
+        disk = FaultyDisk()
+        async with opened(Path("/log"), LocalStoreOptions(), disk) as store:
+            for _ in range(100):
+                for _ in range(400):
+                    store.create()
+                await barrier(store)
+            commits = disk.syncs
+            for _ in range(50_000):
+                store.create()
+            await barrier(store)
+            assert disk.syncs - commits <= 2
 
     asyncio.run(story())
 

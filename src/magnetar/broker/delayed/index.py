@@ -333,6 +333,10 @@ class DelayedIndex:
     def _loaded(self, loaded: Loaded | None, error: StorageError | None) -> None:
         if self._closed:
             return
+        watermark = loaded.watermark if loaded is not None and self.is_loading else None
+        if watermark is not None and watermark > self._ledger.last_confirmed_entry:
+            self._begin_anew(watermark)
+            return
         if loaded is None:
             log.warning("delayed_index_not_loaded", topic=self._ledger.name, error=str(error))
             self._is_unknown = True
@@ -346,6 +350,17 @@ class DelayedIndex:
                 self._watermark = loaded.watermark
             self._go_through()
             self._notify()
+
+    def _begin_anew(self, watermark: Position) -> None:
+        """Forget what the store knows: the log lost entries that were not synced, and the store may have them.
+
+        The new incarnation is durable, so that entries of the old one are never taken for entries of the log again.
+        """
+        last = self._ledger.last_confirmed_entry
+        log.warning("delayed_index_ahead", topic=self._ledger.name, watermark=str(watermark), log_ends_at=str(last))
+        self._incarnation = f"{self._floor()}@{int(self._clock.now() * 1000)}"
+        self._ledger.set_property(INCARNATION_PROPERTY, self._incarnation)
+        self._load()
 
     def _vouched(self) -> Position:
         """Up to where all delayed entries of the log are in the store or waiting to be written to it."""

@@ -1,0 +1,145 @@
+"""Bringing the log and the metadata store to agree, once, after both were opened and before a topic is loaded.
+
+The metadata store syncs every change. The log may lag behind it: with ``journalSyncData=false`` entries are confirmed
+before they are on the disk, and a power loss takes the newest of them. And the log may hold ledgers that nothing lists
+any more, left behind by an interrupted change of the metadata.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import structlog
+
+from magnetar.base.position import Position
+from magnetar.ledger.deletions import finish_deletions, noted_deletions
+from magnetar.metadata.resources import Topics, managed_ledger_path
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from magnetar.ledger.local import LocalLedgerStore
+    from magnetar.metadata.store import MetadataStore
+
+log = structlog.get_logger(__name__)
+
+_SWEPT_FROM = "/ledgers-swept-from"
+"""Where the lowest ledger id is stored that a sweep may delete."""
+
+
+class LostEntries(NamedTuple):
+    """Entries of a topic that were confirmed and are not in the log: ``first`` to ``last``, both ends included."""
+
+    first: Position
+    last: Position
+
+
+@dataclass(frozen=True, slots=True)
+class Unlisted:
+    """Ledgers of the log that nothing names."""
+
+    garbage: list[int]
+    """These were listed once and are not any more, or never held an entry that was confirmed."""
+    unknown: list[int]
+    """These may be data: of topics whose metadata was lost, or is an older copy."""
+
+
+def bring_to_agreement(store: LocalLedgerStore, metadata: MetadataStore) -> None:
+    """Finish interrupted deletions, accept what a log without syncs lost, and delete what nothing lists."""
+    finish_deletions(store, metadata)
+    _sweep(store, metadata, _read_listing(metadata))
+    if store.may_lack_entries:
+        _accept_losses(store, metadata)
+        store.losses_accepted()
+
+
+def shorten(stored: dict[str, Any], length_of: Mapping[int, int]) -> list[LostEntries]:
+    """Take out of a topic's list what the log does not hold, and return that; ``length_of`` has the log's ledgers.
+
+    The last position goes back to the newest entry left. Positions that are taken out are never used again: the next
+    entry goes to a new ledger, whose id is above all that were given.
+    """
+    lost: list[LostEntries] = []
+    newest: Position | None = None
+    for ledger in stored["ledgers"]:
+        ledger_id, confirmed = ledger["ledgerId"], ledger["entries"]
+        entries = length_of.get(ledger_id, 0)
+        if entries < confirmed:
+            lost.append(LostEntries(Position(ledger_id, entries), Position(ledger_id, confirmed - 1)))
+            ledger["entries"] = entries
+        if entries:
+            newest = Position(ledger_id, entries - 1)
+    if lost:
+        first = lost[0].first
+        stored["lastPosition"] = str(newest or Position(first.ledger_id, first.entry_id - 1))
+    return lost
+
+
+def find_unlisted(existing: Collection[int], confirmed: Mapping[int, int], swept_from: int) -> Unlisted:
+    """Divide the ledgers that nothing names; ``confirmed`` has those that are named, ``swept_from`` may be deleted.
+
+    A ledger is listed before its first entry is written, and ids grow. A metadata store that names a lower and a higher
+    ledger was there when a ledger in between was created: it has listed that one, and does not any more. Nothing
+    follows for a ledger outside of these bounds, nor if the log lacks a ledger that is named with entries: then the
+    two do not belong together, or one of them is an older copy.
+    """
+    unlisted = sorted(set(existing) - confirmed.keys())
+    belong_together = all(ledger_id in existing for ledger_id, entries in confirmed.items() if entries)
+    if not confirmed or not belong_together:
+        return Unlisted([], unlisted)
+    lowest, highest = max(swept_from, min(confirmed)), max(confirmed)
+    garbage = [ledger_id for ledger_id in unlisted if lowest <= ledger_id < highest]
+    return Unlisted(garbage, sorted(set(unlisted) - set(garbage)))
+
+
+def _read_listing(metadata: MetadataStore) -> dict[int, int] | None:
+    """Return the named ledgers with their confirmed entries; None if something cannot be read."""
+    confirmed = dict.fromkeys(noted_deletions(metadata), 0)
+    for name in Topics(metadata).all():
+        path = managed_ledger_path(name)
+        try:
+            if (stored := metadata.get(path)) is not None:
+                confirmed.update((each["ledgerId"], each["entries"]) for each in json.loads(stored.value)["ledgers"])
+            for child in metadata.children(f"{path}/cursors"):
+                if (cursor := metadata.get(f"{path}/cursors/{child}")) is not None:
+                    confirmed.setdefault(json.loads(cursor.value)["cursorsLedgerId"], 0)
+        except (ValueError, KeyError, TypeError) as error:
+            log.warning("ledgers_not_swept", path=path, error=repr(error))
+            return None
+    return confirmed
+
+
+def _sweep(store: LocalLedgerStore, metadata: MetadataStore, confirmed: dict[int, int] | None) -> None:
+    if confirmed is None:
+        return
+    existing = store.list()
+    stored = metadata.get(_SWEPT_FROM)
+    swept_from = 0 if stored is None else int(stored.value)
+    found = find_unlisted(existing, confirmed, swept_from)
+    if found.unknown:
+        size_bytes = sum(map(store.size_bytes, found.unknown))
+        log.warning("ledgers_not_listed", ledgers=len(found.unknown), size_bytes=size_bytes, first=found.unknown[0])
+        if found.unknown[-1] >= swept_from:  # later ledgers must not make garbage of these
+            metadata.put(_SWEPT_FROM, str(existing[-1] + 1).encode())
+    if found.garbage:
+        size_bytes = sum(map(store.size_bytes, found.garbage))
+        log.info("orphaned_ledgers_deleted", ledgers=len(found.garbage), size_bytes=size_bytes)
+        for ledger_id in found.garbage:
+            store.delete(ledger_id)
+
+
+def _accept_losses(store: LocalLedgerStore, metadata: MetadataStore) -> None:
+    """Shorten the topics' lists to what the log holds, and name what is lost."""
+    length_of = {ledger_id: store.length(ledger_id) for ledger_id in store.list()}
+    for name in Topics(metadata).all():
+        found = metadata.get(managed_ledger_path(name))
+        if found is None:
+            continue
+        stored = json.loads(found.value)
+        lost = shorten(stored, length_of)
+        if lost:
+            metadata.put(managed_ledger_path(name), json.dumps(stored).encode(), found.version)
+        for first, last in lost:
+            log.warning("entries_lost_without_sync", topic=str(name), first=str(first), last=str(last))

@@ -1,0 +1,307 @@
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from magnetar.base.errors import DataLossError, DiskFullError
+from magnetar.base.names import TopicName
+from magnetar.base.position import EARLIEST, Position
+from magnetar.base.real import SystemClock
+from magnetar.cursor.store import CursorStore
+from magnetar.ledger.agreement import LostEntries, bring_to_agreement, find_unlisted, shorten
+from magnetar.ledger.local import UNSYNCED_NAME, LocalLedgerStore, LocalStoreOptions
+from magnetar.ledger.managed_ledger import ManagedLedger, ManagedLedgerConfig
+from magnetar.metadata.memory import MemoryMetadataStore
+from magnetar.metadata.resources import managed_ledger_path
+from magnetar.sim.disk import FaultyDisk, Node
+from tests.unit.ledger.support import append, barrier, opened
+
+if TYPE_CHECKING:
+    from magnetar.metadata.store import Put
+
+DIRECTORY = Path("/log")
+TOPIC = TopicName.parse("persistent://public/default/orders")
+CONFIG = ManagedLedgerConfig(max_entries_per_ledger=4, min_rollover_ms=0)
+UNSYNCED = LocalStoreOptions(sync=False)
+SYNCED = LocalStoreOptions()
+CLOCK = SystemClock()
+
+
+def stored(last: str, *ledgers: tuple[int, int]) -> dict[str, object]:
+    listed = [
+        {"ledgerId": ledger_id, "createdAt": 1, "closedAt": 2, "entries": entries} for ledger_id, entries in ledgers
+    ]
+    return {"ledgers": listed, "lastPosition": last, "properties": {}}
+
+
+def test_a_list_that_the_log_holds_stays_as_it_is() -> None:
+    value = stored("7:3", (5, 4), (7, 4))
+    assert shorten(value, {5: 4, 7: 6}) == []
+    assert value == stored("7:3", (5, 4), (7, 4))
+
+
+def test_what_the_log_lost_is_taken_out_of_the_list_and_named() -> None:
+    value = stored("9:3", (5, 4), (7, 4), (9, 4))
+    assert shorten(value, {5: 4, 7: 1}) == [
+        LostEntries(Position(7, 1), Position(7, 3)),
+        LostEntries(Position(9, 0), Position(9, 3)),
+    ]
+    assert value == stored("7:0", (5, 4), (7, 1), (9, 0))
+
+
+def test_a_topic_that_lost_everything_ends_before_its_first_lost_entry() -> None:
+    value = stored("7:3", (7, 4))
+    assert shorten(value, {}) == [LostEntries(Position(7, 0), Position(7, 3))]
+    assert value == stored("7:-1", (7, 0))
+
+
+def test_a_ledger_between_two_named_ones_is_garbage_and_others_may_be_data() -> None:
+    found = find_unlisted([1, 2, 3, 5, 6, 8, 9], {2: 0, 6: 10, 8: 1}, swept_from=0)
+    assert (found.garbage, found.unknown) == ([3, 5], [1, 9])
+
+
+def test_below_the_bound_nothing_is_garbage() -> None:
+    found = find_unlisted([2, 3, 5, 6], {2: 0, 6: 10}, swept_from=5)
+    assert (found.garbage, found.unknown) == ([5], [3])
+
+
+@pytest.mark.parametrize("confirmed", [{}, {2: 0, 6: 10, 7: 3}])
+def test_nothing_is_garbage_where_log_and_metadata_do_not_belong_together(confirmed: dict[int, int]) -> None:
+    found = find_unlisted([2, 3, 6], confirmed, swept_from=0)
+    assert found.garbage == []
+    assert 3 in found.unknown
+
+
+async def publish(ledger: ManagedLedger, store: LocalLedgerStore, count: int) -> list[Position]:
+    """Append entries one by one, each when the one before was reported."""
+    positions = []
+    for number in range(count):
+        positions.append(ledger.append([b"entry %d" % number], lambda _position, _error: None))
+        await barrier(store)
+    return positions
+
+
+def open_store(disk: FaultyDisk, options: LocalStoreOptions) -> LocalLedgerStore:
+    store = LocalLedgerStore(DIRECTORY, disk, asyncio.get_running_loop(), options)
+    store.open()
+    return store
+
+
+def open_topic(store: LocalLedgerStore, metadata: MemoryMetadataStore) -> ManagedLedger:
+    return ManagedLedger.open(store, metadata, TOPIC, CONFIG, CLOCK)
+
+
+def without_unsynced_bytes(disk: FaultyDisk) -> FaultyDisk:
+    """The disk after a power loss that nothing survived but what was synced."""
+    after = FaultyDisk()
+    after.nodes = {path: Node(node.synced) for path, node in disk.nodes.items()}
+    after.sync_directory(DIRECTORY)
+    return after
+
+
+async def power_loss_without_syncs(entries: int) -> tuple[FaultyDisk, MemoryMetadataStore, list[Position]]:
+    """A topic whose list says more than its log holds, and the positions that were confirmed."""
+    disk, metadata = FaultyDisk(), MemoryMetadataStore(CLOCK)
+    store = open_store(disk, UNSYNCED)
+    bring_to_agreement(store, metadata)
+    ledger = open_topic(store, metadata)
+    positions = await publish(ledger, store, entries)
+    with disk.lock:  # the list is written while the ledger's end is not on the disk
+        ledger.close()
+        lost = without_unsynced_bytes(disk)
+    await store.close()
+    return lost, metadata.reopened(), positions
+
+
+@pytest.mark.parametrize("options", [UNSYNCED, SYNCED])
+def test_entries_lost_without_syncs_are_accepted_whatever_the_configuration_says_now(
+    options: LocalStoreOptions,
+) -> None:
+    async def story() -> None:
+        disk, metadata, confirmed = await power_loss_without_syncs(10)
+        async with opened(DIRECTORY, options, disk) as store:
+            assert store.may_lack_entries
+            with pytest.raises(DataLossError):
+                open_topic(store, metadata)
+            bring_to_agreement(store, metadata)
+            ledger = open_topic(store, metadata)
+            kept = ledger.entries
+            assert kept < 10
+            assert ledger.contains(ledger.last_confirmed_entry)
+            assert ledger.last_confirmed_entry == confirmed[kept - 1]
+            (position,) = await publish(ledger, store, 1)
+            assert position.ledger_id > confirmed[-1].ledger_id, "no position is given twice"
+            ledger.close()
+            await barrier(store)
+        async with opened(DIRECTORY, options, disk) as store:
+            bring_to_agreement(store, metadata)
+            assert open_topic(store, metadata).entries == kept + 1
+
+    asyncio.run(story())
+
+
+def test_a_shorter_log_is_data_loss_where_entries_were_always_synced() -> None:
+    async def story() -> None:
+        disk, metadata, _ = await power_loss_without_syncs(10)
+        del disk.nodes[DIRECTORY / UNSYNCED_NAME]
+        async with opened(DIRECTORY, SYNCED, disk) as store:
+            assert not store.may_lack_entries
+            bring_to_agreement(store, metadata)
+            with pytest.raises(DataLossError):
+                open_topic(store, metadata)
+
+    asyncio.run(story())
+
+
+def test_the_note_of_a_run_without_syncs_goes_when_the_log_is_closed_in_order_or_losses_are_accepted() -> None:
+    async def story() -> None:
+        disk, metadata = FaultyDisk(), MemoryMetadataStore(CLOCK)
+        note = DIRECTORY / UNSYNCED_NAME
+        async with opened(DIRECTORY, UNSYNCED, disk) as store:
+            bring_to_agreement(store, metadata)
+            assert note in disk.nodes
+            crashed = without_unsynced_bytes(disk)
+        assert note not in disk.nodes
+        assert note in crashed.nodes
+        async with opened(DIRECTORY, SYNCED, crashed) as store:
+            assert note in crashed.nodes
+            bring_to_agreement(store, metadata)
+            assert note not in crashed.nodes
+        async with opened(DIRECTORY, SYNCED, crashed) as store:
+            assert not store.may_lack_entries
+
+    asyncio.run(story())
+
+
+def test_a_cursor_ahead_of_a_log_that_lost_entries_takes_what_comes() -> None:
+    async def story() -> None:
+        disk, metadata, confirmed = await power_loss_without_syncs(10)
+        async with opened(DIRECTORY, UNSYNCED, disk) as store:
+            bring_to_agreement(store, metadata)
+            ledger = open_topic(store, metadata)
+            cursor = CursorStore(store, metadata, str(TOPIC), ledger).create("s", confirmed[-1])
+            assert cursor.state.backlog(ledger.last_confirmed_entry) == 0
+            (position,) = await publish(ledger, store, 1)
+            assert cursor.state.backlog(ledger.last_confirmed_entry) == 1
+            assert ledger.next_position(cursor.state.mark_delete_position) == position
+            cursor.acknowledge_ranges([])
+            assert cursor.state.acknowledge([position])
+            assert cursor.state.mark_delete_position == position
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_power_loss_without_syncs_loses_the_end_and_gives_no_id_twice(seed: int) -> None:
+    async def story() -> None:
+        chance = random.Random(seed)
+        disk, metadata = FaultyDisk(), MemoryMetadataStore(CLOCK)
+        options = LocalStoreOptions(sync=False, segment_bytes=1500, ledger_id_block=8)
+        seen: list[Position] = []
+        for _ in range(6):
+            store = open_store(disk, options)
+            bring_to_agreement(store, metadata)
+            ledger = open_topic(store, metadata)
+            held = [position for position in seen if ledger.contains(position)]
+            assert held == seen[: len(held)], "a prefix"
+            positions = await publish(ledger, store, chance.randint(1, 30))
+            assert all(earlier < later for earlier, later in pairwise([*seen, *positions]))
+            seen = [*held, *positions]
+            if chance.random() < 0.5:
+                ledger.trim(seen[len(seen) // 2], 0, (0, 0))
+                await barrier(store)
+                seen = [position for position in seen if ledger.contains(position)]
+            after = disk.crash(chance)
+            await store.close()
+            disk, metadata = after, metadata.reopened()
+
+    asyncio.run(story())
+
+
+class FullMetadata(MemoryMetadataStore):
+    full = False
+
+    def put_many(self, puts: list[Put]) -> list[int]:  # type: ignore[override]
+        if self.full:
+            message = "metadata store: database or disk is full"
+            raise DiskFullError(message)
+        return super().put_many(puts)
+
+
+def test_a_trim_whose_list_cannot_be_written_deletes_nothing_and_is_done_later() -> None:
+    async def story() -> None:
+        metadata = FullMetadata(CLOCK)
+        async with opened(DIRECTORY, SYNCED, FaultyDisk()) as store:
+            ledger = open_topic(store, metadata)
+            positions = await publish(ledger, store, 10)
+            before = [each.ledger_id for each in ledger.ledgers()]
+            metadata.full = True
+            with pytest.raises(DiskFullError):
+                ledger.trim(positions[-1], 0, (0, 0), lambda _: {"magnetar.origins": "{}"})
+            assert [each.ledger_id for each in ledger.ledgers()] == before
+            assert ledger.properties == {}
+            metadata.full = False
+            assert ledger.trim(positions[-1], 0, (0, 0), lambda _: {"magnetar.origins": "{}"}) == positions[8]
+            assert ledger.properties == {"magnetar.origins": "{}"}
+            await barrier(store)
+            assert store.list() == [before[-1]]
+
+    asyncio.run(story())
+
+
+def test_ledgers_that_nothing_lists_are_deleted_when_the_store_is_opened() -> None:
+    async def story() -> None:
+        disk, metadata = FaultyDisk(), MemoryMetadataStore(CLOCK)
+        async with opened(DIRECTORY, SYNCED, disk) as store:
+            ledger = open_topic(store, metadata)
+            cursor = CursorStore(store, metadata, str(TOPIC), ledger).create("s", EARLIEST)
+            cursor.flush(lambda _: None)
+            await publish(ledger, store, 4)
+            orphan = store.create()
+            await append(store, orphan, [b"nobody's"])
+            await publish(ledger, store, 1)
+        async with opened(DIRECTORY, SYNCED, disk) as store:
+            assert orphan in store.list()
+            bring_to_agreement(store, metadata)
+            assert orphan not in store.list()
+            assert len(store.list()) == 3
+            assert open_topic(store, metadata).entries == 5
+
+    asyncio.run(story())
+
+
+def test_the_log_of_a_lost_metadata_store_is_never_deleted() -> None:
+    async def story() -> None:
+        disk, metadata = FaultyDisk(), MemoryMetadataStore(CLOCK)
+        async with opened(DIRECTORY, SYNCED, disk) as store:
+            await publish(open_topic(store, metadata), store, 10)
+            held = store.list()
+        older = MemoryMetadataStore(CLOCK)
+        for _ in range(3):  # topics are made on top of it
+            async with opened(DIRECTORY, SYNCED, disk) as store:
+                bring_to_agreement(store, older)
+                await publish(open_topic(store, older), store, 5)
+                assert set(held) <= set(store.list())
+
+    asyncio.run(story())
+
+
+def test_a_list_that_cannot_be_read_keeps_every_ledger() -> None:
+    async def story() -> None:
+        disk, metadata = FaultyDisk(), MemoryMetadataStore(CLOCK)
+        async with opened(DIRECTORY, SYNCED, disk) as store:
+            await publish(open_topic(store, metadata), store, 4)
+            other = TopicName.parse("persistent://public/default/other")
+            await publish(ManagedLedger.open(store, metadata, other, CONFIG, CLOCK), store, 4)
+            held = store.list()
+            metadata.put(managed_ledger_path(other), json.dumps({"unknown": "format"}).encode())
+            bring_to_agreement(store, metadata)
+            assert store.list() == held
+
+    asyncio.run(story())
