@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from magnetar.base.position import EARLIEST, Position
-from magnetar.sim.model import Entry, Model, read_entry
+from magnetar.sim.model import ATTEMPT, Entry, Model, read_entry
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,9 +18,10 @@ if TYPE_CHECKING:
 class Checker:
     """Looks at brokers and says what is wrong."""
 
-    def __init__(self, model: Model, violated: Callable[[str], None]) -> None:
-        """Compare with ``model``; ``violated`` is told what is wrong."""
+    def __init__(self, model: Model, violated: Callable[[str], None], *, deduplicated: bool) -> None:
+        """Compare with ``model``; ``violated`` is told what is wrong; ``deduplicated``: nothing may be stored twice."""
         self._model = model
+        self._deduplicated = deduplicated
         self._violated = violated
         self._seen_crashes: dict[str, int] = {}
         self._compared: dict[tuple[str, str], int] = {}
@@ -57,15 +58,20 @@ class Checker:
         for position, data in replica.durable_entries(after):
             entry = read_entry(replica.cluster, position, data)
             if entry.cluster == replica.cluster:
-                self._check_published(replica, entry)
+                self._check_published(replica, entry, log.bases.get(entry.base))
             self._model.texts[entry.text] = entry
             log.add(position, entry)
 
     def _check_receipts(self, replica: Replica) -> None:
         receipts = self._model.receipts[replica.cluster]
+        bases = self._model.logs[replica.cluster].bases
         for text, position in receipts.items():
             entry = self._model.texts.get(text)
-            if entry is None or entry.cluster != replica.cluster or position not in (entry.position, EARLIEST):
+            if position == EARLIEST:  # one of the attempts to publish it was here already
+                is_held = text.partition(ATTEMPT)[0] in bases
+            else:
+                is_held = entry is not None and (entry.cluster, entry.position) == (replica.cluster, position)
+            if not is_held:
                 self._violated(f"P1: {replica.cluster} receipted {text} at {position}, where there is {entry}")
         receipts.clear()
 
@@ -80,7 +86,10 @@ class Checker:
             lost = [f"{entry.text} at {position}" for position, entry in known if (position, entry) not in found]
             self._violated(f"P1: after a restart {replica.cluster} lacks {lost[:5]}")
 
-    def _check_published(self, replica: Replica, entry: Entry) -> None:
+    def _check_published(self, replica: Replica, entry: Entry, attempt: Entry | None) -> None:
+        """Check an entry that ``replica`` has published; ``attempt``: the one of the same messages that it held."""
+        if attempt is not None and self._deduplicated:
+            self._violated(f"D: {replica.cluster} stored {entry.text} though it held {attempt.text}, the same messages")
         before = self._model.texts.get(entry.text)
         if before is not None and before != entry:
             self._violated(f"P5: {entry.text} is in {replica.cluster} at {entry.position}, and is that of {before} too")

@@ -85,10 +85,24 @@ class HandClock:
         self._loop = loop
         self.jumped_s = 0.0
         """How far somebody has moved the wall clock."""
+        self.highest = 0.0
+        """The latest time that anybody was told."""
+        self._drift = 0.0
+        self._drifts_since = 0.0
 
     def now(self) -> float:
         """See Clock."""
-        return _WALL_CLOCK_S + self._loop.time() + self.jumped_s
+        now = _WALL_CLOCK_S + self._loop.time() + self.jumped_s + self._drifted_s()
+        self.highest = max(self.highest, now)
+        return now
+
+    def drift(self, rate: float) -> None:
+        """Let the wall clock gain ``rate`` seconds a second from now on; negative: lose."""
+        self.jumped_s += self._drifted_s()
+        self._drift, self._drifts_since = rate, self._loop.time()
+
+    def _drifted_s(self) -> float:
+        return self._drift * (self._loop.time() - self._drifts_since)
 
     def monotonic(self) -> float:
         """See Clock."""

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
     from magnetar.geo.epochs import Epoch
 
+ATTEMPT = "~"
+"""In the text of an entry what separates the first text from the number of the attempt to publish it."""
+
 Starts = dict[str, Position]
 """For each origin, where a subscription starts in it; exclusive, and absent where it starts from the beginning."""
 
@@ -29,11 +32,18 @@ class Entry(NamedTuple):
     members: int
     key: str = ""
     """Empty where it has none."""
+    deliver_at_ms: int = 0
+    """0 where it is not delayed."""
 
     @property
     def every(self) -> int:
         """A bit for each of its messages."""
         return (1 << self.members) - 1
+
+    @property
+    def base(self) -> str:
+        """Its text in the first attempt to publish it."""
+        return self.text.partition(ATTEMPT)[0]
 
 
 def read_entry(cluster: str, position: Position, data: bytes) -> Entry:
@@ -41,9 +51,8 @@ def read_entry(cluster: str, position: Position, data: bytes) -> Entry:
     metadata = parse_metadata(data)
     origin = origin_of(metadata)
     text, members = bytes(payload_of(data)).decode(), messages_in(data)
-    if origin is None:
-        return Entry(text, cluster, position, members, metadata.partition_key)
-    return Entry(text, origin.cluster, origin.position, members, metadata.partition_key)
+    where, at = (cluster, position) if origin is None else (origin.cluster, origin.position)
+    return Entry(text, where, at, members, metadata.partition_key, metadata.deliver_at_time)
 
 
 @dataclass
@@ -56,6 +65,8 @@ class SiteLog:
     """Where each text is."""
     of: dict[str, list[Entry]] = field(default_factory=dict)
     """The entries of each origin, in the log's order."""
+    bases: dict[str, Entry] = field(default_factory=dict)
+    """The first entry with each base."""
 
     def add(self, position: Position, entry: Entry) -> None:
         """Note the next entry."""
@@ -63,6 +74,7 @@ class SiteLog:
         self.at[position] = entry
         self.places[entry.text] = position
         self.of.setdefault(entry.cluster, []).append(entry)
+        self.bases.setdefault(entry.base, entry)
 
     def starts_after(self, mark_delete: Position) -> Starts:
         """The starts of a subscription that begins after ``mark_delete``."""

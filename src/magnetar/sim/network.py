@@ -49,8 +49,10 @@ class Network:
         """Be as fast as ``chance`` has it; ``seen`` is told what arrives where."""
         self.chance = chance
         self.seen = seen
-        self.cut: set[frozenset[str]] = set()
-        """Pairs of places between which nothing gets through."""
+        self.cut: set[tuple[str, str]] = set()
+        """From which place to which nothing gets through."""
+        self.isolated: set[str] = set()
+        """Machines that are cut off from all others."""
         self.slow: set[frozenset[str]] = set()
         """Pairs of places between which everything takes long."""
         self.connections: list[Connection] = []
@@ -60,11 +62,21 @@ class Network:
 
     def partition(self, places: frozenset[str]) -> None:
         """Let nothing through between two places, until ``heal``."""
-        self.cut.add(places)
+        one, other = sorted(places)
+        self.cut |= {(one, other), (other, one)}
+
+    def partition_one_way(self, source: str, target: str) -> None:
+        """Let nothing through from one place to another, until ``heal``; the other way is open."""
+        self.cut.add((source, target))
+
+    def isolate(self, machine: str) -> None:
+        """Let nothing through to and from a machine, until ``heal``."""
+        self.isolated.add(machine)
 
     def heal(self) -> None:
         """Let everything through, and what was held back first."""
         self.cut.clear()
+        self.isolated.clear()
         self.slow.clear()
         for connection in self.connections:
             connection.resume()
@@ -118,7 +130,7 @@ class Network:
             if not future.done():
                 future.set_exception(TimeoutError(f"{host} does not answer"))
 
-        if self.is_cut(loop.name, host):
+        if self.is_cut(loop.name, host) or self.is_cut(host, loop.name):
             loop.call_later(CONNECT_TIMEOUT_S, time_out)
         else:
             loop.call_later(delay_s, arrive)
@@ -129,9 +141,11 @@ class Network:
         if self._listeners.get(key) is listener:
             del self._listeners[key]
 
-    def is_cut(self, one: str, other: str) -> bool:
-        """Whether nothing gets through between two machines."""
-        return frozenset((place_of(one), place_of(other))) in self.cut
+    def is_cut(self, source: str, target: str) -> bool:
+        """Whether nothing gets through from one machine to another."""
+        if source in self.isolated or target in self.isolated:
+            return True
+        return (place_of(source), place_of(target)) in self.cut
 
     def delay_s(self, one: str, other: str) -> float:
         """How long the next piece is under way."""
@@ -311,7 +325,7 @@ class End(asyncio.Transport):
         if self._lost:
             return
         network = self._connection.network
-        if self._held_back or not self._reading or network.is_cut(self.loop.name, self.peer.loop.name):
+        if self._held_back or not self._reading or network.is_cut(self.peer.loop.name, self.loop.name):
             self._held_back.append(piece)
             return
         if piece is None:

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from magnetar.sim.client import SimClient
+from magnetar.sim.model import ATTEMPT
+from magnetar.sim.scheduler import MachineLoop
 from magnetar.wire import commands
 from magnetar.wire.entry import build_entry
 from magnetar.wire.frame import encode_command
@@ -23,7 +25,7 @@ class Unsent:
     """An entry that has no receipt."""
 
     metadata: pb.MessageMetadata
-    text: str
+    base: str
     members: int
     attempts: int = 0
 
@@ -32,26 +34,37 @@ class Unsent:
         """The sequence id of its first message."""
         return self.metadata.sequence_id
 
+    @property
+    def text(self) -> str:
+        """What is in it: each attempt to publish it has a text of its own, so that no two entries are equal."""
+        return self.base if self.attempts < 2 else f"{self.base}{ATTEMPT}{self.attempts}"
+
 
 class SimProducer(SimClient):
-    """Sends again, in order and with the same sequence ids, what has no receipt.
+    """Sends again, in order and with the same sequence ids, what has no receipt."""
 
-    Without deduplication an entry that is sent again may be stored again. Then each attempt has a text of its own.
-    """
-
-    def __init__(self, name: str, cluster: str, surroundings: Surroundings, *, deduplicated: bool) -> None:
-        """Publish to ``cluster``; ``deduplicated``: it stores once what is sent again."""
+    def __init__(self, name: str, cluster: str, surroundings: Surroundings) -> None:
+        """Publish to ``cluster``."""
         self.pending: deque[Unsent] = deque()
-        self._deduplicated = deduplicated
+        self._network = surroundings.network
+        self._scheduler = surroundings.scheduler
         self._next_sequence_id = 0
         self._ready = False
         super().__init__(name, cluster, surroundings)
+
+    def move(self, cluster: str) -> None:
+        """Go on in another cluster, as another process that knows what has no receipt."""
+        self.loop.die()
+        self._network.break_all_of(self.loop)
+        self.cluster, self.peer, self._ready, self._connecting = cluster, None, False, False
+        self.loop = MachineLoop(self._scheduler, f"{cluster}.{self.name}", self._network)
+        self.connect()
 
     def publish(self, members: int, now_ms: int, deliver_at_ms: int = 0, key: str = "") -> str:
         """Publish one entry, with a key unless that is empty; returns what is in it."""
         first = self._next_sequence_id
         self._next_sequence_id += members
-        text = f"{self.cluster}-{self.name}-{first}"
+        base = f"{self.name}-{first}"
         metadata = pb.MessageMetadata(producer_name=self.name, sequence_id=first, publish_time=now_ms)
         if members > 1:
             metadata.num_messages_in_batch = members
@@ -60,11 +73,11 @@ class SimProducer(SimClient):
             metadata.deliver_at_time = deliver_at_ms
         if key:
             metadata.partition_key = key
-        unsent = Unsent(metadata, text, members)
+        unsent = Unsent(metadata, base, members)
         self.pending.append(unsent)
         if self._ready:
             self._send(unsent)
-        return text
+        return base
 
     def send_again(self) -> bool:
         """Send everything again that has no receipt, as an impatient client does; False: it is not connected."""
@@ -118,14 +131,14 @@ class SimProducer(SimClient):
     def _receipt(self, receipt: pb.CommandSendReceipt) -> None:
         unsent = self.pending.popleft()
         assert receipt.sequence_id == unsent.sequence_id, (self.name, receipt.sequence_id, unsent)
-        self.witness.receipted(self.cluster, _text_of(unsent), position_of(receipt.message_id))
+        self.witness.receipted(self.cluster, unsent.text, position_of(receipt.message_id))
 
     def _send(self, unsent: Unsent) -> None:
-        unsent.attempts += not self._deduplicated
+        unsent.attempts += 1
         body = pb.CommandSend(producer_id=1, sequence_id=unsent.sequence_id, num_messages=unsent.members)
         if unsent.members > 1:
             body.highest_sequence_id = unsent.sequence_id + unsent.members - 1
-        entry = build_entry(unsent.metadata, _text_of(unsent).encode())
+        entry = build_entry(unsent.metadata, unsent.text.encode())
         self.say(encode_command(pb.BaseCommand(type=pb.BaseCommand.SEND, send=body), entry))
 
 

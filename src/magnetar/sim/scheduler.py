@@ -43,8 +43,10 @@ class Scheduler:
         """Let everything happen that is due up to and including ``when``."""
         due = self._due
         while due and due[0][0] <= when:
-            self.now, _, loop, handle = heapq.heappop(due)
-            if loop.alive and not handle.cancelled():
+            self.now, order, loop, handle = heapq.heappop(due)
+            if loop.stopped_until > self.now:
+                heapq.heappush(due, (loop.stopped_until, order, loop, handle))
+            elif loop.alive and not handle.cancelled():
                 self.events += 1
                 _set_running_loop(loop)
                 try:
@@ -85,6 +87,8 @@ class MachineLoop(asyncio.BaseEventLoop):
         super().__init__()
         self.name = name
         self.alive = True
+        self.stopped_until = 0.0
+        """Until when the process is stopped (SIGSTOP): its connections stay, and everything waits."""
         self._scheduler = scheduler
         self._network = network
         self._tasks: list[asyncio.Task[Any]] = []

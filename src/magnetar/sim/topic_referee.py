@@ -46,11 +46,13 @@ class TopicReferee:
         scenario = referee.scenario
         self.model = Model(list(scenario.clusters))
         self.violate = referee.violate
-        self.checker = Checker(self.model, self.violate)
+        self.checker = Checker(self.model, self.violate, deduplicated=scenario.deduplication)
         self._referee = referee
         self._at_risk = AtRisk(scenario.lag, self.model) if scenario.lag is not None else None
         self._lifetimes = Lifetimes(self.model, self.checker, self.note)
         self._holders = KeyHolders(self.checker.is_left)
+        self._receipted: dict[LocalProducer, tuple[int, Position]] = {}
+        """The newest receipt of each producer: its sequence id, and the highest position so far."""
         self._prefix = f"{name.local_name}: " if len(scenario.topics) > 1 else ""
 
     def note(self, source: str, target: str, text: str) -> None:
@@ -222,21 +224,35 @@ class TopicReferee:
     # -- what brokers say -------------------------------------------------------------------------------------------
 
     def receipt(self, replica: Replica, producer: Producer | None, receipt: pb.CommandSendReceipt) -> None:
-        """L: what has a receipt and is in too few other clusters does not exceed the bound."""
+        """R, L: receipts of a producer come in its order; what has one and is at risk does not exceed the bound."""
+        if isinstance(producer, LocalProducer):
+            self._check_order(replica, producer, receipt)
         if self._at_risk is None:
             return
         self.checker.look_at_log(replica)  # an entry of another cluster counts there from its receipt on
         if not isinstance(producer, LocalProducer) or replica.topic is None:
             return
-        cluster, policy = replica.cluster, self._at_risk.policy
-        entry = self.model.logs[cluster].at.get(position_of(receipt.message_id))
-        text = entry.text if entry else f"{cluster}-{producer.options.name}-{receipt.sequence_id}"
-        unsafe = self._at_risk.receipted(cluster, text)
+        cluster, policy, log = replica.cluster, self._at_risk.policy, self.model.logs[replica.cluster]
+        base = f"{producer.options.name}-{receipt.sequence_id}"
+        entry = log.at.get(position_of(receipt.message_id)) or log.bases.get(base)
+        if entry is None or entry.cluster != cluster:
+            return  # another cluster's, where it is counted
+        unsafe = self._at_risk.receipted(cluster, entry.text)
         if len(unsafe) > policy.messages and not replica.topic.is_closing:
             self.violate(
-                f"L: {cluster} gave a receipt for {text}: {len(unsafe)} are in fewer than {policy.copies} other "
+                f"L: {cluster} gave a receipt for {entry.text}: {len(unsafe)} are in fewer than {policy.copies} other "
                 f"clusters, and {policy.messages} may be: {unsafe[-5:]}"
             )
+
+    def _check_order(self, replica: Replica, producer: LocalProducer, receipt: pb.CommandSendReceipt) -> None:
+        sequence_id, position = self._receipted.get(producer, (-1, EARLIEST))
+        given = position_of(receipt.message_id)
+        if receipt.sequence_id <= sequence_id or (given != EARLIEST and given <= position):
+            self.violate(
+                f"R: {replica.cluster} gave {producer.options.name} a receipt for {receipt.sequence_id} at {given} "
+                f"after that for {sequence_id} at {position}"
+            )
+        self._receipted[producer] = receipt.sequence_id, max(given, position)
 
     def dispatched(
         self, replica: Replica, consumer: Consumer, subscription: Subscription, message: pb.CommandMessage
@@ -254,6 +270,10 @@ class TopicReferee:
         sent = ack_set.words_to_int(message.ack_set) if message.ack_set else entry.every
         if sent & ~self.checker.left(replica, subscription, entry):
             self.violate(f"P3: {where}, {entry.text}, was sent to a consumer though it is acknowledged here")
+        sharing = subscription.type in _SHARING
+        if sharing and entry.deliver_at_ms > replica.site.clock.highest * 1000:
+            early_s = entry.deliver_at_ms / 1000 - replica.site.clock.highest
+            self.violate(f"T: {where}, {entry.text}, was sent to a consumer {early_s:.3f} s before its time")
         held = self._holders.send(consumer, subscription, position, entry)
         if held is not None:
             self.violate(f"K: {where}, {entry.text}, was sent to a consumer while another holds {held.text} of its key")

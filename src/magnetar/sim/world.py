@@ -143,12 +143,8 @@ class World:
 
     def add_producer(self, topic: TopicName) -> SimProducer:
         """A producer comes, to any cluster."""
-        producer = SimProducer(
-            f"p{next(self._numbers)}",
-            self.chance.choice(list(self.sites)),
-            self._surroundings(topic),
-            deduplicated=self.scenario.deduplication,
-        )
+        cluster = self.chance.choice(list(self.sites))
+        producer = SimProducer(f"p{next(self._numbers)}", cluster, self._surroundings(topic))
         self.producers.append(producer)
         return producer
 

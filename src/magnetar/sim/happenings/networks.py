@@ -1,4 +1,4 @@
-"""Networks: connections break; places are cut off from each other, or have a slow connection."""
+"""Networks: connections break; places are cut off, also one way; a cluster's clients are cut off; all gets slow."""
 
 from __future__ import annotations
 
@@ -20,6 +20,8 @@ class Networks(Happening):
         return (
             Action("connection breaks", 4, self.world.network.break_one, is_fault=True),
             Action("partition", 2, self._partition, is_fault=True),
+            Action("one-way partition", 2, self._partition_one_way, is_fault=True),
+            Action("clients cut off from their cluster", 1, self._isolate_clients, is_fault=True),
             Action("slow connection", 2, self._slow_down, is_fault=True),
             Action("network heals", 3, self._heal, is_fault=True),
         )
@@ -33,6 +35,20 @@ class Networks(Happening):
         self.world.note(min(places), f"is cut off from {max(places)}")
         self.world.network.partition(places)
         return True
+
+    def _partition_one_way(self) -> bool:
+        source, target = self.chance.sample(list(self.world.sites), 2)
+        self.world.note(source, f"nothing that it sends reaches {target}")
+        self.world.network.partition_one_way(source, target)
+        return True
+
+    def _isolate_clients(self) -> bool:
+        cluster = self.chance.choice(list(self.world.sites))
+        clients = [each for each in (*self.world.producers, *self.world.consumers) if each.cluster == cluster]
+        self.world.note(cluster, "its clients are cut off from it")
+        for client in clients:
+            self.world.network.isolate(client.machine)
+        return bool(clients)
 
     def _slow_down(self) -> bool:
         places = self._two_places()

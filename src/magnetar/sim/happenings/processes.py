@@ -1,4 +1,4 @@
-"""Processes: brokers crash, at any time or where somebody waits to hear that something is durable."""
+"""Processes: brokers crash, at any time or where somebody waits for durability; brokers and tasks are stopped."""
 
 from __future__ import annotations
 
@@ -10,8 +10,13 @@ from magnetar.sim.happenings.consumers import Consumers
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from magnetar.sim.scheduler import MachineLoop
+
 SOON_S = (0.0, 0.03)
 """How soon a crash may come after what it is to interrupt."""
+
+STOPPED_S = (0.5, 2.0, 5.0, 12.0, 35.0)
+"""For how long a process may be stopped; the longest exceeds the time-outs of its peers."""
 
 
 class Processes(Happening):
@@ -24,6 +29,8 @@ class Processes(Happening):
         return (
             Action("crash", 2, self._crash, is_fault=True),
             Action("crash in the middle", 4, self._crash_soon, is_fault=True),
+            Action("broker stopped", 2, self._stop_broker, is_fault=True),
+            Action("pipeline task stopped", 1, self._stop_task, is_fault=True),
         )
 
     def heal(self) -> None:
@@ -47,4 +54,18 @@ class Processes(Happening):
         consumer.acknowledge(list(consumer.held.values())[:2], confirmed=True)
         site = self.world.sites[consumer.cluster]
         self.world.later(self.chance.uniform(*SOON_S), lambda: self.world.crash(site))
+        return True
+
+    def _stop_broker(self) -> bool:
+        running = self.world.running()
+        return bool(running) and self._stop(self.chance.choice(running).loop)
+
+    def _stop_task(self) -> bool:
+        tasks = [task for relay in self.world.relays for task in relay.tasks]
+        return bool(tasks) and self._stop(self.chance.choice(tasks).machine)
+
+    def _stop(self, loop: MachineLoop) -> bool:
+        seconds = self.chance.choice(STOPPED_S)
+        self.world.note(loop.name, f"is stopped for {seconds:g} s")
+        loop.stopped_until = self.world.scheduler.now + seconds
         return True

@@ -1,4 +1,4 @@
-"""Producers: they publish, batches and delayed messages included, and send again what has no receipt."""
+"""Producers: they publish, batches and delayed messages included, send again what has no receipt, and move."""
 
 from __future__ import annotations
 
@@ -22,11 +22,19 @@ class Producers(Happening):
     """See the module."""
 
     name = "producers"
-    counted = ("batch published", "delayed message published")
+    counted = (
+        "batch published",
+        "delayed message published",
+        "producer moved with messages that have no receipt",
+    )
 
     def actions(self) -> Iterable[Action]:
         """See Happening."""
-        return (Action("publish", 24, self.publish), Action("send again", 2, self.send_again))
+        return (
+            Action("publish", 24, self.publish),
+            Action("send again", 2, self.send_again),
+            Action("move a producer", 1, self.move),
+        )
 
     def begin(self) -> None:
         """Some producers come to each topic, and publish a little."""
@@ -60,3 +68,12 @@ class Producers(Happening):
         producer = self.chance.choice(self.world.producers)
         self.world.note(producer.machine, "sends again what has no receipt")
         return producer.send_again()
+
+    def move(self) -> bool:
+        """Have a producer go on in another cluster, with what has no receipt."""
+        producer = self.chance.choice(self.world.producers)
+        others = [cluster for cluster in self.world.sites if cluster != producer.cluster]
+        self.world.count("producer moved with messages that have no receipt", bool(producer.pending))
+        self.world.note(producer.machine, f"moves with {len(producer.pending)} entries that have no receipt")
+        producer.move(self.chance.choice(others))
+        return True
