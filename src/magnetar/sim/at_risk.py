@@ -26,6 +26,10 @@ class AtRisk:
         unsafe[:] = [each for each in unsafe if not self._is_safe(cluster, each)]
         return unsafe
 
+    def lose(self, cluster: str) -> None:
+        """A cluster lost the topic: nothing of its own is at risk any more."""
+        self._unsafe.pop(cluster, None)
+
     def _is_safe(self, cluster: str, text: str) -> bool:
-        copies = sum(text in log.places for name, log in self._model.logs.items() if name != cluster)
+        copies = sum(text in ever for name, ever in self._model.ever.items() if name != cluster)
         return copies >= self.policy.copies

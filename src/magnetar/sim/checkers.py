@@ -24,18 +24,23 @@ class Checker:
         self._deduplicated = deduplicated
         self._violated = violated
         self._seen_crashes: dict[str, int] = {}
-        self._compared: dict[tuple[str, str], int] = {}
-        """By cluster and origin, how many entries were compared with what the origin published."""
+        self._compared: dict[tuple[str, str], tuple[int, int]] = {}
+        """By cluster and origin, how many entries were compared, and the rank that may come next."""
         self._settled: dict[tuple[str, str], tuple[object, set[str]]] = {}
         """By cluster and subscription: texts found rightly acknowledged, in which epoch and with which starts."""
         self._looked_at: dict[tuple[str, str], object] = {}
         """By cluster and subscription: all that was there when everything was found rightly acknowledged."""
 
+    def lose(self, cluster: str) -> None:
+        """A cluster lost the topic: nothing that was found of it holds any more."""
+        self._compared = {key: found for key, found in self._compared.items() if key[0] != cluster}
+        self._settled = {key: found for key, found in self._settled.items() if key[0] != cluster}
+        self._looked_at = {key: found for key, found in self._looked_at.items() if key[0] != cluster}
+
     def check(self, replica: Replica) -> None:
-        """Check everything about one cluster."""
+        """Check everything about one cluster; every log was looked at just before."""
         if replica.topic is None:
             return
-        self.look_at_log(replica)
         self._check_receipts(replica)
         self._check_replicated(replica)
         for name in sorted({sub for cluster, sub in self._model.promises if cluster == replica.cluster}):
@@ -59,12 +64,11 @@ class Checker:
             entry = read_entry(replica.cluster, position, data)
             if entry.cluster == replica.cluster:
                 self._check_published(replica, entry, log.bases.get(entry.base))
-            self._model.texts[entry.text] = entry
-            log.add(position, entry)
+            self._model.add(replica.cluster, position, entry)
 
     def _check_receipts(self, replica: Replica) -> None:
         receipts = self._model.receipts[replica.cluster]
-        bases = self._model.logs[replica.cluster].bases
+        bases = self._model.bases[replica.cluster]
         for text, position in receipts.items():
             entry = self._model.texts.get(text)
             if position == EARLIEST:  # one of the attempts to publish it was here already
@@ -93,19 +97,35 @@ class Checker:
         before = self._model.texts.get(entry.text)
         if before is not None and before != entry:
             self._violated(f"P5: {entry.text} is in {replica.cluster} at {entry.position}, and is that of {before} too")
-        self._model.published[replica.cluster].append(entry)
+        published = self._model.published[replica.cluster]
+        if published and entry.position <= published[-1].position:
+            self._violated(f"P5: {replica.cluster} gave {entry.text} {entry.position}, after {published[-1]}")
 
     def _check_replicated(self, replica: Replica) -> None:
-        """What came from another cluster is what that published, in its order, from its first entry on."""
-        for cluster, arrived in self._model.logs[replica.cluster].of.items():
-            published, seen = self._model.published[cluster], self._compared.get((replica.cluster, cluster), 0)
-            for entry, expected in zip(arrived[seen:], published[seen:], strict=False):
-                if entry != expected:
+        """What came from another cluster is what that published, in its order, without any that it still has."""
+        here, model = replica.cluster, self._model
+        for cluster, arrived in model.logs[here].of.items():
+            if cluster == here:
+                continue
+            seen, following = self._compared.get((here, cluster), (0, 0))
+            published = model.published[cluster]
+            for entry in arrived[seen:]:
+                rank = model.ranks.get(entry.text)
+                if rank is None or published[rank] != entry or rank < following:
                     self._violated(
-                        f"P2: {replica.cluster} holds {entry.text} ({cluster} {entry.position}) where {expected.text} "
-                        f"({expected.position}) comes next from {cluster}"
+                        f"P2: {here} holds {entry}, which {cluster} did not publish after {following} others"
                     )
-            self._compared[replica.cluster, cluster] = min(len(arrived), len(published))
+                    return
+                source = replica.site.peers[cluster].replicas[replica.name]
+                missed = [each for each in published[following:rank] if self.is_due(each, source)]
+                if missed:
+                    self._violated(f"P2: {here} holds {entry.text} of {cluster} and not what came before, {missed[0]}")
+                following = rank + 1
+            self._compared[here, cluster] = len(arrived), following
+
+    def is_due(self, entry: Entry, source: Replica) -> bool:
+        """Whether an entry's origin still has it, so that every other cluster must get it."""
+        return not self._model.is_lost(entry) and source.has_listed(entry.position)
 
     # -- P3: nothing is skipped -------------------------------------------------------------------------------------
 

@@ -28,6 +28,11 @@ class Lifetimes:
         self._awaited: set[tuple[str, str]] = set()
         """Cluster and name of those asked for while the topic was on its way: they are created once it is there."""
 
+    def lose(self, cluster: str) -> None:
+        """A cluster lost the topic."""
+        self._last_seen.pop(cluster, None)
+        self._awaited = {each for each in self._awaited if each[0] != cluster}
+
     def look_at(self, replica: Replica) -> None:
         """See what has been created, and which topic is loaded."""
         if replica.topic is None:

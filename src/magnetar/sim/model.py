@@ -147,8 +147,19 @@ class Model:
     def __init__(self, clusters: list[str]) -> None:
         """Nothing has happened yet."""
         self.logs = {cluster: SiteLog() for cluster in clusters}
+        """Each cluster's log, since the topic was last created there."""
+        self.generations = dict.fromkeys(clusters, 0)
+        """How often each cluster has lost the topic: it was deleted, or the disk was."""
+        self.ever: dict[str, dict[str, Entry]] = {cluster: {} for cluster in clusters}
+        """All that each cluster has ever held, by text."""
+        self.bases: dict[str, set[str]] = {cluster: set() for cluster in clusters}
+        """The same by base; not iterated."""
         self.published: dict[str, list[Entry]] = {cluster: [] for cluster in clusters}
         """What each cluster published, in its order."""
+        self.ranks: dict[str, int] = {}
+        """Of each text its place in that order."""
+        self.lost: dict[str, int] = dict.fromkeys(clusters, 0)
+        """How many of those were published before the cluster last lost the topic."""
         self.texts: dict[str, Entry] = {}
         self.receipts: dict[str, dict[str, Position]] = {cluster: {} for cluster in clusters}
         """By cluster, what producers got receipts for that were not compared with the log yet."""
@@ -156,6 +167,27 @@ class Model:
         self.promises: dict[tuple[str, str], Promise] = {}
         """By cluster and subscription."""
         self.tombstones: dict[str, list[Epoch]] = {}
+
+    def add(self, cluster: str, position: Position, entry: Entry) -> None:
+        """Note the next durable entry of a cluster's log."""
+        if entry.cluster == cluster:
+            self.ranks[entry.text] = len(self.published[cluster])
+            self.published[cluster].append(entry)
+        self.texts[entry.text] = entry
+        self.ever[cluster][entry.text] = entry
+        self.bases[cluster].add(entry.base)
+        self.logs[cluster].add(position, entry)
+
+    def lose(self, cluster: str) -> None:
+        """Note that a cluster lost the topic, with all that it promised."""
+        self.logs[cluster] = SiteLog()
+        self.generations[cluster] += 1
+        self.lost[cluster] = len(self.published[cluster])
+        self.promises = {key: promise for key, promise in self.promises.items() if key[0] != cluster}
+
+    def is_lost(self, entry: Entry) -> bool:
+        """Whether the cluster that published an entry has lost it since."""
+        return self.ranks[entry.text] < self.lost[entry.cluster]
 
     def lifetime(self, subscription: str, epoch: Epoch) -> Lifetime:
         """An epoch of a subscription; made when there is none."""

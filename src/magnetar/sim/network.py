@@ -321,8 +321,8 @@ class End(asyncio.Transport):
         peer.loop.call_at(self._arrives_at, peer._arrive, piece)  # noqa: SLF001 - the other end
 
     def _arrive(self, piece: bytes | None) -> None:
-        """Hand a piece to the protocol, unless it is held back on the way or is not read."""
-        if self._lost:
+        """Hand a piece to the protocol, unless it is held back on the way or nobody reads it."""
+        if self._lost or (self._closing and piece is not None):
             return
         network = self._connection.network
         if self._held_back or not self._reading or network.is_cut(self.peer.loop.name, self.loop.name):

@@ -56,10 +56,19 @@ class Referee(Tap):
         """Something is worth telling."""
         self._story.note(self._scheduler.now, source, target or source, text)
 
-    def check(self, site: Site) -> None:
-        """Check everything about one cluster."""
+    def look_at_logs(self, site: Site) -> None:
+        """See what has become durable in a cluster."""
         for name, topic in self.topics.items():
-            topic.check(site.replicas[name])
+            if site.replicas[name].topic is not None:
+                topic.checker.look_at_log(site.replicas[name])
+
+    def check(self, sites: list[Site]) -> None:
+        """Check everything about the clusters whose broker runs."""
+        for site in sites:
+            self.look_at_logs(site)
+        for site in sites:
+            for name, topic in self.topics.items():
+                topic.check(site.replicas[name])
 
     # -- what brokers hear ------------------------------------------------------------------------------------------
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 from magnetar.base.position import Position
+from magnetar.metadata.resources import managed_ledger_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -41,6 +43,13 @@ class Replica:
     def is_unloading(self) -> bool:
         """Whether the topic lets nobody in until it is loaded again."""
         return self.site.topics.is_unloading(self.name)
+
+    def has_listed(self, position: Position) -> bool:
+        """Whether the topic's list of ledgers has the one of a position: what was trimmed or lost is not listed."""
+        stored = self.site.metadata.get(managed_ledger_path(self.name))
+        if stored is None:
+            return False
+        return any(each["ledgerId"] == position.ledger_id for each in json.loads(stored.value)["ledgers"])
 
     def durable_entries(self, after: Position) -> Iterator[tuple[Position, bytes]]:
         """The durable entries behind ``after``, straight from the disk where they are no longer in memory."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,6 +12,7 @@ from magnetar.broker.delayed.store import DelayedStore
 from magnetar.broker.environment import Environment
 from magnetar.broker.maintenance import Maintenance
 from magnetar.broker.server import Server, ServerProtocol
+from magnetar.broker.service import first_ledger_id
 from magnetar.broker.topics import TopicRegistry
 from magnetar.geo.link import LinkOptions, ProgressLinks
 from magnetar.ledger.agreement import bring_to_agreement
@@ -37,6 +39,9 @@ if TYPE_CHECKING:
     from magnetar.sim.scheduler import Scheduler
 
 PORT = 6650
+
+FIRST_S = 0.5
+"""Virtual seconds within which brokers start for the first time, and create the topics."""
 
 _DIRECTORY = Path("ledgers")
 _STORE = LocalStoreOptions(segment_bytes=16 << 10, tail_cache_bytes=1 << 20, ledger_id_block=64)
@@ -65,24 +70,40 @@ class Site:
         self.scenario = scenario
         self.replicas = {topic: Replica(self, topic) for topic in scenario.topics}
         self.clock = HandClock(scheduler)
-        self.disk = FaultyDisk()
-        self.metadata = MemoryMetadataStore(self.clock)
+        self.peers: dict[str, Site] = {}
+        """All clusters by name, itself among them."""
+        self.policies = scenario.policies
+        """What the namespace is set up with on a new disk."""
         self.running = False
         self.crashes = 0
         self._scheduler = scheduler
         self._network = network
         self._tap = tap
+        self._set_up()
+
+    def _set_up(self) -> None:
+        """Have an empty disk, and metadata with the namespace."""
+        self.disk = FaultyDisk()
+        self.metadata = MemoryMetadataStore(self.clock)
         self._delayed_store = DelayedStore(Path(":memory:"))
         resources = Resources.over(self.metadata)
         resources.tenants.create("public", TenantInfo())
-        resources.namespaces.create(NAMESPACE, scenario.policies)
+        resources.namespaces.create(NAMESPACE, self.policies)
+
+    def replace_disk(self) -> None:
+        """Lose everything that survives a crash; the broker is down, and its clock was never later than it is now."""
+        assert not self.running
+        self.clock.jumped_s += max(0.0, self.clock.highest - self.clock.now())
+        self._delayed_store.close()
+        self._set_up()
 
     def start(self) -> None:
         """Start the broker on what is on the disk."""
         loop = self.loop = MachineLoop(self._scheduler, self.name, self._network)
         chance = self._network.chance
+        options = replace(_STORE, first_ledger_id=first_ledger_id(self.clock.now()))
         self.store = LocalLedgerStore(
-            _DIRECTORY, self.disk, loop, _STORE, committer=partial(self._make_committer, loop, chance)
+            _DIRECTORY, self.disk, loop, options, committer=partial(self._make_committer, loop, chance)
         )
         self.store.open()
         bring_to_agreement(self.store, self.metadata)
@@ -120,6 +141,14 @@ class Site:
         """Release what is not memory."""
         self._delayed_store.close()
 
+    def create_topics(self) -> None:
+        """Create the topics that are missing."""
+        for plan in self.scenario.plans:
+            if self.topics.partitions_of(plan.name) is None and plan.partitions:
+                self.topics.create_partitioned(plan.name, plan.partitions)
+            elif self.topics.partitions_of(plan.name) is None:
+                self.topics.create(plan.name)
+
     def _make_committer(self, loop: MachineLoop, chance: Random, *arguments: object) -> VirtualCommitter:
         self._committer = VirtualCommitter(loop, chance, *arguments)  # type: ignore[arg-type]  # those of Committer
         return self._committer
@@ -140,11 +169,8 @@ class Site:
         server = Server(self.environment, self.topics)
         server.protocol = TappedProtocol
         await server.start(self.name, PORT)
-        for plan in self.scenario.plans:
-            if self.topics.partitions_of(plan.name) is None and plan.partitions:
-                self.topics.create_partitioned(plan.name, plan.partitions)
-            elif self.topics.partitions_of(plan.name) is None:
-                self.topics.create(plan.name)
+        if self._scheduler.now < FIRST_S:
+            self.create_topics()
         self.topics.load_linked()
 
 

@@ -63,6 +63,20 @@ class TopicReferee:
         """See what has been created, and whether the topic is loaded."""
         self._lifetimes.look_at(replica)
 
+    def lose(self, replica: Replica) -> None:
+        """A cluster has lost the topic, just now; its log was looked at right before."""
+        self.model.lose(replica.cluster)
+        self.checker.lose(replica.cluster)
+        self._lifetimes.lose(replica.cluster)
+        if self._at_risk is not None:
+            self._at_risk.lose(replica.cluster)
+        self.note(replica.cluster, "", "the topic is lost, with all that it held")
+
+    def _unless_lost(self, cluster: str, work: Then) -> Then:
+        """``work`` for when something is confirmed; without effect if the topic is lost in the meantime."""
+        generation = self.model.generations[cluster]
+        return lambda: work() if self.model.generations[cluster] == generation else None
+
     def check(self, replica: Replica) -> None:
         """Check everything about one cluster."""
         self._lifetimes.look_at(replica)
@@ -104,7 +118,8 @@ class TopicReferee:
             lifetime.acknowledge(entry.text, entry.every)
         texts = " ".join(entry.text for entry in entries)
         self.note(replica.cluster, "", f"{name}: an operator {what} {texts or 'nothing'} in epoch {epoch}")
-        return lambda: promise.add(epoch, {entry.text: entry.every for entry in entries})
+        done = {entry.text: entry.every for entry in entries}
+        return self._unless_lost(replica.cluster, lambda: promise.add(epoch, done))
 
     # -- what brokers hear ------------------------------------------------------------------------------------------
 
@@ -147,7 +162,7 @@ class TopicReferee:
         texts = " ".join(f"{text}({mask:b})" for text, mask in list(inside.items())[-4:])
         self.note(session_name(session), replica.cluster, f"{subscription.name}: ack {texts} in epoch {state.epoch}")
         promise, epoch = self.model.promise(replica.cluster, subscription.name), state.epoch
-        return lambda: promise.add(epoch, inside)
+        return self._unless_lost(replica.cluster, lambda: promise.add(epoch, inside))
 
     def refused(self, consumer: Consumer, positions: list[Position]) -> None:
         """A consumer wants entries again, all that it holds where none is named."""
@@ -167,7 +182,8 @@ class TopicReferee:
             f"{state.name}@{state.epoch}{' deleted' if state.deleted else ''}: {len(claims)}" for state, claims in known
         )
         self.note(marker.source_cluster, replica.cluster, f"progress {told}")
-        for state, claims in known:  # what a cluster tells the others it has itself, for good
+        # A cluster has what it tells the others for good, unless it lost the topic: then this may be of before.
+        for state, claims in known if not self.model.generations[marker.source_cluster] else ():
             self.model.promise(marker.source_cluster, state.name).add(state.epoch, claims)
 
         def confirmed() -> None:
@@ -180,7 +196,7 @@ class TopicReferee:
             for each in replica.topic.subscriptions.values()
             if each.progress is not None
         }
-        return lambda: self._lifetimes.outlived(replica, epochs), confirmed
+        return lambda: self._lifetimes.outlived(replica, epochs), self._unless_lost(replica.cluster, confirmed)
 
     def _claimed(self, state: SubscriptionProgress) -> dict[str, int]:
         """What a state on its way says is acknowledged, entry by entry."""
@@ -219,7 +235,7 @@ class TopicReferee:
             to_end=mark_delete >= ledger.last_confirmed_entry,
         )
         promise = self.model.promise(replica.cluster, subscription.name)
-        return lambda: promise.add(raised, {})
+        return self._unless_lost(replica.cluster, lambda: promise.add(raised, {}))
 
     # -- what brokers say -------------------------------------------------------------------------------------------
 

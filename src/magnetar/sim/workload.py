@@ -42,5 +42,6 @@ class Workload:
 
     def heal(self) -> None:
         """Let everything be well from now on."""
+        self._world.is_healed = True
         for happening in self._world.happenings:
             happening.heal()

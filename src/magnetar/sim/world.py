@@ -67,10 +67,13 @@ class World:
         self.counts: Counter[str] = Counter(dict.fromkeys(self._names_counted(), 0))
         """How often each event and each state occurred; see Coverage."""
         self.counts.update(scenario.features())
+        self.is_healed = False
+        """Whether there is peace, so that nothing of what was to come later may happen any more."""
         self._later: list[tuple[float, int, Callable[[], None]]] = []
         self._orders = itertools.count()
         self._numbers = itertools.count(1)
         for site in self.sites.values():
+            site.peers = self.sites
             site.clock.jumped_s = self.chance.uniform(-2.0, 2.0)
             site.start()
         for relay in self.relays:
@@ -86,9 +89,7 @@ class World:
             self.scheduler.run_until(max(at, self.scheduler.now))
             work()
         self.scheduler.run_until(until)
-        for site in self.sites.values():
-            if site.running:
-                self.referee.check(site)
+        self.referee.check(self.running())
         for invariant in self.invariants:
             invariant.check()
         if self.scheduler.problems:
@@ -164,8 +165,20 @@ class World:
         """Pull a plug, and put it in again a while later; without effect while the broker is down."""
         if site.running:
             self.note(site.name, "crashes")
+            self.referee.look_at_logs(site)
             site.crash(self.chance)
             self.later(self.chance.uniform(*DOWN_S), lambda: self.start(site))
+
+    def replace_disk(self, site: Site) -> None:
+        """Have a cluster come back under its name with an empty disk."""
+        self.crash(site)
+        site.replace_disk()
+        for name in self.scenario.topics:
+            self.lose(site.replicas[name])
+
+    def lose(self, replica: Replica) -> None:
+        """Tell everybody that a cluster has lost a topic."""
+        self.referee.topics[replica.name].lose(replica)
 
     def start(self, site: Site) -> None:
         """Start a broker that is down; it must accept what a crash left it."""

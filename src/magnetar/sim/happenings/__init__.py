@@ -6,10 +6,23 @@ from magnetar.sim.happenings.brokers import Brokers
 from magnetar.sim.happenings.clocks import Clocks
 from magnetar.sim.happenings.consumers import Consumers
 from magnetar.sim.happenings.disks import Disks
+from magnetar.sim.happenings.lives import DisksReplaced, Topics
 from magnetar.sim.happenings.networks import Networks
 from magnetar.sim.happenings.operators import Operations
 from magnetar.sim.happenings.pipelines import Pipelines
 from magnetar.sim.happenings.processes import Processes
 from magnetar.sim.happenings.producers import Producers
 
-KINDS = (Producers, Consumers, Operations, Brokers, Networks, Disks, Processes, Pipelines, Clocks)
+KINDS = (
+    Producers,
+    Consumers,
+    Operations,
+    Brokers,
+    Networks,
+    Disks,
+    Processes,
+    Pipelines,
+    Clocks,
+    Topics,
+    DisksReplaced,
+)

@@ -67,5 +67,5 @@ class Processes(Happening):
     def _stop(self, loop: MachineLoop) -> bool:
         seconds = self.chance.choice(STOPPED_S)
         self.world.note(loop.name, f"is stopped for {seconds:g} s")
-        loop.stopped_until = self.world.scheduler.now + seconds
+        loop.stopped_until = max(loop.stopped_until, self.world.scheduler.now + seconds)
         return True

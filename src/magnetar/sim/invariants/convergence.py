@@ -30,18 +30,30 @@ class Convergence(Invariant):
         unready = [replica.cluster for replica in replicas if replica.topic is None]
         if unready:
             return f"{unready} have not loaded the topic"
-        model = topic.model
-        for replica in replicas:
-            for cluster, published in model.published.items():
-                held = len(model.logs[replica.cluster].of.get(cluster, []))
-                if held != len(published):
-                    return f"{replica.cluster} holds {held} of the {len(published)} entries of {cluster}"
+        for source in replicas:
+            for target in replicas:
+                missing = self._lacks(topic, source, target) if target is not source else ""
+                if missing:
+                    return missing
         for name in self.world.scenario.subscriptions:
             states = {replica.cluster: state_of(topic, replica, name) for replica in replicas}
             first, *others = states.items()
             for other in others:
                 if other[1] != first[1]:
                     return f"{name}: {first[0]} and {other[0]} differ: {_apart(first[1], other[1])}"
+        return ""
+
+    def _lacks(self, topic: TopicReferee, source: Replica, target: Replica) -> str:
+        """What is not in ``target`` and should be: all that ``source`` has, and all that it trimmed."""
+        model = topic.model
+        held, ever = model.logs[target.cluster].places, model.ever[target.cluster]
+        for entry in model.published[source.cluster]:
+            if entry.text in held:
+                continue
+            if topic.checker.is_due(entry, source):
+                return f"{target.cluster} lacks {entry.text} of {source.cluster}"
+            if entry.text not in ever and not model.is_lost(entry):
+                return f"{source.cluster} trimmed {entry.text}, which {target.cluster} never had"
         return ""
 
 

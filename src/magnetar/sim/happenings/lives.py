@@ -1,0 +1,102 @@
+"""Lives: topics are deleted, in one cluster or in all, and created again; disks are replaced by empty ones."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from magnetar.base.errors import MagnetarError, RequestError
+from magnetar.broker.administration import Administration
+from magnetar.sim.happenings.base import Action, Happening
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from magnetar.sim.scenario import TopicPlan
+    from magnetar.sim.site import Site
+
+APART_S = (0.0, 3.0)
+"""Virtual seconds between two deletions of a topic that is deleted in all clusters."""
+
+
+class Topics(Happening):
+    """Topics are deleted; clients, links, or an operator in the end, create them again."""
+
+    name = "topic lives"
+    share = 0.3
+    counted = ("topic deleted",)
+
+    def actions(self) -> Iterable[Action]:
+        """See Happening."""
+        return (
+            Action("topic deleted in one cluster", 0.6, self._delete_in_one),
+            Action("topic deleted in all clusters", 0.4, self._delete_in_all),
+        )
+
+    def heal(self) -> None:
+        """See Happening."""
+        for site in self.world.running():
+            site.loop.create_task(self._create(site))
+
+    async def _create(self, site: Site) -> None:
+        while True:
+            try:
+                site.create_topics()
+            except RequestError:  # a topic is being unloaded
+                await asyncio.sleep(0.1)
+            else:
+                return
+
+    def _delete_in_one(self) -> bool:
+        running = self.world.running()
+        if running:
+            self._delete(self.chance.choice(running), self.chance.choice(self.world.scenario.plans))
+        return bool(running)
+
+    def _delete_in_all(self) -> bool:
+        plan, after_s = self.chance.choice(self.world.scenario.plans), 0.0
+        for site in self.chance.sample(list(self.world.sites.values()), len(self.world.sites)):
+            self.world.later(after_s, lambda site=site: self._delete(site, plan))  # type: ignore[misc]
+            after_s += self.chance.uniform(*APART_S)
+        return True
+
+    def _delete(self, site: Site, plan: TopicPlan) -> None:
+        if not site.running or self.world.is_healed:
+            return
+        administration = Administration(site.environment, site.topics, "")
+
+        async def delete() -> None:
+            self.world.referee.look_at_logs(site)
+            existed = [topic for topic in plan.parts if site.topics.exists(topic)]
+            try:
+                if plan.partitions:
+                    await administration.delete_partitioned_topic(plan.name, force=True)
+                else:
+                    await administration.delete_topic(plan.name, force=True)
+            except MagnetarError as error:
+                self.world.note(site.name, f"{plan.name.local_name} is not deleted: {error}")
+            self.world.count("topic deleted")
+            for topic in existed:
+                if not site.topics.exists(topic):
+                    self.world.lose(site.replicas[topic])
+
+        site.loop.create_task(delete())
+
+
+class DisksReplaced(Happening):
+    """A cluster loses its disk and comes back under its name."""
+
+    name = "disk lives"
+    share = 0.2
+
+    def actions(self) -> Iterable[Action]:
+        """See Happening."""
+        return (Action("disk replaced", 0.7, self._replace, is_fault=True),)
+
+    def _replace(self) -> bool:
+        running = self.world.running()
+        if running:
+            site = self.chance.choice(running)
+            self.world.note(site.name, "its disk is replaced by an empty one")
+            self.world.replace_disk(site)
+        return bool(running)
