@@ -6,6 +6,7 @@ import asyncio
 import heapq
 import inspect
 import itertools
+import warnings
 from asyncio.events import _set_running_loop
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol
@@ -57,8 +58,10 @@ class Scheduler:
 
     def close(self) -> None:
         """Forget everything, and end what still waits."""
-        for loop in self.loops:
-            loop.bury()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)  # a coroutine that was never begun is no mistake here
+            for loop in self.loops:
+                loop.bury()
         self._due.clear()
 
 

@@ -126,3 +126,33 @@ def test_what_is_not_read_waits(places: Places) -> None:
     places.server.transport.resume_reading()
     places.let_pass(0.1)
     assert places.server.data == b"onetwo"
+
+
+def test_what_is_cut_off_one_way_is_heard_the_other_way(places: Places) -> None:
+    places.network.partition_one_way("ewr", "jfk")
+    places.send(b"there")
+    assert places.server.transport is not None
+    places.server.transport.write(b"back")
+    places.let_pass(60.0)
+    assert (places.server.data, places.client.data) == (b"", b"back")
+    places.network.heal()
+    places.let_pass(1.0)
+    assert places.server.data == b"there"
+
+
+def test_an_isolated_machine_is_cut_off_from_its_own_place(places: Places) -> None:
+    places.network.isolate("ewr.client")
+    assert places.network.is_cut("ewr.client", "ewr")
+    assert not places.network.is_cut("ewr", "jfk")
+    places.network.heal()
+    assert not places.network.is_cut("ewr.client", "ewr")
+
+
+def test_a_stopped_machine_keeps_its_connections_and_reads_later(places: Places) -> None:
+    places.jfk.stopped_until = places.scheduler.now + 30.0
+    places.send(b"waits")
+    places.let_pass(29.0)
+    assert places.server.data == b""
+    places.let_pass(2.0)
+    assert places.server.data == b"waits"
+    assert not places.server.is_lost
