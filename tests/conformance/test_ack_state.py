@@ -112,8 +112,8 @@ def test_dispatch_pauses_and_goes_on_when_the_holes_are_filled(tmp_path: Path, t
         found = stats(broker, topic)
         assert found["isBlockedOnAckStatePersistent"]
         assert RANGES_MAX < found["nonContiguousDeletedMessagesRanges"] <= UNACKED_MAX
+        assert found["oldestHoles"][0]["consumers"] == [found["consumers"][0]["consumerName"]]
         if kind in (ConsumerType.Shared, ConsumerType.KeyShared):
-            assert found["oldestHoles"][0]["consumers"] == [found["consumers"][0]["consumerName"]]
             assert len(others) <= UNACKED_MAX
         assert len(acknowledged) + len(others) < MESSAGES
         assert 'magnetar_subscription_ack_state_blocked{cluster="standalone"' in broker.rest.metrics()

@@ -116,8 +116,8 @@ class AckState:
 
     def oldest_holes(self) -> list[Hole]:
         """The oldest holes, ``OLDEST_HOLES_MAX`` at most, ascending."""
-        consumers = self._subscription.consumers
+        dispatcher = self._subscription.dispatcher
         return [
-            Hole(hole, sorted(consumer.name for consumer in consumers if consumer.pending.holds_any(hole)))
+            Hole(hole, sorted(consumer.name for consumer in dispatcher.holders(hole)) if dispatcher else [])
             for hole in islice(self._cursor.state.holes(), OLDEST_HOLES_MAX)
         ]

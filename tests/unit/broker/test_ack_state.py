@@ -305,6 +305,18 @@ def test_the_oldest_holes_are_told_with_who_holds_them() -> None:
     ]
 
 
+@SINGLE
+def test_the_active_consumer_holds_what_it_was_sent(kind: Kind) -> None:
+    cluster, client = cluster_of(40, **PAUSING)
+    client.subscribe(kind=kind, permits=12)
+    acknowledge(cluster, client, 1, 3)
+    assert [hole.consumers for hole in stats(cluster).oldest_holes or []] == [["consumer-1"]] * 2
+    client.leave()
+    other = cluster.client()
+    other.subscribe(kind=kind, consumer_id=2, permits=0)
+    assert [hole.consumers for hole in stats(cluster).oldest_holes or []] == [[]] * 2, "they wait to be sent"
+
+
 def test_each_share_of_the_limit_is_told_once() -> None:
     cluster, client = cluster_of(40)
     client.subscribe(permits=100)

@@ -41,6 +41,10 @@ class Dispatcher(Protocol):
         """The consumer wants these entries again; none named means all that it holds."""
         ...
 
+    def holders(self, entries: Range) -> list[Consumer]:
+        """The consumers that hold some of these entries, which are not acknowledged; none for what was not sent yet."""
+        ...
+
     def entries_deleted(self, ranges: Sequence[Range]) -> None:
         """Entries were acknowledged, here or elsewhere."""
         ...

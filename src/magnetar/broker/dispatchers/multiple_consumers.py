@@ -124,6 +124,10 @@ class MultipleConsumersDispatcher(ABC, Generic[R]):
         self._check_blocked()
         self.dispatch()
 
+    def holders(self, entries: Range) -> list[Consumer]:
+        """Those that were sent some of them."""
+        return [consumer for consumer in self.consumers if consumer.pending.holds_any(entries)]
+
     def entries_deleted(self, ranges: Sequence[Range]) -> None:
         """Forget what was acknowledged, whoever holds it."""
         for consumer in self.consumers:

@@ -86,6 +86,10 @@ class SingleActiveDispatcher:
             consumer.epoch = epoch
         self.rewind()
 
+    def holders(self, entries: Range) -> list[Consumer]:
+        """The active one, which was sent everything before the read position."""
+        return [self.active] if self.active is not None and entries.first < self._read_position else []
+
     def entries_deleted(self, ranges: Sequence[Range]) -> None:
         """Nothing to forget: what is held is not tracked here."""
 
