@@ -105,6 +105,12 @@ class BrokerConfig(BaseModel):
     journalSyncData: bool = Field(
         default=True, description="Receipt only after the disk has the bytes; false: a power loss takes recent entries."
     )
+    firstLedgerId: int = Field(
+        0,
+        ge=0,
+        description="Lowest ledger id in a new data directory, if it is above the clock's milliseconds. For a cluster "
+        "that lost its data and whose clock is behind: other clusters say which id they need.",
+    )
     diskLowWaterBytes: int = Field(
         64 << 20, ge=0, description="Free space of the disk below which publishing pauses; 0: the disk is not watched."
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import secrets
 import signal
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
 
     from starlette.applications import Starlette
 
+    from magnetar.base.life import Life
     from magnetar.base.world import Clock, Files
     from magnetar.broker.config import BrokerConfig
 
@@ -93,9 +95,8 @@ class Broker:
         opened.push_async_callback(store.close)
         bring_to_agreement(store, metadata)
         resources = Resources.over(metadata)
-        links = ProgressLinks(
-            config.clusterName, lambda peer: _service_url(resources, peer), self._clock, _link_options(config)
-        )
+        link_options = _link_options(config, store.life)
+        links = ProgressLinks(config.clusterName, lambda peer: _service_url(resources, peer), self._clock, link_options)
         opened.callback(links.close)
         return Environment(
             config=config,
@@ -236,15 +237,17 @@ def _store_options(config: BrokerConfig, clock: Clock) -> LocalStoreOptions:
         reserve_bytes=config.diskReserveBytes,
         low_water_bytes=config.diskLowWaterBytes,
         tail_cache_bytes=config.managedLedgerCacheSizeMB * _MIB,
-        first_ledger_id=first_ledger_id(clock.now()),
+        identity=secrets.token_hex(8),
+        first_ledger_id=max(first_ledger_id(clock.now()), config.firstLedgerId),
     )
 
 
-def _link_options(config: BrokerConfig) -> LinkOptions:
+def _link_options(config: BrokerConfig, life: Life | None) -> LinkOptions:
     return LinkOptions(
         interval_s=config.replicatedSubscriptionProgressIntervalMs / 1000,
         full_state_interval_s=config.replicatedSubscriptionFullStateIntervalSeconds,
         at_risk_after_s=config.replicatedSubscriptionAtRiskAfterMs / 1000,
+        life=life,
     )
 
 

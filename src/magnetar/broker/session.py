@@ -311,12 +311,14 @@ _OWN_REFUSAL = (pb.BaseCommand.ACK, pb.BaseCommand.PARTITIONED_METADATA, pb.Base
 def _connect(session: Session, command: pb.BaseCommand) -> None:
     connect = command.connect
     version = min(connect.protocol_version, commands.PROTOCOL_VERSION)
+    life = session.environment.store.life
     session.write(
         commands.connected(
             server_version=SERVER_VERSION,
             protocol_version=version,
             max_message_size=session.environment.config.maxMessageSize,
             feature_flags=pb.FeatureFlags(supports_get_partitioned_metadata_without_auto_creation=True),
+            life=None if life is None else str(life),
         )
     )
     session.connection.connected()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from magnetar.base.errors import ChecksumMismatchError, RemoteProtocolError, RequestError, ServerError
 from magnetar.base.limits import ENTRY_METADATA_PADDING, REPLICATED_ENTRY_PADDING
 from magnetar.broker.deduplication import is_whole
+from magnetar.broker.lives import check_life
 from magnetar.broker.producer import REPLICATOR_PREFIX, LocalProducer, ProducerOptions
 from magnetar.broker.progress import ProgressProducer
 from magnetar.broker.receiver import ReplicatedProducer
@@ -66,6 +67,8 @@ def _create(session: Session, command: pb.CommandProducer) -> None:
         access_mode=command.producer_access_mode,
         metadata={item.key: item.value for item in command.metadata},
     )
+    if is_link:
+        check_life(topic, _source_of(name), options.metadata)
     if command.initial_subscription_name:
         topic.ensure_subscription(command.initial_subscription_name)
     producer = _make(topic, session, options)
@@ -131,15 +134,22 @@ def _busy(name: str) -> RequestError:
     return RequestError(ServerError.ProducerBusy, f"Producer with name '{name}' is already connected to topic")
 
 
+def _source_of(name: str) -> str:
+    """The cluster that a link's producer comes from."""
+    if name.startswith(REPLICATOR_PREFIX):
+        return name.removeprefix(REPLICATOR_PREFIX).partition("-->")[0]
+    return name.removeprefix(PROGRESS_PREFIX)
+
+
 def _make(topic: Topic, session: Session, options: ProducerOptions) -> Producer:
     now = session.environment.clock.now()
     if options.name.startswith(REPLICATOR_PREFIX):
-        source = options.name.removeprefix(REPLICATOR_PREFIX).partition("-->")[0]
+        source = _source_of(options.name)
         if source == session.environment.cluster:
             raise RequestError(ServerError.NotAllowedError, f"{options.name} would replicate {source} into itself")
         return ReplicatedProducer(topic, session, options, source, now=now)
     if options.name.startswith(PROGRESS_PREFIX):
-        return ProgressProducer(topic, session, options, options.name.removeprefix(PROGRESS_PREFIX))
+        return ProgressProducer(topic, session, options, _source_of(options.name))
     return LocalProducer(topic, session, options, now=now)
 
 

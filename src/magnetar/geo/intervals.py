@@ -57,6 +57,11 @@ class IntervalSet:
         """The bounds of the intervals of these indexes, lower and upper in turn."""
         return list(chain.from_iterable(zip(self._lowers[first:stop], self._uppers[first:stop], strict=True)))
 
+    @property
+    def last(self) -> Position | None:
+        """The highest position that is in one of them; None when there is none."""
+        return self._uppers[-1] if self._uppers else None
+
     def copy(self) -> IntervalSet:
         """The same set, sharing nothing that changes."""
         made = IntervalSet()

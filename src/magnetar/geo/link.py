@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from magnetar.base.errors import MagnetarError, RequestError, ServerError
+from magnetar.base.life import LIFE_METADATA
 from magnetar.base.tasks import start_task
 from magnetar.client.connection import PulsarConnection
 from magnetar.geo.confirmations import Confirmations
@@ -20,6 +21,7 @@ from magnetar.wire import markers
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+    from magnetar.base.life import Life
     from magnetar.base.world import Clock
     from magnetar.client.connection import Producer
     from magnetar.geo.progress import SubscriptionProgress
@@ -55,6 +57,8 @@ class LinkOptions:
     full_state_interval_s: float
     at_risk_after_s: float = 1.0
     """How long acknowledgements may be under way before they count as late."""
+    life: Life | None = None
+    """The life of this cluster, which peers are told."""
 
 
 class ProgressLinks:
@@ -225,7 +229,9 @@ class ProgressLink:
             self._note_unavailable(reason)
             return None
         try:
-            producer = await connection.create_producer(self._topic, f"{PROGRESS_PREFIX}{self._links.cluster}")
+            name, life = f"{PROGRESS_PREFIX}{self._links.cluster}", self._links.options.life
+            metadata = {LIFE_METADATA: str(life)} if life is not None else None
+            producer = await connection.create_producer(self._topic, name, metadata)
         except RequestError as error:
             if error.code is not ServerError.NotAllowedError:
                 self._note_unavailable("")

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from magnetar.base.durable import storage_error, write_again
-from magnetar.base.errors import ConfigurationError, DiskFullError, StorageError
+from magnetar.base.errors import ConfigurationError, CorruptionError, DiskFullError, StorageError
+from magnetar.base.life import Life
 from magnetar.ledger.committer import Committer
 from magnetar.ledger.log import Log, Operation, with_entries, without_entries
 from magnetar.ledger.reader import LogReader
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
     from magnetar.ledger.index import LedgerIndex
     from magnetar.ledger.recovery import Progress
     from magnetar.ledger.store import OnDurable, Run
+
+LIFE_NAME = "life"
+"""File in the log's directory that names the cluster's life."""
 
 UNSYNCED_NAME = "unsynced"
 """File in the log's directory while entries are written that are not synced, until the log is closed in order."""
@@ -63,6 +67,8 @@ class LocalStoreOptions:
     ledger_id_block_max: int = 65_536
     """Ledger ids reserved at once as they are used, each time twice as many."""
 
+    identity: str = ""
+    """What tells this life of the cluster from others, if the directory has none yet; empty: it gets none."""
     first_ledger_id: int = 1
     """Where the ids of a store begin that has never given any."""
 
@@ -115,6 +121,7 @@ class LocalLedgerStore:
         self._id_block = options.ledger_id_block
         """How many ids were reserved last."""
         self._may_lack_entries = False
+        self._life: Life | None = None
 
     def open(self, progress: Progress = lambda _done, _total: None) -> None:
         """Recover what the directory holds and start to serve; ``progress`` counts segments.
@@ -125,11 +132,13 @@ class LocalLedgerStore:
         options = self._options
         self._log = self._recover_log(progress)
         index = self._log.index
-        if index.is_unborn:
+        is_unborn = index.is_unborn
+        if is_unborn:
             index.next_ledger_id = options.first_ledger_id
         self._next_ledger_id = index.next_ledger_id
         self._reserving = self._next_ledger_id + options.ledger_id_block
         try:
+            self._recover_life(is_unborn=is_unborn)
             self._note_mode()
             self._reserve_first()
         except StorageError:
@@ -184,6 +193,11 @@ class LocalLedgerStore:
     def state(self) -> StoreState:
         """See LedgerStore."""
         return self._state
+
+    @property
+    def life(self) -> Life | None:
+        """See LedgerStore."""
+        return self._life
 
     def create(self) -> int:
         """See LedgerStore; raises StorageError when ids are asked for faster than they can be reserved durably."""
@@ -323,6 +337,26 @@ class LocalLedgerStore:
     def _reserved(self) -> int:
         """Upper bound, exclusive, of the ids that are durably reserved; grows on the committing thread."""
         return self._log.index.next_ledger_id
+
+    def _recover_life(self, *, is_unborn: bool) -> None:
+        """Find the life that the directory belongs to, or begin it durably, before the first id is given.
+
+        A log of an earlier release may have given any id.
+        """
+        path = self._directory / LIFE_NAME
+        try:
+            if LIFE_NAME in self._files.list(self._directory):
+                file = self._files.open(path)
+                self._life = Life.parse(file.read_at(0, file.size()).decode())
+                file.close()
+            elif self._options.identity:
+                self._life = Life(self._options.identity, self._options.first_ledger_id if is_unborn else 1)
+                write_again(self._files, path, str(self._life).encode())
+        except OSError as error:
+            raise storage_error(path, error) from error
+        except ValueError as error:
+            message = f"{path}: offset 0: {error}"
+            raise CorruptionError(message) from error
 
     def _note_mode(self) -> None:
         """Note durably that entries are not synced, before the first one; find out whether the last run did so."""

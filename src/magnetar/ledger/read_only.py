@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
+    from magnetar.base.life import Life
     from magnetar.base.world import Files
     from magnetar.ledger.index import LedgerIndex, LogIndex
     from magnetar.ledger.store import OnDurable, Run
@@ -28,6 +29,7 @@ class ReadOnlyLedgerStore:
     def __init__(self, directory: Path, files: Files, index: LogIndex) -> None:
         """Read the segments in ``directory``."""
         self.state = StoreState(_REASON)
+        self.life: Life | None = None
         self._index = index
         self._reader = LogReader(files, directory, index, _CACHED_RUNS)
 

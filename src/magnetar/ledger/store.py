@@ -10,6 +10,8 @@ from magnetar.base.errors import DiskFullError, StorageError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from magnetar.base.life import Life
+
     OnDurable = Callable[[StorageError | None], None]
     """Told None once durable, or why it never will be."""
 
@@ -56,6 +58,11 @@ class LedgerStore(Protocol):
     @property
     def state(self) -> StoreState:
         """Whether the store still takes appends."""
+        ...
+
+    @property
+    def life(self) -> Life | None:
+        """The life whose ledger ids it gives; None where nobody gave it an identity."""
         ...
 
     def look_at_space(self) -> None:

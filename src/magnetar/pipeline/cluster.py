@@ -61,6 +61,11 @@ class BrokerConnection:
         return self._connection is not None and not self._connection.peer_is_magnetar
 
     @property
+    def life(self) -> str:
+        """The life of the broker's cluster; empty where that is not known."""
+        return "" if self._connection is None else self._connection.peer_life
+
+    @property
     def receipts_name_source(self) -> bool:
         """Whether receipts name an entry's position at the source (`Dialled.receipts_name_source`)."""
         return self._connection is not None and self._connection.receipts_name_source

@@ -131,7 +131,7 @@ class Inlet:
         """Begin a stay under a fresh ``number``; nothing happens to a link that is live or displaced."""
         if self.state is not State.WAITING:
             return []
-        self.attachment = self.attachment._replace(number=number)
+        self.attachment = self.attachment._replace(number=number, life="")
         self.window = Window(self._budget)
         self._confirmed = None
         self._passed_over = EARLIEST

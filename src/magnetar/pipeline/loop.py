@@ -37,6 +37,11 @@ class Dialled(Protocol):
         ...
 
     @property
+    def peer_life(self) -> str:
+        """See BlockingConnection."""
+        ...
+
+    @property
     def peer_max_message_size(self) -> int:
         """See BlockingConnection."""
         ...

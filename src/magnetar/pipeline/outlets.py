@@ -53,12 +53,25 @@ class Action(Enum):
 class Outlet:
     """One topic of one source at the target."""
 
-    __slots__ = ("_gap", "_held", "_newest", "_outstanding", "_refused", "_sequence_id", "source", "state", "topic")
+    __slots__ = (
+        "_gap",
+        "_held",
+        "_newest",
+        "_outstanding",
+        "_refused",
+        "_sequence_id",
+        "life",
+        "source",
+        "state",
+        "topic",
+    )
 
     def __init__(self, source: str, topic: str) -> None:
         """Wait for the first entry."""
         self.source = source
         self.topic = topic
+        self.life = ""
+        """The life of the source, as the attachment of the newest entry names it."""
         self.state = State.IDLE
         self._sequence_id = 0
         self._newest = 0
@@ -90,7 +103,7 @@ class Outlet:
         """Take the next entry, in order."""
         if carried.attachment.number <= self._refused:
             return Action.DROP
-        self._newest = carried.attachment.number
+        self._newest, self.life = carried.attachment.number, carried.attachment.life
         if self.state is State.OPEN:
             return Action.SEND
         self._held.append(carried)

@@ -2,7 +2,8 @@
 
 A row is ``(target, lease, kind, body)``. The body of an ENTRIES row, all integers big-endian:
 
-    u16 attachments, each: u32 number, u16 length, source cluster, u16 length, topic
+    u16 attachments, each: u32 number, u16 length, source cluster, u16 length, topic,
+                               u16 length, life of the source
     u32 entries, each: u16 index of its attachment, i64 x 6 position, previous and floor (ledger, entry),
                        u8 link_start, u32 length, the entry
     zeros up to ROW_BYTES_MIN and to a multiple of ROW_ALIGNMENT
@@ -60,6 +61,8 @@ class Attachment(NamedTuple):
     number: int
     source: str
     topic: str
+    life: str = ""
+    """The life of the source (base/life.py); empty where it names none."""
 
 
 class Carried(NamedTuple):
@@ -127,7 +130,8 @@ def decode_chunk(body: bytes) -> list[Carried]:
         (number,) = _NUMBER.unpack_from(body, offset)
         source, offset = _text(body, offset + _NUMBER.size)
         topic, offset = _text(body, offset)
-        attachments.append(Attachment(number, source, topic))
+        life, offset = _text(body, offset)
+        attachments.append(Attachment(number, source, topic, life))
     (count,) = _NUMBER.unpack_from(body, offset)
     offset += _NUMBER.size
     entries = []
@@ -148,7 +152,7 @@ def _encode_chunk(chunk: list[Carried]) -> bytes:
     parts = [_ATTACHMENTS.pack(len(indexes))]
     for attachment in indexes:
         parts.append(_NUMBER.pack(attachment.number))
-        for text in (attachment.source.encode(), attachment.topic.encode()):
+        for text in (attachment.source.encode(), attachment.topic.encode(), attachment.life.encode()):
             parts += (_TEXT.pack(len(text)), text)
     parts.append(_NUMBER.pack(len(chunk)))
     parts += _entries(chunk, indexes)

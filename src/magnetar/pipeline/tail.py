@@ -259,6 +259,7 @@ class Tail:
             self._ended(number, reason)
         elif number in self._attachments:
             inlet, _ = self._attachments[number]
+            inlet.attachment = inlet.attachment._replace(life=broker.life)
             self._attachments[number] = (inlet, broker)
             prefix = foreign.SUBSCRIPTION_PREFIX if broker.is_foreign else SUBSCRIPTION_PREFIX
             body = pb.CommandSubscribe(

@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from magnetar.base.errors import MagnetarError
+from magnetar.base.life import LIFE_METADATA
 from magnetar.base.position import Position
 from magnetar.geo.receiving import Verdict
 from magnetar.pipeline.cluster import BrokerConnection, ClusterSession
@@ -267,6 +268,7 @@ class Target:
             return
         producer.broker = broker
         name = f"pulsar.repl.{producer.outlet.source}-->{self._name}"
+        life = "" if broker.is_foreign else producer.outlet.life
         broker.request(
             lambda request_id: commands.producer(
                 topic=producer.outlet.topic,
@@ -274,6 +276,7 @@ class Target:
                 request_id=request_id,
                 producer_name=name,
                 epoch=self._lease,
+                metadata={LIFE_METADATA: life} if life else None,
             ),
             partial(self._opened, producer),
         )

@@ -112,6 +112,11 @@ class Socketless(asyncio.Protocol):
         return self._wire.peer_is_magnetar
 
     @property
+    def peer_life(self) -> str:
+        """See BlockingConnection."""
+        return self._wire.peer_life
+
+    @property
     def peer_max_message_size(self) -> int:
         """See BlockingConnection."""
         return self._wire.peer_max_message_size

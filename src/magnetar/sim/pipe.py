@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from magnetar.base.errors import ServerError
+from magnetar.base.life import LIFE_METADATA
 from magnetar.base.position import EARLIEST, Position
 from magnetar.broker.replicator import LEASE_METADATA
 from magnetar.sim.cluster import TOPIC, Client, Cluster
@@ -62,7 +63,9 @@ class Pipe:
         """Open the target's end anew; the target says how far it holds the source."""
         name = f"pulsar.repl.{self.source.name}-->{self.target.name}"
         self.writer.session.producers.pop(1, None)
-        self.writer.produce(name=name, epoch=self.lease)
+        life = self.source.store.life
+        named = {} if life is None else {LIFE_METADATA: str(life)}
+        self.writer.produce(name=name, epoch=self.lease, metadata=commands.key_values(named))
         for success in self.writer.take("PRODUCER_SUCCESS"):
             known = success.HasField("last_origin_message_id")
             self.last_origin = position_of(success.last_origin_message_id) if known else None

@@ -14,6 +14,7 @@ from magnetar.ledger.store import Run, StoreState
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from magnetar.base.life import Life
     from magnetar.ledger.store import OnDurable
 
 
@@ -40,6 +41,7 @@ class ManualStore:
         """Whether durable entries are found in memory."""
         self.damaged: set[bytes] = set()
         """Entries that cannot be read from the disk."""
+        self.life: Life | None = None
         self._next_id = 0
 
     def commit(self, count: int | None = None) -> None:

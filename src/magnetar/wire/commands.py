@@ -233,13 +233,15 @@ def connected(
     protocol_version: int,
     max_message_size: int,
     feature_flags: pb.FeatureFlags | None = None,
+    life: str | None = None,
 ) -> bytes:
-    """Finish the handshake."""
+    """Finish the handshake; ``life`` is the life of the broker's cluster (base/life.py)."""
     body = pb.CommandConnected(
         server_version=server_version,
         protocol_version=protocol_version,
         max_message_size=max_message_size,
         feature_flags=feature_flags,
+        life=life,
     )
     return encode(body)
 

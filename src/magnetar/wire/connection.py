@@ -118,6 +118,8 @@ class Connection:
         self.last_received_at = now
         self.peer_protocol_version = 0
         self.peer_version = ""
+        self.peer_life = ""
+        """The life of the broker's cluster; empty where the broker names none."""
         self.peer_features = pb.FeatureFlags()
         self.peer_max_message_size = MAX_MESSAGE_SIZE - FRAME_SIZE_PADDING
 
@@ -232,6 +234,7 @@ class Connection:
         """The broker accepted us."""
         self.peer_protocol_version = connected.protocol_version
         self.peer_version = connected.server_version
+        self.peer_life = connected.life
         self.peer_features = connected.feature_flags
         if connected.max_message_size > 0:
             self.peer_max_message_size = connected.max_message_size

@@ -39,8 +39,8 @@ class HandPeer(ProgressLinks):
             raise MagnetarError(message)
         return self
 
-    async def create_producer(self, topic: str, name: str) -> Any:
-        del topic, name
+    async def create_producer(self, topic: str, name: str, metadata: object = None) -> Any:
+        del topic, name, metadata
         self._producers.append(_HandProducer(self))
         return self._producers[-1]
 

@@ -170,8 +170,8 @@ class Refusing(ProgressLinks):
 
     peer_is_magnetar = True
 
-    async def create_producer(self, topic: str, name: str) -> Any:  # noqa: ANN401 - none
-        del topic, name
+    async def create_producer(self, topic: str, name: str, metadata: object = None) -> Any:  # noqa: ANN401 - none
+        del topic, name, metadata
         self.asked += 1
         if self.allowed:
             raise RequestError(ServerError.UnknownError, "allowed, and gone")

@@ -13,6 +13,7 @@ from magnetar.ledger.store import Run, StoreState
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from magnetar.base.life import Life
     from magnetar.ledger.store import OnDurable
 
 
@@ -59,6 +60,7 @@ class MemoryLedgerStore:
 
     def __init__(self) -> None:
         self.state = StoreState()
+        self.life: Life | None = None
         self.runs_of: dict[int, list[Run]] = {}
         self.lengths: dict[int, int] = {}
         self.pending: list[tuple[int | None, Run | None, OnDurable]] = []

@@ -23,7 +23,7 @@ class Peer:
     def __init__(self) -> None:
         self.sent = 0
 
-    async def create_producer(self, topic: str, name: str) -> Peer:
+    async def create_producer(self, topic: str, name: str, metadata: object = None) -> Peer:
         return self
 
     async def send(self, entry: bytes, *, marker: bool) -> None:

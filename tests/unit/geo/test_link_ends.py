@@ -25,7 +25,7 @@ class Peer:
     peer_version = "Magnetar"
     failure: Exception | None = None
 
-    async def create_producer(self, topic: str, name: str) -> Peer:
+    async def create_producer(self, topic: str, name: str, metadata: object = None) -> Peer:
         return self
 
     async def send(self, entry: bytes, *, marker: bool) -> None:

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from magnetar.base.errors import ConfigurationError, StorageError
+from magnetar.base.errors import ConfigurationError, CorruptionError, StorageError
+from magnetar.base.life import Life
 from magnetar.base.real import SystemFiles
 from magnetar.broker.service import first_ledger_id
 from magnetar.ledger.local import LocalLedgerStore, LocalStoreOptions
@@ -374,3 +375,41 @@ def test_constructing_a_store_touches_nothing(tmp_path: Path) -> None:
 
     asyncio.run(story())
     assert not (tmp_path / "absent").exists()
+
+
+def test_a_log_belongs_to_one_life_from_its_first_opening_on() -> None:
+    async def story() -> None:
+        disk, options = FaultyDisk(), replace(SMALL, identity="first", first_ledger_id=1000)
+        async with opened(Path("/log"), options, disk) as store:
+            assert store.life == Life("first", 1000)
+            after = disk.crash(random.Random(1))
+        for each in (disk, after):
+            async with opened(Path("/log"), replace(options, identity="second", first_ledger_id=2000), each) as store:
+                assert store.life == Life("first", 1000)
+
+    asyncio.run(story())
+
+
+def test_a_log_of_an_earlier_release_may_have_given_any_id() -> None:
+    async def story() -> None:
+        disk = FaultyDisk()
+        async with opened(Path("/log"), SMALL, disk) as store:
+            assert store.life is None
+            store.create()
+        async with opened(Path("/log"), replace(SMALL, identity="first", first_ledger_id=1000), disk) as store:
+            assert store.life == Life("first", 1)
+
+    asyncio.run(story())
+
+
+def test_a_life_that_cannot_be_read_is_named() -> None:
+    async def story() -> None:
+        disk = FaultyDisk()
+        async with opened(Path("/log"), replace(SMALL, identity="first"), disk):
+            pass
+        disk.nodes[Path("/log/life")].data = bytearray(b"?")
+        store = LocalLedgerStore(Path("/log"), disk, asyncio.get_running_loop(), SMALL)
+        with pytest.raises(CorruptionError, match="/log/life"):
+            store.open()
+
+    asyncio.run(story())

@@ -86,6 +86,7 @@ class HandConnection:
     want_write = False
 
     def __init__(self, broker: HandBroker, number: int) -> None:
+        self.peer_life = broker.life
         self.peer_max_message_size = broker.max_message_size
         self._broker = broker
         self._number = number
@@ -122,6 +123,9 @@ class HandBroker:
         self.connections = 0
         self.entries: dict[int, list[bytes]] = {}
         self.topics: dict[int, str] = {}
+        self.life = ""
+        self.metadata: list[dict[str, str]] = []
+        """Metadata of the producers, in the order in which they came."""
         self.subscribed: list[pb.CommandSubscribe] = []
         self.unread: list[Frame] = []
         self.on_ready: Callable[[], None] | None = None
@@ -161,6 +165,7 @@ class HandBroker:
             case pb.BaseCommand.PRODUCER:
                 asked = command.producer
                 self.topics[asked.producer_id] = asked.topic
+                self.metadata.append({pair.key: pair.value for pair in asked.metadata})
                 self.say(commands.producer_success(request_id=asked.request_id, producer_name=asked.producer_name))
             case pb.BaseCommand.SUBSCRIBE:
                 self.subscribed.append(command.subscribe)

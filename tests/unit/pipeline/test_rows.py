@@ -21,7 +21,8 @@ from magnetar.wire.message_id import Link
 
 ids = st.integers(-1, 2**63 - 1)
 positions = st.builds(Position, ids, ids)
-attachments = st.builds(Attachment, st.integers(0, 2**32 - 1), st.text(max_size=9), st.text(max_size=30))
+texts = st.text(max_size=30)
+attachments = st.builds(Attachment, st.integers(0, 2**32 - 1), texts, texts, texts)
 carried = st.builds(
     Carried, attachments, positions, st.builds(Link, positions, positions, st.booleans()), st.binary(max_size=200)
 )

@@ -73,3 +73,10 @@ def test_the_link_goes_on_once_the_target_takes_larger_messages() -> None:
     writer.loop.pass_time(10)
     writer.send(carried(ORDERS, 2, 0, size=LIMIT + 11_000))
     assert writer.take() == [TargetUp(), Receipts(((2, Position(3, 0)),))]
+
+
+def test_the_target_is_told_the_life_of_the_source_where_that_is_known() -> None:
+    writer = Writer()
+    first, other = carried(ORDERS, 1, 0), carried(PAYMENTS, 2, 0)
+    writer.send(first._replace(attachment=first.attachment._replace(life="ab12@1000")), other)
+    assert writer.broker.metadata == [{"magnetar.life": "ab12@1000"}, {}]

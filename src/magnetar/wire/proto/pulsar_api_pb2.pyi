@@ -655,9 +655,12 @@ class CommandConnected(_message.Message):
     PROTOCOL_VERSION_FIELD_NUMBER: _builtins.int
     MAX_MESSAGE_SIZE_FIELD_NUMBER: _builtins.int
     FEATURE_FLAGS_FIELD_NUMBER: _builtins.int
+    LIFE_FIELD_NUMBER: _builtins.int
     server_version: _builtins.str
     protocol_version: _builtins.int
     max_message_size: _builtins.int
+    life: _builtins.str
+    """The life of the cluster: what tells it from earlier ones of the same name, which lost their data."""
     @_builtins.property
     def feature_flags(self) -> Global___FeatureFlags: ...
     def __init__(
@@ -667,10 +670,11 @@ class CommandConnected(_message.Message):
         protocol_version: _builtins.int | None = ...,
         max_message_size: _builtins.int | None = ...,
         feature_flags: Global___FeatureFlags | None = ...,
+        life: _builtins.str | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["feature_flags", b"feature_flags", "max_message_size", b"max_message_size", "protocol_version", b"protocol_version", "server_version", b"server_version"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["feature_flags", b"feature_flags", "life", b"life", "max_message_size", b"max_message_size", "protocol_version", b"protocol_version", "server_version", b"server_version"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["feature_flags", b"feature_flags", "max_message_size", b"max_message_size", "protocol_version", b"protocol_version", "server_version", b"server_version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["feature_flags", b"feature_flags", "life", b"life", "max_message_size", b"max_message_size", "protocol_version", b"protocol_version", "server_version", b"server_version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

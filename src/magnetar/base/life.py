@@ -1,0 +1,35 @@
+"""A life of a cluster: from an empty data directory to its loss. Positions of one life say nothing about another one.
+
+A cluster that lost its data directory begins a new life under its old name, and other clusters still know entries of
+the old life by their positions. The lives can be told apart, and cannot be confused as long as the ledger ids of the
+new one are above those that the others know (ADR 13).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Self
+
+LIFE_METADATA = "magnetar.life"
+"""Producer metadata of PRODUCER by which a link names the life of the cluster that it comes from."""
+
+
+class Life(NamedTuple):
+    """A life, as other clusters know it; written ``identity@first ledger id``."""
+
+    identity: str
+    """Another one for each life."""
+    first_ledger_id: int
+    """The life gives no ledger an id below this one."""
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read the written form; raises ValueError."""
+        identity, _, first = text.rpartition("@")
+        if not identity:
+            message = f"{text!r} names no life"
+            raise ValueError(message)
+        return cls(identity, int(first))
+
+    def __str__(self) -> str:
+        """The written form."""
+        return f"{self.identity}@{self.first_ledger_id}"

@@ -1,0 +1,102 @@
+"""A cluster that lost its data and gives ledger ids again is refused before its entries are taken for others."""
+
+from __future__ import annotations
+
+from magnetar.base.errors import ServerError
+from magnetar.base.life import LIFE_METADATA, Life
+from magnetar.base.position import Position
+from magnetar.geo.link import PROGRESS_PREFIX
+from magnetar.sim.cluster import Cluster
+from magnetar.sim.loop import HandLoop
+from magnetar.sim.pipe import Pipe, read_all
+from magnetar.wire import commands
+
+
+def source(loop: HandLoop, identity: str, first_ledger_id: int) -> Cluster:
+    """The cluster ewr with an empty disk."""
+    made = Cluster("ewr", targets=["jfk"], loop=loop)
+    made.store.begin_at(first_ledger_id)
+    made.store.life = Life(identity, first_ledger_id)
+    return made
+
+
+def carry(made: Cluster, target: Cluster, *texts: str, lease: int = 0) -> Pipe:
+    """Publish in a source and carry all of it as far as the target lets it."""
+    publisher = made.client()
+    publisher.produce()
+    publisher.send(*texts)
+    pipe = Pipe(made, target, lease)
+    pipe.attach(seek=False, permits=1000)
+    return pipe
+
+
+def told(target: Cluster, name: str, life: str) -> list[tuple[int, str]]:
+    """What a target answers a link's producer that names ``life``, when it refuses."""
+    client = target.client()
+    client.produce(name=name, epoch=9, metadata=commands.key_values({LIFE_METADATA: life}))
+    return [(error.error, error.message) for error in client.take("ERROR")]
+
+
+def test_entries_of_another_life_are_not_taken_for_entries_that_are_held() -> None:
+    loop = HandLoop()
+    target = Cluster("jfk", targets=["ewr"], loop=loop)
+    carry(source(loop, "first", 5000), target, "a", "b", "c").run()
+    assert read_all(target) == ["a", "b", "c"]
+    rebuilt = source(loop, "second", 4000)  # its clock is behind
+    pipe = carry(rebuilt, target, "d", "e", lease=1)
+    (error,) = pipe.writer.take("ERROR")
+    assert error.error == ServerError.NotAllowedError
+    newest = target.topic().log.index.last_position("ewr")
+    assert newest is not None
+    assert "cluster ewr is refused: it lost its data and gives ledger ids from 4000 on again" in error.message
+    assert f"firstLedgerId={newest.ledger_id + 1}" in error.message
+    assert not pipe.writer.take("PRODUCER_SUCCESS")
+    assert read_all(target) == ["a", "b", "c"]
+
+
+def test_another_life_with_higher_ids_is_taken_and_stays_known_after_a_restart() -> None:
+    loop = HandLoop()
+    target = Cluster("jfk", targets=["ewr"], loop=loop)
+    carry(source(loop, "first", 5000), target, "a", "b").run()
+    carry(source(loop, "second", 6000), target, "c", lease=1).run()
+    assert read_all(target) == ["a", "b", "c"]
+    target.crash()
+    assert told(target, "pulsar.repl.ewr-->jfk", "second@6000") == []
+    assert told(target, "pulsar.repl.ewr-->jfk", "first@5000")
+    assert told(target, "pulsar.repl.ewr-->jfk", "third@7000") == []
+
+
+def test_progress_of_another_life_acknowledges_nothing_of_the_first_one() -> None:
+    loop = HandLoop()
+    target = Cluster("jfk", targets=["ewr"], loop=loop)
+    carry(source(loop, "first", 5000), target, "a", "b").run()
+    ((code, message),) = told(target, f"{PROGRESS_PREFIX}ewr", "second@4000")
+    assert code == ServerError.NotAllowedError
+    assert "firstLedgerId" in message
+
+
+def test_positions_that_are_known_from_progress_alone_count() -> None:
+    loop = HandLoop()
+    target = Cluster("jfk", targets=["ewr"], loop=loop)
+    carry(source(loop, "first", 5000), target, "a").run()
+    client = target.client()
+    client.subscribe(subscription="s", replicate_subscription_state=True)
+    progress = target.subscription("s").progress
+    assert progress is not None
+    progress.state.origin("ewr").acknowledge(Position(8000, -1), Position(8000, 3))
+    assert told(target, "pulsar.repl.ewr-->jfk", "second@7000")
+    assert told(target, "pulsar.repl.ewr-->jfk", "second@8001") == []
+
+
+def test_a_sender_of_an_earlier_release_names_no_life_and_is_taken() -> None:
+    loop = HandLoop()
+    target = Cluster("jfk", targets=["ewr"], loop=loop)
+    older = Cluster("ewr", targets=["jfk"], loop=loop)
+    carry(older, target, "a", "b").run()
+    assert read_all(target) == ["a", "b"]
+
+
+def test_what_is_no_life_is_refused() -> None:
+    target = Cluster("jfk", targets=["ewr"])
+    ((code, _),) = told(target, "pulsar.repl.ewr-->jfk", "nothing")
+    assert code == ServerError.MetadataError
