@@ -24,7 +24,7 @@ from magnetar.broker.sequence_ids import SequenceIds
 from magnetar.cli.main import main
 from magnetar.cursor.ranges import Range
 from magnetar.cursor.store import CursorStore
-from magnetar.ledger.local import LocalLedgerStore, LocalStoreOptions
+from magnetar.ledger.local import UNSYNCED_NAME, LocalLedgerStore, LocalStoreOptions
 from magnetar.ledger.managed_ledger import ManagedLedger, ManagedLedgerConfig
 from magnetar.metadata.local import LocalMetadataStore
 from magnetar.metadata.resources import managed_ledger_path
@@ -167,6 +167,17 @@ def test_entries_that_were_durable_and_are_gone_are_counted(directory: Path) -> 
     positions = Position(second["ledgerId"], 4), Position(second["ledgerId"], 8)
     assert report.losses == [Loss(str(TOPIC), None, *positions, 5)]
     assert report.problems == [f"{path}: ledger {second['ledgerId']} holds 4 entries, 9 were durable"]
+
+
+def test_entries_that_were_never_synced_are_told_from_durable_ones(directory: Path) -> None:
+    path = managed_ledger_path(TOPIC)
+    stored = metadata_at(directory, path)
+    longer = [{**each, "entries": each["entries"] + 100} for each in stored["ledgers"]]
+    change_metadata(directory, path, {**stored, "ledgers": longer})
+    (directory / LEDGERS / UNSYNCED_NAME).touch()
+    report = check(directory)
+    assert len(report.losses) == len(report.problems) == 2
+    assert all("confirmed without a sync (journalSyncData=false)" in problem for problem in report.problems)
 
 
 def test_a_ledger_that_nobody_names_only_takes_space(directory: Path) -> None:

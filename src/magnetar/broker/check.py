@@ -23,6 +23,7 @@ from magnetar.cursor.cursor import Cursor, CursorHome
 from magnetar.geo.summary import OriginSummary, decode_summary
 from magnetar.ledger import check as ledger_check
 from magnetar.ledger.deletions import noted_deletions
+from magnetar.ledger.local import UNSYNCED_NAME
 from magnetar.ledger.managed_ledger import ManagedLedger, ManagedLedgerConfig
 from magnetar.ledger.read_only import ReadOnlyLedgerStore
 from magnetar.ledger.recovery import survey
@@ -101,6 +102,7 @@ def check(directory: Path, progress: Progress = lambda _what, _done, _total: Non
 def _examine(directory: Path, metadata: LocalMetadataStore, report: DirectoryReport, progress: Progress) -> None:
     index = survey(_FILES, directory / LEDGERS).index
     examination = _Examination(metadata, ReadOnlyLedgerStore(directory / LEDGERS, _FILES, index), index, report)
+    examination.may_lack_entries = (directory / LEDGERS / UNSYNCED_NAME).exists()
     topics = list(Topics(metadata).all())
     for done, name in enumerate(topics):
         progress("topics", done, len(topics))
@@ -139,6 +141,8 @@ class _Examination:
             self._damaged.setdefault(damage.ledger_id, []).append(damage)
         self.opened: list[ManagedLedger] = []
         """The logs of the topics that lack nothing."""
+        self.may_lack_entries = False
+        """Whether a broker that starts accepts a log that is shorter than its topics' lists say."""
         self._named: set[int] = set()
         """Ledgers that something names."""
 
@@ -179,6 +183,8 @@ class _Examination:
             return True
         ends = f"holds {length} entries" if found else "is not in the log"
         what = f"ledger {ledger_id} {ends}, {confirmed} were durable"
+        if self.may_lack_entries:
+            what = f"ledger {ledger_id} {ends}, {confirmed} were confirmed without a sync (journalSyncData=false)"
         self._report.problems.append(f"{managed_ledger_path(name)}: {what}")
         self._lose(name, ledger_id, length, confirmed)
         return False

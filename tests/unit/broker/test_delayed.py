@@ -613,3 +613,26 @@ def test_more_in_hand_than_is_permitted_now_waits_beside_what_was_put_aside() ->
     assert receiver.messages() == ["0", "1"]
     receiver.say(commands.flow(consumer_id=1, message_permits=9))
     assert receiver.messages() == ["2", "3", "4"]
+
+
+def test_an_index_that_is_ahead_of_a_log_that_lost_entries_begins_anew() -> None:
+    cluster = Cluster(settings=EXACT)
+    publisher, worker = producer(cluster), consumer(cluster)
+    publish(publisher, "late", delay_s=60)
+    cluster.loop.advance(2)
+    tidy(cluster)
+    incarnation = cluster.topic().ledger.properties[indexes.INCARNATION_PROPERTY]
+    lost = Position(999, 5)  # an entry that was written here, and that the log does not have after a power loss
+    request = stores.Request(None, [windows.Delayed(1, lost)], lost, (), None)
+    cluster.delayed_store.turn(str(TOPIC), incarnation, request)
+    assert cluster.delayed_store.entries == 2
+    cluster.crash()
+    worker = consumer(cluster)
+    cluster.settle()
+    topic = cluster.topic()
+    assert topic.ledger.properties[indexes.INCARNATION_PROPERTY] != incarnation
+    assert lost not in topic.delayed.withheld
+    assert len(topic.delayed.withheld) == 1
+    assert worker.messages() == []
+    cluster.loop.advance(61)
+    assert worker.messages() == ["late"]
