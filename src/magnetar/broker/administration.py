@@ -154,7 +154,7 @@ class Administration:
 
     async def protection(self, topic: TopicName) -> Mapping[str, SubscriptionProtection]:
         """How well off each durable subscription is towards the other clusters."""
-        return await subscription_protection(self._get(topic))
+        return subscription_protection(self._get(topic))
 
     async def internal_stats(self, topic: TopicName) -> PersistentTopicInternalStats:
         """The state of a topic's managed ledger."""

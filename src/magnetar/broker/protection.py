@@ -65,11 +65,11 @@ def note_protection(topic: Topic, subscriptions: Iterable[Subscription]) -> None
             subscription.protection.note(forbidden or alone or ("" if subscription.is_replicated else unasked))
 
 
-async def protection_of(topic: Topic) -> dict[str, Judgement]:
+def protection_of(topic: Topic) -> dict[str, Judgement]:
     """How well off each durable subscription is now, by name."""
     environment = topic.environment
-    data = {target: await _data_facts(replicator) for target, replicator in sorted(topic.replicators.items())}
     now, tolerance_s = environment.clock.now(), environment.config.replicatedSubscriptionAtRiskAfterMs / 1000
+    data = {target: _data_facts(replicator, now) for target, replicator in sorted(topic.replicators.items())}
     return {
         name: judge(_facts(topic, subscription, data), now, tolerance_s)
         for name, subscription in sorted(topic.subscriptions.items())
@@ -77,16 +77,14 @@ async def protection_of(topic: Topic) -> dict[str, Judgement]:
     }
 
 
-async def _data_facts(replicator: Replicator) -> DataFacts:
+def _data_facts(replicator: Replicator, now: float) -> DataFacts:
     entries = replicator.backlog
-    oldest = await replicator.oldest_published_at() if entries else None
-    if entries is not None and (now_missing := replicator.backlog) is not None:
-        entries = min(entries, now_missing)  # none, if the target confirmed them meanwhile
+    oldest_age_s = replicator.oldest_age_s() if entries else None
     return DataFacts(
         uncarried_since=replicator.uncarried_since,
         unknown_since=replicator.target_position.unknown_since,
         entries=entries,
-        oldest_published_at=oldest,
+        oldest_appended_at=None if oldest_age_s is None else now - oldest_age_s,
         steady_since=replicator.steady_since,
     )
 
@@ -106,9 +104,9 @@ def _facts(topic: Topic, subscription: Subscription, data: dict[str, DataFacts])
     )
 
 
-async def subscription_protection(topic: Topic) -> dict[str, SubscriptionProtection]:
+def subscription_protection(topic: Topic) -> dict[str, SubscriptionProtection]:
     """The same in the admin API's models, with what each judgement rests on."""
-    judged = await protection_of(topic)
+    judged = protection_of(topic)
     return {name: _model(topic, name, each) for name, each in judged.items()}
 
 

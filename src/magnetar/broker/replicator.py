@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from magnetar.base.errors import MagnetarError, RequestError, ServerError
+from magnetar.base.errors import RequestError, ServerError
 from magnetar.base.position import EARLIEST, Position
-from magnetar.base.tasks import start_task
 from magnetar.broker.dispatchers.reader import EntryReader
 from magnetar.broker.marker_queue import MarkerQueue
 from magnetar.broker.rates import Rates
@@ -20,7 +19,6 @@ from magnetar.wire import entry as wire_entry
 from magnetar.wire.message_id import Link, position_of
 
 if TYPE_CHECKING:
-    import asyncio
     from collections.abc import Callable, Sequence
 
     from magnetar.base.errors import DamagedEntriesError, StorageError
@@ -93,9 +91,6 @@ class Replicator:
         self.markers: MarkerQueue | None = None
         """What brokers tell each other about subscriptions (PIP-33); None until there is something of that."""
         self._flush_scheduled = False
-        self._oldest: tuple[Position, float] | None = None
-        """The oldest unconfirmed entry and when it was published, in seconds."""
-        self._looking: asyncio.Task[None] | None = None
         self.uncarried_since: float | None = self.environment.clock.now()
         """Since when nobody has held the link; None while somebody does."""
         self.steady_since = self.environment.clock.now()
@@ -128,41 +123,21 @@ class Replicator:
         return None
 
     def delay_s(self) -> int | None:
-        """Seconds since the oldest unconfirmed entry was published, 0 when there is none, None while it is not known.
-
-        The time comes from the entry; while it has to be read from disk, the answer is that of the entry before.
-        """
+        """Seconds for which the oldest unconfirmed entry has been here, 0 when there is none, None while not known."""
         if not self.target_position.is_known:
             return None
-        position = self.oldest_unconfirmed
-        if position is None:
-            self._oldest = None
+        if self.oldest_unconfirmed is None:
             return 0
-        if self._oldest is None or self._oldest[0] != position:
-            entries = self.topic.ledger.read_cached(position, 1, 1)
-            if entries:
-                self._note_oldest(position, entries[0][1])
-            elif self._looking is None:
-                self._looking = start_task(self.environment.loop, self._look(position), f"delay of {self.cursor.name}")
-        return 0 if self._oldest is None else max(0, int(self.environment.clock.now() - self._oldest[1]))
+        age_s = self.oldest_age_s()
+        return None if age_s is None else int(age_s)
 
-    async def oldest_published_at(self) -> float | None:
-        """When the oldest unconfirmed entry was published, in seconds; None when there is none, or it is unreadable."""
-        position = self.oldest_unconfirmed
-        if position is not None and (self._oldest is None or self._oldest[0] != position):
-            await self._look(position)
-        return self._oldest[1] if self._oldest is not None and self._oldest[0] == position else None
+    def oldest_age_s(self) -> float | None:
+        """Seconds for which the oldest unconfirmed entry has been in this cluster's log.
 
-    def _note_oldest(self, position: Position, entry: bytes) -> None:
-        self._oldest = (position, wire_entry.publish_time_ms(entry) / 1000)
-
-    async def _look(self, position: Position) -> None:
-        try:
-            self._note_oldest(position, await self.topic.log.read_entry(position))
-        except MagnetarError as error:
-            log.warning("delay_unknown", topic=str(self.topic.name), target=self.target, error=str(error))
-        finally:
-            self._looking = None
+        None when there is none, and for an entry from before a crash: the time of its append was not recorded.
+        """
+        position, ledger = self.oldest_unconfirmed, self.topic.ledger
+        return ledger.age_of(position) if position is not None and ledger.has_recorded(position) else None
 
     # -- who carries the link -----------------------------------------------------------------------------------
 

@@ -61,8 +61,8 @@ class DataFacts:
     """Since when it is not known what the cluster holds; None while it is known."""
     entries: int | None = 0
     """Published here and not confirmed there; None while it is not known what the cluster holds."""
-    oldest_published_at: float | None = None
-    """When the oldest of them was published; None where there is none, or it cannot be read."""
+    oldest_appended_at: float | None = None
+    """When the oldest of them became durable here; None where there is none, or that was not recorded."""
     steady_since: float
 
 
@@ -166,13 +166,13 @@ def _data_risks(facts: DataFacts, observed_since: float, now: float) -> list[Jud
         reason = "which messages are there is not known before the link has confirmed it"
         risks.append(_risk(facts.unknown_since, reason, at_least=at_least))
     if facts.entries:
-        if facts.oldest_published_at is None:
-            reason = f"{facts.entries} messages are not there, and the oldest cannot be read"
+        if facts.oldest_appended_at is None:
+            reason = f"{facts.entries} messages are not there, and the age of the oldest was not recorded"
             risks.append(_risk(observed_since, reason, at_least=True))
         else:
-            age = now - facts.oldest_published_at
-            reason = f"{facts.entries} messages are not there, the oldest published {age:.1f} s ago"
-            risks.append(_risk(facts.oldest_published_at, reason))
+            age = now - facts.oldest_appended_at
+            reason = f"{facts.entries} messages are not there, the oldest stored {age:.1f} s ago"
+            risks.append(_risk(facts.oldest_appended_at, reason))
     return risks
 
 

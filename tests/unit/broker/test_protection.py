@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
 from magnetar.broker.protection import protection_of
 from magnetar.geo.protection import Status
-from magnetar.sim.cluster import NAMESPACE, Cluster
+from magnetar.sim.cluster import NAMESPACE, Cluster, entry
+from magnetar.wire import commands
 from tests.unit.broker.world import Worker, World
 
 if TYPE_CHECKING:
@@ -14,9 +17,8 @@ if TYPE_CHECKING:
 
 
 def protection(cluster: Cluster, name: str = "worker") -> Judgement:
-    task = cluster.loop.start(protection_of(cluster.topic()))
-    cluster.settle()
-    judged: Judgement = task.result()[name]
+    topic = cluster.topic()
+    judged: Judgement = cluster.do(lambda: protection_of(topic)[name])
     return judged
 
 
@@ -67,12 +69,29 @@ def test_messages_that_are_not_there_are_a_risk_too() -> None:
     world.progress(3.0)
     found = protection(world["ewr"])
     assert found.status is Status.AT_RISK
-    assert found.reasons[0].startswith("jfk: 1 messages are not there, the oldest published")
+    assert found.reasons[0].startswith("jfk: 1 messages are not there, the oldest stored")
     carried(world)
     found = protection(world["ewr"])
     assert found.status is Status.PROTECTED
     assert found.since >= published_at + 3.0
     assert not found.at_least
+
+
+@pytest.mark.parametrize("ahead_s", [-1e6, 1e6])
+def test_the_clock_of_a_producer_does_not_decide_since_when(ahead_s: float) -> None:
+    world = World("ewr", "jfk")
+    Worker(world, "ewr")
+    carried(world)
+    producer, clock = world["ewr"].client(), world["ewr"].clock
+    producer.produce(name="wrong")
+    published_at = clock.now()
+    dated = entry("a", publish_time=int((published_at + ahead_s) * 1000))
+    producer.say(commands.send(producer_id=1, sequence_id=0, entry=dated))
+    world.progress(7.5)
+    found = protection(world["ewr"])
+    assert found.status is Status.AT_RISK
+    assert found.since == pytest.approx(published_at, abs=0.1)
+    assert world["ewr"].topic().replicators["jfk"].delay_s() == 7
 
 
 def test_after_a_restart_nothing_is_claimed_that_is_not_known() -> None:
@@ -138,6 +157,4 @@ def test_what_is_carried_by_snapshots_is_never_called_protected() -> None:
 def test_readers_are_none_of_its_business() -> None:
     cluster = Cluster("ewr", targets=["jfk"])
     cluster.client().subscribe(subscription="reader", durable=False)
-    task = cluster.loop.start(protection_of(cluster.topic()))
-    cluster.settle()
-    assert task.result() == {}
+    assert protection_of(cluster.topic()) == {}

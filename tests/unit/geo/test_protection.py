@@ -84,10 +84,10 @@ def test_where_progress_goes_nowhere_nothing_else_counts() -> None:
         ),
         (
             PROGRESS,
-            replace(DATA, entries=3, oldest_published_at=980.0),
+            replace(DATA, entries=3, oldest_appended_at=980.0),
             980.0,
             False,
-            "jfk: 3 messages are not there, the oldest published 20.0 s ago",
+            "jfk: 3 messages are not there, the oldest stored 20.0 s ago",
         ),
         (
             replace(PROGRESS, by_markers=True, unavailable="it takes none", unconfirmed=None),
@@ -110,7 +110,7 @@ def test_where_progress_goes_nowhere_nothing_else_counts() -> None:
             replace(DATA, entries=3),
             100.0,
             True,
-            "jfk: 3 messages are not there, and the oldest cannot be read",
+            "jfk: 3 messages are not there, and the age of the oldest was not recorded",
         ),
     ],
 )
@@ -120,13 +120,13 @@ def test_each_risk(progress: ProgressFacts, data: DataFacts, since: float, at_le
 
 def test_what_has_been_under_way_for_no_longer_than_the_tolerance_is_no_risk() -> None:
     progress = replace(PROGRESS, unconfirmed=Unconfirmed(7, NOW - 0.9), down_since=NOW - 0.9)
-    data = replace(DATA, entries=3, oldest_published_at=NOW - 0.9, uncarried_since=NOW - 0.9)
+    data = replace(DATA, entries=3, oldest_appended_at=NOW - 0.9, uncarried_since=NOW - 0.9)
     assert judged(peer(progress, data))[0] is Status.PROTECTED
 
 
 def test_at_risk_since_the_first_cluster_fell_behind_and_for_all_their_reasons() -> None:
     jfk = peer(replace(PROGRESS, unconfirmed=Unconfirmed(1, 990.0)))
-    lga = peer(data=replace(DATA, entries=2, oldest_published_at=980.0))
+    lga = peer(data=replace(DATA, entries=2, oldest_appended_at=980.0))
     status, since, _, reasons = judged(jfk, lga)
     assert (status, since) == (Status.AT_RISK, 980.0)
     assert [reason[:4] for reason in reasons] == ["jfk:", "lga:"]

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -13,7 +14,7 @@ from magnetar.base.position import EARLIEST, Position
 from magnetar.ledger.deletions import finish_deletions
 from magnetar.ledger.managed_ledger import ManagedLedger, ManagedLedgerConfig
 from magnetar.metadata.memory import MemoryMetadataStore
-from magnetar.metadata.resources import Topics
+from magnetar.metadata.resources import Topics, managed_ledger_path
 from tests.unit.ledger.support import barrier, opened
 
 if TYPE_CHECKING:
@@ -94,6 +95,29 @@ def test_an_empty_topic_exists_and_has_no_entry(tmp_path: Path) -> None:
             first = await world.append(ledger, [b"a"])
             assert first > EARLIEST
             assert ledger.next_position(EARLIEST) == ledger.first_position == first
+
+    asyncio.run(story())
+
+
+def test_a_list_without_append_times_opens_and_ages_count_from_the_closing(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with a_world(tmp_path) as world:
+            ledger = world.open()
+            first = await world.append(ledger, [b"a"])
+            world.clock.seconds += 10
+            ledger.close()
+            await barrier(world.store)
+            path = managed_ledger_path(TOPIC)
+            stored = world.metadata.get(path)
+            assert stored is not None
+            listed = json.loads(stored.value)
+            assert listed["ledgers"][0].pop("appendedBy") == world.now_ms - 10_000 + 1
+            world.metadata.put(path, json.dumps(listed).encode(), stored.version)
+            world.clock.seconds += 5
+            ledger = world.open()
+            assert (ledger.age_of(first), ledger.has_recorded(first)) == (5.0, True)
+            assert ledger.position_older_than(4) == first < ledger.next_position(first)
+            assert ledger.position_older_than(5) < first == ledger.position_older_than(5, inclusive=True)
 
     asyncio.run(story())
 
