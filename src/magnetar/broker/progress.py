@@ -388,6 +388,13 @@ class TopicProgress:
         self._topic.remove_subscription(subscription)
         self.publish(tombstone, 0, None)
 
+    def finish_deletions(self) -> None:
+        """Delete the subscriptions whose deletion a crash interrupted: the tombstone is written before they go."""
+        for keeper in self._replicated():
+            tombstone = self.tombstones.get(keeper.state.name)
+            if tombstone is not None and keeper.state.epoch <= tombstone.epoch:
+                self._topic.remove_subscription(self._topic.subscriptions[keeper.state.name])
+
     def unconfirmed(self, keeper: SubscriptionProgressKeeper) -> dict[str, Unconfirmed | None]:
         """What each other cluster has not confirmed of a subscription; None: that is not known."""
         return {

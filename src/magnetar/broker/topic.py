@@ -97,6 +97,7 @@ class Topic:
         try:
             for cursor in self.cursors.open_all(_is_of_a_subscription):
                 self._add_subscription(Subscription(self, cursor))
+            self.progress.finish_deletions()
             self._follow_policies()
         except BaseException:
             self._abandon()

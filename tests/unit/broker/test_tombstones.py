@@ -8,6 +8,7 @@ from magnetar.base.position import EARLIEST
 from magnetar.broker import tombstones
 from magnetar.broker.administration import Administration
 from magnetar.broker.tombstones import Tombstones
+from magnetar.broker.topic import Topic
 from magnetar.geo.epochs import FIRST_EPOCH, Epoch
 from magnetar.geo.progress import SubscriptionProgress
 from magnetar.sim.cluster import TOPIC, Cluster
@@ -50,6 +51,21 @@ def test_a_subscription_deleted_during_a_partition_is_deleted_everywhere_and_sta
     assert exists(world) == []
     for cluster in world.clusters.values():
         cluster.crash()
+    world.full_states()
+    assert exists(world) == []
+
+
+def test_a_deletion_that_a_crash_interrupted_is_finished(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = subscribed()
+    world.cut("ewr", "jfk")
+    with monkeypatch.context() as crash_before_the_cursor_is_deleted:
+        crash_before_the_cursor_is_deleted.setattr(Topic, "remove_subscription", lambda *_: None)
+        unsubscribe(world, "ewr")
+    world["ewr"].crash()
+    assert exists(world) == ["jfk"]
+    world["ewr"].crash()
+    assert exists(world) == ["jfk"]
+    world.heal("ewr", "jfk")
     world.full_states()
     assert exists(world) == []
 
