@@ -5,11 +5,11 @@ from __future__ import annotations
 from itertools import repeat
 from typing import TYPE_CHECKING
 
-from magnetar.base.errors import ChecksumMismatchError, RemoteProtocolError, RequestError, ServerError
+from magnetar.base.errors import ChecksumMismatchError, RemoteProtocolError, RequestError, ServerError, StorageError
 from magnetar.base.limits import ENTRY_METADATA_PADDING, REPLICATED_ENTRY_PADDING
 from magnetar.broker.deduplication import is_whole
 from magnetar.broker.lives import check_life
-from magnetar.broker.producer import REPLICATOR_PREFIX, LocalProducer, ProducerOptions
+from magnetar.broker.producer import REPLICATOR_PREFIX, LocalProducer, ProducerOptions, answer_failed
 from magnetar.broker.progress import ProgressProducer
 from magnetar.broker.receiver import ReplicatedProducer
 from magnetar.broker.storage_watch import check_publishable
@@ -22,7 +22,6 @@ from magnetar.wire.runs import Sends
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Sequence
 
-    from magnetar.base.errors import StorageError
     from magnetar.base.position import Position
     from magnetar.broker.producer import Producer, SendHead
     from magnetar.broker.session import Session
@@ -243,6 +242,10 @@ def publish(session: Session, sends: Sends) -> None:
     size_max = session.environment.config.maxMessageSize + padding
     try:
         _check(producer, heads, entries, size_max)
+    except StorageError as error:
+        # A later SEND must not be stored before these: the clients come again, and send all of them in order.
+        answer_failed(producer, heads, error)
+        producer.topic.dismiss_publishers()
     except (RequestError, RemoteProtocolError):
         producer.publish_around(heads, list(map(_checked, repeat(producer), heads, entries, repeat(size_max))))
     else:

@@ -11,7 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from pyroaring import BitMap
 
-from magnetar.base.errors import CorruptionError, ServerError
+from magnetar.base.errors import CorruptionError, DiskFullError, ServerError
 from magnetar.base.position import Position
 from magnetar.broker.delayed import index as indexes
 from magnetar.broker.delayed import store as stores
@@ -433,6 +433,47 @@ def test_what_is_too_far_away_is_refused_and_the_rest_taken() -> None:
     assert (refusal.sequence_id, refusal.error) == (2, ServerError.NotAllowedError)
     assert refusal.message == "Exceeds max allowed delivery delay of 5000 milliseconds"
     assert [sequence_id for sequence_id, _ in sender.receipts()] == [1, 3]
+
+
+def refuse_writes(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        message = "metadata store: database or disk is full"
+        raise DiskFullError(message)
+
+    monkeypatch.setattr(cluster.metadata, "put_many", refuse)
+
+
+def test_a_delayed_message_whose_index_cannot_be_recorded_is_refused_and_the_connection_stays(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cluster = Cluster(settings=EXACT)
+    client = producer(cluster)
+    publish(client, "#before")
+    with monkeypatch.context() as disk_full:
+        refuse_writes(cluster, disk_full)
+        client.say(send(cluster, "#delayed", 5), send(cluster, "#behind", 0))
+        assert client.names() == ["PRODUCER_SUCCESS", "SEND_RECEIPT", "SEND_ERROR", "SEND_ERROR", "CLOSE_PRODUCER"]
+    assert not client.disconnected
+    client.produce(producer_id=1)
+    client.say(send(cluster, "#delayed", 5), send(cluster, "#behind", 0))
+    assert client.names() == ["PRODUCER_SUCCESS", "SEND_RECEIPT", "SEND_RECEIPT"]
+    cluster.crash()
+    reader = consumer(cluster)
+    assert reader.messages() == ["#before", "#behind"]
+    cluster.loop.advance(6)
+    assert reader.messages() == ["#delayed"]
+
+
+def test_a_reader_that_finds_a_delayed_message_withholds_it_though_the_index_cannot_be_recorded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cluster = Cluster(settings=EXACT)
+    publish(producer(cluster), "#found")
+    topic = cluster.topic()
+    refuse_writes(cluster, monkeypatch)
+    cluster.do(lambda: topic.delayed.withhold(topic.ledger.last_confirmed_entry, 1))
+    assert topic.ledger.last_confirmed_entry in topic.delayed.withheld
+    assert not cluster.loop.problems
 
 
 def test_looks_for_what_is_due_are_a_tick_apart() -> None:

@@ -18,6 +18,7 @@ From this follows why nothing is lost, early or twice:
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import structlog
@@ -120,6 +121,8 @@ class DelayedIndex:
         self._scan: asyncio.Task[None] | None = None
         self._written = asyncio.Event()
         self._closed = False
+        self._is_recorded = self._incarnation is not None
+        """Whether the list of ledgers says that there is an index."""
         self._is_unknown = self._incarnation is not None
         """Whether the store may have entries that are not in ``withheld`` because it could not be read."""
         if self._is_unknown:
@@ -131,7 +134,7 @@ class DelayedIndex:
     # -- what comes into the log --------------------------------------------------------------------------------
 
     def check(self, metadata: pb.MessageMetadata) -> None:
-        """Expect an entry with a ``deliver_at_time``; raises RequestError if that is too far away."""
+        """Expect an entry with a ``deliver_at_time``; raises RequestError if that is too far away, or StorageError."""
         delay_max_ms = self._policies().maxDeliveryDelayInMillis
         if 0 < delay_max_ms < metadata.deliver_at_time - metadata.publish_time:
             message = f"Exceeds max allowed delivery delay of {delay_max_ms} milliseconds"
@@ -139,13 +142,15 @@ class DelayedIndex:
         self.begin()
 
     def begin(self) -> None:
-        """An entry with a ``deliver_at_time`` may be appended from now on; durable on return."""
+        """An entry with a ``deliver_at_time`` may be appended from now on; durable on return. Raises StorageError."""
         self.is_expecting = True
-        if not self.is_used:
+        if self._incarnation is None:
             self._watermark = self._ledger.last_confirmed_entry
             self._incarnation = f"{self._watermark}@{int(self._clock.now() * 1000)}"
-            self._ledger.set_property(INCARNATION_PROPERTY, self._incarnation)
             self._thread.users[self] = None
+        if not self._is_recorded:
+            self._ledger.set_property(INCARNATION_PROPERTY, self._incarnation)
+            self._is_recorded = True
 
     def appended(self, first: Position, entries: Sequence[bytes]) -> None:
         """Entries are durable, and not dispatched yet; told of all of them while ``is_expecting``."""
@@ -159,7 +164,8 @@ class DelayedIndex:
 
     def withhold(self, position: Position, deliver_at_ms: int) -> None:
         """A reader came to an entry that is not due, and passes it over."""
-        self.begin()
+        with suppress(StorageError):  # after a restart without the record the reader comes to the entry again
+            self.begin()
         self._add(Delayed(deliver_at_ms, position))
         self._added()
 
