@@ -146,6 +146,11 @@ class FaultyDisk:
         self.nodes: dict[Path, Node] = {}
         self._durable: dict[Path, Node] = {}
 
+    @property
+    def is_sound(self) -> bool:
+        """Whether no fault is switched on that a healthy broker could meet."""
+        return self.room is None and not self.fail_syncs
+
     def takes_no_sync(self) -> bool:
         """Whether the sync that begins now is to fail."""
         if self.fail_syncs_after is not None:

@@ -18,12 +18,12 @@ from magnetar.geo.link import LinkOptions, ProgressLinks
 from magnetar.ledger.agreement import bring_to_agreement
 from magnetar.ledger.local import LocalLedgerStore, LocalStoreOptions
 from magnetar.ledger.managed_ledger import ManagedLedgerConfig
-from magnetar.metadata.memory import MemoryMetadataStore
 from magnetar.metadata.policies import TenantInfo
 from magnetar.metadata.resources import Resources
 from magnetar.sim.committer import VirtualCommitter
 from magnetar.sim.disk import FaultyDisk
 from magnetar.sim.loop import HandClock
+from magnetar.sim.metadata import FaultyMetadataStore
 from magnetar.sim.replica import Replica
 from magnetar.sim.scenario import NAMESPACE
 from magnetar.sim.scheduler import MachineLoop
@@ -84,7 +84,7 @@ class Site:
     def _set_up(self) -> None:
         """Have an empty disk, and metadata with the namespace."""
         self.disk = FaultyDisk()
-        self.metadata = MemoryMetadataStore(self.clock)
+        self.metadata = FaultyMetadataStore(self.clock)
         self._delayed_store = DelayedStore(Path(":memory:"))
         resources = Resources.over(self.metadata)
         resources.tenants.create("public", TenantInfo())
@@ -127,14 +127,23 @@ class Site:
 
     def crash(self, chance: Random) -> None:
         """Lose the process, and of the disk what was not synced."""
+        self._end()
+        self.disk.crash_in(chance.randint(1, 3), chance)
+        self._committer.tear()
+        self.disk = self.disk.after_crash or self.disk.crash(chance)
+
+    def kill(self, chance: Random) -> None:
+        """Lose the process; the kernel still has what was written. A group on its way may be written as a whole."""
+        self._end()
+        if chance.random() < 0.5:
+            self._committer.tear()
+
+    def _end(self) -> None:
         self.running = False
         self.crashes += 1
         self.loop.die()
         self._network.break_all_of(self.loop)
         self._delayed.crash()
-        self.disk.crash_in(chance.randint(1, 3), chance)
-        self._committer.tear()
-        self.disk = self.disk.after_crash or self.disk.crash(chance)
         self.metadata = self.metadata.reopened()
 
     def close(self) -> None:

@@ -164,7 +164,7 @@ class World:
     def crash(self, site: Site) -> None:
         """Pull a plug, and put it in again a while later; without effect while the broker is down."""
         if site.running:
-            self.note(site.name, "crashes")
+            self.note(site.name, "loses power")
             self.referee.look_at_logs(site)
             site.crash(self.chance)
             self.later(self.chance.uniform(*DOWN_S), lambda: self.start(site))
@@ -180,14 +180,25 @@ class World:
         """Tell everybody that a cluster has lost a topic."""
         self.referee.topics[replica.name].lose(replica)
 
+    def kill(self, site: Site) -> None:
+        """End a broker's process and start it again a while later; without effect while it is down."""
+        if site.running:
+            self.note(site.name, "is killed")
+            self.referee.look_at_logs(site)
+            site.kill(self.chance)
+            self.later(self.chance.uniform(*DOWN_S), lambda: self.start(site))
+
     def start(self, site: Site) -> None:
-        """Start a broker that is down; it must accept what a crash left it."""
+        """Start a broker that is down; it must accept what a crash left it, once its disk takes writes."""
         if site.running:
             return
         try:
             site.start()
         except MagnetarError as error:
-            self.referee.violate(f"{site.name} refuses what a crash left it: {error}")
+            if site.disk.is_sound:
+                self.referee.violate(f"{site.name} refuses what a crash left it: {error}")
+            else:
+                self.later(self.chance.uniform(*DOWN_S), lambda: self.start(site))
         else:
             self.note(site.name, "starts again")
 

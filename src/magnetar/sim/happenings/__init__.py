@@ -7,6 +7,7 @@ from magnetar.sim.happenings.clocks import Clocks
 from magnetar.sim.happenings.consumers import Consumers
 from magnetar.sim.happenings.disks import Disks
 from magnetar.sim.happenings.lives import DisksReplaced, Topics
+from magnetar.sim.happenings.metadata import Metadata
 from magnetar.sim.happenings.networks import Networks
 from magnetar.sim.happenings.operators import Operations
 from magnetar.sim.happenings.pipelines import Pipelines
@@ -20,6 +21,7 @@ KINDS = (
     Brokers,
     Networks,
     Disks,
+    Metadata,
     Processes,
     Pipelines,
     Clocks,

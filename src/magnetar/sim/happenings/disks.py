@@ -1,4 +1,4 @@
-"""Disks: they are full for a while, or fail until somebody starts the broker on a sound one."""
+"""Disks: they are full for a while, or fail: for good, or until the broker is started again on the same disk."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from magnetar.sim.happenings.base import Action, Happening
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from magnetar.sim.site import Site
 
@@ -26,6 +26,7 @@ class Disks(Happening):
         return (
             Action("disk is full", 2, self._fill, is_fault=True),
             Action("disk fails", 1, self._fail, is_fault=True),
+            Action("syncs fail for a while", 2, self._fail_for_a_while, is_fault=True),
         )
 
     def heal(self) -> None:
@@ -34,6 +35,7 @@ class Disks(Happening):
             site.disk.room = None
             if site.disk.fail_syncs:
                 self.world.crash(site)
+                site.disk.fail_syncs = False  # of one that was down before
 
     def _fill(self) -> bool:
         running = self.world.running()
@@ -50,11 +52,22 @@ class Disks(Happening):
         self.world.note(site.name, "its disk has room again")
 
     def _fail(self) -> bool:
+        return self._fail_syncs(self.world.crash)
+
+    def _fail_for_a_while(self) -> bool:
+        """The kernel forgets what it could not write, and shows it to the next process until power is lost."""
+        return self._fail_syncs(self._start_on_the_same_disk)
+
+    def _fail_syncs(self, end: Callable[[Site], None]) -> bool:
         running = self.world.running()
         if not running:
             return False
         site = self.chance.choice(running)
         site.disk.fail_syncs = True
         self.world.note(site.name, "its disk fails")
-        self.world.later(self.chance.uniform(*FULL_S), lambda: self.world.crash(site))
+        self.world.later(self.chance.uniform(*FULL_S), lambda: end(site))
         return True
+
+    def _start_on_the_same_disk(self, site: Site) -> None:
+        site.disk.fail_syncs = False
+        self.world.kill(site)

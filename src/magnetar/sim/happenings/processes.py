@@ -1,4 +1,4 @@
-"""Processes: brokers crash, at any time or where somebody waits for durability; brokers and tasks are stopped."""
+"""Processes: brokers lose power or are killed, also while somebody waits for a write; brokers and tasks are stopped."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from magnetar.sim.happenings.base import Action, Happening
 from magnetar.sim.happenings.consumers import Consumers
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from magnetar.sim.scheduler import MachineLoop
+    from magnetar.sim.site import Site
 
 SOON_S = (0.0, 0.03)
 """How soon a crash may come after what it is to interrupt."""
@@ -27,7 +28,8 @@ class Processes(Happening):
     def actions(self) -> Iterable[Action]:
         """See Happening."""
         return (
-            Action("crash", 2, self._crash, is_fault=True),
+            Action("crash", 2, lambda: self._on_some(self.world.crash), is_fault=True),
+            Action("kill", 2, lambda: self._on_some(self.world.kill), is_fault=True),
             Action("crash in the middle", 4, self._crash_soon, is_fault=True),
             Action("broker stopped", 2, self._stop_broker, is_fault=True),
             Action("pipeline task stopped", 1, self._stop_task, is_fault=True),
@@ -38,10 +40,11 @@ class Processes(Happening):
         for site in self.world.sites.values():
             self.world.start(site)
 
-    def _crash(self) -> bool:
+    def _on_some(self, end: Callable[[Site], None]) -> bool:
+        """End some broker, if one runs."""
         running = self.world.running()
         if running:
-            self.world.crash(self.chance.choice(running))
+            end(self.chance.choice(running))
         return bool(running)
 
     def _crash_soon(self) -> bool:
