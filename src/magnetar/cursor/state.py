@@ -141,10 +141,7 @@ class CursorState:
         Mark-delete becomes ``mark_delete`` or, where ``deleted`` follows it directly, what lies beyond. ``partial``
         holds positions with their remaining bits.
         """
-        entries = DeletedEntries()
-        for stretch in deleted:
-            entries.add_range(stretch)
-        self.restore(mark_delete, entries, partial)
+        self.restore(mark_delete, DeletedEntries.of_ranges(deleted), partial)
 
     def restore(
         self, mark_delete: Position, deleted: DeletedEntries, partial: Iterable[tuple[Position, int]] = ()

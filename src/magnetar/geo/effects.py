@@ -44,6 +44,6 @@ def effects_of_all(index: OriginIndex, progress: SubscriptionProgress) -> LocalE
 
 
 def _effects(index: OriginIndex, claims: Iterable[Claim], partials: Iterable[PartialClaim]) -> LocalEffects:
-    ranges = [held for cluster, lower, upper in claims for held in index.to_local(cluster, lower, upper)]
+    ranges = list(index.to_local_all(claims))
     places = ((index.local_of(cluster, position), remaining) for cluster, position, remaining in partials)
     return LocalEffects(ranges, [(place, remaining) for place, remaining in places if place is not None])

@@ -12,7 +12,7 @@ from magnetar.cursor.ranges import Range
 from magnetar.geo.intervals import Interval
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,6 +215,20 @@ class Track:
             return None
         origin, (ledger_id, entry_id) = self._origin[index], self._local[index]
         return Position(ledger_id, entry_id + max(0, position.entry_id + 1 - origin.entry_id) * (origin <= position))
+
+    def held_of_all(self, intervals: Iterable[tuple[Position, Position]]) -> Iterator[Range]:
+        """The local ranges of ``held`` for many ``(lower, upper]``; quick where they ascend within extents."""
+        origin_ledger = first = end = local_ledger = shift = 0
+        for lower, upper in intervals:
+            start, stop = lower.entry_id + 1, upper.entry_id
+            if lower.ledger_id == upper.ledger_id == origin_ledger and first <= start and stop < end:
+                yield Range(Position(local_ledger, start + shift), Position(local_ledger, stop + shift))
+                continue
+            yield from self.held(lower, upper)
+            index = self._origin.at_or_below(upper)
+            if index >= 0:
+                (origin_ledger, first), (local_ledger, local) = self._origin[index], self._local[index]
+                end, shift = first + self._count(index), local - first
 
     # --- shrinking -------------------------------------------------------------------------------------------------
 

@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from magnetar.base.position import Position
 
 
+_FEW_TIMES = 16
+"""Intervals are few, and are added one by one, where a set has so many times their number."""
+
+
 class Interval(NamedTuple):
     """All positions ``p`` with ``lower < p <= upper``; never empty."""
 
@@ -37,10 +41,16 @@ class IntervalSet:
 
     @classmethod
     def from_pairs(cls, pairs: Iterable[tuple[Position, Position]]) -> IntervalSet:
-        """The union of ``(lower, upper]`` pairs, in any order."""
+        """The union of ``(lower, upper]`` pairs, in any order; in linear time if they are sorted."""
         made = cls()
-        for lower, upper in pairs:
-            made.add(lower, upper)
+        lowers, uppers = made._lowers, made._uppers
+        for lower, upper in sorted(pairs):
+            assert lower < upper, (lower, upper)
+            if not uppers or lower > uppers[-1]:
+                lowers.append(lower)
+                uppers.append(upper)
+            elif upper > uppers[-1]:
+                uppers[-1] = upper
         return made
 
     @classmethod
@@ -123,9 +133,37 @@ class IntervalSet:
             uppers[first:stop] = [upper]
         return added
 
-    def update(self, other: Iterable[Interval]) -> list[Interval]:
-        """Add all intervals of ``other``; returns the parts that were not inside before."""
-        return [added for lower, upper in other for added in self.add(lower, upper)]
+    def update(self, other: IntervalSet) -> list[Interval]:
+        """Add all intervals of ``other``; returns the parts that were not inside before, ascending.
+
+        In linear time, unless there are few of them.
+        """
+        if len(other) * _FEW_TIMES <= len(self):
+            return [added for lower, upper in other for added in self.add(lower, upper)]
+        added = self._missing_of(other)
+        if added:
+            pairs = chain(zip(self._lowers, self._uppers, strict=True), added)
+            united = self.from_pairs(pairs)
+            self._lowers, self._uppers = united._lowers, united._uppers  # noqa: SLF001 - of its own kind
+        return added
+
+    def _missing_of(self, other: IntervalSet) -> list[Interval]:
+        """The parts of ``other`` that are not inside, in one pass over both."""
+        lowers, uppers, size = self._lowers, self._uppers, len(self._uppers)
+        found: list[Interval] = []
+        at = bisect_right(uppers, other._lowers[0]) if other._lowers else 0
+        for lower, upper in zip(other._lowers, other._uppers, strict=True):
+            while at < size and uppers[at] <= lower:
+                at += 1
+            inside = at
+            while inside < size and lowers[inside] < upper:
+                if lower < lowers[inside]:
+                    found.append(Interval(lower, lowers[inside]))
+                lower = uppers[inside]  # noqa: PLW2901 - what is left of the interval
+                inside += 1
+            if lower < upper:
+                found.append(Interval(lower, upper))
+        return found
 
     def missing(self, lower: Position, upper: Position) -> list[Interval]:
         """The parts of ``(lower, upper]`` that are not inside, ascending."""

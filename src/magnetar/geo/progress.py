@@ -79,6 +79,14 @@ class OriginProgress:
                 self.partial.discard(part_lower, part_upper)
         return added
 
+    def acknowledge_all(self, intervals: IntervalSet) -> list[Interval]:
+        """Add many intervals; returns what was not acknowledged before."""
+        added = self.acknowledged.update(intervals)
+        if self.partial:
+            for lower, upper in added:
+                self.partial.discard(lower, upper)
+        return added
+
     def copy(self) -> OriginProgress:
         """The same, sharing nothing that changes."""
         made = OriginProgress(self.start)
@@ -159,10 +167,13 @@ class SubscriptionProgress:
         """
         assert not self.deleted, f"{self.name} was deleted in epoch {self.epoch}"
         news = Outcome(Kind.MERGED)
-        for cluster, lower, upper in claims:
+        for cluster, pairs in _by_cluster(claims).items():
             start = self.origin(cluster).start
-            if start < upper:
-                self._acknowledge(cluster, max(lower, start), upper, news)
+            inside = [(max(lower, start), upper) for lower, upper in pairs if start < upper]
+            if len(inside) == 1:
+                self._acknowledge(cluster, *inside[0], news)
+            else:
+                self._acknowledge_all(cluster, IntervalSet.from_pairs(inside), news)
         for cluster, position, remaining in partials:
             if self.origin(cluster).start < position:
                 self._narrow(cluster, position, remaining, news)
@@ -201,8 +212,7 @@ class SubscriptionProgress:
             self._earlier_starts(incoming, outcome)
         for cluster, origin in incoming.origins.items():
             if not self.origin(cluster).acknowledged.has_all_of(origin.acknowledged):
-                for lower, upper in origin.acknowledged:
-                    self._acknowledge(cluster, lower, upper, outcome)
+                self._acknowledge_all(cluster, origin.acknowledged, outcome)
             for position, remaining in origin.partial:
                 self._narrow(cluster, position, remaining, outcome)
         return outcome
@@ -219,6 +229,9 @@ class SubscriptionProgress:
     def _acknowledge(self, cluster: str, lower: Position, upper: Position, outcome: Outcome) -> None:
         outcome.news.extend(Claim(cluster, *part) for part in self.origin(cluster).acknowledge(lower, upper))
 
+    def _acknowledge_all(self, cluster: str, intervals: IntervalSet, outcome: Outcome) -> None:
+        outcome.news.extend(Claim(cluster, *part) for part in self.origin(cluster).acknowledge_all(intervals))
+
     def _narrow(self, cluster: str, position: Position, remaining: int, outcome: Outcome) -> None:
         left = self.origin(cluster).narrow(position, remaining)
         if left == 0:
@@ -229,8 +242,8 @@ class SubscriptionProgress:
     def _part(self, news: Outcome) -> SubscriptionProgress:
         """A state of the same epoch and starts that holds only ``news``."""
         part = SubscriptionProgress(self.name, self.starts(), self.epoch)
-        for cluster, lower, upper in news.news:
-            part.origin(cluster).acknowledge(lower, upper)
+        for cluster, pairs in _by_cluster(news.news).items():
+            part.origin(cluster).acknowledged = IntervalSet.from_pairs(pairs)
         for cluster, position, remaining in news.partial_news:
             part.origin(cluster).narrow(position, remaining)
         return part
@@ -274,3 +287,10 @@ class SubscriptionProgress:
     def intervals(self) -> int:
         """How many intervals the state takes, over all origins."""
         return sum(len(origin.acknowledged) for origin in self.origins.values())
+
+
+def _by_cluster(claims: Iterable[Claim]) -> dict[str, list[tuple[Position, Position]]]:
+    pairs: dict[str, list[tuple[Position, Position]]] = {}
+    for cluster, lower, upper in claims:
+        pairs.setdefault(cluster, []).append((lower, upper))
+    return pairs
