@@ -10,7 +10,7 @@ SUITABLE_PYTHON = for p in python3 python3.13 python3.12 python3.11; do \
 PYTHON ?= $(shell $(SUITABLE_PYTHON))
 PROTO := src/magnetar/wire/proto
 
-.PHONY: help setup demo test check format proto test-long test-chaos interop sim transcripts bench python java
+.PHONY: help setup demo test check format proto test-long test-memory test-chaos interop sim transcripts bench python java
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1|\2/' | column -t -s '|'
@@ -38,6 +38,9 @@ test: java setup ## all tests but the long ones; 13 minutes
 
 test-long: java setup ## the full-sized forms of tests that make test runs smaller; some minutes
 	@$(BIN)/python -m pytest tests -m long $(ARGS)
+
+test-memory: setup ## the broker's memory while consumers keep up: no growth in an hour (ARGS="--minutes 15 --settle-minutes 5")
+	@$(BIN)/python -m bench.memory $(ARGS)
 
 test-chaos: java setup ## kill and stop real processes at random, and run them beside an earlier commit's; 33 minutes
 	@$(BIN)/python -m pytest tests -m chaos -rP $(ARGS)
