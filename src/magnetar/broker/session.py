@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import structlog
@@ -33,6 +34,9 @@ log = structlog.get_logger(__name__)
 
 SERVER_VERSION = f"Magnetar {magnetar.__version__}"
 """How the broker names itself; peers that see it may send progress markers."""
+
+CLOSED_PRODUCERS_MAX = 100_000
+"""Producers that the broker closed and that a connection remembers, some 100 bytes each; the oldest are forgotten."""
 
 
 class Session:
@@ -151,8 +155,12 @@ class Session:
 
     def _note_closed(self, producer_id: int) -> None:
         now, keep_s = self.environment.clock.monotonic(), self.environment.config.keepAliveIntervalSeconds
-        self.closed_producers = {key: at for key, at in self.closed_producers.items() if now - at <= keep_s}
-        self.closed_producers[producer_id] = now
+        closed = self.closed_producers
+        closed.pop(producer_id, None)
+        closed[producer_id] = now
+        for oldest in tuple(islice(closed, 2)):  # one comes, and two may go
+            if now - closed[oldest] > keep_s or len(closed) > CLOSED_PRODUCERS_MAX:
+                del closed[oldest]
 
     def close_consumer(self, consumer: Consumer) -> None:
         """Tell the client that its consumer ended here; it subscribes again."""

@@ -192,6 +192,7 @@ class TopicLog:
         first = self._ledger.trim(consumed_through, now_ms, retention, self._remember_origins)
         if first is not None:
             self.index.trim(first)
+            self.damaged.discard_through(self._ledger.previous_position(first))
             self.origins.trimmed()
         self.origins.save()
         self._ledger.save()

@@ -131,7 +131,7 @@ class Cursor:
         """See ``CursorState.acknowledge_batch``."""
         before = self.state.remaining(position)
         newly = self.state.acknowledge_batch(position, remaining, batch_size)
-        if self.state.remaining(position) != before:
+        if self.durable and self.state.remaining(position) != before:
             self._change.partial[position] = None
         return self._note(newly)
 
@@ -182,7 +182,8 @@ class Cursor:
         self.attachments = []
 
     def _note(self, newly: list[Range]) -> list[Range]:
-        self._change.deleted += newly
+        if self.durable:  # else no flush ever takes it
+            self._change.deleted += newly
         return newly
 
     # --- durability ------------------------------------------------------------------------------------------------

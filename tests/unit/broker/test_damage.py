@@ -8,6 +8,7 @@ import pytest
 
 from magnetar.admin.service import StatsOptions
 from magnetar.broker.stats import topic_stats
+from magnetar.ledger.managed_ledger import ManagedLedgerConfig
 from magnetar.sim.cluster import Cluster, Exclusive, Key_Shared, Shared, entry
 from magnetar.sim.pipe import Pipe
 from magnetar.wire import commands
@@ -138,3 +139,23 @@ def test_deduplication_learns_from_the_log_what_is_intact() -> None:
     (success,) = again.take("PRODUCER_SUCCESS")
     assert success.last_sequence_id == 2
     assert cluster.topic().log.damaged.entries == 1
+
+
+def test_damage_is_forgotten_with_the_ledger_that_it_was_in() -> None:
+    small = ManagedLedgerConfig(max_entries_per_ledger=10, min_rollover_ms=0)
+    cluster = Cluster(ledger_config=small)
+    client, consumer = cluster.client(), cluster.client()
+    client.produce()
+    for number, text in enumerate(TEXTS[:30]):
+        client.send(text, first=number)
+    positions = [position for _, position in client.receipts()]
+    cluster.store.cached = False
+    cluster.store.damaged = {entry("3"), entry("24")}
+    consumer.subscribe()
+    log = cluster.topic().log
+    assert log.damaged.entries == 2
+    topic, subscription = cluster.topic(), cluster.subscription()
+    cluster.do(lambda: subscription.acknowledge_through(positions[15]))
+    cluster.do(topic.trim)
+    assert log.damaged.entries == 1
+    assert positions[24] in log.damaged

@@ -206,6 +206,15 @@ def test_a_cursor_that_is_not_durable_is_written_nowhere(setup: Setup) -> None:
     assert (setup.cursors.names(), setup.store.list()) == ([], [])
 
 
+def test_a_cursor_that_is_not_durable_gathers_nothing_to_write(setup: Setup) -> None:
+    cursor = setup.cursors.create("reader", setup.start, durable=False)
+    for position in setup.positions:
+        cursor.acknowledge_batch(position, 0b10, 2)
+        cursor.acknowledge_cumulative(position)
+        cursor.flush(lambda _: None)
+    assert (cursor._change.deleted, cursor._change.partial) == ([], {})
+
+
 def test_a_record_that_cannot_be_read_is_refused(setup: Setup) -> None:
     cursor = setup.cursors.create("worker", setup.start)
     assert cursor.ledger_id is not None
