@@ -1,0 +1,237 @@
+"""The columns of one origin's extents: the newest as they are, all older ones in compressed blocks. Pure.
+
+Two origins that alternate make an extent for each change, for as long as retention keeps the entries. What is asked for
+concerns the newest ones mostly. So older extents are compressed, to some 2 to 6 bytes each, and a few blocks of them
+stay unpacked after somebody asked for them.
+"""
+
+from __future__ import annotations
+
+import zlib
+from array import array
+from bisect import bisect_left, bisect_right
+from collections import OrderedDict
+from itertools import accumulate
+from operator import sub
+from typing import Self
+
+from magnetar.base.position import Position
+
+BLOCK_EXTENTS = 512
+"""Extents of a block; so many of the newest at least, and twice as many at most, are not compressed."""
+
+UNPACKED_MAX = 32
+"""Blocks of a table, some 20 KiB each, that stay unpacked: those that were asked for last."""
+
+_COMPRESSION_LEVEL = 1
+
+
+class Places:
+    """Positions, ascending."""
+
+    __slots__ = ("entries", "ledgers")
+
+    def __init__(self) -> None:
+        """None yet."""
+        self.ledgers = array("q")
+        self.entries = array("q")
+
+    def __getitem__(self, index: int) -> Position:
+        """The position of an index."""
+        return Position(self.ledgers[index], self.entries[index])
+
+    def append(self, position: Position) -> None:
+        """Add one at the end."""
+        self.ledgers.append(position.ledger_id)
+        self.entries.append(position.entry_id)
+
+    def delete(self, first: int, stop: int) -> None:
+        """Remove those of the indexes from ``first`` up to, not including, ``stop``."""
+        del self.ledgers[first:stop]
+        del self.entries[first:stop]
+
+    def at_or_below(self, position: Position) -> int:
+        """The index of the last one at or below ``position``; -1 when there is none."""
+        ledger_id, entry_id = position
+        ledgers = self.ledgers
+        low, high = bisect_left(ledgers, ledger_id), len(ledgers)
+        if low < high and ledgers[-1] != ledger_id:  # else it is the newest ledger, which is asked for most
+            high = bisect_right(ledgers, ledger_id, low)
+        return bisect_right(self.entries, entry_id, low, high) - 1
+
+
+class _Block:
+    """Some extents that follow each other, in columns."""
+
+    __slots__ = ("local", "origin", "through")
+
+    def __init__(self) -> None:
+        self.local = Places()
+        self.origin = Places()
+        self.through = array("q")
+
+    def __len__(self) -> int:
+        return len(self.through)
+
+    def columns(self) -> list[array[int]]:
+        return [self.local.ledgers, self.local.entries, self.origin.ledgers, self.origin.entries, self.through]
+
+    def delete(self, first: int, stop: int) -> None:
+        for column in self.columns():
+            del column[first:stop]
+
+    def pack(self, count: int) -> bytes:
+        """The first ``count`` extents as bytes: of each column its first value and the steps to the others."""
+        parts = []
+        for column in self.columns():
+            values = column[:count]
+            parts.append(array("q", [values[0], *map(sub, values[1:], values)]).tobytes())
+        return zlib.compress(b"".join(parts), _COMPRESSION_LEVEL)
+
+    @classmethod
+    def unpack(cls, data: bytes) -> Self:
+        """Read what ``pack`` made."""
+        block = cls()
+        steps = array("q", zlib.decompress(data))
+        count = len(steps) // 5
+        for number, column in enumerate(block.columns()):
+            column.extend(accumulate(steps[number * count : (number + 1) * count]))
+        return block
+
+
+class ExtentTable:
+    """Extents by index, the oldest is 0: local place, origin place, and a running number of entries."""
+
+    __slots__ = ("_local_firsts", "_newest", "_origin_firsts", "_packed", "_removed", "_skipped", "_unpacked")
+
+    def __init__(self) -> None:
+        """No extent yet."""
+        self._packed: list[bytes] = []
+        self._local_firsts = Places()  # of the packed blocks
+        self._origin_firsts = Places()
+        self._newest = _Block()
+        self._skipped = 0  # extents of the oldest block that were deleted
+        self._removed = 0  # blocks that were deleted; with an index it names a block for ever
+        self._unpacked: OrderedDict[int, _Block] = OrderedDict()
+
+    def __len__(self) -> int:
+        """How many extents there are."""
+        return len(self._packed) * BLOCK_EXTENTS + len(self._newest) - self._skipped
+
+    def append(self, local: Position, origin: Position, through: int) -> None:
+        """Add an extent behind all others."""
+        newest = self._newest
+        newest.local.append(local)
+        newest.origin.append(origin)
+        newest.through.append(through)
+        if len(newest) >= 2 * BLOCK_EXTENTS:
+            self._local_firsts.append(newest.local[0])
+            self._origin_firsts.append(newest.origin[0])
+            self._packed.append(newest.pack(BLOCK_EXTENTS))
+            newest.delete(0, BLOCK_EXTENTS)
+
+    def grow_last(self, count: int) -> None:
+        """Add to the running number of the last extent; there must be one."""
+        self._newest.through[-1] += count
+
+    def set_last_through(self, through: int) -> None:
+        """Change the running number of the last extent; there must be one."""
+        self._newest.through[-1] = through
+
+    def local(self, index: int) -> Position:
+        """Where an extent begins in the local log."""
+        block, at = self._find(index)
+        return block.local[at]
+
+    def origin(self, index: int) -> Position:
+        """Where an extent begins at the origin."""
+        block, at = self._find(index)
+        return block.origin[at]
+
+    def through(self, index: int) -> int:
+        """The running number of an extent."""
+        block, at = self._find(index)
+        return block.through[at]
+
+    def row(self, index: int) -> tuple[int, int, int, int, int]:
+        """An extent as the ledger and entry where it begins locally and at the origin, and its running number."""
+        block, at = self._find(index)
+        local, origin = block.local, block.origin
+        return local.ledgers[at], local.entries[at], origin.ledgers[at], origin.entries[at], block.through[at]
+
+    def through_before(self, index: int, default: int) -> int:
+        """The running number of the extent before an index; ``default`` before the first one."""
+        block, at = self._find(index)
+        if at:
+            return block.through[at - 1]
+        return self.through(index - 1) if index else default
+
+    def local_at_or_below(self, position: Position) -> int:
+        """The index of the last extent that begins at or below a local position; -1 when there is none."""
+        newest, packed = self._newest, len(self._packed)
+        at = newest.local.at_or_below(position)
+        if at < 0 and packed:
+            number = self._local_firsts.at_or_below(position)
+            if number < 0:
+                return -1
+            at, packed = self._block(number).local.at_or_below(position), number
+        return max(-1, packed * BLOCK_EXTENTS + at - self._skipped)
+
+    def origin_at_or_below(self, position: Position) -> int:
+        """The index of the last extent that begins at or below an origin position; -1 when there is none."""
+        newest, packed = self._newest, len(self._packed)
+        at = newest.origin.at_or_below(position)
+        if at < 0 and packed:
+            number = self._origin_firsts.at_or_below(position)
+            if number < 0:
+                return -1
+            at, packed = self._block(number).origin.at_or_below(position), number
+        return max(-1, packed * BLOCK_EXTENTS + at - self._skipped)
+
+    def delete_first(self, count: int) -> None:
+        """Remove the ``count`` oldest extents."""
+        self._skipped += count
+        gone = min(self._skipped // BLOCK_EXTENTS, len(self._packed))
+        if gone:
+            del self._packed[:gone]
+            self._local_firsts.delete(0, gone)
+            self._origin_firsts.delete(0, gone)
+            self._skipped -= gone * BLOCK_EXTENTS
+            self._removed += gone
+            for number in [number for number in self._unpacked if number < self._removed]:
+                del self._unpacked[number]
+        if not self._packed:
+            self._newest.delete(0, self._skipped)
+            self._skipped = 0
+
+    def keep_first(self, count: int) -> None:
+        """Remove all but the ``count`` oldest extents."""
+        kept = self._skipped + count
+        while self._packed and kept <= len(self._packed) * BLOCK_EXTENTS:
+            number = len(self._packed) - 1
+            self._newest = _Block.unpack(self._packed.pop())
+            self._local_firsts.delete(number, number + 1)
+            self._origin_firsts.delete(number, number + 1)
+            self._unpacked.pop(self._removed + number, None)
+        self._newest.delete(kept - len(self._packed) * BLOCK_EXTENTS, len(self._newest))
+
+    def _find(self, index: int) -> tuple[_Block, int]:
+        """The block of an extent, and its place in it; ``index`` may count from the end."""
+        packed = len(self._packed) * BLOCK_EXTENTS
+        at = index + self._skipped - packed if index >= 0 else index + len(self._newest.through)
+        if at >= 0:
+            return self._newest, at
+        at += packed
+        return self._block(at // BLOCK_EXTENTS), at % BLOCK_EXTENTS
+
+    def _block(self, number: int) -> _Block:
+        """A packed block, unpacked."""
+        key = self._removed + number
+        block = self._unpacked.get(key)
+        if block is None:
+            block = self._unpacked[key] = _Block.unpack(self._packed[number])
+            if len(self._unpacked) > UNPACKED_MAX:
+                self._unpacked.popitem(last=False)
+        else:
+            self._unpacked.move_to_end(key)
+        return block
