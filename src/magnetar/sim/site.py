@@ -101,11 +101,13 @@ class Site:
         """Start the broker on what is on the disk."""
         loop = self.loop = MachineLoop(self._scheduler, self.name, self._network)
         chance = self._network.chance
-        options = replace(_STORE, first_ledger_id=first_ledger_id(self.clock.now()))
+        first = first_ledger_id(self.clock.now())
+        options = replace(_STORE, first_ledger_id=first, identity=f"{self.name}-{self.crashes}")
         self.store = LocalLedgerStore(
             _DIRECTORY, self.disk, loop, options, committer=partial(self._make_committer, loop, chance)
         )
         self.store.open()
+        link_options = replace(_LINKS, life=self.store.life)
         bring_to_agreement(self.store, self.metadata)
         self._delayed = HandThread(self._delayed_store, loop)
         self.environment = Environment(
@@ -115,7 +117,7 @@ class Site:
             store=self.store,
             metadata=self.metadata,
             resources=Resources.over(self.metadata),
-            links=ProgressLinks(self.name, lambda peer: f"pulsar://{peer}:{PORT}", self.clock, _LINKS),
+            links=ProgressLinks(self.name, lambda peer: f"pulsar://{peer}:{PORT}", self.clock, link_options),
             ledger_config=_LEDGERS,
             delayed=self._delayed,
             unload=lambda name: self.topics.unload(name),  # noqa: PLW0108 - made before the topics are
