@@ -33,8 +33,8 @@ log = structlog.get_logger(__name__)
 CLOCK_LEAD_MAX_S = 600.0
 """Seconds by which a producer's clock may be ahead of the broker's where messages are looked for by publish time."""
 
-SCAN_ENTRIES, SCAN_BYTES = 1000, 1 << 20
-"""Entries, and their bytes, that are read in one turn of the event loop to find a publish time."""
+SCAN_ENTRIES, SCAN_BYTES = 500, 1 << 20
+"""Entries, and their bytes, that are read at once to find a publish time."""
 
 _ORIGINS_PROPERTY = "magnetar.origins"
 """Managed-ledger property: the newest position of each origin when entries were last trimmed, as JSON."""
@@ -163,6 +163,8 @@ class TopicLog:
                 self.note_damage(error)
                 before = Position(error.ledger_id, error.end - 1)
                 continue
+            if not read:  # the rest was trimmed meanwhile
+                break
             for position, entry in read:
                 if wire_entry.publish_time_ms(entry) >= time_ms:
                     return ledger.previous_position(position)

@@ -15,7 +15,12 @@ import google_crc32c
 from google.protobuf.message import DecodeError
 
 from magnetar.base.errors import ChecksumMismatchError, RemoteProtocolError
-from magnetar.wire.plain_metadata import is_plain, messages_and_key_in_plain, messages_in_plain
+from magnetar.wire.plain_metadata import (
+    is_plain,
+    messages_and_key_in_plain,
+    messages_in_plain,
+    publish_time_in_plain,
+)
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 if TYPE_CHECKING:
@@ -103,7 +108,9 @@ def payload_of(entry: bytes) -> memoryview:
 
 def publish_time_ms(entry: bytes) -> int:
     """Milliseconds since the epoch when the entry was published, by its producer's clock."""
-    return parse_metadata(entry).publish_time
+    start, end = _metadata_span(entry)
+    published_ms = publish_time_in_plain(entry, start, end)
+    return parse_metadata(entry).publish_time if published_ms is None else published_ms
 
 
 def messages_in(entry: bytes) -> int:

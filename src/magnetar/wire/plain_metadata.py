@@ -26,8 +26,11 @@ _NUMBER = rb"[\x80-\xff]{0,8}[\x00-\x7f]"
 _COUNT = rb"[\x80-\xff]{0,3}[\x00-\x7f]"
 
 
-def _plain(*, keyed: bool) -> re.Pattern[bytes]:
-    """Plain metadata: its group is the number of messages; ``keyed``, those around it are what the sticky key is of."""
+def _plain(*, keyed: bool = False, dated: bool = False) -> re.Pattern[bytes]:
+    """Plain metadata: its group is the number of messages; ``keyed``, those around it are what the sticky key is of.
+
+    ``dated``: the first group is the publish time.
+    """
 
     def key(pattern: bytes) -> bytes:
         return rb"(%b)" % pattern if keyed else pattern
@@ -37,7 +40,7 @@ def _plain(*, keyed: bool) -> re.Pattern[bytes]:
             (
                 rb"\x0a" + key(_sized(rb"[\x00-\x7f]")),  # producer_name; what is ASCII is UTF-8
                 rb"\x10" + key(_NUMBER),  # sequence_id
-                rb"\x18" + _NUMBER,  # publish_time
+                rb"\x18" + (rb"(%b)" % _NUMBER if dated else _NUMBER),  # publish_time
                 rb"(?:\Z|",  # an ordinary message of its own ends here
                 rb"(?:\x32" + key(_sized(rb"[\x00-\xff]")) + rb")?",  # partition_key
                 rb"(?:\x40" + _COUNT + rb")?",  # compression
@@ -52,8 +55,9 @@ def _plain(*, keyed: bool) -> re.Pattern[bytes]:
     )
 
 
-_PLAIN = _plain(keyed=False)
+_PLAIN = _plain()
 _KEYED = _plain(keyed=True)
+_DATED = _plain(dated=True)
 
 is_plain = _PLAIN.fullmatch
 """Whether ``data[start:end]``, which lies within ``data``, is plain metadata: called with ``data, start, end``."""
@@ -74,6 +78,12 @@ def messages_and_key_in_plain(data: bytes, start: int, end: int) -> tuple[int, b
     if partition_key is None:
         return _messages(batch), b"%b-%d" % (producer_name[1:], varint.read(sequence_id, 0)[0])
     return (_messages(batch), partition_key[1:]) if encoded != b"\x01" else None
+
+
+def publish_time_in_plain(data: bytes, start: int, end: int) -> int | None:
+    """The publish time of the metadata that lies there, in milliseconds since the epoch; None if that is not plain."""
+    plain = _DATED.fullmatch(data, start, end)
+    return None if plain is None else varint.read(plain[1], 0)[0]
 
 
 def _messages(batch: bytes | None) -> int:

@@ -179,3 +179,16 @@ def test_entries_that_were_here_long_before_the_time_are_not_read(monkeypatch: p
     monkeypatch.setattr(ledger, "read", noted)
     assert sought(cluster, int((cluster.clock.now() - 60) * 1000)) == fresh
     assert read_from == [fresh]
+
+
+def test_a_seek_by_time_ends_where_the_log_is_trimmed_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(topic_log, "SCAN_ENTRIES", 2)
+    cluster = Cluster()
+    published_at = dated(cluster, [100.0] * 6)
+    ledger = cluster.topic().ledger
+    seeking = cluster.loop.start(cluster.topic().log.position_before_time(int(cluster.clock.now() * 1000)))
+    ledger.close()
+    ledger.trim(ledger.last_confirmed_entry, int(cluster.clock.now() * 1000), (0, 0))
+    cluster.settle()
+    assert seeking.result() <= published_at[-1][0]
+    assert ledger.entries == 0

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from magnetar.base.errors import RemoteProtocolError
 from magnetar.wire import entry as wire_entry
-from magnetar.wire.plain_metadata import is_plain, messages_in_plain
+from magnetar.wire.plain_metadata import is_plain, messages_in_plain, publish_time_in_plain
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 names = st.text(max_size=3) | st.text("n", max_size=70)
@@ -85,6 +85,7 @@ def test_plain_is_what_protobuf_reads_with_nothing_that_concerns_dispatch(
     assert read.IsInitialized()
     assert isinstance(read.producer_name, str)
     assert messages == max(1, read.num_messages_in_batch)
+    assert publish_time_in_plain(before + data + behind, start, end) == read.publish_time
     assert {field.name for field, _ in read.ListFields()} <= {*REQUIRED, *PLAIN}
 
 
@@ -102,7 +103,10 @@ def test_dispatch_knows_what_the_metadata_says(data: bytes) -> None:
             wire_entry.replicate_to(entry)
         with pytest.raises(RemoteProtocolError):
             wire_entry.check(entry)
+        with pytest.raises(RemoteProtocolError):
+            wire_entry.publish_time_ms(entry)
     else:
+        assert wire_entry.publish_time_ms(entry) == read.publish_time
         assert wire_entry.messages_and_delivery(entry) == (max(1, read.num_messages_in_batch), read.deliver_at_time)
         assert wire_entry.messages_delivery_and_key(entry)[:2] == wire_entry.messages_and_delivery(entry)
         assert wire_entry.messages_delivery_and_key(entry)[2] == naive_sticky_key(read)
