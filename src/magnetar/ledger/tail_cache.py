@@ -16,7 +16,7 @@ ENTRY_OVERHEAD_BYTES = 56
 CHUNK_OVERHEAD_BYTES = 960
 """What a chunk takes beside its entries, with its share of its ledger's own objects."""
 
-CHUNK_BYTES_MAX = 64 * 1024
+CHUNK_BYTES_MAX = 1024 * 1024
 """Entries of one ledger that are evicted together, unless a single run is larger."""
 
 _CHUNK_FRACTION = 16
