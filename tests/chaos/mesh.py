@@ -6,19 +6,20 @@ import os
 import random
 import struct
 import sys
+import time
 from collections import Counter
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
-from tests.geo.journey import unconfirmed_s
+from tests.geo.journey import is_confirmed, unconfirmed_s
 from tests.geo.stories import entries, log_of
 from tests.kit.clusters import UP_TIMEOUT_S, LocalClusters
 from tests.kit.messages import publish
 from tests.kit.wait import wait_until
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from tests.geo.journey import Journey
 
@@ -46,13 +47,20 @@ def running(
     """
     names = list(clusters.members)
     with clusters:
-        clusters.make_namespace(namespace, names)
-        for name in names:
-            clusters.rest(name).post(f"namespaces/{namespace}/retention", KEPT_FOR_EVER)
+        make_kept_namespace(clusters, namespace, names)
         clusters.start_pipeline(*pipeline, environment=environment)
         for name in names:
             wait_for_carrying(clusters, namespace, name)
         yield clusters
+
+
+def make_kept_namespace(clusters: LocalClusters, namespace: str, names: Sequence[str]) -> None:
+    """Make the namespace in the clusters ``names``, replicated between all clusters; its topics keep everything."""
+    for name in names:
+        clusters.make_local_namespace(name, namespace)
+        clusters.rest(name).post(f"namespaces/{namespace}/retention", KEPT_FOR_EVER)
+    for name in names:
+        clusters.rest(name).post(f"namespaces/{namespace}/replication", list(clusters.members))
 
 
 def wait_for_carrying(clusters: LocalClusters, namespace: str, source: str) -> None:
@@ -80,20 +88,34 @@ def confirms_all_before(journey: Journey, clusters: LocalClusters, topic: str, t
     return age is not None and age < age_s
 
 
+def linked(clusters: LocalClusters, topic: str, source: str, target: str) -> bool:
+    """Whether progress of ``source`` has been confirmed by ``target``, or there is none."""
+    return unconfirmed_s(clusters, topic, source, target) is not None
+
+
+def move(journey: Journey, clusters: LocalClusters, topic: str, there: str) -> float:
+    """Switch as planned, once ``there`` has confirmed everything; return the seconds that it took."""
+    began = time.monotonic()
+    journey.move(there, partial(is_confirmed, clusters, topic, journey.here, there))
+    return time.monotonic() - began
+
+
 def numbers_in(clusters: LocalClusters, name: str, topic: str) -> list[int]:
     """Return the numbers of the journey's messages in the cluster's log, in its order."""
     return [number for payload in log_of(clusters, name, topic) for (number,) in [_NUMBER.unpack(payload)]]
 
 
-def wait_for_equal_logs(clusters: LocalClusters, topic: str, published: set[int]) -> int:
-    """Wait until all logs hold the same messages; return how many.
+def wait_for_equal_logs(
+    clusters: LocalClusters, topic: str, published: set[int], names: Sequence[str] | None = None
+) -> int:
+    """Wait until the logs of ``names``, by default of all clusters, hold the same messages; return how many.
 
     Raises AssertionError if one lacks a message of ``published``, or holds any message twice.
     """
     logs: dict[str, list[int]] = {}
 
     def are_equal() -> bool:
-        logs.update({name: numbers_in(clusters, name, topic) for name in clusters.members})
+        logs.update({name: numbers_in(clusters, name, topic) for name in names or clusters.members})
         return len({frozenset(log) for log in logs.values()}) == 1
 
     wait_until(are_equal, RECOVERY_TIMEOUT_S, what="the same messages in all clusters", interval_s=1.0)

@@ -10,14 +10,13 @@ import random
 import subprocess
 import sys
 import time
-from functools import partial
 from typing import TYPE_CHECKING
 
 import pulsar
 import pytest
 
-from tests.chaos.mesh import RECOVERY_TIMEOUT_S, SEED, running, say, wait_for_carrying, wait_for_equal_logs
-from tests.geo.journey import Journey, Traffic, is_confirmed
+from tests.chaos.mesh import RECOVERY_TIMEOUT_S, SEED, move, running, say, wait_for_carrying, wait_for_equal_logs
+from tests.geo.journey import Journey, Traffic
 from tests.geo.stories import consume_rest, wait_for_backlog, wait_for_entries
 from tests.kit.clusters import NAMES, LocalClusters
 from tests.kit.messages import entry_of, numbered, read_log, receive
@@ -63,7 +62,7 @@ def test_planned_switches_beside_the_previous_commit(previous: Mapping[str, str]
         for _ in range(SWITCHES):
             journey.run(chance.uniform(*STAY_S))
             there = chance.choice([name for name in NAMES if name != journey.here])
-            pauses_s.append(_move(journey, clusters, topic, there))
+            pauses_s.append(move(journey, clusters, topic, there))
         journey.finish(RECOVERY_TIMEOUT_S)
         count = wait_for_equal_logs(clusters, topic, journey.account.published)
         repeated = journey.account.take_repeated()
@@ -92,9 +91,9 @@ def test_rolling_upgrade_from_the_previous_commit(previous: Mapping[str, str], t
         journey.run(1.0)
         clusters.start_pipeline()
         wait_for_carrying(clusters, NAMESPACE, "ewr")
-        _move(journey, clusters, topic, "jfk")
+        move(journey, clusters, topic, "jfk")
         _upgrade(clusters, journey, topic, "ewr", killed=True)
-        _move(journey, clusters, topic, "ewr")
+        move(journey, clusters, topic, "ewr")
         journey.finish(RECOVERY_TIMEOUT_S)
         count = wait_for_equal_logs(clusters, topic, journey.account.published)
         repeated = journey.account.take_repeated()
@@ -106,13 +105,6 @@ def test_rolling_upgrade_from_the_previous_commit(previous: Mapping[str, str], t
         broker.require_intact()
     say(f"upgrade from {PREVIOUS_COMMIT[:7]}: {count} messages, lost 0, repeated {len(repeated)}")
     assert repeated == set()
-
-
-def _move(journey: Journey, clusters: LocalClusters, topic: str, there: str) -> float:
-    """Switch as planned; return the seconds that it took."""
-    began = time.monotonic()
-    journey.move(there, partial(is_confirmed, clusters, topic, journey.here, there))
-    return time.monotonic() - began
 
 
 def _upgrade(clusters: LocalClusters, journey: Journey, topic: str, name: str, *, killed: bool) -> None:

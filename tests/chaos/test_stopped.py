@@ -20,6 +20,7 @@ from tests.chaos.mesh import (
     SEED,
     confirms_all_before,
     holds,
+    move,
     running,
     say,
     wait_for_carrying,
@@ -83,7 +84,7 @@ def test_others_go_on_without_a_stopped_broker(clusters: LocalClusters) -> None:
     back = partial(confirms_all_before, journey, clusters, topic, stopped, 1.0)
     journey.run_until(back, f"progress in {stopped}", timeout_s=RECOVERY_TIMEOUT_S)
     repeated = journey.account.take_repeated()
-    _move(journey, clusters, topic, stopped)
+    move(journey, clusters, topic, stopped)
     back_s = time.monotonic() - began
     journey.run(2.0)
     journey.finish(RECOVERY_TIMEOUT_S)
@@ -117,7 +118,7 @@ def test_stopped_part_of_the_pipeline_repeats_and_loses_nothing(clusters: LocalC
         os.kill(pid, signal.SIGSTOP)
     try:
         journey.run(1.0)
-        pauses_s = [_move(journey, clusters, topic, to) for to in (there, here)]
+        pauses_s = [move(journey, clusters, topic, to) for to in (there, here)]
         journey.run(max(0.0, began + STOPPED_S - time.monotonic()))
     finally:
         for pid in pids:
@@ -126,7 +127,7 @@ def test_stopped_part_of_the_pipeline_repeats_and_loses_nothing(clusters: LocalC
     for name in NAMES:
         wait_for_carrying(clusters, NAMESPACE, name)
     carried_s = time.monotonic() - began
-    pauses_s += [_move(journey, clusters, topic, to) for to in (there, here)]
+    pauses_s += [move(journey, clusters, topic, to) for to in (there, here)]
     journey.run(1.0)
     journey.finish(RECOVERY_TIMEOUT_S)
     count = wait_for_equal_logs(clusters, topic, journey.account.published)
@@ -135,10 +136,3 @@ def test_stopped_part_of_the_pipeline_repeats_and_loses_nothing(clusters: LocalC
     say(f"repeated {len(repeated)}; switches waited {', '.join(f'{pause:.2f}' for pause in pauses_s)} s")
     say(f"messages were carried again {carried_s:.1f} s after it ran on")
     assert repeated == set()
-
-
-def _move(journey: Journey, clusters: LocalClusters, topic: str, there: str) -> float:
-    """Switch as planned; return the seconds that it took."""
-    began = time.monotonic()
-    journey.move(there, partial(is_confirmed, clusters, topic, journey.here, there))
-    return time.monotonic() - began

@@ -9,7 +9,7 @@ import contextlib
 import heapq
 import struct
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from magnetar.wire.entry import build_entry, payload_of
@@ -79,13 +79,18 @@ class Account:
     repeated: set[int] = field(default_factory=set)
     """Messages that came again although their acknowledgement had its receipt, until ``take_repeated``."""
 
-    numbers: int = 0
-    """Given so far."""
+    origins: list[str] = field(default_factory=list)
+    """The cluster in which each number was published."""
 
-    def next_number(self) -> int:
+    @property
+    def numbers(self) -> int:
+        """Numbers given so far."""
+        return len(self.origins)
+
+    def next_number(self, origin: str) -> int:
         """Give a message its number."""
-        self.numbers += 1
-        return self.numbers - 1
+        self.origins.append(origin)
+        return len(self.origins) - 1
 
     def delivered(self, number: int) -> None:
         """A consumer got the message."""
@@ -110,10 +115,12 @@ class Account:
 class Producing:
     """A producer of one cluster."""
 
-    def __init__(self, url: str, topic: str, account: Account, traffic: Traffic, chance: random.Random) -> None:
+    def __init__(
+        self, group: Group, name: str, topic: str, account: Account, traffic: Traffic, chance: random.Random
+    ) -> None:
         """Publish from now on."""
-        self._account, self._traffic, self._chance = account, traffic, chance
-        self._raw = _connect(url, topic)
+        self._name, self._account, self._traffic, self._chance = name, account, traffic, chance
+        self._raw = _connect(group.members[name].service_url, topic)
         self._raw.create_producer(topic)
         self._unanswered: dict[int, int] = {}
         self._sent = 0
@@ -125,7 +132,7 @@ class Producing:
         bursts = int(elapsed_s // BURST_EVERY_S)
         due = int(self._traffic.steady * elapsed_s) + self._traffic.burst * bursts
         for sequence_id in range(self._sent, due):
-            self._unanswered[sequence_id] = number = self._account.next_number()
+            self._unanswered[sequence_id] = number = self._account.next_number(self._name)
             self._raw.send("SEND", self._entry(number, sequence_id), producer_id=1, sequence_id=sequence_id)
             self._sent += 1
         self._take(self._raw.gather(0))
@@ -259,10 +266,14 @@ class Journey:
         for name in publishing:
             self.publish(name)
 
+    @property
+    def publishing(self) -> set[str]:
+        """The clusters in which messages are published now."""
+        return set(self._producing)
+
     def publish(self, name: str) -> None:
         """Publish in the cluster from now on."""
-        url = self._group.members[name].service_url
-        self._producing[name] = Producing(url, self._topic, self.account, self._traffic, self._chance)
+        self._producing[name] = Producing(self._group, name, self._topic, self.account, self._traffic, self._chance)
 
     def withdraw(self, name: str) -> None:
         """Publish no more in the cluster, and return when all that was published there has its receipt."""
@@ -293,23 +304,27 @@ class Journey:
     def flee(self, there: str, stop: Callable[[], None]) -> None:
         """Kill or freeze the broker under the consumers and the producer, and open consumers in ``there`` at once."""
         stop()
-        self._producing.pop(self.here).abandon()
+        if self.here in self._producing:
+            self._producing.pop(self.here).abandon()
         self._consuming.abandon()
         self._consuming = self._consume(there)
         self.here = there
 
     def finish(self, timeout_s: float = PATIENCE_S) -> None:
         """Publish no more, and consume until nothing is missing; raises AssertionError, naming what is."""
-        for producing in self._producing.values():
-            producing.finish()
-        self._producing.clear()
-        self._consuming.close()
-        self._traffic = Traffic(late_share=0.0, held_share=0.0)
-        self._consuming = self._consume(self.here)
+        for name in list(self._producing):
+            self.withdraw(name)
+        self.acknowledge_all()
         with contextlib.suppress(TimeoutError):
             self.run_until(lambda: not self.account.missing, "the rest", timeout_s=timeout_s)
         assert not self.account.missing, f"lost: {sorted(self.account.missing)} of {self.account.numbers}"
         self._consuming.close()
+
+    def acknowledge_all(self) -> None:
+        """Open the consumers anew, which acknowledge all that they get from now on, and soon."""
+        self._consuming.close()
+        self._traffic = replace(self._traffic, late_share=0.0, held_share=0.0)
+        self._consuming = self._consume(self.here)
 
     def _publish(self) -> None:
         for producing in self._producing.values():

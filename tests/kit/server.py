@@ -35,7 +35,8 @@ class Server(ABC):
         self.rest = Rest(self.admin_url)
         self.environment: dict[str, str] = {}
         """Variables that the process gets beside those of this one, at its next start."""
-        self._settings = settings
+        self.settings = dict(settings)
+        """Further keys of the configuration, for the next start."""
         self._process: ChildProcess | None = None
         directory.mkdir(parents=True, exist_ok=True)
 
@@ -130,7 +131,7 @@ class Server(ABC):
             "advertisedAddress": LOOPBACK,
         }
         configuration = self.directory / "broker.conf"
-        lines = (f"{key}={value}\n" for key, value in {**every, **keys, **self._settings}.items())
+        lines = (f"{key}={value}\n" for key, value in {**every, **keys, **self.settings}.items())
         configuration.write_text("".join(lines))
         return configuration
 
