@@ -6,13 +6,11 @@ Reader and writer of a task are two processes on one host. The reader opens the 
 from __future__ import annotations
 
 import contextlib
-import shutil
 import socket
-import tempfile
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from magnetar.pipeline.reports import Report, ReportDecoder, encode_report
+from magnetar.pipeline.work_files import WorkDirectory
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,13 +27,15 @@ class ReportReceiver:
         """Listen on a fresh socket, named by `path`."""
         self._loop = loop
         self._on_report = on_report
-        self._directory = Path(tempfile.mkdtemp(prefix="magnetar-"))
-        self.path = str(self._directory / "reports")
+        self._directory = WorkDirectory()
+        self.path = str(self._directory.path / "reports")
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._socket.settimeout(0.0)
         self._socket.bind(self.path)
         self._socket.listen(1)
         self._decoder = ReportDecoder()
+        self._accepted = False
+        """Whether the writer has connected: then the socket needs no name any more."""
         self.broken = False
         """Whether the writer has gone."""
         loop.watch(self._socket.fileno(), self._accept)
@@ -44,12 +44,14 @@ class ReportReceiver:
         """Release the socket and its name."""
         self._loop.unwatch(self._socket.fileno())
         self._socket.close()
-        shutil.rmtree(self._directory, ignore_errors=True)
+        if not self._accepted:
+            self._directory.close()
 
     def _accept(self) -> None:
         with contextlib.suppress(BlockingIOError):
             accepted, _ = self._socket.accept()
             self.close()
+            self._accepted = True
             accepted.settimeout(0.0)
             self._socket = accepted
             self._loop.watch(accepted.fileno(), self._receive)

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import itertools
-import shutil
-import tempfile
 import time
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from py4j.protocol import Py4JJavaError
@@ -20,10 +17,12 @@ from magnetar.pipeline.options import ClusterAddress, ReplicationOptions
 from magnetar.pipeline.progress import LinkProgress, ProgressWatch
 from magnetar.pipeline.session import build_session, local_master, start_query
 from magnetar.pipeline.status import StatusReceiver, TaskStatus
+from magnetar.pipeline.work_files import WorkDirectory
 
 if TYPE_CHECKING:
     import threading
     from collections.abc import Callable
+    from pathlib import Path
     from random import Random
 
     from pyspark.sql import SparkSession
@@ -140,19 +139,14 @@ class Replication:
         self._ready = False
 
     def run(self, stop: threading.Event) -> None:
-        """Replicate until ``stop`` is set; removes its files when it returns."""
-        if self._settings.work_dir is not None:
-            self._settings.work_dir.mkdir(parents=True, exist_ok=True)
-        work_dir = Path(tempfile.mkdtemp(prefix="magnetar-replicate-", dir=self._settings.work_dir))
+        """Replicate until ``stop`` is set; removes its files, and those of drivers that were killed."""
         master = self._settings.master or local_master(len(self._settings.clusters))
-        try:
-            session = build_session(master, work_dir)
+        with WorkDirectory(self._settings.work_dir) as directory:
+            session = build_session(master, directory.path)
             try:
-                self._supervise(session, work_dir, stop)
+                self._supervise(session, directory.path, stop)
             finally:
                 session.stop()
-        finally:
-            shutil.rmtree(work_dir, ignore_errors=True)
 
     def _supervise(self, session: SparkSession, work_dir: Path, stop: threading.Event) -> None:
         host = session.conf.get("spark.driver.host") or "127.0.0.1"

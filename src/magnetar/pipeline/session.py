@@ -27,6 +27,8 @@ TASK_ATTEMPTS = 8
 
 _CHECKPOINTING = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 
+_JAVA_OPTIONS = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
+
 _LOGGING = Path(__file__).with_name("log4j2.properties").as_uri()
 
 SETTINGS = {
@@ -47,7 +49,6 @@ SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.driver.memory": "512m",
-    "spark.driver.extraJavaOptions": f"-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Dlog4j2.configurationFile={_LOGGING}",
 }
 """What makes a relay of leases fast; measured, see the architecture page."""
 
@@ -64,9 +65,13 @@ def build_session(master: str, work_dir: Path) -> SparkSession:
     builder = SparkSession.builder.master(master).appName("magnetar replicate")
     for key, value in SETTINGS.items():
         builder = builder.config(key, value)
+    java_files = work_dir / "java"  # what libraries leave behind when the machine is killed goes with the rest
+    java_files.mkdir()
+    java = f"{_JAVA_OPTIONS} -Dlog4j2.configurationFile={_LOGGING} -Djava.io.tmpdir={java_files}"
     on_interrupt = signal.getsignal(signal.SIGINT)
     session = (
-        builder.config("spark.task.maxFailures", str(TASK_ATTEMPTS))
+        builder.config("spark.driver.extraJavaOptions", java)
+        .config("spark.task.maxFailures", str(TASK_ATTEMPTS))
         .config("spark.sql.warehouse.dir", str(work_dir / "warehouse"))
         .getOrCreate()
     )
