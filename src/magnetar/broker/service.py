@@ -98,6 +98,7 @@ class Broker:
         link_options = _link_options(config, store.life)
         links = ProgressLinks(config.clusterName, lambda peer: _service_url(resources, peer), self._clock, link_options)
         opened.callback(links.close)
+        opened.callback(resources.clusters.watch(links.address_changed))
         return Environment(
             config=config,
             clock=self._clock,

@@ -18,14 +18,13 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from magnetar.admin.client import AdminClient, AdminError, ClusterUnreachableError
 from magnetar.base.errors import ConfigurationError
 from magnetar.base.names import NamespaceName
 from magnetar.cli.output import UNKNOWN, Output, say
 from magnetar.cli.session import names
 from magnetar.ops.java import HINT, require_java
 from magnetar.pipeline import limits
-from magnetar.pipeline.options import ClusterAddress
+from magnetar.pipeline.addresses import addresses
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -91,52 +90,6 @@ def replicate(
     Replication(settings, tell, random.Random()).run(stop)  # noqa: S311 - jitter, not secrets
 
 
-def addresses(clusters: str) -> tuple[ClusterAddress, ...]:
-    """Read ``name=admin URL,…`` and ask each cluster for its broker URL, or the others where it does not answer.
-
-    A cluster that is down must not keep the others from being served. Raises ConfigurationError for another form, and
-    ClusterUnreachableError when nobody who answers knows a cluster's broker URL.
-    """
-    urls = dict(map(_name_and_url, clusters.split(",")))
-    found = []
-    with contextlib.ExitStack() as clients:
-        known = {
-            name: clients.enter_context(AdminClient(url, timeout_s=limits.ADMIN_TIMEOUT_SECONDS))
-            for name, url in urls.items()
-        }
-        for name, url in urls.items():
-            itself_first = [known[name], *(client for other, client in known.items() if other != name)]
-            found.append(ClusterAddress(name, _broker_url(name, itself_first), url))
-    return tuple(found)
-
-
-def _name_and_url(part: str) -> tuple[str, str]:
-    name, separator, admin_url = part.strip().partition("=")
-    if not (name and separator and admin_url):
-        message = f"--clusters: {part!r} is not of the form name=http://host:port"
-        raise ConfigurationError(message)
-    return name, admin_url
-
-
-def _broker_url(name: str, clients: list[AdminClient]) -> str:
-    """What the first of the clusters that answers knows."""
-    silence: ClusterUnreachableError | None = None
-    for client in clients:
-        try:
-            broker_url = client.clusters.get(name).get("brokerServiceUrl")
-        except ClusterUnreachableError as error:
-            silence = silence or error
-        except AdminError:  # it does not know that cluster
-            continue
-        else:
-            if broker_url:
-                return str(broker_url)
-    if silence is not None:
-        raise silence
-    message = f"--clusters: nobody knows the brokerServiceUrl of {name}\nhint: magnetar clusters update {name}"
-    raise ConfigurationError(message)
-
-
 def _json_lines() -> Callable[[Event], None]:
     from magnetar.pipeline.replicate import event_json  # noqa: PLC0415
 
@@ -152,7 +105,7 @@ def _json_lines() -> Callable[[Event], None]:
 
 
 def _table() -> Callable[[Event], None]:
-    from magnetar.pipeline.replicate import Progress, QueryEnded, Ready  # noqa: PLC0415
+    from magnetar.pipeline.replicate import Moved, Progress, QueryEnded, Ready  # noqa: PLC0415
 
     live = Live(Text("Starting Spark …"), auto_refresh=False)
     live.start(refresh=True)
@@ -163,6 +116,8 @@ def _table() -> Callable[[Event], None]:
                 live.update(Text("All links are carried. Ctrl-C stops."), refresh=True)
             case QueryEnded(turn, reason, seconds):
                 say(f"query {turn} ended and starts again in {seconds:.1f} s: {reason}")
+            case Moved(cluster, broker_url):
+                say(f"{cluster} is at {broker_url} now: the queries start again")
             case Progress():
                 live.update(_progress(event), refresh=True)
 

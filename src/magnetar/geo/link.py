@@ -74,6 +74,8 @@ class ProgressLinks:
         self.jitter = random.Random(cluster)  # noqa: S311 - spreads retries, protects nothing
         self._service_url_of = service_url_of
         self._connections: dict[str, PulsarConnection] = {}
+        self._urls: dict[str, str] = {}
+        """Where each of the connections leads to."""
         self._opening: dict[str, asyncio.Lock] = {}
         self._unable: set[str] = set()
 
@@ -88,8 +90,21 @@ class ProgressLinks:
                 message = f"cluster {peer} has no brokerServiceUrl: set one with `magnetar clusters update {peer}`"
                 raise MagnetarError(message)
             connection = await PulsarConnection.open(url)
-            self._connections[peer] = connection
+            if self._service_url_of(peer) != url:
+                connection.close()
+                message = f"cluster {peer} has moved"
+                raise MagnetarError(message)
+            self._connections[peer], self._urls[peer] = connection, url
             return connection
+
+    def address_changed(self, peer: str) -> None:
+        """Close the connection to ``peer`` if its URL is another one now; its links open a new one soon."""
+        connection = self._connections.get(peer)
+        if connection is None or self._service_url_of(peer) == self._urls[peer]:
+            return
+        log.info("peer_has_moved", peer=peer, before=self._urls[peer])
+        del self._connections[peer]
+        connection.close()
 
     def unavailable(self, peer: str, connection: PulsarConnection) -> str:
         """Why ``peer`` cannot have exact progress, which is logged when it is found out; empty where it can."""

@@ -72,6 +72,9 @@ REQUEST_TIMEOUT_SECONDS = 10.0
 TOPICS_POLL_SECONDS = 0.5
 """Seconds between two questions for the topics of a namespace."""
 
+ADDRESSES_POLL_SECONDS = 2.0
+"""Seconds between two questions for the broker URLs of the clusters."""
+
 NAMESPACES_POLL_SECONDS = 3.0
 """Seconds between two questions for the namespaces of a cluster."""
 

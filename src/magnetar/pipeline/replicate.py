@@ -11,6 +11,7 @@ from py4j.protocol import Py4JJavaError
 
 from magnetar.base.real import SystemClock
 from magnetar.pipeline import limits
+from magnetar.pipeline.addresses import AddressWatch
 from magnetar.pipeline.flow import Backoff
 from magnetar.pipeline.leases import TURNS
 from magnetar.pipeline.options import ClusterAddress, ReplicationOptions
@@ -68,7 +69,15 @@ class Progress:
     tasks: tuple[TaskStatus, ...]
 
 
-Event = Ready | QueryEnded | Progress
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """The broker URL of a cluster changed: both queries are started again with the new one."""
+
+    cluster: str
+    broker_url: str
+
+
+Event = Ready | QueryEnded | Progress | Moved
 
 
 class Turn:
@@ -121,6 +130,13 @@ class Turn:
         self.restarts += 1
         return QueryEnded(self._options.turn, reason, delay)
 
+    def move(self, clusters: tuple[ClusterAddress, ...]) -> None:
+        """Start the query again, at once, with other addresses."""
+        self.stop()
+        self._query = None
+        self._options = replace(self._options, clusters=clusters)
+        self._restart_at = 0.0
+
     def stop(self) -> None:
         """Stop the query; its tasks' links are free for whoever comes next."""
         if self._query is not None:
@@ -162,8 +178,11 @@ class Replication:
         turns = [Turn(session, replace(options, turn=turn), work_dir, self._rng) for turn in range(TURNS)]
         watch = ProgressWatch(self._settings.clusters, self._settings.namespaces, SystemClock(), self._progressed)
         watch.start()
+        addresses = AddressWatch(self._settings.clusters)
+        addresses.start()
         try:
             while not stop.is_set():
+                self._follow(addresses, turns)
                 for turn in turns:
                     ended = turn.supervise(time.monotonic())
                     if ended is not None:
@@ -171,12 +190,22 @@ class Replication:
                 self._hear(receiver, turns)
                 stop.wait(limits.SUPERVISION_SECONDS)
         finally:
+            addresses.stop()
             watch.stop()
             # Tasks that are stopped half-way are what we ask for here, and no errors.
             session.sparkContext.setLogLevel("OFF")
             for turn in turns:
                 turn.stop()
             receiver.close()
+
+    def _follow(self, addresses: AddressWatch, turns: list[Turn]) -> None:
+        """Start the queries again if a cluster has moved."""
+        moved = addresses.take_moved()
+        for address in moved:
+            self._tell(Moved(address.name, address.broker_url))
+        if moved:
+            for turn in turns:
+                turn.move(addresses.clusters)
 
     def _hear(self, receiver: StatusReceiver, turns: list[Turn]) -> None:
         for status in receiver.receive():
@@ -198,6 +227,8 @@ def event_json(event: Event) -> dict[str, Any]:
             return {"event": "ready"}
         case QueryEnded(turn, reason, delay):
             return {"event": "query_ended", "query": turn, "reason": reason, "restart_in_seconds": round(delay, 3)}
+        case Moved(cluster, broker_url):
+            return {"event": "cluster_moved", "cluster": cluster, "broker_url": broker_url}
         case Progress(links, tasks):
             return {
                 "event": "progress",

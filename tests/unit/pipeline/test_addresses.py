@@ -10,7 +10,7 @@ import pytest
 
 from magnetar.admin.client import AdminClient, ClusterUnreachableError
 from magnetar.base.errors import ConfigurationError
-from magnetar.cli import pipeline
+from magnetar.pipeline import addresses
 from magnetar.pipeline.options import ClusterAddress
 
 CLUSTERS = "ewr=http://ewr:1,jfk=http://jfk:1"
@@ -30,7 +30,7 @@ def records(monkeypatch: pytest.MonkeyPatch) -> Records:
         record = found[request.url.host].get(request.url.path.rpartition("/")[2])
         return httpx.Response(200, json=record) if record is not None else httpx.Response(404, json={"reason": "none"})
 
-    monkeypatch.setattr(pipeline, "AdminClient", partial(AdminClient, transport=httpx.MockTransport(answer)))
+    monkeypatch.setattr(addresses, "AdminClient", partial(AdminClient, transport=httpx.MockTransport(answer)))
     return found
 
 
@@ -41,7 +41,7 @@ def record(url: str) -> dict[str, str]:
 def test_each_cluster_is_asked_for_itself(records: Records) -> None:
     records["ewr"] = {"ewr": record("pulsar://ewr"), "jfk": record("pulsar://outdated")}
     records["jfk"] = {"jfk": record("pulsar://jfk")}
-    assert pipeline.addresses(CLUSTERS) == (
+    assert addresses.addresses(CLUSTERS) == (
         ClusterAddress("ewr", "pulsar://ewr", "http://ewr:1"),
         ClusterAddress("jfk", "pulsar://jfk", "http://jfk:1"),
     )
@@ -49,23 +49,62 @@ def test_each_cluster_is_asked_for_itself(records: Records) -> None:
 
 def test_where_a_cluster_is_down_the_others_know(records: Records) -> None:
     records["ewr"] = {"ewr": record("pulsar://ewr"), "jfk": record("pulsar://jfk")}
-    assert [address.broker_url for address in pipeline.addresses(CLUSTERS)] == ["pulsar://ewr", "pulsar://jfk"]
+    assert [address.broker_url for address in addresses.addresses(CLUSTERS)] == ["pulsar://ewr", "pulsar://jfk"]
 
 
 def test_a_cluster_that_is_down_and_unknown_is_named(records: Records) -> None:
     records["ewr"] = {"ewr": record("pulsar://ewr")}
     with pytest.raises(ClusterUnreachableError, match="http://jfk:1"):
-        pipeline.addresses(CLUSTERS)
+        addresses.addresses(CLUSTERS)
 
 
 def test_a_cluster_without_broker_url_is_named(records: Records) -> None:
     records["ewr"] = {"ewr": record("pulsar://ewr"), "jfk": record("")}
     records["jfk"] = {"jfk": record("")}
     with pytest.raises(ConfigurationError, match="brokerServiceUrl of jfk"):
-        pipeline.addresses(CLUSTERS)
+        addresses.addresses(CLUSTERS)
 
 
 def test_another_form_is_refused(records: Records) -> None:
     assert records == {}
     with pytest.raises(ConfigurationError, match="name=http://host:port"):
-        pipeline.addresses("ewr")
+        addresses.addresses("ewr")
+
+
+def watch(records: Records) -> addresses.AddressWatch:
+    records["ewr"] = {"ewr": record("pulsar://ewr"), "jfk": record("pulsar://jfk-from-ewr")}
+    records["jfk"] = {"ewr": record("pulsar://ewr"), "jfk": record("pulsar://jfk")}
+    found = addresses.AddressWatch(addresses.addresses(CLUSTERS))
+    found.poll()
+    assert found.take_moved() == []
+    return found
+
+
+def test_a_cluster_that_changes_its_address_has_moved(records: Records) -> None:
+    watched = watch(records)
+    records["jfk"]["jfk"] = record("pulsar://jfk-2")
+    watched.poll()
+    assert [address.broker_url for address in watched.take_moved()] == ["pulsar://jfk-2"]
+    assert [address.broker_url for address in watched.clusters] == ["pulsar://ewr", "pulsar://jfk-2"]
+    watched.poll()
+    assert watched.take_moved() == []
+
+
+def test_where_a_cluster_does_not_answer_another_is_believed_what_has_changed(records: Records) -> None:
+    watched = watch(records)
+    del records["jfk"]
+    watched.poll()
+    watched.poll()
+    assert watched.take_moved() == [], "ewr always reached it by another URL"
+    records["ewr"]["jfk"] = record("pulsar://jfk-2")
+    watched.poll()
+    assert [address.broker_url for address in watched.take_moved()] == ["pulsar://jfk-2"]
+    watched.poll()
+    assert watched.take_moved() == []
+
+
+def test_a_record_that_is_gone_moves_nobody(records: Records) -> None:
+    watched = watch(records)
+    records.clear()
+    watched.poll()
+    assert watched.take_moved() == []

@@ -1,0 +1,137 @@
+"""Where the clusters' brokers are: asked of admin ports when a driver starts, and from time to time afterwards."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from magnetar.admin.client import AdminClient, AdminError, ClusterUnreachableError
+from magnetar.base.errors import ConfigurationError, MagnetarError
+from magnetar.pipeline import limits
+from magnetar.pipeline.options import ClusterAddress
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+
+def addresses(clusters: str) -> tuple[ClusterAddress, ...]:
+    """Read ``name=admin URL,…`` and ask each cluster for its broker URL, or the others where it does not answer.
+
+    A cluster that is down must not keep the others from being served. Raises ConfigurationError for another form, and
+    ClusterUnreachableError when nobody who answers knows a cluster's broker URL.
+    """
+    urls = dict(map(_name_and_url, clusters.split(",")))
+    found = []
+    with contextlib.ExitStack() as clients:
+        known = {name: clients.enter_context(_client(url)) for name, url in urls.items()}
+        for name, url in urls.items():
+            itself_first = [known[name], *(client for other, client in known.items() if other != name)]
+            found.append(ClusterAddress(name, _broker_url(name, itself_first), url))
+    return tuple(found)
+
+
+class AddressWatch:
+    """Notices broker URLs that change, in a thread of its own.
+
+    A cluster is asked for its own URL. The others are asked where it does not answer, and believed where what they say
+    has changed: they may always have reached it by another URL.
+    """
+
+    def __init__(
+        self, clusters: Sequence[ClusterAddress], client_of: Callable[[str], AdminClient] | None = None
+    ) -> None:
+        """Watch ``clusters``, which are at these addresses now; `start` begins."""
+        self._clusters = {cluster.name: cluster for cluster in clusters}
+        self._clients = {cluster.name: (client_of or _client)(cluster.admin_url) for cluster in clusters}
+        self._said: dict[tuple[str, str], str] = {}
+        """The URL that the first cluster named last for the second one."""
+        self._moved: dict[str, ClusterAddress] = {}
+        self._lock = threading.Lock()
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="addresses", daemon=True)
+
+    @property
+    def clusters(self) -> tuple[ClusterAddress, ...]:
+        """All clusters, at their newest addresses."""
+        with self._lock:
+            return tuple(self._clusters.values())
+
+    def start(self) -> None:
+        """Ask from now on."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Ask no more; waits for a request under way, at most its timeout."""
+        self._stopped.set()
+        self._thread.join()
+        for client in self._clients.values():
+            client.close()
+
+    def take_moved(self) -> list[ClusterAddress]:
+        """Return the clusters that moved since the last call."""
+        with self._lock:
+            moved, self._moved = list(self._moved.values()), {}
+        return moved
+
+    def poll(self) -> None:
+        """Ask now."""
+        for name, cluster in list(self._clusters.items()):
+            url = self._newest_url(name)
+            if url and url != cluster.broker_url:
+                with self._lock:
+                    self._clusters[name] = self._moved[name] = replace(cluster, broker_url=url)
+
+    def _newest_url(self, name: str) -> str | None:
+        found = None
+        for asked in sorted(self._clients.keys() - {name}):
+            before = self._said.get((asked, name))
+            url = self._ask(asked, name)
+            if before is not None and url and url != before:
+                found = url
+        return self._ask(name, name) or found
+
+    def _ask(self, asked: str, name: str) -> str | None:
+        try:
+            url = self._clients[asked].clusters.get(name).get("brokerServiceUrl")
+        except MagnetarError:
+            return None
+        if url:
+            self._said[asked, name] = str(url)
+        return str(url) if url else None
+
+    def _run(self) -> None:
+        while not self._stopped.wait(limits.ADDRESSES_POLL_SECONDS):
+            self.poll()
+
+
+def _client(url: str) -> AdminClient:
+    return AdminClient(url, timeout_s=limits.ADMIN_TIMEOUT_SECONDS)
+
+
+def _name_and_url(part: str) -> tuple[str, str]:
+    name, separator, admin_url = part.strip().partition("=")
+    if not (name and separator and admin_url):
+        message = f"--clusters: {part!r} is not of the form name=http://host:port"
+        raise ConfigurationError(message)
+    return name, admin_url
+
+
+def _broker_url(name: str, clients: list[AdminClient]) -> str:
+    """What the first of the clusters that answers knows."""
+    silence: ClusterUnreachableError | None = None
+    for client in clients:
+        try:
+            broker_url = client.clusters.get(name).get("brokerServiceUrl")
+        except ClusterUnreachableError as error:
+            silence = silence or error
+        except AdminError:  # it does not know that cluster
+            continue
+        else:
+            if broker_url:
+                return str(broker_url)
+    if silence is not None:
+        raise silence
+    message = f"--clusters: nobody knows the brokerServiceUrl of {name}\nhint: magnetar clusters update {name}"
+    raise ConfigurationError(message)
