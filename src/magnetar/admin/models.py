@@ -271,6 +271,8 @@ class ReplicatorStats(Model):
     """Ours. How often the link passed from one lease to the next."""
     damaged_at: str | None = None
     """Ours. The damaged entry that the link has stopped at."""
+    pipeline: str | None = None
+    """Ours. The run of the pipeline that holds the link: host, process and a random part."""
     parked_reason: str | None = None
     """Ours. Why the pipeline gave up the link for a while, as an entry that is too large for the remote cluster."""
     replication_unknown_since: str | None = None

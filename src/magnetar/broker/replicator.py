@@ -35,6 +35,12 @@ log = structlog.get_logger(__name__)
 LEASE_METADATA = "magnetar.lease"
 """Consumer metadata of SUBSCRIBE by which a pipeline task names its lease, a growing number."""
 
+PIPELINE_METADATA = "magnetar.pipeline"
+"""Consumer metadata of SUBSCRIBE by which a pipeline task names the run of the pipeline that it belongs to."""
+
+RIVAL = "another pipeline carries this link: "
+"""How the refusal of a task begins whose link a task of another pipeline holds; the other pipeline's name follows."""
+
 PARKED_METADATA = "magnetar.parked"
 """Consumer metadata of SUBSCRIBE by which a pipeline task says why it had given up the link before."""
 
@@ -102,6 +108,11 @@ class Replicator:
         self._start_over()
 
     @property
+    def pipeline(self) -> str | None:
+        """The run of the pipeline that holds the link; None while nobody does, or where it does not say."""
+        return None if self.consumer is None else self.consumer.metadata.get(PIPELINE_METADATA)
+
+    @property
     def backlog(self) -> int | None:
         """Own entries that the target does not hold; None while that is not known."""
         return self._unconfirmed if self.target_position.is_known else None
@@ -145,9 +156,18 @@ class Replicator:
         """Any type will do: there is one holder."""
 
     def check_takeover(self, consumer: Consumer) -> None:
-        """Raise RequestError if the live holder's lease is newer than the newcomer's."""
+        """Raise RequestError if the live holder's lease is newer than the newcomer's.
+
+        Also if both leases are the same and the two belong to different pipelines: these would take the link from each
+        other without end. The newest lease gets it in any case, so a pipeline that hangs is relieved.
+        """
         lease = _lease_of(consumer)
-        if self.consumer is not None and lease < self._lease:
+        if self.consumer is None:
+            return
+        pipeline, newcomer = self.pipeline, consumer.metadata.get(PIPELINE_METADATA)
+        if lease <= self._lease and pipeline != newcomer:
+            raise RequestError(ServerError.ConsumerBusy, f"{RIVAL}{pipeline or 'one of an older version'}")
+        if lease < self._lease:
             message = f"link to {self.target} is held by lease {self._lease}, which is newer than {lease}"
             raise RequestError(ServerError.ConsumerBusy, message)
 

@@ -239,6 +239,7 @@ def _fill_outbound(stats: ReplicatorStats, replicator: Replicator) -> None:
         stats.replication_unknown_since = iso_time(position.unknown_since * 1000)
     if position.unfilled_through is not None:
         stats.unfilled_through = str(position.unfilled_through)
+    stats.pipeline = replicator.pipeline
     stats.parked_reason = replicator.parked_reason
     stats.handovers = replicator.handovers
     stats.damaged_at = None if replicator.damaged_at is None else str(replicator.damaged_at)

@@ -105,7 +105,7 @@ def _json_lines() -> Callable[[Event], None]:
 
 
 def _table() -> Callable[[Event], None]:
-    from magnetar.pipeline.replicate import Moved, Progress, QueryEnded, Ready  # noqa: PLC0415
+    from magnetar.pipeline.replicate import Moved, Progress, QueryEnded, Ready, Rival  # noqa: PLC0415
 
     live = Live(Text("Starting Spark …"), auto_refresh=False)
     live.start(refresh=True)
@@ -116,6 +116,8 @@ def _table() -> Callable[[Event], None]:
                 live.update(Text("All links are carried. Ctrl-C stops."), refresh=True)
             case QueryEnded(turn, reason, seconds):
                 say(f"query {turn} ended and starts again in {seconds:.1f} s: {reason}")
+            case Rival(target, pipeline):
+                say(f"warning: the pipeline {pipeline} carries links to {target} as well: stop one of the two")
             case Moved(cluster, broker_url):
                 say(f"{cluster} is at {broker_url} now: the queries start again")
             case Progress():

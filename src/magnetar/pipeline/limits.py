@@ -75,6 +75,9 @@ TOPICS_POLL_SECONDS = 0.5
 ADDRESSES_POLL_SECONDS = 2.0
 """Seconds between two questions for the broker URLs of the clusters."""
 
+RIVALS_TOLD_MAX = 100
+"""Warnings of other pipelines that a driver gives: one for each target and run of another pipeline."""
+
 NAMESPACES_POLL_SECONDS = 3.0
 """Seconds between two questions for the namespaces of a cluster."""
 

@@ -39,6 +39,9 @@ class ReplicationMetrics:
         self._parked = Gauge(
             f"{prefix}_parked_topics", "Topics waiting after a refusal.", ("target",), registry=registry
         )
+        self._rivals = Gauge(
+            f"{prefix}_other_pipelines", "Other pipelines that hold links of this one.", ("target",), registry=registry
+        )
         self._down = Gauge(f"{prefix}_clusters_down", "Clusters out of a task's reach.", ("target",), registry=registry)
         self._in_flight = Gauge(f"{prefix}_in_flight_bytes", "Bytes under way.", ("target",), registry=registry)
 
@@ -74,5 +77,6 @@ class ReplicationMetrics:
     def _note_task(self, task: TaskStatus) -> None:
         self._links.labels(task.target).set(task.links)
         self._parked.labels(task.target).set(len(task.parked))
+        self._rivals.labels(task.target).set(len(task.rivals))
         self._down.labels(task.target).set(len(task.down))
         self._in_flight.labels(task.target).set(task.in_flight_bytes)

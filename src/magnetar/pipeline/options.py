@@ -34,6 +34,8 @@ class ReplicationOptions:
     status_host: str = ""
     status_port: int = 0
     """Where the driver listens for `TaskStatus`; 0 where nobody does."""
+    pipeline: str = ""
+    """Names this run of the pipeline, so that two that carry the same links can tell each other apart."""
 
     def __post_init__(self) -> None:
         """Refuse settings that cannot work, naming the fix."""

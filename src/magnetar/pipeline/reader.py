@@ -47,6 +47,7 @@ class LeaseReader:
         """Read for ``target``; `rows` does the work."""
         self.target = target
         self.lease = lease
+        self.pipeline = options.pipeline
         self.loop = Loop()
         self.rng = random.Random(os.urandom(16))  # noqa: S311 - jitter, not secrets
         self.budget = Budget()
@@ -215,6 +216,7 @@ class LeaseReader:
                 down=down,
                 links=sum(tail.live_links for tail in self._tails.values()),
                 parked=parked,
+                rivals=sorted(set().union(*(tail.rivals for tail in self._tails.values()))),
                 entries=self._entries,
                 in_flight_bytes=self.budget.used,
             ),

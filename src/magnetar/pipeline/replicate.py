@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import os
+import socket
 import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -70,6 +72,14 @@ class Progress:
 
 
 @dataclass(frozen=True, slots=True)
+class Rival:
+    """Another pipeline holds links that this one should carry; told once for each other pipeline and target."""
+
+    target: str
+    pipeline: str
+
+
+@dataclass(frozen=True, slots=True)
 class Moved:
     """The broker URL of a cluster changed: both queries are started again with the new one."""
 
@@ -77,7 +87,7 @@ class Moved:
     broker_url: str
 
 
-Event = Ready | QueryEnded | Progress | Moved
+Event = Ready | QueryEnded | Progress | Rival | Moved
 
 
 class Turn:
@@ -152,6 +162,7 @@ class Replication:
         self._tell = tell
         self._rng = rng
         self._tasks: dict[str, TaskStatus] = {}
+        self._rivals: set[tuple[str, str]] = set()
         self._ready = False
 
     def run(self, stop: threading.Event) -> None:
@@ -174,6 +185,7 @@ class Replication:
             lease_seconds=self._settings.lease_seconds,
             status_host=status_host,
             status_port=status_port,
+            pipeline=f"{socket.gethostname()}:{os.getpid()}:{self._rng.randrange(1 << 32):08x}",
         )
         turns = [Turn(session, replace(options, turn=turn), work_dir, self._rng) for turn in range(TURNS)]
         watch = ProgressWatch(self._settings.clusters, self._settings.namespaces, SystemClock(), self._progressed)
@@ -212,9 +224,16 @@ class Replication:
             known = self._tasks.get(status.target)
             if status.carrying and (known is None or status.lease >= known.lease):
                 self._tasks[status.target] = status
+                self._tell_rivals(status)
         if not self._ready and len(self._tasks) == len(self._settings.clusters) and all(turn.active for turn in turns):
             self._ready = True
             self._tell(Ready())
+
+    def _tell_rivals(self, status: TaskStatus) -> None:
+        for rival in status.rivals:
+            if (status.target, rival) not in self._rivals and len(self._rivals) < limits.RIVALS_TOLD_MAX:
+                self._rivals.add((status.target, rival))
+                self._tell(Rival(status.target, rival))
 
     def _progressed(self, links: list[LinkProgress]) -> None:
         self._tell(Progress(tuple(links), tuple(self._tasks.values())))
@@ -227,6 +246,8 @@ def event_json(event: Event) -> dict[str, Any]:
             return {"event": "ready"}
         case QueryEnded(turn, reason, delay):
             return {"event": "query_ended", "query": turn, "reason": reason, "restart_in_seconds": round(delay, 3)}
+        case Rival(target, pipeline):
+            return {"event": "another_pipeline", "target": target, "pipeline": pipeline}
         case Moved(cluster, broker_url):
             return {"event": "cluster_moved", "cluster": cluster, "broker_url": broker_url}
         case Progress(links, tasks):

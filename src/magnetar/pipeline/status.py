@@ -27,6 +27,8 @@ class TaskStatus:
     """Topics attached, over all sources."""
     parked: dict[str, str] = field(default_factory=dict)
     """Topics that wait after a refusal, ``source topic``, and why."""
+    rivals: list[str] = field(default_factory=list)
+    """Other pipelines that hold links of this task, sorted."""
     entries: int = 0
     """Entries taken from the sources since the task began."""
     in_flight_bytes: int = 0

@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 
     _Granted = Callable[[Inlet], list[Effect]]
 
+RIVAL = "another pipeline carries this link: "
+"""How a source refuses a task whose link another pipeline holds; the other pipeline's name follows."""
+
 SUBSCRIPTION_PREFIX = "pulsar.repl."
 """A replication cursor is named by this and the target."""
 
@@ -39,6 +42,7 @@ class Task(Protocol):
     budget: Budget
     target: str
     lease: int
+    pipeline: str
 
     @property
     def carrying(self) -> bool:
@@ -89,6 +93,11 @@ class Tail:
     def parked(self) -> dict[str, str]:
         """Topics that wait after a refusal, and why."""
         return {topic: inlet.reason for topic, inlet in self._inlets.items() if inlet.reason and not inlet.live}
+
+    @property
+    def rivals(self) -> set[str]:
+        """Other pipelines that hold links of this one."""
+        return {reason.removeprefix(RIVAL) for reason in self.parked.values() if reason.startswith(RIVAL)}
 
     def start(self) -> None:
         """Connect, and look out for topics and for stalls from now on."""
@@ -274,9 +283,13 @@ class Tail:
             broker.request(partial(_subscribe, body), partial(self._answered, number, Inlet.subscribed))
 
     def _metadata(self, inlet: Inlet) -> dict[str, str]:
-        """What a source is told at SUBSCRIBE: under which lease, and why the link was parked before, if it was."""
-        lease = {"magnetar.lease": str(self._task.lease)}
-        return lease | {"magnetar.parked": inlet.reason[: limits.REASON_CHARACTERS]} if inlet.reason else lease
+        """What a source is told at SUBSCRIBE: who asks under which lease, and why the link was parked, if it was."""
+        metadata = {"magnetar.lease": str(self._task.lease)}
+        if self._task.pipeline:
+            metadata["magnetar.pipeline"] = self._task.pipeline
+        if inlet.reason and not inlet.reason.startswith(RIVAL):
+            metadata["magnetar.parked"] = inlet.reason[: limits.REASON_CHARACTERS]
+        return metadata
 
     def _answered(self, number: int, granted: _Granted, reply: pb.BaseCommand | None) -> None:
         """Hear what the source says to a SUBSCRIBE or SEEK."""
@@ -289,7 +302,10 @@ class Tail:
         elif reply.type == pb.BaseCommand.SUCCESS:
             self._carry_out(inlet, granted(inlet))
         else:
-            self._ended(number, reply.error.message, busy=reply.error.error == pb.ConsumerBusy)
+            reason = reply.error.message
+            # The link of a rival is tried again, and again more seldom: the rival may be gone before this lease is.
+            is_rivals = reason.startswith(RIVAL)
+            self._ended(number, reason, busy=reply.error.error == pb.ConsumerBusy and not is_rivals)
 
     def _acknowledge(self) -> None:
         numbers, self._unacknowledged = self._unacknowledged, set()

@@ -211,6 +211,7 @@ class CarrierTask:
         self.budget = Budget()
         self.target = target
         self.lease = lease
+        self.pipeline = ""
         self.succeeded = False
         self.stalled_until = 0.0
         """Until when what was read is not written, as where the machine stands still."""

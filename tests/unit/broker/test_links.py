@@ -5,8 +5,11 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from magnetar.admin.service import StatsOptions
 from magnetar.base.errors import ServerError
 from magnetar.base.position import EARLIEST, Position
+from magnetar.broker.replicator import LEASE_METADATA, PIPELINE_METADATA, RIVAL
+from magnetar.broker.stats import topic_stats
 from magnetar.broker.topics import DELETION_GRACE_S
 from magnetar.ledger.managed_ledger import ManagedLedgerConfig
 from magnetar.sim.cluster import TOPIC, Client, Cluster, entry
@@ -15,6 +18,7 @@ from magnetar.sim.pipe import Pipe, read_all
 from magnetar.wire import commands
 from magnetar.wire.message_id import message_id
 from magnetar.wire.origin import Origin, stamp
+from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 
 def linked(**options: ManagedLedgerConfig) -> tuple[Cluster, Client, Cluster, Pipe]:
@@ -113,6 +117,50 @@ def test_the_newest_lease_holds_the_link() -> None:
     pipe.attach()
     assert [error.error for error in pipe.refusals] == [ServerError.ConsumerBusy]
     assert source.topic().replicators["jfk"].handovers == 1
+
+
+def subscribe(source: Cluster, lease: int, pipeline: str | None) -> tuple[Client, list[str]]:
+    """Ask for the link to jfk as a task of a pipeline; returns the client and the refusals."""
+    client = source.client()
+    metadata = {LEASE_METADATA: str(lease)} | ({PIPELINE_METADATA: pipeline} if pipeline else {})
+    body = pb.CommandSubscribe(
+        topic=str(TOPIC),
+        subscription="pulsar.repl.jfk",
+        subType=pb.CommandSubscribe.Exclusive,
+        consumer_id=1,
+        request_id=client.request_id(),
+        metadata=commands.key_values(metadata),
+    )
+    client.say(commands.subscribe(body))
+    return client, [error.message for error in client.take("ERROR")]
+
+
+def test_two_pipelines_do_not_take_a_link_from_each_other_within_a_lease() -> None:
+    source, _, _, _ = linked()
+    first, refusals = subscribe(source, 7, "host:1:a")
+    assert refusals == []
+    assert subscribe(source, 7, "host:2:b")[1] == [f"{RIVAL}host:1:a"]
+    assert subscribe(source, 6, "host:2:b")[1] == [f"{RIVAL}host:1:a"]
+    assert "CLOSE_CONSUMER" not in first.names()
+    stats = topic_stats(source.topic(), StatsOptions()).replication["jfk"]
+    assert (stats.pipeline, stats.handovers) == ("host:1:a", 0)
+    again, refusals = subscribe(source, 7, "host:1:a")  # the same task, tried again
+    assert refusals == []
+    assert "CLOSE_CONSUMER" in first.names()
+    newest, refusals = subscribe(source, 8, "host:2:b")
+    assert refusals == []
+    assert "CLOSE_CONSUMER" in again.names()
+    newest.leave()
+    source.settle()
+    assert subscribe(source, 7, "host:1:a")[1] == [], "nobody holds it"
+
+
+def test_pipelines_that_do_not_name_themselves_take_over_as_before() -> None:
+    source, _, _, _ = linked()
+    assert subscribe(source, 7, None)[1] == []
+    assert subscribe(source, 7, None)[1] == []
+    assert subscribe(source, 7, "host:1:a")[1] == [f"{RIVAL}one of an older version"]
+    assert subscribe(source, 8, "host:1:a")[1] == []
 
 
 def test_a_link_that_nobody_wants_is_refused() -> None:

@@ -6,7 +6,7 @@ import math
 from collections import deque
 from typing import TYPE_CHECKING
 
-from magnetar.base.errors import RemoteProtocolError
+from magnetar.base.errors import RemoteProtocolError, ServerError
 from magnetar.base.position import Position
 from magnetar.pipeline.loop import Dialled, Loop, Timer
 from magnetar.wire import commands
@@ -126,6 +126,9 @@ class HandBroker:
         self.life = ""
         self.metadata: list[dict[str, str]] = []
         """Metadata of the producers, in the order in which they came."""
+        self.busy = ""
+        """Why consumers are refused; empty while they are not."""
+        self.namespaces: dict[str, list[str]] = {}
         self.subscribed: list[pb.CommandSubscribe] = []
         self.unread: list[Frame] = []
         self.on_ready: Callable[[], None] | None = None
@@ -169,7 +172,19 @@ class HandBroker:
                 self.say(commands.producer_success(request_id=asked.request_id, producer_name=asked.producer_name))
             case pb.BaseCommand.SUBSCRIBE:
                 self.subscribed.append(command.subscribe)
-                self.say(commands.success(request_id=command.subscribe.request_id))
+                request_id = command.subscribe.request_id
+                if self.busy:
+                    self.say(commands.error(request_id=request_id, code=ServerError.ConsumerBusy, message=self.busy))
+                else:
+                    self.say(commands.success(request_id=request_id))
+            case pb.BaseCommand.GET_TOPICS_OF_NAMESPACE:
+                asked_for = command.getTopicsOfNamespace
+                topics = self.namespaces.get(asked_for.namespace, [])
+                self.say(
+                    commands.get_topics_of_namespace_response(
+                        request_id=asked_for.request_id, topics=topics, topics_hash="unchanged"
+                    )
+                )
             case pb.BaseCommand.SEND:
                 sent = command.send
                 self.entries.setdefault(sent.producer_id, []).append(frame.body)

@@ -1,0 +1,73 @@
+"""Two pipelines over the same clusters, and what a pipeline that was killed leaves behind."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING
+
+from tests.geo.stories import log_of, wait_for_entries
+from tests.kit.child import ChildProcess
+from tests.kit.clusters import UP_TIMEOUT_S, LocalClusters
+from tests.kit.messages import numbered, publish
+from tests.kit.wait import wait_until
+
+if TYPE_CHECKING:
+    from pathlib import Path
+    from typing import Any
+
+    import pytest
+
+NAMES = ("ewr", "jfk")
+TOPIC = "persistent://geo/rivals/orders"
+
+
+def rivals(directory: Path) -> list[dict[str, Any]]:
+    """The warnings of the second pipeline."""
+    lines = (directory / "second.out").read_text().splitlines()
+    return [event for event in map(json.loads, lines) if event["event"] == "another_pipeline"]
+
+
+def test_a_second_pipeline_waits_and_says_so_and_takes_over_from_one_that_is_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    work = tmp_path / "tmp"
+    work.mkdir()
+    monkeypatch.setenv("TMPDIR", str(work))
+    with LocalClusters(tmp_path, NAMES) as clusters:
+        clusters.make_namespace("geo/rivals", NAMES)
+        clusters.start_pipeline()
+        publish(clusters.client("ewr"), TOPIC, numbered(10))
+        wait_until(lambda: clusters.rest("jfk").is_healthy() and _entries(clusters) == 10, UP_TIMEOUT_S, what="data")
+        served = ",".join(f"{name}={member.admin_url}" for name, member in clusters.members.items())
+        command = [sys.executable, "-m", "magnetar.cli.main", "pipeline", "replicate", "--clusters", served]
+        second = ChildProcess(command, tmp_path, "second")
+        try:
+            wait_until(lambda: rivals(tmp_path), UP_TIMEOUT_S, what="a warning of the second pipeline")
+            assert {event["target"] for event in rivals(tmp_path)} <= set(NAMES)
+            handovers = clusters.rest("ewr").stats(TOPIC)["replication"]["jfk"]["handovers"]
+            assert handovers <= 6, "one for each lease that passed, and none in between"
+            clusters.kill_pipeline()
+            publish(clusters.client("ewr"), TOPIC, numbered(10, first=10))
+            wait_for_entries(clusters, TOPIC, 20, ["jfk"])
+            assert log_of(clusters, "jfk", TOPIC) == numbered(20)
+            _check_that_the_next_one_cleans_up(clusters, work)
+        finally:
+            second.stop()
+
+
+def _check_that_the_next_one_cleans_up(clusters: LocalClusters, work: Path) -> None:
+    (parent,) = work.glob("magnetar-*")
+    left = [path for path in parent.iterdir() if (path / "java").exists()]
+    assert len(left) == 2, "of the killed pipeline, and of the second one"
+    clusters.start_pipeline()
+    wait_until(
+        lambda: sum(path.exists() for path in left) == 1 and len([*parent.glob("*/java")]) == 2,
+        UP_TIMEOUT_S,
+        what="a clean work directory",
+    )
+
+
+def _entries(clusters: LocalClusters) -> int:
+    response = clusters.rest("jfk").request("GET", f"{TOPIC.replace('://', '/')}/internalStats")
+    return int(response.json()["numberOfEntries"]) if response.is_success else 0

@@ -1,0 +1,92 @@
+"""The reader's view of a source, against a broker that grants or refuses its consumers."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING
+
+from magnetar.pipeline import limits
+from magnetar.pipeline.flow import Budget
+from magnetar.pipeline.options import ClusterAddress
+from magnetar.pipeline.tail import RIVAL, Tail
+from tests.unit.pipeline.hand_broker import HandBroker, HandLoop
+
+if TYPE_CHECKING:
+    from magnetar.pipeline.loop import Loop
+    from magnetar.pipeline.rows import Carried
+
+NAMESPACE = "public/default"
+ORDERS = f"persistent://{NAMESPACE}/orders"
+
+
+class Reader:
+    """A task with one source, whose broker has one topic."""
+
+    def __init__(self, *, busy: str = "") -> None:
+        self.broker = HandBroker("pulsar://ewr:6650")
+        self.broker.namespaces[NAMESPACE] = [ORDERS]
+        self.broker.busy = busy
+        self.hand = HandLoop(self.broker)
+        self.loop: Loop = self.hand
+        self.rng = random.Random(1)
+        self.budget = Budget()
+        self.target, self.lease, self.pipeline = "jfk", 7, "host:1:a"
+        self.carrying, self.succeeded = True, False
+        self.carried: list[Carried] = []
+        self._numbers = 0
+        self.tail = Tail(self, ClusterAddress("ewr", self.broker.url, ""))
+        self.tail.start()
+        self.tail.serve([NAMESPACE])
+        self.hand.run()
+        self.hand.pass_time(limits.TOPICS_POLL_SECONDS)
+
+    def next_number(self) -> int:
+        self._numbers += 1
+        return self._numbers
+
+    def carry(self, carried: Carried) -> None:
+        self.carried.append(carried)
+
+    def metadata(self) -> list[dict[str, str]]:
+        """What the broker was told with each SUBSCRIBE."""
+        return [{each.key: each.value for each in asked.metadata} for asked in self.broker.subscribed]
+
+    def pass_time(self, seconds: int) -> None:
+        for _ in range(seconds):
+            self.hand.pass_time(1)
+
+
+def test_a_task_names_its_lease_and_its_pipeline() -> None:
+    reader = Reader()
+    assert reader.metadata() == [{"magnetar.lease": "7", "magnetar.pipeline": "host:1:a"}]
+    assert (reader.tail.live_links, reader.tail.parked, reader.tail.rivals) == (1, {}, set())
+
+
+def test_a_link_that_another_pipeline_holds_is_tried_ever_more_seldom_until_it_is_free() -> None:
+    reader = Reader(busy=f"{RIVAL}host:2:b")
+    assert (reader.tail.live_links, reader.tail.rivals) == (0, {"host:2:b"})
+    assert reader.tail.displacements == 0
+    reader.pass_time(300)
+    assert 10 < len(reader.broker.subscribed) < 30
+    assert all("magnetar.parked" not in metadata for metadata in reader.metadata())
+    reader.broker.busy = ""
+    reader.pass_time(int(limits.PARK_MAX_SECONDS) + 1)
+    assert (reader.tail.live_links, reader.tail.rivals) == (1, set())
+
+
+def test_a_link_that_the_next_lease_holds_is_left_to_it() -> None:
+    reader = Reader(busy="link to jfk is held by lease 8, which is newer than 7")
+    assert (reader.tail.live_links, reader.tail.displacements) == (0, 1)
+    reader.pass_time(300)
+    assert len(reader.broker.subscribed) == 1
+
+
+def test_a_parked_link_tells_its_source_why() -> None:
+    reader = Reader()
+    reader.tail.refused(1, "entry 3:1 is too large", None)
+    reader.pass_time(2)
+    assert [metadata.get("magnetar.parked") for metadata in reader.metadata()] == [None, "entry 3:1 is too large"]
+    assert reader.tail.parked == {}
+    reader.tail.refused(2, "x" * 10_000, None)
+    reader.pass_time(2)
+    assert len(reader.metadata()[-1]["magnetar.parked"]) == limits.REASON_CHARACTERS
