@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 import pytest
 
+pytestmark = pytest.mark.timeout(300)
+
 NAMES = ("ewr", "jfk")
 TOPIC = "persistent://geo/rebuilt/orders"
 

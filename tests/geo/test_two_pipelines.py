@@ -6,6 +6,8 @@ import json
 import sys
 from typing import TYPE_CHECKING
 
+import pytest
+
 from tests.geo.stories import log_of, wait_for_entries
 from tests.kit.child import ChildProcess
 from tests.kit.clusters import UP_TIMEOUT_S, LocalClusters
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Any
 
-    import pytest
+pytestmark = pytest.mark.timeout(600)
 
 NAMES = ("ewr", "jfk")
 TOPIC = "persistent://geo/rivals/orders"
