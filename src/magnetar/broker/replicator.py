@@ -492,7 +492,10 @@ class Replicator:
         self._in_flight.clear()
         self.damaged_at = None
         self._read_position = self.topic.ledger.next_position(start)
-        self._previous = self._floor = self.topic.log.index.positions_at(start).get(self.environment.cluster, EARLIEST)
+        self._floor = self.topic.log.index.positions_at(start).get(self.environment.cluster, EARLIEST)
+        # Entries between the two were not meant for the target, unless it lost them and they were trimmed meanwhile.
+        confirmed = self.target_position.confirmed_before(start)
+        self._previous = self._floor if confirmed is None else confirmed
 
 
 def _lease_of(consumer: Consumer) -> int:

@@ -65,6 +65,15 @@ class TargetPosition:
         """
         return newest_before if self.held is None else self.held
 
+    def confirmed_before(self, position: Position) -> Position | None:
+        """Return the newest confirmed entry if the target lacks nothing that was meant for it up to ``position``.
+
+        None where that is not known of any entry.
+        """
+        if self.held is None or not EARLIEST < self.held <= position:
+            return None
+        return self.held if self.unfilled_through is None or self.unfilled_through <= self.held else None
+
     def lose(self) -> None:
         """Forget that the position is known: nobody holds the link."""
         if self._lost is None:

@@ -173,6 +173,9 @@ def test_entries_that_were_not_meant_for_the_target_are_not_taken_for_lost() -> 
     story.attach()
     story.carry()
     assert (story.pipe.gaps, read_all(story.target), story.link.backlog) == (0, ["a"], 0)
+    story.publish("b")
+    story.carry()
+    assert (story.pipe.gaps, read_all(story.target)) == (0, ["a", "b"])
 
 
 def test_a_cursor_of_an_older_version_names_the_newest_entry_that_it_has_passed() -> None:
