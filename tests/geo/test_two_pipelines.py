@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
+import tempfile
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,13 +17,20 @@ from tests.kit.messages import numbered, publish
 from tests.kit.wait import wait_until
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Iterator
     from typing import Any
 
 pytestmark = pytest.mark.timeout(600)
 
 NAMES = ("ewr", "jfk")
 TOPIC = "persistent://geo/rivals/orders"
+
+
+@pytest.fixture
+def work() -> Iterator[Path]:
+    """A temporary directory whose name is short enough for the sockets in it."""
+    with tempfile.TemporaryDirectory() as directory:
+        yield Path(directory)
 
 
 def rivals(directory: Path) -> list[dict[str, Any]]:
@@ -31,10 +40,8 @@ def rivals(directory: Path) -> list[dict[str, Any]]:
 
 
 def test_a_second_pipeline_waits_and_says_so_and_takes_over_from_one_that_is_killed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, work: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    work = tmp_path / "tmp"
-    work.mkdir()
     monkeypatch.setenv("TMPDIR", str(work))
     with LocalClusters(tmp_path, NAMES) as clusters:
         clusters.make_namespace("geo/rivals", NAMES)

@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 from magnetar.pipeline.leases import TURNS
 from magnetar.pipeline.rows import SCHEMA_DDL
 from magnetar.pipeline.source import MagnetarDataSource
+from magnetar.pipeline.work_files import socket_directory
 from magnetar.pipeline.writer import write
 
 if TYPE_CHECKING:
@@ -68,9 +69,11 @@ def build_session(master: str, work_dir: Path) -> SparkSession:
     java_files = work_dir / "java"  # what libraries leave behind when the machine is killed goes with the rest
     java_files.mkdir()
     java = f"{_JAVA_OPTIONS} -Dlog4j2.configurationFile={_LOGGING} -Djava.io.tmpdir={java_files}"
+    sockets = socket_directory(work_dir)
     on_interrupt = signal.getsignal(signal.SIGINT)
     session = (
         builder.config("spark.driver.extraJavaOptions", java)
+        .config("spark.python.unix.domain.socket.dir", str(sockets))
         .config("spark.task.maxFailures", str(TASK_ATTEMPTS))
         .config("spark.sql.warehouse.dir", str(work_dir / "warehouse"))
         .getOrCreate()

@@ -9,6 +9,7 @@ import fcntl
 import os
 import shutil
 import tempfile
+import uuid
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
@@ -21,6 +22,16 @@ if TYPE_CHECKING:
 
 PREFIX = "magnetar-work-"
 """Names of the directories begin with this; nothing else beside them is touched."""
+
+
+_SOCKET_NAME_BYTES = 103
+"""Bytes that the name of a Unix socket may have on every system that Spark runs on."""
+
+
+def socket_directory(work_dir: Path) -> Path:
+    """Return where Spark's sockets go: with its other files, unless the names would be too long for the system."""
+    longest = work_dir / f".{uuid.UUID(int=0)}.sock"
+    return work_dir if len(os.fsencode(longest)) <= _SOCKET_NAME_BYTES else Path(tempfile.gettempdir())
 
 
 def default_parent() -> Path:

@@ -5,16 +5,14 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+import tempfile
+from pathlib import Path
 
 import pytest
 
 from magnetar.base.errors import StorageError
 from magnetar.pipeline import work_files
-from magnetar.pipeline.work_files import WorkDirectory
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from magnetar.pipeline.work_files import WorkDirectory, socket_directory
 
 _CHILD = """
 import sys
@@ -49,6 +47,12 @@ def test_what_a_killed_process_left_is_removed_and_what_a_living_one_uses_is_not
     assert left.is_dir()
     with WorkDirectory(tmp_path) as directory:
         assert sorted(tmp_path.iterdir()) == sorted([directory.path, others, tmp_path / "notes"])
+
+
+def test_sockets_go_elsewhere_where_their_names_would_be_too_long() -> None:
+    short = Path("/tmp/magnetar-1000/magnetar-work-12345678")
+    assert socket_directory(short) == short
+    assert socket_directory(Path("/var") / ("x" * 60)) == Path(tempfile.gettempdir())
 
 
 def test_a_parent_that_belongs_to_somebody_else_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
