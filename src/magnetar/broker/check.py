@@ -18,6 +18,7 @@ from magnetar.broker.deduplication import CURSOR_NAME
 from magnetar.broker.delayed.check import problems_of
 from magnetar.broker.delayed.store import DELAYED, DelayedStore
 from magnetar.broker.origin_summaries import summaries_path
+from magnetar.broker.repair import Repair, carry_out, plan_repairs, values_before
 from magnetar.broker.sequence_ids import SequenceIds
 from magnetar.cursor.cursor import Cursor, CursorHome
 from magnetar.geo.summary import OriginSummary, decode_summary
@@ -31,7 +32,7 @@ from magnetar.metadata.local import LocalMetadataStore
 from magnetar.metadata.resources import Topics, managed_ledger_path
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from magnetar.base.names import TopicName
@@ -71,13 +72,15 @@ class DirectoryReport:
     problems: list[str] = field(default_factory=list)
     """Of the log and of the metadata; each names a place."""
     losses: list[Loss] = field(default_factory=list)
+    repairs: list[Repair] = field(default_factory=list)
+    """What would let the topics open that cannot be loaded, and what each repair gives up."""
     orphans: list[int] = field(default_factory=list)
     """Ledgers that no topic and no subscription names: they only take space."""
 
     @property
     def intact(self) -> bool:
         """Whether everything is as it was written."""
-        return not self.problems and not self.losses
+        return not self.problems and not self.losses and not self.repairs
 
 
 def check(directory: Path, progress: Progress = lambda _what, _done, _total: None) -> DirectoryReport:
@@ -99,11 +102,30 @@ def check(directory: Path, progress: Progress = lambda _what, _done, _total: Non
     return report
 
 
+def repair(directory: Path, repairs: Sequence[Repair], now: float) -> Path:
+    """Carry repairs out; return the file in ``directory`` that keeps what they replaced, made before anything changes.
+
+    Hold the directory's lock. ``now`` is in seconds since the epoch.
+    """
+    metadata = LocalMetadataStore(directory / METADATA, SystemClock())
+    try:
+        record = directory / f"repaired-{int(now * 1000)}.json"
+        described = [{"topic": each.topic, "action": each.action, "givesUp": each.gives_up} for each in repairs]
+        replaced = {path: value.decode(errors="backslashreplace") for path, value in values_before(metadata, repairs)}
+        record.write_text(json.dumps({"repairs": described, "replaced": replaced}, indent=2))
+        carry_out(metadata, repairs)
+    finally:
+        metadata.close()
+    return record
+
+
 def _examine(directory: Path, metadata: LocalMetadataStore, report: DirectoryReport, progress: Progress) -> None:
     index = survey(_FILES, directory / LEDGERS).index
-    examination = _Examination(metadata, ReadOnlyLedgerStore(directory / LEDGERS, _FILES, index), index, report)
+    store = ReadOnlyLedgerStore(directory / LEDGERS, _FILES, index)
+    examination = _Examination(metadata, store, index, report)
     examination.may_lack_entries = (directory / LEDGERS / UNSYNCED_NAME).exists()
     topics = list(Topics(metadata).all())
+    report.repairs = plan_repairs(metadata, store, index, topics)
     for done, name in enumerate(topics):
         progress("topics", done, len(topics))
         examination.topic(name)
@@ -163,8 +185,12 @@ class _Examination:
         self._summaries(name)
         log = None
         if not missing:
-            log = ManagedLedger.open(self._store, self._metadata, name, ManagedLedgerConfig(), SystemClock())
-            self.opened.append(log)
+            try:
+                log = ManagedLedger.open(self._store, self._metadata, name, ManagedLedgerConfig(), SystemClock())
+            except CorruptionError as error:
+                self._report.problems.append(str(error))
+            else:
+                self.opened.append(log)
         self._cursors(name, log)
 
     def finish(self) -> None:

@@ -31,7 +31,7 @@ LOAD_RETRY_DELAY_S: Final = 1.0
 """Seconds between two attempts to load a topic that could not be loaded."""
 
 WAY_OUT: Final = (
-    "restore the data directory from a copy, or stop the broker and run `magnetar check --repair` on the data directory"
+    "stop the broker and restore the data directory from a copy, or see what `magnetar check --repair` would give up"
 )
 """Advice for a topic whose data is damaged."""
 

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from magnetar.base.errors import ConfigurationError
 from magnetar.base.lock import DirectoryLock
-from magnetar.base.real import SystemFiles
+from magnetar.base.real import SystemClock, SystemFiles
 from magnetar.broker.check import LEDGERS, DirectoryReport
 from magnetar.broker.check import check as check_directory
+from magnetar.broker.check import repair as carry_out_repairs
 from magnetar.cli.output import Output, say, show_fields, show_json
 from magnetar.cli.progress import progress
 from magnetar.ledger.recovery import recover
@@ -21,15 +22,27 @@ from magnetar.ledger.recovery import recover
 def check(
     directory: Annotated[Path, typer.Argument(help="A broker's data directory (dataDirectory).")],
     *,
-    repair: Annotated[bool, typer.Option("--repair", help="Cut the torn tail that a crash left.")] = False,
+    repair: Annotated[
+        bool, typer.Option("--repair", help="Cut the torn tail that a crash left, and say what else could be repaired.")
+    ] = False,
+    give_up_data: Annotated[
+        bool,
+        typer.Option(
+            "--give-up-data", help="With --repair: let damaged topics open without what cannot be read, as it says."
+        ),
+    ] = False,
     output: Annotated[Output, typer.Option(help="The form of what is printed.")] = Output.TEXT,
 ) -> int:
     """Read every record, index, checksum, cursor and list of ledgers, and say what is wrong and what would be lost.
 
-    The broker must not run. Without --repair nothing is changed; with it, only the torn tail of the newest segment is
-    cut, which holds nothing that was ever confirmed and which a starting broker would cut as well. Any other damage is
-    refused. Exits with 1 when something is wrong.
+    The broker must not run. Without --repair nothing is changed. --repair cuts the torn tail of the newest segment,
+    which holds nothing that was ever confirmed and which a starting broker would cut as well. For each damaged topic it
+    says how the topic could be opened again and what would be given up; --give-up-data then does so, for all of them.
+    Other damage is refused. Exits with 1 when something is wrong and stays so.
     """
+    if give_up_data and not repair:
+        message = "--give-up-data only makes sense with --repair"
+        raise ConfigurationError(message)
     if not (directory / LEDGERS).is_dir():
         message = f"{directory} is not a broker's data directory: it has no {LEDGERS}/"
         raise ConfigurationError(message)
@@ -37,15 +50,30 @@ def check(
         report = check_directory(directory, told)
         if repair and report.intact:
             _cut_tail(directory)
+        record = None
+        if give_up_data and report.repairs:
+            record = carry_out_repairs(directory, report.repairs, SystemClock().now())
+            after = check_directory(directory, told)
     if output is Output.JSON:
-        show_json({"intact": report.intact, **asdict(report)})
+        show_json(_as_json(report))
     else:
         _tell(report)
+    if record is not None:
+        say(f"repaired {len(report.repairs)} times; {record} keeps what was replaced")
+        return _tell_rest(after)
     if repair:
         return _tell_repair(report)
     if report.intact and report.log.torn_bytes:
         say("hint: a starting broker cuts the torn tail, as --repair does; nothing in it was ever confirmed")
     return int(not report.intact)
+
+
+def _as_json(report: DirectoryReport) -> dict[str, Any]:
+    found = {"intact": report.intact, **asdict(report)}
+    found["repairs"] = [
+        {"topic": each.topic, "action": each.action, "givesUp": each.gives_up} for each in report.repairs
+    ]
+    return found
 
 
 def _cut_tail(directory: Path) -> None:
@@ -79,7 +107,21 @@ def _tell(report: DirectoryReport) -> None:
             say(f"lost: {loss.topic}: what {loss.subscription} acknowledged since it began")
 
 
+def _tell_rest(report: DirectoryReport) -> int:
+    for problem in report.problems:
+        say(f"still wrong: {problem}")
+    for each in report.repairs:
+        say(f"still wrong: {each.topic}: {each.action}")
+    return int(not report.intact)
+
+
 def _tell_repair(report: DirectoryReport) -> int:
+    if report.repairs:
+        for each in report.repairs:
+            say(f"could repair: {each.topic}: {each.action}; this gives up: {each.gives_up}")
+        say("error: not repaired: what was confirmed would be given up")
+        say("hint: restore the directory from a copy, or add --give-up-data to do all of this")
+        return 1
     if not report.intact:
         say("error: not repaired: only a torn tail can be cut without losing what was confirmed, and more is wrong")
         say("hint: restore the directory from a copy, or start an empty broker and let replication fill it")

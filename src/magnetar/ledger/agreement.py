@@ -16,6 +16,7 @@ import structlog
 from magnetar.base.position import Position
 from magnetar.ledger.deletions import finish_deletions, noted_deletions
 from magnetar.metadata.resources import Topics, managed_ledger_path
+from magnetar.metadata.store import Put
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -94,6 +95,11 @@ def find_unlisted(existing: Collection[int], confirmed: Mapping[int, int], swept
     return Unlisted(garbage, sorted(set(unlisted) - set(garbage)))
 
 
+def keep_unlisted(existing: Collection[int]) -> Put:
+    """Return the change that keeps every existing ledger from being deleted by a sweep, whether it is listed or not."""
+    return Put(_SWEPT_FROM, str(max(existing, default=0) + 1).encode())
+
+
 def _read_listing(metadata: MetadataStore) -> dict[int, int] | None:
     """Return the named ledgers with their confirmed entries; None if something cannot be read."""
     confirmed = dict.fromkeys(noted_deletions(metadata), 0)
@@ -137,8 +143,12 @@ def _accept_losses(store: LocalLedgerStore, metadata: MetadataStore) -> None:
         found = metadata.get(managed_ledger_path(name))
         if found is None:
             continue
-        stored = json.loads(found.value)
-        lost = shorten(stored, length_of)
+        try:
+            stored = json.loads(found.value)
+            lost = shorten(stored, length_of)
+        except (ValueError, KeyError, TypeError) as error:  # only this topic refuses, when it is loaded
+            log.warning("losses_not_accepted", topic=str(name), error=repr(error))
+            continue
         if lost:
             metadata.put(managed_ledger_path(name), json.dumps(stored).encode(), found.version)
         for first, last in lost:

@@ -29,10 +29,15 @@ _NOTES = "/deleting-ledgers"
 
 def delete_ledgers(store: LedgerStore, metadata: MetadataStore, ledger_ids: Sequence[int], put: Put) -> int:
     """Delete at least one ledger together with ``put``, which no longer names them; return the version of that."""
-    note = f"{_NOTES}/{ledger_ids[0]}"
+    note = note_of(ledger_ids)
     version, _ = metadata.put_many([put, Put(note, json.dumps(list(ledger_ids)).encode())])
     _delete(store, metadata, ledger_ids, note)
     return version
+
+
+def note_of(ledger_ids: Sequence[int]) -> str:
+    """Where the deletion of at least one ledger is noted."""
+    return f"{_NOTES}/{ledger_ids[0]}"
 
 
 def finish_deletions(store: LedgerStore, metadata: MetadataStore) -> None:

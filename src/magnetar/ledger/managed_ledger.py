@@ -342,6 +342,10 @@ class ManagedLedger:
     def _begin_ledger(self, now_ms: int) -> ChainLedger:
         """List a new ledger for appends; one that cannot be listed takes none, or they would not be found again."""
         begun = ChainLedger(self._store.create(), now_ms)
+        if begun.ledger_id <= self.last_confirmed_entry.ledger_id:
+            self._store.delete(begun.ledger_id)
+            message = f"{self.name}: ledger {begun.ledger_id} was used before {self.last_confirmed_entry}"
+            raise StorageError(message)
         self._chain.add(begun)
         try:
             self._persist()

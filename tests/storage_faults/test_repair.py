@@ -1,0 +1,207 @@
+"""``magnetar check --repair --give-up-data``: damaged topics open again; only what cannot be read is given up."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote_plus
+
+import pytest
+
+from magnetar.base.errors import StorageError
+from magnetar.base.position import EARLIEST, Position
+from magnetar.base.real import SystemClock, SystemFiles
+from magnetar.broker.check import LEDGERS, METADATA, check
+from magnetar.cli.main import main
+from magnetar.cursor.store import CursorStore
+from magnetar.ledger.agreement import bring_to_agreement
+from magnetar.ledger.local import LocalLedgerStore, LocalStoreOptions
+from magnetar.ledger.managed_ledger import ManagedLedger, ManagedLedgerConfig
+from magnetar.metadata.local import LocalMetadataStore
+from magnetar.metadata.resources import managed_ledger_path
+from tests.storage_faults.test_check import CURSOR, ENTRIES, TOPIC, change_metadata, metadata_at, write
+from tests.unit.ledger.support import barrier
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from magnetar.cursor.cursor import Cursor
+
+PATH = managed_ledger_path(TOPIC)
+CURSOR_PATH = f"{PATH}/cursors/{quote_plus(CURSOR)}"
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    (tmp_path / "data").mkdir()
+    asyncio.run(write(tmp_path / "data"))
+    return tmp_path / "data"
+
+
+@pytest.fixture
+def run(directory: Path, capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, Any, str]]:
+    def call(*options: str) -> tuple[int, Any, str]:
+        code = main(["check", str(directory), "--output", "json", *options])
+        said = capsys.readouterr()
+        return code, json.loads(said.out), said.err
+
+    return call
+
+
+def overwrite(directory: Path, path: str, value: bytes) -> None:
+    metadata = LocalMetadataStore(directory / METADATA, SystemClock())
+    metadata.put(path, value)
+    metadata.close()
+
+
+def opened(directory: Path, look: Callable[[ManagedLedger, Cursor | None], object]) -> Position:
+    """Open the topic as a broker does, ``look`` at it, append an entry; the position that it got."""
+
+    async def use() -> Position:
+        clock = SystemClock()
+        metadata = LocalMetadataStore(directory / METADATA, clock)
+        store = LocalLedgerStore(directory / LEDGERS, SystemFiles(), asyncio.get_running_loop(), LocalStoreOptions())
+        store.open()
+        try:
+            bring_to_agreement(store, metadata)
+            log = ManagedLedger.open(store, metadata, TOPIC, ManagedLedgerConfig(), clock)
+            look(log, CursorStore(store, metadata, str(TOPIC), log).open(CURSOR))
+            position = log.append(ENTRIES[:1], lambda _position, _error: None)
+            await barrier(store)
+            log.close()
+        finally:
+            await store.close()
+            metadata.close()
+        return position
+
+    return asyncio.run(use())
+
+
+def shorten(directory: Path, lost: int = 5) -> Position:
+    """Have the list of ledgers name entries that the log does not hold; the last of them."""
+    stored = metadata_at(directory, PATH)
+    first, second = stored["ledgers"]
+    last = Position(second["ledgerId"], second["entries"] + lost - 1)
+    listed = [first, {**second, "entries": second["entries"] + lost}]
+    change_metadata(directory, PATH, {**stored, "ledgers": listed, "lastPosition": str(last)})
+    return last
+
+
+def test_a_log_that_is_too_short_is_accepted_and_its_positions_are_not_used_again(
+    directory: Path, run: Callable[..., tuple[int, Any, str]]
+) -> None:
+    last = shorten(directory)
+    before = metadata_at(directory, PATH)
+    code, found, said = run("--repair")
+    assert code == 1
+    (repair,) = found["repairs"]
+    assert repair["givesUp"] == f"5 entries, {last._replace(entry_id=last.entry_id - 4)} to {last}"
+    assert repair["givesUp"] in said
+    assert "--give-up-data" in said
+    assert metadata_at(directory, PATH) == before, "nothing is given up without being asked"
+    code, _, said = run("--repair", "--give-up-data")
+    assert code == 0, said
+    assert run()[1]["intact"]
+    counts: list[int] = []
+    position = opened(directory, lambda log, _: counts.append(log.entries))
+    assert counts == [len(ENTRIES)]
+    assert position.ledger_id > last.ledger_id
+    (record,) = directory.glob("repaired-*.json")
+    kept = json.loads(record.read_text())
+    assert json.loads(kept["replaced"][PATH]) == before
+    assert kept["repairs"] == [repair]
+
+
+def test_a_subscription_that_cannot_be_read_starts_over_where_it_began(
+    directory: Path, run: Callable[..., tuple[int, Any, str]]
+) -> None:
+    async def damage() -> int:
+        metadata = LocalMetadataStore(directory / METADATA, SystemClock())
+        store = LocalLedgerStore(directory / LEDGERS, SystemFiles(), asyncio.get_running_loop(), LocalStoreOptions())
+        store.open()
+        stored = metadata.get(CURSOR_PATH)
+        assert stored is not None
+        ledger_id = int(json.loads(stored.value)["cursorsLedgerId"])
+        store.append(ledger_id, (b"",), lambda _: None, b"no record")
+        await barrier(store)
+        await store.close()
+        metadata.close()
+        return ledger_id
+
+    ledger_id = asyncio.run(damage())
+    began = metadata_at(directory, CURSOR_PATH)["markDeletePosition"]
+    (repair,) = run("--repair")[1]["repairs"]
+    assert repair["action"] == f"reset {CURSOR} to {began}, where it began"
+    assert run("--repair", "--give-up-data")[0] == 0
+    marks: list[tuple[str, int]] = []
+
+    def look(log: ManagedLedger, cursor: Cursor | None) -> None:
+        assert cursor is not None
+        assert cursor.ledger_id != ledger_id
+        mark = cursor.state.mark_delete_position
+        marks.append((str(mark), log.count(mark, log.last_confirmed_entry) - cursor.state.individually_deleted.entries))
+
+    opened(directory, look)
+    assert marks == [(began, len(ENTRIES))], "every message comes again, none is skipped"
+    assert check(directory).orphans == [], "the records that were given up are deleted"
+
+
+@pytest.mark.parametrize("value", [b"{", b"[]", b"{}", b'{"cursorsLedgerId": "x"}'])
+def test_a_subscription_whose_value_cannot_be_read_starts_at_the_earliest_entry(
+    directory: Path, run: Callable[..., tuple[int, Any, str]], value: bytes
+) -> None:
+    overwrite(directory, CURSOR_PATH, value)
+    assert run("--repair")[0] == 1
+    assert run("--repair", "--give-up-data")[0] == 0
+    marks: list[Position] = []
+
+    def look(_: ManagedLedger, cursor: Cursor | None) -> None:
+        assert cursor is not None
+        marks.append(cursor.state.mark_delete_position)
+
+    opened(directory, look)
+    assert marks == [EARLIEST]
+
+
+@pytest.mark.parametrize("value", [b"{", b"{}", b'{"ledgers": [{}], "lastPosition": "1:1", "properties": {}}'])
+def test_a_list_of_ledgers_that_cannot_be_read_is_made_anew_from_what_subscriptions_name(
+    directory: Path, run: Callable[..., tuple[int, Any, str]], value: bytes
+) -> None:
+    first, second = (each["ledgerId"] for each in metadata_at(directory, PATH)["ledgers"])
+    overwrite(directory, PATH, value)
+    (repair,) = run("--repair")[1]["repairs"]
+    assert f"ledgers {first} are kept" in repair["givesUp"]
+    assert run("--repair", "--give-up-data")[0] == 0
+    entries: list[int] = []
+    position = opened(directory, lambda log, _: entries.append(log.entries))
+    assert entries == [6]
+    assert position.ledger_id > second
+    assert second in check(directory).orphans, "nothing of the log is deleted"
+
+
+def test_a_property_that_cannot_be_read_is_removed_and_the_others_stay(
+    directory: Path, run: Callable[..., tuple[int, Any, str]]
+) -> None:
+    stored = metadata_at(directory, PATH)
+    change_metadata(directory, PATH, {**stored, "properties": {"magnetar.tombstones": "{", "mine": "x"}})
+    (repair,) = run("--repair")[1]["repairs"]
+    assert "may come back" in repair["givesUp"]
+    assert run("--repair", "--give-up-data")[0] == 0
+    assert metadata_at(directory, PATH) == {**stored, "properties": {"mine": "x"}}
+
+
+def test_an_intact_directory_is_left_as_it_is(directory: Path, run: Callable[..., tuple[int, Any, str]]) -> None:
+    before = metadata_at(directory, PATH)
+    assert run("--repair", "--give-up-data")[0] == 0
+    assert metadata_at(directory, PATH) == before
+    assert not list(directory.glob("repaired-*"))
+    assert main(["check", str(directory), "--give-up-data"]) != 0
+
+
+def test_a_ledger_id_that_was_used_before_is_refused(directory: Path) -> None:
+    stored = metadata_at(directory, PATH)
+    change_metadata(directory, PATH, {**stored, "lastPosition": "9999999999999:4"})
+    with pytest.raises(StorageError, match="was used before"):
+        opened(directory, lambda _log, _cursor: None)
