@@ -6,20 +6,27 @@ from typing import TYPE_CHECKING
 
 import structlog
 
+from magnetar.base.errors import MagnetarError
+from magnetar.base.tasks import report_bug
+
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import Callable, Iterable
 
 log = structlog.get_logger(__name__)
 
 
-def close_each(steps: Iterable[tuple[str, Callable[[], object]]], **context: object) -> None:
-    """Run every step, in order; a step that raises is logged with its name and ``context``, and the next one follows.
+def close_each(
+    loop: asyncio.AbstractEventLoop, what: object, steps: Iterable[tuple[str, Callable[[], object]]]
+) -> None:
+    """Run every step of closing ``what``, in order; a step that raises is logged, and the next one follows.
 
     It never raises. A failed step leaves its part as a crash would: the next load starts from what is durable.
     """
     for name, step in steps:
         try:
             step()
-        except Exception as error:
-            # The root of one step's work: whatever is wrong with it, the other steps have to run.
-            log.exception("close_failed", step=name, error=str(error), **context)
+        except MagnetarError as error:
+            log.warning("close_failed", of=str(what), step=name, error=str(error))
+        except Exception as error:  # noqa: BLE001 - the root of one step's work: the other steps have to run
+            report_bug(loop, f"closing {what} failed at {name}", error)

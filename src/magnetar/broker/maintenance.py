@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import structlog
 
 from magnetar.base.errors import MagnetarError
-from magnetar.base.tasks import start_task
+from magnetar.base.tasks import report_bug, start_task
 from magnetar.broker.clock_watch import ClockWatch
 from magnetar.broker.idle_topics import LOOK_INTERVAL_S, IdleTopics
 from magnetar.broker.slices import in_slices
@@ -153,9 +153,8 @@ class Maintenance:
                 work(topic)
             except MagnetarError as error:  # the topic was unloaded meanwhile, or cannot be read
                 log.warning("maintenance_failed", topic=str(topic.name), error=str(error))
-            except Exception as error:
-                # The root of one topic's work: the other topics have theirs.
-                log.exception("maintenance_failed", topic=str(topic.name), error=str(error))
+            except Exception as error:  # noqa: BLE001 - the root of one topic's work: the other topics have theirs
+                report_bug(self._environment.loop, f"maintenance of {topic.name} failed", error)
 
     async def _loaded(self) -> AsyncIterator[Topic]:
         """Yield the topics that are loaded, in slices; a topic that was unloaded before its turn is skipped."""

@@ -167,7 +167,7 @@ class Server:
             self._ticker.cancel()
         if self._listener is not None:
             self._listener.close()
-        close_each([("connection", protocol.close) for protocol in self._protocols])
+        close_each(self.environment.loop, "server", [("connection", protocol.close) for protocol in self._protocols])
         if self._listener is not None:
             await self._listener.wait_closed()
 

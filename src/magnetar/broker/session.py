@@ -11,7 +11,7 @@ import structlog
 
 import magnetar
 from magnetar.base.errors import MetadataError, RemoteProtocolError, RequestError, ServerError, StorageError
-from magnetar.base.tasks import start_task
+from magnetar.base.tasks import report_bug, start_task
 from magnetar.broker import session_consumers, session_lookup, session_producers
 from magnetar.broker.closing import close_each
 from magnetar.broker.refusals import REFUSED, as_request_error, internal_error
@@ -104,8 +104,8 @@ class Session:
         if handler is None:
             self._refuse_unsupported(command)
             return
-        request_id = _request_id(command)
-        if request_id is not None:
+        if command.type in _ANSWERED_BY_ERROR:
+            request_id = getattr(command, _BODY_FIELDS[command.type]).request_id
             self.attempt(request_id, lambda: handler(self, command))
             return
         try:
@@ -130,7 +130,7 @@ class Session:
             (f"producer {each.options.name}", partial(each.topic.remove_producer, each)) for each in producers
         ]
         steps += [(f"consumer {each.name}", partial(each.subscription.remove_consumer, each)) for each in consumers]
-        close_each(steps, address=self.address)
+        close_each(self.environment.loop, self.address, steps)
 
     # -- output -------------------------------------------------------------------------------------------------
 
@@ -229,10 +229,8 @@ class Session:
             self.answer_error(request_id, as_request_error(error))
         except RemoteProtocolError:
             raise
-        except Exception:
-            # The root of a request's work: the client must hear something, and its other topics must not notice.
-            log.exception("request_failed", address=self.address, request_id=request_id)
-            self.answer_error(request_id, internal_error())
+        except Exception as error:  # noqa: BLE001 - the root of a request's work
+            self._answer_bug(request_id, error)
 
     # -- work that takes longer than a turn ---------------------------------------------------------------------
 
@@ -287,10 +285,13 @@ class Session:
             await work
         except REFUSED as error:
             self.answer_error(request_id, as_request_error(error))
-        except Exception:
-            # The root of a request's task: the client must hear something, and others must not notice.
-            log.exception("request_failed", address=self.address, request_id=request_id)
-            self.answer_error(request_id, internal_error())
+        except Exception as error:  # noqa: BLE001 - the root of a request's task
+            self._answer_bug(request_id, error)
+
+    def _answer_bug(self, request_id: int, error: Exception) -> None:
+        """Answer a request that met a bug: the client hears something, and its other topics do not notice."""
+        report_bug(self.environment.loop, f"request {request_id} of {self.address} failed", error)
+        self.answer_error(request_id, internal_error())
 
     def _refuse_unsupported(self, command: pb.BaseCommand) -> None:
         """Answer a command that is Pulsar's but not ours with Pulsar's error for it."""
@@ -302,18 +303,6 @@ class Session:
         self.answer_error(
             body.request_id, RequestError(ServerError.NotAllowedError, f"{name} is not supported by this broker")
         )
-
-
-def _request_id(command: pb.BaseCommand) -> int | None:
-    """The request id to answer with ERROR; None for a command without one, and where the answer is another command."""
-    if command.type in _OWN_REFUSAL:
-        return None
-    body = getattr(command, _BODY_FIELDS[command.type])
-    return body.request_id if "request_id" in body.DESCRIPTOR.fields_by_name else None
-
-
-_OWN_REFUSAL = (pb.BaseCommand.ACK, pb.BaseCommand.PARTITIONED_METADATA, pb.BaseCommand.LOOKUP)
-"""Commands that are refused with a response of their own."""
 
 
 def _connect(session: Session, command: pb.BaseCommand) -> None:
@@ -335,6 +324,18 @@ def _connect(session: Session, command: pb.BaseCommand) -> None:
 _BODY_FIELDS = {
     field.number: field.name for field in pb.BaseCommand.DESCRIPTOR.fields if field.message_type is not None
 }
+
+_OWN_REFUSAL = (pb.BaseCommand.ACK, pb.BaseCommand.PARTITIONED_METADATA, pb.BaseCommand.LOOKUP)
+"""Commands that are refused with a response of their own."""
+
+_ANSWERED_BY_ERROR = {
+    field.number
+    for field in pb.BaseCommand.DESCRIPTOR.fields
+    if field.message_type is not None
+    and "request_id" in field.message_type.fields_by_name
+    and field.number not in _OWN_REFUSAL
+}
+"""Commands with a request id, which are refused with ERROR."""
 
 _HANDLERS: dict[int, Callable[[Session, pb.BaseCommand], None]] = {
     pb.BaseCommand.CONNECT: _connect,

@@ -430,7 +430,7 @@ class Topic:
         steps += [(f"link to {target}", each.close) for target, each in self.replicators.items()]
         steps += [(f"subscription {name}", each.close) for name, each in self.subscriptions.items()]
         steps += [("delayed", self.delayed.close), ("ledger", self.ledger.close), ("origins", self.log.origins.save)]
-        close_each(steps, topic=str(self.name))
+        close_each(self.environment.loop, self.name, steps)
 
     def _abandon(self) -> None:
         """End what a topic began that could not be loaded; nothing is written."""
@@ -443,7 +443,7 @@ class Topic:
         steps += [(f"link to {target}", each.close) for target, each in self.replicators.items()]
         steps += [(f"subscription {name}", each.close) for name, each in self.subscriptions.items()]
         steps.append(("delayed", self.delayed.abandon))
-        close_each(steps, topic=str(self.name))
+        close_each(self.environment.loop, self.name, steps)
 
     def delete(self) -> None:
         """Remove the topic, its log and its cursors for good."""

@@ -10,6 +10,7 @@ import structlog
 
 from magnetar.base.errors import MagnetarError, RequestError, ServerError, StorageError, TopicLoadError
 from magnetar.base.names import NamespaceName, TopicName
+from magnetar.base.tasks import report_bug
 from magnetar.broker.closing import close_each
 from magnetar.broker.load_failures import LoadFailures
 from magnetar.broker.slices import SlicedWork
@@ -247,7 +248,7 @@ class TopicRegistry:
         topic = self.loaded.get(name)
         if topic is not None and name not in self._unloading:
             self._unloading[name] = asyncio.Event()
-            close_each([("begin_closing", topic.begin_closing)], topic=str(name))
+            close_each(self.environment.loop, name, [("begin_closing", topic.begin_closing)])
             topic.log.barrier(lambda _: self._close(topic))
 
     async def unloaded(self, name: TopicName) -> None:
@@ -326,6 +327,8 @@ class TopicRegistry:
             raise
         except Exception as error:
             # The root of one topic's recovery: whatever is wrong with its data, the other topics are served.
+            if not isinstance(error, MagnetarError | ValueError | KeyError | TypeError):  # else its data is damaged
+                report_bug(environment.loop, f"loading {name} failed", error)
             raise self.load_failures.failed(name, error) from error
         self.load_failures.forget(name)
         self.loaded[name] = topic
@@ -362,7 +365,9 @@ class TopicRegistry:
         """Have a topic follow its policies; one that cannot starts over from its log, and the others follow theirs."""
         try:
             topic.apply_policies()
-        except Exception as error:
-            # The root of one topic's work: the policies are stored, and every other topic has to follow them.
-            log.exception("policies_not_applied", topic=str(topic.name), error=str(error))
+        except Exception as error:  # noqa: BLE001 - the root of one topic's work
+            # The policies are stored, and every other topic has to follow them.
+            log.warning("policies_not_applied", topic=str(topic.name), error=str(error))
+            if not isinstance(error, MagnetarError):
+                report_bug(self.environment.loop, f"policies of {topic.name} could not be applied", error)
             self.unload(topic.name)

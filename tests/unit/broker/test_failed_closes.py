@@ -11,6 +11,7 @@ from magnetar.base.errors import BadVersionError, ServerError, StorageError
 from magnetar.base.names import TopicName
 from magnetar.broker.closing import close_each
 from magnetar.sim.cluster import TOPIC, Cluster
+from magnetar.sim.loop import HandLoop
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,13 +40,12 @@ def test_every_step_is_taken_and_each_failure_is_logged() -> None:
         ("third", Failing(ERRORS[0])),
         ("last", lambda: taken.append("last")),
     ]
+    loop = HandLoop()
     with capture_logs() as logs:
-        close_each(steps, topic="orders")
+        close_each(loop, "orders", steps)
     assert taken == ["first", "last"]
-    assert [(each["event"], each["step"], each["topic"]) for each in logs] == [
-        ("close_failed", "second", "orders"),
-        ("close_failed", "third", "orders"),
-    ]
+    assert [(each["event"], each["of"], each["step"]) for each in logs] == [("close_failed", "orders", "third")]
+    assert [each["exception"] for each in loop.problems] == [ERRORS[2]], "a bug goes where the simulator sees it"
 
 
 @pytest.mark.parametrize("error", ERRORS, ids=repr)
