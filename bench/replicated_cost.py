@@ -90,7 +90,7 @@ class Lane:
     def _is_done(self) -> bool:
         stats = self._clusters.rest(HERE).get(self._stats)
         backlog = stats["subscriptions"][SUBSCRIPTION]["msgBacklog"]
-        return bool(backlog == 0 and stats["replication"][THERE]["replicationBacklog"] == 0)
+        return bool(backlog == 0 and stats["replication"][THERE].get("replicationBacklog") == 0)
 
 
 def measure(directory: Path, rounds: int, messages: int) -> list[Costs]:

@@ -277,6 +277,8 @@ class ReplicatorStats(Model):
     """Ours. Why the pipeline gave up the link for a while, as an entry that is too large for the remote cluster."""
     replication_unknown_since: str | None = None
     """Ours. Since when it is not known what the remote cluster holds; None while it is known."""
+    replication_backlog_at_least: int | None = None
+    """Ours. Entries that the remote cluster has not confirmed, while it is not known what else it lacks."""
     unfilled_through: str | None = None
     """Ours. The newest entry that the remote cluster lost, and that was trimmed here before it could be sent again."""
     skipped_entries: int | None = None

@@ -115,11 +115,11 @@ class Replicator:
     @property
     def backlog(self) -> int | None:
         """Own entries that the target does not hold; None while that is not known."""
-        return self._unconfirmed if self.target_position.is_known else None
+        return self.unconfirmed if self.target_position.is_known else None
 
     @property
-    def _unconfirmed(self) -> int:
-        """Own entries behind the cursor."""
+    def unconfirmed(self) -> int:
+        """Own entries behind the cursor: the target was not yet sent them, or has not confirmed them."""
         return self.topic.log.index.count_own(
             self.environment.cluster, self.cursor.state.mark_delete_position, self.topic.ledger.last_confirmed_entry
         )
@@ -271,7 +271,7 @@ class Replicator:
             held = self._in_flight.popleft()
         if held is not None:
             self.target_position.advance(held)
-        if self.parked_reason is not None and (held is not None or not self._unconfirmed):
+        if self.parked_reason is not None and (held is not None or not self.unconfirmed):
             log.info("link_goes_on", topic=str(self.topic.name), target=self.target)
             self.parked_reason = None
         ledger = self.topic.ledger
@@ -313,7 +313,7 @@ class Replicator:
         return stalled if unknown_from is None else min(stalled, unknown_from)
 
     def _await_newest(self) -> None:
-        if self._awaited is None and self._unconfirmed:
+        if self._awaited is None and self.unconfirmed:
             self._awaited = self.topic.ledger.last_confirmed_entry, self.environment.clock.monotonic()
 
     def _flush_soon(self) -> None:

@@ -237,6 +237,7 @@ def _fill_outbound(stats: ReplicatorStats, replicator: Replicator) -> None:
     position = replicator.target_position
     if position.unknown_since is not None:
         stats.replication_unknown_since = iso_time(position.unknown_since * 1000)
+        stats.replication_backlog_at_least = replicator.unconfirmed
     if position.unfilled_through is not None:
         stats.unfilled_through = str(position.unfilled_through)
     stats.pipeline = replicator.pipeline

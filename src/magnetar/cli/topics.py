@@ -184,7 +184,7 @@ def _show_stats(session: Session, found: dict[str, Any]) -> None:
         {
             "replication to": remote,
             "connected": each["connected"],
-            "backlog": each.get("replicationBacklog", UNKNOWN),
+            "backlog": each.get("replicationBacklog", f"at least {each.get('replicationBacklogAtLeast', UNKNOWN)}"),
             "delay (s)": each.get("replicationDelayInSeconds", UNKNOWN),
             "msg/s out": each["msgRateOut"],
             "msg/s in": each["msgRateIn"],

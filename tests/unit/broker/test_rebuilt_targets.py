@@ -113,6 +113,7 @@ def test_what_the_target_holds_is_unknown_until_it_has_answered_the_current_hold
     stats = story.stats().to_json()
     assert "replicationBacklog" not in stats
     assert "replicationDelayInSeconds" not in stats
+    assert stats["replicationBacklogAtLeast"] == 0
     assert stats["replicationUnknownSince"]
     story.attach()
     assert story.link.backlog is None
