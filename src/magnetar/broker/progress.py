@@ -165,7 +165,9 @@ class SubscriptionProgressKeeper:
         def written(error: StorageError | None) -> None:
             self.made.written(durable=error is None)
             if error is None:
-                if self._subscription.is_replicated:
+                # The counts of a deleted subscription say nothing about one that was created again under its name.
+                is_current = self._topic.subscriptions.get(self._subscription.name) is self._subscription
+                if is_current and self._subscription.is_replicated:
                     self._topic.progress.publish(news, count, oldest)
             elif news.epoch == self.state.epoch:  # they go with the next record, which holds what this one lacked
                 if self._news is not None:

@@ -8,6 +8,7 @@ from magnetar.admin.partitioned import PartitionedTopicStats
 from magnetar.admin.service import StatsOptions
 from magnetar.base.errors import DiskFullError
 from magnetar.broker.stats import topic_stats
+from magnetar.wire import commands
 from tests.unit.broker.hand_peer import linked_cluster
 
 if TYPE_CHECKING:
@@ -59,6 +60,19 @@ def test_it_is_unknown_until_the_peer_has_confirmed_the_full_state() -> None:
     assert shown(cluster)[1] == 3, "acknowledged after the full state was taken"
     peer.prompt = True
     peer.answer()
+    pass_time(cluster, 1)
+    assert shown(cluster) == (0.0, 0)
+
+
+def test_a_write_that_outlives_its_subscription_does_not_count_for_the_next_one_of_its_name() -> None:
+    cluster, _peer = linked_cluster()
+    consumer, positions = consuming(cluster, 5)
+    cluster.prompt = False
+    consumer.ack(*positions, request_id=consumer.request_id())
+    consumer.say(commands.unsubscribe(consumer_id=1, request_id=consumer.request_id()))
+    assert cluster.store.pending, "the acknowledgements are being written"
+    cluster.client().subscribe(replicate_subscription_state=True)
+    cluster.prompt = True
     pass_time(cluster, 1)
     assert shown(cluster) == (0.0, 0)
 
