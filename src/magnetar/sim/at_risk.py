@@ -31,5 +31,8 @@ class AtRisk:
         self._unsafe.pop(cluster, None)
 
     def _is_safe(self, cluster: str, text: str) -> bool:
-        copies = sum(text in ever for name, ever in self._model.ever.items() if name != cluster)
+        entry = self._model.texts[text]
+        copies = sum(
+            text in ever or not entry.is_for(name) for name, ever in self._model.ever.items() if name != cluster
+        )
         return copies >= self.policy.copies

@@ -60,11 +60,13 @@ class Checker:
             self._seen_crashes[replica.cluster] = replica.crashes
             self._check_survived(replica)
         after = log.entries[-1][0] if log.entries else EARLIEST
+        if replica.topic is None or replica.topic.ledger.last_confirmed_entry <= after:
+            return
         for position, data in replica.durable_entries(after):
             entry = read_entry(replica.cluster, position, data)
             if entry.cluster == replica.cluster:
                 self._check_published(replica, entry, log.bases.get(entry.base))
-            self._model.add(replica.cluster, position, entry)
+            self._model.add(replica.cluster, position, entry, len(data), replica.site.clock.monotonic())
 
     def _check_receipts(self, replica: Replica) -> None:
         receipts = self._model.receipts[replica.cluster]
@@ -117,15 +119,21 @@ class Checker:
                     )
                     return
                 source = replica.site.peers[cluster].replicas[replica.name]
-                missed = [each for each in published[following:rank] if self.is_due(each, source)]
+                missed = [each for each in published[following:rank] if self.is_due(each, source, here)]
+                if not entry.is_for(here):
+                    self._violated(f"P2: {here} holds {entry}, which is not meant for it")
                 if missed:
                     self._violated(f"P2: {here} holds {entry.text} of {cluster} and not what came before, {missed[0]}")
                 following = rank + 1
             self._compared[here, cluster] = len(arrived), following
 
-    def is_due(self, entry: Entry, source: Replica) -> bool:
-        """Whether an entry's origin still has it, so that every other cluster must get it."""
-        return not self._model.is_lost(entry) and source.has_listed(entry.position)
+    def is_due(self, entry: Entry, source: Replica, target: str) -> bool:
+        """Whether an entry is meant for a cluster and its origin still has it, so that the cluster must get it."""
+        return entry.is_for(target) and not self._model.is_lost(entry) and source.has_listed(entry.position)
+
+    def forgive_duplicates(self) -> None:
+        """Deduplication is switched on and off from now on: what is sent again may be stored again."""
+        self._deduplicated = False
 
     # -- P3: nothing is skipped -------------------------------------------------------------------------------------
 

@@ -51,6 +51,8 @@ class Surroundings:
     topic: TopicName
     witness: Witness
     """Of the topic."""
+    replicated: bool
+    """Whether consumers ask for replicated subscriptions."""
 
 
 class Peer(asyncio.Protocol):

@@ -43,6 +43,7 @@ class SimConsumer(SimClient):
         self.held: dict[Position, Held] = {}
         self.ready = False
         self._earliest = earliest
+        self._replicated = surroundings.replicated
         self._consumer_id = 0
         self._used = 0
         super().__init__(name, cluster, surroundings)
@@ -109,7 +110,7 @@ class SimConsumer(SimClient):
             request_id=self.request_id(),
             consumer_name=self.name,
             initialPosition=pb.CommandSubscribe.Earliest if self._earliest else pb.CommandSubscribe.Latest,
-            replicate_subscription_state=True,
+            replicate_subscription_state=self._replicated,
         )
         self.say(commands.subscribe(body))
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from magnetar.base.position import EARLIEST, Position
 from magnetar.geo.epochs import FIRST_EPOCH
+from magnetar.sim.times import Ages
 from magnetar.wire.entry import messages_in, parse_metadata, payload_of
 from magnetar.wire.origin import origin_of
 
@@ -34,11 +35,17 @@ class Entry(NamedTuple):
     """Empty where it has none."""
     deliver_at_ms: int = 0
     """0 where it is not delayed."""
+    replicate_to: tuple[str, ...] = ()
+    """The clusters that it is meant for, apart from its own; empty: all."""
 
     @property
     def every(self) -> int:
         """A bit for each of its messages."""
         return (1 << self.members) - 1
+
+    def is_for(self, cluster: str) -> bool:
+        """Whether it is meant for a cluster."""
+        return not self.replicate_to or cluster in self.replicate_to or cluster == self.cluster
 
     @property
     def base(self) -> str:
@@ -52,7 +59,8 @@ def read_entry(cluster: str, position: Position, data: bytes) -> Entry:
     origin = origin_of(metadata)
     text, members = bytes(payload_of(data)).decode(), messages_in(data)
     where, at = (cluster, position) if origin is None else (origin.cluster, origin.position)
-    return Entry(text, where, at, members, metadata.partition_key, metadata.deliver_at_time)
+    targets = tuple(metadata.replicate_to)
+    return Entry(text, where, at, members, metadata.partition_key, metadata.deliver_at_time, targets)
 
 
 @dataclass
@@ -67,10 +75,16 @@ class SiteLog:
     """The entries of each origin, in the log's order."""
     bases: dict[str, Entry] = field(default_factory=dict)
     """The first entry with each base."""
+    sizes: list[int] = field(default_factory=list)
+    """The bytes of each entry, in the log's order."""
+    ages: Ages = field(default_factory=Ages)
+    """When each entry became durable."""
 
-    def add(self, position: Position, entry: Entry) -> None:
-        """Note the next entry."""
+    def add(self, position: Position, entry: Entry, size: int, now: float) -> None:
+        """Note the next entry, of ``size`` bytes, which became durable ``now`` on the monotonic clock."""
         self.entries.append((position, entry))
+        self.sizes.append(size)
+        self.ages.appended(position, now)
         self.at[position] = entry
         self.places[entry.text] = position
         self.of.setdefault(entry.cluster, []).append(entry)
@@ -168,15 +182,15 @@ class Model:
         """By cluster and subscription."""
         self.tombstones: dict[str, list[Epoch]] = {}
 
-    def add(self, cluster: str, position: Position, entry: Entry) -> None:
-        """Note the next durable entry of a cluster's log."""
+    def add(self, cluster: str, position: Position, entry: Entry, size: int, now: float) -> None:
+        """Note the next durable entry of a cluster's log; see ``SiteLog.add``."""
         if entry.cluster == cluster:
             self.ranks[entry.text] = len(self.published[cluster])
             self.published[cluster].append(entry)
         self.texts[entry.text] = entry
         self.ever[cluster][entry.text] = entry
         self.bases[cluster].add(entry.base)
-        self.logs[cluster].add(position, entry)
+        self.logs[cluster].add(position, entry, size, now)
 
     def lose(self, cluster: str) -> None:
         """Note that a cluster lost the topic, with all that it promised."""

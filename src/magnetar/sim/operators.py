@@ -47,14 +47,12 @@ class Operators:
 
         self._do(replica, name, work)
 
-    def expire(self, replica: Replica, name: str, seconds: float) -> None:
-        """Acknowledge what is so old, step by step as brokers do."""
+    def expire(self, replica: Replica, name: str, seconds: int) -> None:
+        """Acknowledge what is older than that."""
 
-        async def work(subscription: Subscription) -> None:
-            through = subscription.topic.ledger.position_older_than(seconds)
-            confirmed = self._referee.topics[replica.name].clears(replica, subscription, through)
-            subscription.expire_through(through, replica.site.clock.now())
-            await subscription.flushed()
+        async def work(_: Subscription) -> None:
+            confirmed = self._referee.topics[replica.name].expires(replica, seconds)
+            await _administration(replica.site).expire_messages(replica.name, name, seconds)
             confirmed()
 
         self._do(replica, name, work)

@@ -16,8 +16,13 @@ from magnetar.wire.message_id import position_of
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from magnetar.sim.client import Surroundings
     from magnetar.wire.frame import Frame
+
+RECENT = 3
+"""Newest entries with a receipt that a producer sends again when it moves."""
 
 
 @dataclass(slots=True)
@@ -46,6 +51,7 @@ class SimProducer(SimClient):
     def __init__(self, name: str, cluster: str, surroundings: Surroundings) -> None:
         """Publish to ``cluster``."""
         self.pending: deque[Unsent] = deque()
+        self._recent: deque[Unsent] = deque(maxlen=RECENT)
         self._network = surroundings.network
         self._scheduler = surroundings.scheduler
         self._next_sequence_id = 0
@@ -53,15 +59,19 @@ class SimProducer(SimClient):
         super().__init__(name, cluster, surroundings)
 
     def move(self, cluster: str) -> None:
-        """Go on in another cluster, as another process that knows what has no receipt."""
+        """Go on in another cluster, as another process that starts from a checkpoint before the last receipts."""
+        self.pending.extendleft(reversed(self._recent))
+        self._recent.clear()
         self.loop.die()
         self._network.break_all_of(self.loop)
         self.cluster, self.peer, self._ready, self._connecting = cluster, None, False, False
         self.loop = MachineLoop(self._scheduler, f"{cluster}.{self.name}", self._network)
         self.connect()
 
-    def publish(self, members: int, now_ms: int, deliver_at_ms: int = 0, key: str = "") -> str:
-        """Publish one entry, with a key unless that is empty; returns what is in it."""
+    def publish(
+        self, members: int, now_ms: int, deliver_at_ms: int = 0, key: str = "", replicate_to: Sequence[str] = ()
+    ) -> str:
+        """Publish one entry, with a key unless that is empty, to all clusters or some; returns what is in it."""
         first = self._next_sequence_id
         self._next_sequence_id += members
         base = f"{self.name}-{first}"
@@ -73,6 +83,7 @@ class SimProducer(SimClient):
             metadata.deliver_at_time = deliver_at_ms
         if key:
             metadata.partition_key = key
+        metadata.replicate_to.extend(replicate_to)
         unsent = Unsent(metadata, base, members)
         self.pending.append(unsent)
         if self._ready:
@@ -130,6 +141,7 @@ class SimProducer(SimClient):
 
     def _receipt(self, receipt: pb.CommandSendReceipt) -> None:
         unsent = self.pending.popleft()
+        self._recent.append(unsent)
         assert receipt.sequence_id == unsent.sequence_id, (self.name, receipt.sequence_id, unsent)
         self.witness.receipted(self.cluster, unsent.text, position_of(receipt.message_id))
 

@@ -173,6 +173,10 @@ class Referee(Tap):
             if confirmed is not None:
                 confirmed()
 
+    def wrote(self, site: Site) -> None:
+        """See Tap."""
+        self.look_at_logs(site)
+
     def _say_message(self, site: Site, session: Session, message: pb.CommandMessage) -> None:
         subscription = _subscription(session, message.consumer_id)
         if subscription is not None:

@@ -76,6 +76,10 @@ class Scenario:
     deduplication: bool
     lag: LagPolicy | None
     """The bound on what is at risk; None: there is none."""
+    replicate_to: bool
+    """Whether producers choose the clusters for some messages."""
+    replicated: bool
+    """Whether subscriptions are replicated."""
 
     @property
     def topics(self) -> tuple[TopicName, ...]:
@@ -103,6 +107,9 @@ class Scenario:
         yield f"deduplication {'on' if self.deduplication else 'off'}"
         if self.lag is not None:
             yield "bound on what is at risk"
+        if self.replicate_to:
+            yield "messages to chosen clusters"
+        yield f"subscriptions {'replicated' if self.replicated else 'not replicated'}"
         for name in self.subscriptions:
             yield f"subscription type {pb.CommandSubscribe.SubType.Name(SUBSCRIPTION_TYPES[name])}"
 
@@ -114,8 +121,10 @@ class Scenario:
         lag = "" if self.lag is None else f", at risk at most {self.lag.messages} in {self.lag.copies} others"
         kinds = " ".join(f"{name}*{weight:g}" for name, weight in self.weights)
         return (
-            f"clusters {' '.join(self.clusters)}; topics {plans}; subscriptions {' '.join(self.subscriptions)}; "
-            f"deduplication {'on' if self.deduplication else 'off'}{lag}; {self.steps} steps, "
+            f"clusters {' '.join(self.clusters)}; topics {plans}; subscriptions {' '.join(self.subscriptions)} "
+            f"{'' if self.replicated else '(not replicated)'}; "
+            f"deduplication {'on' if self.deduplication else 'off'}{lag}"
+            f"{', messages to chosen clusters' if self.replicate_to else ''}; {self.steps} steps, "
             f"{self.fault_share:.0%} faults; {kinds}"
         )
 
@@ -123,7 +132,8 @@ class Scenario:
 FEATURES = (
     *("2 clusters", "3 clusters", "4 clusters", "5 clusters"),
     *("1 topics", "2 topics", "3 topics", "4 or more topics", "partitioned topic"),
-    *("deduplication on", "deduplication off", "bound on what is at risk"),
+    *("deduplication on", "deduplication off", "bound on what is at risk", "messages to chosen clusters"),
+    *("subscriptions replicated", "subscriptions not replicated"),
     *(f"subscription type {pb.CommandSubscribe.SubType.Name(each)}" for each in SUBSCRIPTION_TYPES.values()),
 )
 """All that ``Scenario.features`` may yield."""
@@ -150,6 +160,8 @@ def draw(seed: int, kinds: Iterable[Kind], clusters: int | None = None, steps: i
         weights=tuple(weights),
         deduplication=chance.random() < 0.8,
         lag=lag,
+        replicate_to=chance.random() < 0.25,
+        replicated=chance.random() < 0.95,
     )
     if clusters is not None:
         drawn = replace(drawn, clusters=CLUSTER_NAMES[:clusters])

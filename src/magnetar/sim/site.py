@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from magnetar.base.errors import MagnetarError
 from magnetar.broker.config import BrokerConfig
 from magnetar.broker.delayed.store import DelayedStore
 from magnetar.broker.environment import Environment
@@ -34,6 +36,9 @@ if TYPE_CHECKING:
     from random import Random
 
     from magnetar.broker.session import Session
+    from magnetar.ledger.committer import Report
+    from magnetar.ledger.log import Log
+    from magnetar.metadata.policies import Policies
     from magnetar.sim.network import Network
     from magnetar.sim.scenario import Scenario
     from magnetar.sim.scheduler import Scheduler
@@ -58,6 +63,10 @@ class Tap:
 
     def said(self, site: Site, session: Session, frame: bytes) -> None:
         """A frame goes out to a client."""
+        raise NotImplementedError
+
+    def wrote(self, site: Site) -> None:
+        """A group has become durable, and was reported."""
         raise NotImplementedError
 
 
@@ -160,8 +169,35 @@ class Site:
             elif self.topics.partitions_of(plan.name) is None:
                 self.topics.create(plan.name)
 
-    def _make_committer(self, loop: MachineLoop, chance: Random, *arguments: object) -> VirtualCommitter:
-        self._committer = VirtualCommitter(loop, chance, *arguments)  # type: ignore[arg-type]  # those of Committer
+    def change_policies(self, change: Callable[[Policies], None]) -> None:
+        """Change the namespace's policies, now or as soon as the broker runs."""
+        self.policies = self.policies.model_copy(deep=True)
+        change(self.policies)
+        if self.running:
+            self.loop.create_task(self._apply_policies())
+
+    async def _apply_policies(self) -> None:
+        namespaces = self.environment.resources.namespaces
+        while namespaces.get(NAMESPACE) != self.policies:
+            try:
+                namespaces.update(NAMESPACE, lambda _: self.policies)
+            except MagnetarError:  # the operator is told, and tries again
+                await asyncio.sleep(0.5)
+
+    def _make_committer(
+        self,
+        loop: MachineLoop,
+        chance: Random,
+        log: Log,
+        group_bytes: int,
+        report: Report,
+        after_group: Callable[[], None],
+    ) -> VirtualCommitter:
+        def reported() -> None:
+            after_group()
+            loop.call_soon(self._tap.wrote, self)  # behind those who are told that their entries are durable
+
+        self._committer = VirtualCommitter(loop, chance, log, group_bytes, report, reported)
         return self._committer
 
     async def _serve(self) -> None:
@@ -180,6 +216,7 @@ class Site:
         server = Server(self.environment, self.topics)
         server.protocol = TappedProtocol
         await server.start(self.name, PORT)
+        await self._apply_policies()
         if self._scheduler.now < FIRST_S:
             self.create_topics()
         self.topics.load_linked()

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from magnetar.broker.producer import Producer
     from magnetar.broker.session import Session
     from magnetar.broker.subscription import Subscription
+    from magnetar.geo.epochs import Epoch
     from magnetar.geo.progress import SubscriptionProgress
     from magnetar.sim.consumer import Held, SimConsumer
     from magnetar.sim.model import Entry, Starts
@@ -35,6 +36,9 @@ if TYPE_CHECKING:
     Then = Callable[[], None]
 
 _SHARING = frozenset({pb.CommandSubscribe.Shared, pb.CommandSubscribe.Key_Shared})
+
+DRIFTED_S = 0.5
+"""How much too old entries may count because a broker's wall clock drifted while it was down."""
 
 
 class TopicReferee:
@@ -104,6 +108,44 @@ class TopicReferee:
         """Everything up to and including ``through`` is acknowledged now; to be called once that is confirmed."""
         self.checker.look_at_log(replica)
         return self._acknowledges(replica, subscription, self._left_through(subscription, through), "clears")
+
+    def expires(self, replica: Replica, age_s: float) -> Then:
+        """Entries older than ``age_s`` may be acknowledged now, in all subscriptions; to be called once that is done.
+
+        Which entries are old is not asked of the broker. It may leave some of them for later.
+        """
+        log, now = self.model.logs[replica.cluster], replica.site.clock.monotonic()
+        old = log.ages.old(max(age_s - DRIFTED_S, 0.0), now)
+        return self._may_go(replica, [log.at[position] for position in old])
+
+    def evicts(self, replica: Replica, limit: int) -> Then:
+        """Entries with more than half of ``limit`` bytes behind them may be acknowledged now, as ``expires`` does."""
+        log, behind, may_go = self.model.logs[replica.cluster], 0, []
+        for (_, entry), size in zip(reversed(log.entries), reversed(log.sizes), strict=True):
+            if behind > limit // 2:
+                may_go.append(entry)
+            behind += size
+        return self._may_go(replica, may_go)
+
+    def _may_go(self, replica: Replica, entries: list[Entry]) -> Then:
+        if replica.topic is None:
+            return lambda: None
+        asked: list[tuple[Subscription, Epoch, list[Entry]]] = []
+        for subscription in replica.topic.subscriptions.values():
+            if subscription.progress is not None:
+                epoch = subscription.progress.state.epoch
+                left = [entry for entry in entries if self.checker.is_left(subscription, entry)]
+                lifetime = self.model.lifetime(subscription.name, epoch)
+                for entry in left:
+                    lifetime.acknowledge(entry.text, entry.every)
+                asked.append((subscription, epoch, left))
+
+        def done() -> None:
+            for subscription, epoch, left in asked:
+                gone = {entry.text: entry.every for entry in left if not self.checker.is_left(subscription, entry)}
+                self.model.promise(replica.cluster, subscription.name).add(epoch, gone)
+
+        return self._unless_lost(replica.cluster, done)
 
     def _left_through(self, subscription: Subscription, through: Position) -> list[Entry]:
         entries = self.model.logs[subscription.environment.cluster].entries

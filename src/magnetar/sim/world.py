@@ -67,6 +67,8 @@ class World:
         self.counts: Counter[str] = Counter(dict.fromkeys(self._names_counted(), 0))
         """How often each event and each state occurred; see Coverage."""
         self.counts.update(scenario.features())
+        self.were_away: set[str] = set()
+        """Clusters that have left the namespace, for a while: what others trimmed meanwhile they may not have."""
         self.is_healed = False
         """Whether there is peace, so that nothing of what was to come later may happen any more."""
         self._later: list[tuple[float, int, Callable[[], None]]] = []
@@ -157,7 +159,8 @@ class World:
         return consumer
 
     def _surroundings(self, topic: TopicName) -> Surroundings:
-        return Surroundings(self.scheduler, self.network, topic, self.referee.topics[topic])
+        witness = self.referee.topics[topic]
+        return Surroundings(self.scheduler, self.network, topic, witness, self.scenario.replicated)
 
     # -- what is done to it -----------------------------------------------------------------------------------------
 

@@ -7,10 +7,12 @@ from magnetar.sim.happenings.clocks import Clocks
 from magnetar.sim.happenings.consumers import Consumers
 from magnetar.sim.happenings.disks import Disks
 from magnetar.sim.happenings.lives import DisksReplaced, Topics
+from magnetar.sim.happenings.members import Members
 from magnetar.sim.happenings.metadata import Metadata
 from magnetar.sim.happenings.networks import Networks
 from magnetar.sim.happenings.operators import Operations
 from magnetar.sim.happenings.pipelines import Pipelines
+from magnetar.sim.happenings.policies import Policies
 from magnetar.sim.happenings.processes import Processes
 from magnetar.sim.happenings.producers import Producers
 
@@ -27,4 +29,6 @@ KINDS = (
     Clocks,
     Topics,
     DisksReplaced,
+    Policies,
+    Members,
 )

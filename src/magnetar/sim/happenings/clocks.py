@@ -30,7 +30,11 @@ class Clocks(Happening):
         )
 
     def _jump(self) -> bool:
-        site = self.chance.choice(list(self.world.sites.values()))
+        """Set the clock of a running broker: while it is down it cannot notice, and ages on its disk would be off."""
+        running = self.world.running()
+        if not running:
+            return False
+        site = self.chance.choice(running)
         site.clock.jumped_s = self.chance.uniform(-JUMP_S, JUMP_S)
         self.world.note(site.name, f"its clock is off by {site.clock.jumped_s:.1f} s")
         return True

@@ -87,7 +87,7 @@ class DisksReplaced(Happening):
     """A cluster loses its disk and comes back under its name."""
 
     name = "disk lives"
-    share = 0.2
+    share = 0.3
 
     def actions(self) -> Iterable[Action]:
         """See Happening."""

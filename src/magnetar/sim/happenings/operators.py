@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 SKIPPED_MAX = 6
 """How many entries an operator skips at most."""
 
-EXPIRED_S = (1.0, 12.0)
+EXPIRED_S = (1, 12)
 """How old entries are that an operator expires."""
 
 
@@ -43,7 +43,7 @@ class Operations(Happening):
         self._operators.skip(replica, subscription, self.chance.randint(1, SKIPPED_MAX))
 
     def _expire(self, replica: Replica, subscription: str) -> None:
-        self._operators.expire(replica, subscription, self.chance.uniform(*EXPIRED_S))
+        self._operators.expire(replica, subscription, self.chance.randint(*EXPIRED_S))
 
     def _on_some(self, work: Callable[[Replica, str], None]) -> bool:
         """Do ``work`` to some subscription in some cluster, if there is any."""

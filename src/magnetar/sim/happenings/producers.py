@@ -25,6 +25,7 @@ class Producers(Happening):
     counted = (
         "batch published",
         "delayed message published",
+        "message published to chosen clusters",
         "producer moved with messages that have no receipt",
     )
 
@@ -33,7 +34,7 @@ class Producers(Happening):
         return (
             Action("publish", 24, self.publish),
             Action("send again", 2, self.send_again),
-            Action("move a producer", 1, self.move),
+            Action("move a producer", 2, self.move),
         )
 
     def begin(self) -> None:
@@ -58,7 +59,11 @@ class Producers(Happening):
         now_ms = int(self.world.sites[producer.cluster].clock.now() * 1000)
         members = self.chance.choice((1, 1, 1, 2, 3))
         deliver_at_ms = now_ms + self.chance.randint(*DELAY_MS) if self.chance.random() < 0.1 else 0
-        text = producer.publish(members, now_ms, deliver_at_ms, self.chance.choice(KEYS))
+        others = [cluster for cluster in self.world.sites if cluster != producer.cluster]
+        is_chosen = self.world.scenario.replicate_to and self.chance.random() < 0.2
+        chosen = self.chance.sample(others, self.chance.randint(1, len(others))) if is_chosen else ()
+        text = producer.publish(members, now_ms, deliver_at_ms, self.chance.choice(KEYS), chosen)
+        self.world.count("message published to chosen clusters", is_chosen)
         self.world.note(producer.machine, f"publishes {text}", producer.cluster)
         self.world.count("batch published", members > 1)
         self.world.count("delayed message published", deliver_at_ms > 0)
@@ -70,7 +75,7 @@ class Producers(Happening):
         return producer.send_again()
 
     def move(self) -> bool:
-        """Have a producer go on in another cluster, with what has no receipt."""
+        """Have a producer go on in another cluster, with what has no receipt and some that has."""
         producer = self.chance.choice(self.world.producers)
         others = [cluster for cluster in self.world.sites if cluster != producer.cluster]
         self.world.count("producer moved with messages that have no receipt", bool(producer.pending))

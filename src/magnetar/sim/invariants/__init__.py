@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from magnetar.sim.invariants.bounds import Bounds
 from magnetar.sim.invariants.convergence import Convergence
+from magnetar.sim.invariants.statistics import Statistics
 
-INVARIANTS = (Convergence,)
+INVARIANTS = (Convergence, Statistics, Bounds)

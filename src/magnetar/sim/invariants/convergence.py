@@ -50,8 +50,10 @@ class Convergence(Invariant):
         for entry in model.published[source.cluster]:
             if entry.text in held:
                 continue
-            if topic.checker.is_due(entry, source):
+            if topic.checker.is_due(entry, source, target.cluster):
                 return f"{target.cluster} lacks {entry.text} of {source.cluster}"
+            if {source.cluster, target.cluster} & self.world.were_away or not entry.is_for(target.cluster):
+                continue
             if entry.text not in ever and not model.is_lost(entry):
                 return f"{source.cluster} trimmed {entry.text}, which {target.cluster} never had"
         return ""

@@ -1,0 +1,95 @@
+"""Statistics: what REST reports is what the model knows. A figure is never too low; in peace none is unknown."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from magnetar.admin.service import StatsOptions
+from magnetar.broker.administration import Administration
+from magnetar.sim.invariants.base import Invariant
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
+    from magnetar.admin.models import TopicStats
+    from magnetar.sim.replica import Replica
+    from magnetar.sim.topic_referee import TopicReferee
+    from magnetar.sim.world import World
+
+EVERY = 4
+"""Checks come after every so many steps."""
+
+
+class Statistics(Invariant):
+    """See the module."""
+
+    counted = ("replication backlog reported", "replication backlog unknown")
+
+    def __init__(self, world: World) -> None:
+        """Watch ``world``."""
+        super().__init__(world)
+        self._steps = 0
+
+    def check(self) -> None:
+        """See Invariant."""
+        self._steps += 1
+        if self._steps % EVERY == 0:
+            for replica in self.world.loaded():
+                self._check_links(self.world.referee.topics[replica.name], replica)
+
+    def _check_links(self, topic: TopicReferee, replica: Replica) -> None:
+        """S: a replication backlog is unknown, or not less than what the other cluster lacks."""
+        assert replica.topic is not None
+        first, model = replica.topic.ledger.first_position, topic.model
+        own = [entry for entry in model.logs[replica.cluster].of.get(replica.cluster, []) if entry.position >= first]
+        for remote, link in replica.topic.replicators.items():
+            if model.generations[remote]:
+                continue  # the link learns that the cluster lost the topic only when it is attached again
+            backlog, ever = link.backlog, model.ever[remote]
+            lacks = [entry.text for entry in own if entry.text not in ever and entry.is_for(remote)]
+            self.world.count("replication backlog reported", bool(lacks) and backlog is not None)
+            self.world.count("replication backlog unknown", backlog is None)
+            if backlog is not None and backlog < len(lacks):
+                where = f"{topic.name.local_name} in {replica.cluster}"
+                self.world.referee.violate(
+                    f"S: {where} reports a replication backlog of {backlog}, and {remote} lacks {lacks[:5]}"
+                )
+
+    def missing(self) -> str:
+        """See Invariant."""
+        for replica in self.world.loaded():
+            wrong = self._wrong_in(self.world.referee.topics[replica.name], replica)
+            if wrong:
+                return f"{replica.name.local_name} in {replica.cluster}: {wrong}"
+        return ""
+
+    def _wrong_in(self, topic: TopicReferee, replica: Replica) -> str:
+        assert replica.topic is not None
+        administration = Administration(replica.site.environment, replica.site.topics, "")
+        stats: TopicStats = _answer(administration.topic_stats(replica.name, StatsOptions()))
+        for remote, link in stats.replication.items():
+            if link.replication_backlog != 0 or link.replication_delay_in_seconds != 0:
+                return f"the replication backlog to {remote} is {link.replication_backlog}"
+        first = replica.topic.ledger.first_position
+        held = [entry for at, entry in topic.model.logs[replica.cluster].entries if at >= first]
+        for name, told in stats.subscriptions.items():
+            subscription = replica.topic.subscriptions[name]
+            if subscription.progress is None:
+                continue
+            left = sum(topic.checker.unclaimed(subscription.progress.state, entry) != 0 for entry in held)
+            if told.msg_backlog != left:
+                return f"{name} has a backlog of {told.msg_backlog} by its statistics, and {left} by its progress"
+            for remote, unconfirmed in (told.progress_unconfirmed or {}).items():
+                if unconfirmed != 0:
+                    return f"{name} has {unconfirmed} acknowledgements that {remote} has not confirmed"
+        return ""
+
+
+def _answer(asked: Coroutine[Any, Any, Any]) -> Any:
+    """What a coroutine returns that has nothing to wait for."""
+    try:
+        asked.send(None)
+    except StopIteration as answered:
+        return answered.value
+    message = "the answer has to be waited for"
+    raise AssertionError(message)
