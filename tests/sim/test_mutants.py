@@ -20,6 +20,12 @@ QUICKLY_FOUND = [
     "an operator's skip takes one entry too many",
     "what an operator clears is not claimed",
     "a receipt more than may be at risk",
+    "a target that lost its data believed complete",
+    "an unknown replication backlog told as 0",
+    "an entry confirmed when it is sent",
+    "links forgotten when trimming",
+    "ledger ids of a new disk begin at 1",
+    "nothing trimmed",
 ]
 
 

@@ -1,0 +1,31 @@
+"""Bugs made on purpose, one at a time: what the simulation must find. One module for each theme."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+from unittest.mock import patch
+
+from tests.sim.mutants import dispatch, expiry, progress, publishing, replication, storage
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.sim.mutants.base import Mutant
+
+MUTANTS: dict[str, Mutant] = {
+    **replication.MUTANTS,
+    **progress.MUTANTS,
+    **storage.MUTANTS,
+    **publishing.MUTANTS,
+    **dispatch.MUTANTS,
+    **expiry.MUTANTS,
+}
+
+
+@contextmanager
+def mutated(name: str) -> Iterator[None]:
+    """Run with this bug."""
+    owner, attribute, make = MUTANTS[name]
+    with patch.object(owner, attribute, make(getattr(owner, attribute))):
+        yield

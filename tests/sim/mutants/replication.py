@@ -1,0 +1,106 @@
+"""Bugs of links: what is carried, and what the receiver takes."""
+
+# ruff: noqa: ANN401 - a mutant takes the place of anything
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from magnetar.base.position import EARLIEST, Position
+from magnetar.broker import receiver
+from magnetar.broker.replicator import Replicator
+from magnetar.broker.target_position import TargetPosition
+from magnetar.broker.topic import Topic
+from magnetar.geo.origins import OriginIndex
+from magnetar.geo.receiving import Verdict, judge
+from magnetar.pipeline.inlets import Inlet
+from magnetar.wire import entry as wire_entry
+
+if TYPE_CHECKING:
+    from magnetar.broker.consumer import Consumer
+    from magnetar.wire.origin import Origin
+    from tests.sim.mutants.base import Mutant
+
+
+def duplicate_check_off_by_one(_: Any) -> Any:
+    def mutant(last: Position | None, origin: Origin, *, marker: bool = False) -> Verdict:
+        right = judge(last, origin, marker=marker)
+        return Verdict.APPEND if right is Verdict.DUPLICATE and origin.position == last else right
+
+    return mutant
+
+
+def gap_taken_for_nothing_missing(_: Any) -> Any:
+    def mutant(last: Position | None, origin: Origin, *, marker: bool = False) -> Verdict:
+        right = judge(last, origin, marker=marker)
+        return Verdict.APPEND if right is Verdict.GAP else right
+
+    return mutant
+
+
+def floor_forgotten(original: Any) -> Any:
+    def mutant(
+        self: OriginIndex, cluster: str, origin: Position, count: int, local: Position, floor: Position | None = None
+    ) -> None:
+        original(self, cluster, origin, count, local, None if floor is None else Position(0, -1))
+
+    return mutant
+
+
+def probe_forgotten(_: Any) -> Any:
+    return lambda _self, _newest_before: EARLIEST
+
+
+def unknown_backlog_told_as_zero(_: Any) -> Any:
+    return property(lambda _self: 0)
+
+
+def chosen_clusters_ignored(_: Any) -> Any:
+    return lambda _entry: ()
+
+
+def link_begun_at_the_end(_: Any) -> Any:
+    def mutant(self: Topic) -> Position:
+        return self.ledger.last_confirmed_entry
+
+    return mutant
+
+
+def confirmed_when_sent(original: Any) -> Any:
+    def mutant(self: Replicator, consumer: Consumer, position: Position, entry: bytes) -> None:
+        original(self, consumer, position, entry)
+        self._confirm(position)
+
+    return mutant
+
+
+def closed_link_not_tried_again(_: Any) -> Any:
+    return lambda self, _reason, _rng: self._leave()
+
+
+def refused_link_not_tried_again(_: Any) -> Any:
+    return lambda self, _reason, _rng: self._leave()
+
+
+def gap_not_gone_back_over(_: Any) -> Any:
+    return lambda self, reason, _last, rng: self.refused(reason, rng)
+
+
+def delay_told_where_there_is_none(_: Any) -> Any:
+    return lambda _self: 1
+
+
+MUTANTS: dict[str, Mutant] = {
+    "duplicate check off by one": (receiver, "judge", duplicate_check_off_by_one),
+    "a gap taken for nothing missing": (receiver, "judge", gap_taken_for_nothing_missing),
+    "a floor forgotten: claims what was not held": (OriginIndex, "append", floor_forgotten),
+    "a target that lost its data believed complete": (TargetPosition, "to_verify", probe_forgotten),
+    "an unknown replication backlog told as 0": (Replicator, "backlog", unknown_backlog_told_as_zero),
+    "the clusters that a message is meant for ignored": (wire_entry, "replicate_to", chosen_clusters_ignored),
+    "a new link begun at the end of the log": (Topic, "_link_start", link_begun_at_the_end),
+    "an entry confirmed when it is sent": (Replicator, "_send", confirmed_when_sent),
+    "a link that was closed not tried again": (Inlet, "closed", closed_link_not_tried_again),
+    "a link that was refused not tried again": (Inlet, "refused", refused_link_not_tried_again),
+    "a replication delay told though nothing waits": (Replicator, "delay_s", delay_told_where_there_is_none),
+    "a link that does not go back over a gap": (Inlet, "gap", gap_not_gone_back_over),
+}

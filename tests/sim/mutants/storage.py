@@ -1,0 +1,59 @@
+"""Bugs of the log: what is durable, what is trimmed, what is kept."""
+
+# ruff: noqa: ANN401 - a mutant takes the place of anything
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from magnetar.broker.topic import Topic
+from magnetar.broker.topic_log import TopicLog
+from magnetar.ledger.managed_ledger import ManagedLedger
+from magnetar.ledger.segment import SegmentWriter
+from magnetar.sim import site
+
+if TYPE_CHECKING:
+    from magnetar.base.position import Position
+    from magnetar.cursor.cursor import Cursor
+    from tests.sim.mutants.base import Mutant
+
+
+def sync_forgotten(_: Any) -> Any:
+    return lambda _writer: None
+
+
+def trimmed_past_a_cursor(_: Any) -> Any:
+    def mutant(self: Topic, _cursors: list[Cursor]) -> Position:
+        return self.ledger.last_confirmed_entry
+
+    return mutant
+
+
+def links_forgotten_when_trimming(original: Any) -> Any:
+    def mutant(self: Topic) -> list[Cursor]:
+        links = [link.cursor for link in self.replicators.values()]
+        return [cursor for cursor in original(self) if cursor not in links]
+
+    return mutant
+
+
+def ledger_ids_begin_anew(_: Any) -> Any:
+    return lambda _now: 1
+
+
+def deleted_log_kept(_: Any) -> Any:
+    return lambda _self: None
+
+
+def never_trimmed(_: Any) -> Any:
+    return lambda *_positional, **_named: None
+
+
+MUTANTS: dict[str, Mutant] = {
+    "receipts before the disk was synced": (SegmentWriter, "sync", sync_forgotten),
+    "trimmed past a cursor": (Topic, "consumed_through", trimmed_past_a_cursor),
+    "links forgotten when trimming": (Topic, "all_cursors", links_forgotten_when_trimming),
+    "ledger ids of a new disk begin at 1": (site, "first_ledger_id", ledger_ids_begin_anew),
+    "the log of a deleted topic kept": (ManagedLedger, "delete", deleted_log_kept),
+    "nothing trimmed": (TopicLog, "trim", never_trimmed),
+}
