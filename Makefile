@@ -42,7 +42,7 @@ test-long: java setup ## the full-sized forms of tests that make test runs small
 test-memory: setup ## the broker's memory while consumers keep up: no growth in an hour (ARGS="--minutes 15 --settle-minutes 5")
 	@$(BIN)/python -m bench.memory $(ARGS)
 
-test-chaos: java setup ## kill and stop real processes at random, replace disks, run beside an earlier commit; 38 minutes
+test-chaos: java setup ## kill and stop real processes at random, replace disks, lose power, run an earlier commit; 42 minutes
 	@$(BIN)/python -m pytest tests -m chaos -rP $(ARGS)
 
 interop: java setup ## against Apache Pulsar itself, fetched with Maven the first time; 25 minutes

@@ -1,0 +1,438 @@
+"""A disk that loses what was not synced when the power fails, for a real process with all its files, SQLite's too.
+
+``lossy_disk.c``, loaded with LD_PRELOAD, keeps a journal of what the process does to the files below one directory.
+After ``kill -9`` the journal tells what a disk would hold had the power failed at that instant: everything that a
+completed ``fsync`` or ``fdatasync`` covers, and of the rest what the caller's random choice keeps. The file system
+promises no more than POSIX:
+
+* a page (4 KiB) that was not synced is kept, lost or torn at any sector (512 bytes), independent of other pages; the
+  kernel may also have written it at any time before;
+* the length of a file that was not synced is the old one, the new one, or one between;
+* the entries of a directory (creations, renamings, removals) that was not synced are kept up to any one of them;
+* the pages of a sync that fails are clean from then on: later syncs succeed without them, reads still show them, and
+  some are lost when the power fails, unless they are written again.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import struct
+import subprocess
+from collections import defaultdict
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import random
+    from collections.abc import Iterator
+
+PAGE, SECTOR = 4096, 512
+"""Bytes that the kernel, and the disk, keep or lose together."""
+
+WRITTEN_BEFORE = 0.02
+"""Chance that with a write the kernel puts some of the file's pages on the disk unasked."""
+
+SYNC_US = 4000
+"""Microseconds that a sync takes: so many that power often fails within one."""
+
+LOST_BY_FAILED_SYNC = 0.7
+"""Chance that a page of a sync that failed is not on the disk."""
+
+CREATE, WRITE, TRUNCATE, RENAME, UNLINK, MKDIR, RMDIR, SYNC_BEGIN, SYNC_END, SYNC_FAILED = range(1, 11)
+_RECORD = struct.Struct("<IIQQQ")
+_CONTROL = struct.Struct("<qq48s")
+_SOURCE = Path(__file__).with_suffix(".c")
+
+
+class NoCompilerError(Exception):
+    """There is no C compiler to build the journal's library with."""
+
+
+def build_library(directory: Path) -> Path:
+    """Compile the library into ``directory``; raises NoCompilerError."""
+    compiler = next(filter(None, map(shutil.which, ("cc", "gcc", "clang"))), None)
+    if compiler is None:
+        message = "no C compiler (cc, gcc or clang) on the PATH: power cannot be lost here"
+        raise NoCompilerError(message)
+    library = directory / "lossy_disk.so"
+    command = [compiler, "-O2", "-shared", "-fPIC", "-o", str(library), str(_SOURCE), "-ldl", "-lpthread"]
+    subprocess.run(command, check=True)
+    return library
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One operation, as the library wrote it."""
+
+    kind: int
+    inode: int
+    offset: int
+    path: str
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Flight:
+    """What a sync that has begun, and not ended, is about to put on the disk."""
+
+    pages: dict[int, bytes]
+    size: int
+
+
+class Content:
+    """The bytes of a file: as reads show them, and as the disk has them."""
+
+    def __init__(self, data: bytes = b"") -> None:
+        """All of ``data`` is on the disk."""
+        self.cache = bytearray(data)
+        self.disk = bytearray(data)
+        self.dirty: set[int] = set()
+        self.flights: dict[int, Flight] = {}
+
+    def write(self, offset: int, data: bytes) -> None:
+        """Change the cache."""
+        end = offset + len(data)
+        first = min(offset, len(self.cache))
+        self.cache.extend(bytes(max(0, end - len(self.cache))))
+        self.cache[offset:end] = data
+        self.dirty.update(range(first // PAGE, -(-end // PAGE)))
+
+    def truncate(self, size: int) -> None:
+        """Change the length of the cache."""
+        first = min(size, len(self.cache))
+        last = max(size, len(self.cache), len(self.disk))
+        del self.cache[size:]
+        self.cache.extend(bytes(max(0, size - len(self.cache))))
+        self.dirty.update(range(first // PAGE, -(-last // PAGE)))
+
+    def begin_sync(self, number: int) -> None:
+        """Take what is dirty, which is clean from now on, and what other syncs are about to put on the disk."""
+        pages = {page: self._cached(page) for page in self.unsynced_pages}
+        self.flights[number] = Flight(pages, len(self.cache))
+        self.dirty.clear()
+
+    def end_sync(self, number: int) -> None:
+        """Put what the sync took on the disk."""
+        flight = self.flights.pop(number)
+        self._resize(flight.size)
+        for page, data in flight.pages.items():
+            self._put(page, data)
+
+    def fail_sync(self, number: int, chance: random.Random) -> None:
+        """Lose some of what the sync took, though nothing is dirty any more; the length may be on the disk."""
+        flight = self.flights.pop(number)
+        if chance.random() < 0.5:
+            self._resize(flight.size)
+        for page, data in sorted(flight.pages.items()):
+            if chance.random() >= LOST_BY_FAILED_SYNC:
+                self._resize(max(len(self.disk), min((page + 1) * PAGE, flight.size)))
+                self._put(page, data)
+
+    def interrupt_syncs(self) -> None:
+        """Their process is dead: what they took is the kernel's to write."""
+        self.dirty = self.unsynced_pages
+        self.flights.clear()
+
+    def write_unasked(self, chance: random.Random) -> None:
+        """Put some of the dirty pages on the disk, as the kernel may at any time."""
+        for page in sorted(self.dirty):
+            if chance.random() < 0.5:
+                self._resize(max(len(self.disk), min((page + 1) * PAGE, len(self.cache))))
+                self._put(page, self._cached(page))
+
+    @property
+    def unsynced_pages(self) -> set[int]:
+        """Pages of which the disk may have another state than the reads show, failed syncs apart."""
+        return self.dirty.union(*(flight.pages for flight in self.flights.values()))
+
+    def lose_power(self, chance: random.Random) -> bytes:
+        """Return what the disk has."""
+        unsynced = sorted(self.unsynced_pages)
+        fate = chance.choice(("kept", "lost", "mixed", "mixed"))
+        if fate == "lost" or not unsynced:
+            return bytes(self.disk)
+        if fate == "kept":
+            size = len(self.cache)
+        else:
+            low, high = sorted((len(self.disk), len(self.cache)))
+            size = chance.choice((low, high, *(max(low, min((page + 1) * PAGE, high)) for page in unsynced)))
+        self._resize(size)
+        for page in unsynced:
+            if fate == "kept":
+                self._put(page, self._cached(page))
+            else:
+                self._put_some(page, chance)
+        return bytes(self.disk)
+
+    def _put_some(self, page: int, chance: random.Random) -> None:
+        state = chance.choice(("kept", "lost", "torn"))
+        if state == "lost":
+            return
+        data = self._cached(page)
+        for start in range(0, len(data), SECTOR):
+            if state == "kept" or chance.random() < 0.5:
+                self._put_at(page * PAGE + start, data[start : start + SECTOR])
+
+    def _cached(self, page: int) -> bytes:
+        return bytes(self.cache[page * PAGE : (page + 1) * PAGE])
+
+    def _put(self, page: int, data: bytes) -> None:
+        self._put_at(page * PAGE, data)
+
+    def _put_at(self, offset: int, data: bytes) -> None:
+        room = max(0, len(self.disk) - offset)
+        self.disk[offset : offset + min(room, len(data))] = data[:room]
+
+    def _resize(self, size: int) -> None:
+        del self.disk[size:]
+        self.disk.extend(bytes(size - len(self.disk)))
+
+
+@dataclass(slots=True)
+class Folder:
+    """The entries of a directory: as reads show them, as the disk has them, and the changes between."""
+
+    cache: dict[str, Node] = field(default_factory=dict)
+    disk: dict[str, Node] = field(default_factory=dict)
+    pending: list[list[tuple[str, Node | None]]] = field(default_factory=list)
+    """Changes in their order; each sets the names to what they stand for, None: nothing, all or none of them."""
+    flights: dict[int, int] = field(default_factory=dict)
+    """Changes that were pending when a sync began, by its number."""
+
+    def change(self, *names: tuple[str, Node | None]) -> None:
+        """Change the entries that reads show."""
+        self.pending.append(list(names))
+        _apply(self.cache, names)
+
+    def begin_sync(self, number: int) -> None:
+        """Remember how far the changes had come."""
+        self.flights[number] = len(self.pending)
+
+    def end_sync(self, number: int) -> None:
+        """Put those on the disk."""
+        done = self.flights.pop(number)
+        self.commit(done)
+        self.flights = {other: max(0, count - done) for other, count in self.flights.items()}
+
+    def fail_sync(self, number: int) -> None:
+        """Nothing more is on the disk; unlike pages, changes stay to be written."""
+        del self.flights[number]
+
+    def interrupt_syncs(self) -> None:
+        """Their process is dead."""
+        self.flights.clear()
+
+    def commit(self, count: int) -> None:
+        """Put the first ``count`` changes on the disk."""
+        for names in self.pending[:count]:
+            _apply(self.disk, names)
+        del self.pending[:count]
+
+
+Node = Content | Folder
+
+
+def _apply(
+    entries: dict[str, Node], names: list[tuple[str, Node | None]] | tuple[tuple[str, Node | None], ...]
+) -> None:
+    for name, node in names:
+        if node is None:
+            entries.pop(name, None)
+        else:
+            entries[name] = node
+
+
+@dataclass(slots=True)
+class Figures:
+    """What all losses of power so far had to choose from."""
+
+    power_losses: int = 0
+    unsynced_pages: int = 0
+    unsynced_entries: int = 0
+    """Changes of directories."""
+    failed_syncs: int = 0
+    syncs: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+    """Completed syncs by the end of the file's name."""
+
+
+class LossyDisk:
+    """One directory, and the processes that are started with ``environment``; one of them at a time."""
+
+    def __init__(self, root: Path, work: Path, library: Path, chance: random.Random) -> None:
+        """Keep the journal in ``work``; what is below ``root`` now is on the disk."""
+        self.root = root.resolve()
+        self.figures = Figures()
+        self._chance = chance
+        self._journal = work / "journal"
+        self._control = work / "control"
+        self.root.mkdir(parents=True, exist_ok=True)
+        work.mkdir(parents=True, exist_ok=True)
+        self._control.touch()
+        self.environment = {
+            "LD_PRELOAD": str(library),
+            "LOSSY_DISK_ROOT": str(self.root),
+            "LOSSY_DISK_JOURNAL": str(self._journal),
+            "LOSSY_DISK_CONTROL": str(self._control),
+        }
+        self._nodes: dict[int, Node] = {}
+        self._names: dict[int, str] = {}
+        self._top = self._power_on()
+
+    def fail_sync(self, ahead: int, name_end: str = "") -> None:
+        """Let a sync fail with EIO: of the files whose name ends so the one that is ``ahead``, 1: the next; 0: none."""
+        with self._control.open("r+b", buffering=0) as control:  # a running broker has it mapped
+            control.write(_CONTROL.pack(ahead, SYNC_US, name_end.encode()))
+
+    def settle(self) -> None:
+        """Follow what a killed process did, which the kernel still shows to the next one."""
+        for record in self._take_journal():
+            self._follow(record)
+        for node in self._nodes.values():
+            node.interrupt_syncs()
+        self._follow_unrecorded(self._top, self.root)
+
+    def lose_power(self) -> None:
+        """Put below ``root`` what a disk would hold; no process may run."""
+        self.settle()
+        self.figures.power_losses += 1
+        survived = self.root.with_name(f"{self.root.name}.survived")
+        self._write_out(self._top, survived)
+        shutil.rmtree(self.root)
+        survived.rename(self.root)
+        self._top = self._power_on()
+
+    def _power_on(self) -> Folder:
+        self.fail_sync(0)
+        self._journal.write_bytes(b"")
+        self._nodes.clear()
+        self._names.clear()
+        top = self._adopt(self.root)
+        assert isinstance(top, Folder)
+        return top
+
+    def _adopt(self, path: Path) -> Node:
+        """Take ``path`` for something that is on the disk."""
+        node: Node
+        if path.is_dir():
+            entries = {child.name: self._adopt(child) for child in sorted(path.iterdir())}
+            node = Folder(dict(entries), dict(entries))
+        else:
+            node = Content(path.read_bytes())
+        self._introduce(path.stat().st_ino, path.name, node)
+        return node
+
+    def _introduce(self, inode: int, name: str, node: Node) -> None:
+        self._nodes[inode] = node
+        self._names[inode] = name
+
+    def _take_journal(self) -> list[Record]:
+        data = self._journal.read_bytes()
+        self._journal.write_bytes(b"")
+        return list(_records(data))
+
+    def _follow(self, record: Record) -> None:
+        if record.kind in (CREATE, MKDIR):
+            node = Content() if record.kind == CREATE else Folder()
+            folder, name = self._place(record.path)
+            folder.change((name, node))
+            self._introduce(record.inode, name, node)
+        elif record.kind in (UNLINK, RMDIR):
+            folder, name = self._place(record.path)
+            folder.change((name, None))
+        elif record.kind == RENAME:
+            self._rename(record.path, record.data.decode())
+        elif record.kind in (WRITE, TRUNCATE):
+            content = self._nodes[record.inode]
+            assert isinstance(content, Content)
+            if record.kind == WRITE:
+                content.write(record.offset, record.data)
+            else:
+                content.truncate(record.offset)
+            if self._chance.random() < WRITTEN_BEFORE:
+                content.write_unasked(self._chance)
+        else:
+            self._follow_sync(record)
+
+    def _follow_sync(self, record: Record) -> None:
+        node = self._nodes[record.inode]
+        if record.kind == SYNC_BEGIN:
+            node.begin_sync(record.offset)
+        elif record.kind == SYNC_END:
+            node.end_sync(record.offset)
+            self.figures.syncs[self._names[record.inode].rpartition(".")[2]] += 1
+        else:
+            self.figures.failed_syncs += 1
+            if isinstance(node, Content):
+                node.fail_sync(record.offset, self._chance)
+            else:
+                node.fail_sync(record.offset)
+
+    def _rename(self, source: str, target: str) -> None:
+        (folder, old), (other, new) = self._place(source), self._place(target)
+        assert folder is other, "renaming from one directory to another is not modelled"
+        folder.change((old, None), (new, folder.cache[old]))
+
+    def _place(self, path: str) -> tuple[Folder, str]:
+        """Return the directory of ``path``, and the name in it."""
+        *parents, name = Path(path).relative_to(self.root).parts
+        folder = self._top
+        for parent in parents:
+            below = folder.cache[parent]
+            assert isinstance(below, Folder)
+            folder = below
+        return folder, name
+
+    def _follow_unrecorded(self, folder: Folder, path: Path) -> None:
+        """Take over what was done just before the process was killed, too late for its record."""
+        found = {child.name: child for child in sorted(path.iterdir())}
+        for name in sorted(folder.cache.keys() - found.keys()):
+            folder.change((name, None))
+        for name, child in found.items():
+            node = folder.cache.get(name)
+            inode = child.stat().st_ino
+            if node is None or self._nodes.get(inode) is not node:
+                node = Folder() if child.is_dir() else Content()
+                folder.change((name, node))
+                self._introduce(inode, name, node)
+            if isinstance(node, Folder):
+                self._follow_unrecorded(node, child)
+            elif not name.endswith("-shm"):
+                _overwrite(node, child.read_bytes())
+
+    def _write_out(self, folder: Folder, path: Path) -> None:
+        self.figures.unsynced_entries += len(folder.pending)
+        folder.commit(self._chance.randint(0, len(folder.pending)))
+        path.mkdir()
+        for name, node in sorted(folder.disk.items()):
+            if isinstance(node, Folder):
+                self._write_out(node, path / name)
+            else:
+                self.figures.unsynced_pages += len(node.unsynced_pages)
+                (path / name).write_bytes(node.lose_power(self._chance))
+
+
+def _overwrite(content: Content, data: bytes) -> None:
+    """Make the cache ``data``, by as small a change as there may have been."""
+    if content.cache == data:
+        return
+    if len(data) != len(content.cache):
+        content.truncate(len(data))
+    for start in range(0, len(data), PAGE):
+        page = data[start : start + PAGE]
+        if content.cache[start : start + PAGE] != page:
+            content.write(start, page)
+
+
+def _records(journal: bytes) -> Iterator[Record]:
+    """Yield the whole records; the last one may be torn, as its process was killed."""
+    at = 0
+    while at + _RECORD.size <= len(journal):
+        kind, path_length, inode, offset, data_length = _RECORD.unpack_from(journal, at)
+        body = at + _RECORD.size
+        at = body + path_length + data_length
+        if at > len(journal):
+            return
+        path = os.fsdecode(journal[body : body + path_length])
+        yield Record(kind, inode, offset, path, journal[body + path_length : at])
