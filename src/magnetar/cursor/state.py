@@ -273,6 +273,8 @@ class CursorState:
                     if limit == 0:
                         return found
             position = self._space.next_position(max(position, last))
+            if position.ledger_id == ledger_id:  # no ledger follows, though ``through`` names a later one: it is gone
+                break
         return found
 
     def _last_of(self, ledger_id: int) -> Position:

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -9,10 +8,8 @@ from magnetar.base.position import EARLIEST, Position
 from magnetar.cursor import state as states
 from magnetar.cursor.ranges import DeletedEntries, Range, deserialize
 from magnetar.cursor.state import CursorState
+from magnetar.ledger.chain import ChainLedger, LedgerChain
 from tests.unit.cursor.fakes import Log
-
-if TYPE_CHECKING:
-    import pytest
 
 LEDGERS = (7, 3, 1, 9)  # entries of the log's ledgers
 
@@ -163,3 +160,20 @@ def test_deleting_through_very_many_holes_names_the_ledgers_stretches(monkeypatc
     state.reset(before, [Range(each, each) for each in positions[1:8:2]])
     assert state.acknowledge_cumulative(positions[7]) == [Range(positions[0], positions[7])]
     assert state.mark_delete_position == positions[7]
+
+
+class Chained(LedgerChain):
+    """A chain of ledgers as a cursor sees it."""
+
+    def count(self, after: Position, through: Position) -> int:
+        return max(0, self.rank_after(through) - self.rank_after(after))
+
+
+@pytest.mark.parametrize("held", [0, 4])
+def test_entries_behind_the_last_ledger_are_not_sought_for_ever(held: int) -> None:
+    """A power loss may take acknowledgements of ledgers that were trimmed before; the log's end is still known."""
+    chain = Chained()
+    if held:
+        chain.add(ChainLedger(5, 0, held))
+    state = CursorState(chain, Position(5, held - 1))
+    assert state.undeleted(EARLIEST, Position(9, 59), 10) == []
