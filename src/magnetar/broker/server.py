@@ -150,7 +150,7 @@ class Server:
         """Not listening yet."""
         self.environment = environment
         self.topics = topics
-        self._protocols: set[ServerProtocol] = set()
+        self._protocols: dict[ServerProtocol, None] = {}  # in the order in which they connected
         self._listener: asyncio.Server | None = None
         self._ticker: asyncio.TimerHandle | None = None
 
@@ -175,12 +175,12 @@ class Server:
         """Count a connection in; whether there is room for it."""
         if len(self._protocols) >= self.environment.config.maxConcurrentConnections:
             return False
-        self._protocols.add(protocol)
+        self._protocols[protocol] = None
         return True
 
     def forget(self, protocol: ServerProtocol) -> None:
         """Count a connection out."""
-        self._protocols.discard(protocol)
+        self._protocols.pop(protocol, None)
 
     def _tick(self) -> None:
         now = self.environment.clock.monotonic()
