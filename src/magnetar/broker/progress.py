@@ -386,16 +386,8 @@ class TopicProgress:
             self._topic.remove_subscription(subscription)
             return
         tombstone = subscription.shared_progress.state.tombstone(self._environment.cluster)
-        self.tombstones.add(tombstone)
-        self._topic.remove_subscription(subscription)
+        self._topic.remove_subscription(subscription, tombstone)
         self.publish(tombstone, 0, None)
-
-    def finish_deletions(self) -> None:
-        """Delete the subscriptions whose deletion a crash interrupted: the tombstone is written before they go."""
-        for keeper in self._replicated():
-            tombstone = self.tombstones.get(keeper.state.name)
-            if tombstone is not None and keeper.state.epoch <= tombstone.epoch:
-                self._topic.remove_subscription(self._topic.subscriptions[keeper.state.name])
 
     def unconfirmed(self, keeper: SubscriptionProgressKeeper) -> dict[str, Unconfirmed | None]:
         """What each other cluster has not confirmed of a subscription; None: that is not known."""
@@ -480,8 +472,7 @@ class TopicProgress:
             keeper.outlive(incoming.epoch)
         else:
             log.info("subscription_deleted_elsewhere", topic=topic, subscription=name)
-            self.tombstones.add(incoming)
-            self._topic.remove_subscription(subscription)
+            self._topic.remove_subscription(subscription, incoming)
 
 
 class ProgressProducer:

@@ -12,7 +12,10 @@ from magnetar.geo.epochs import FIRST_EPOCH, Epoch
 from magnetar.geo.progress import SubscriptionProgress
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from magnetar.ledger.managed_ledger import ManagedLedger
+    from magnetar.metadata.store import Put
 
 log = structlog.get_logger(__name__)
 
@@ -69,12 +72,17 @@ class Tombstones:
         buried = self._buried.get(name)
         return FIRST_EPOCH if buried is None else buried.epoch.created_after()
 
-    def add(self, tombstone: SubscriptionProgress) -> None:
-        """Keep a tombstone, in place of an older one of the same subscription; durable on return."""
-        self._buried.pop(tombstone.name, None)
-        self._buried[tombstone.name] = _Buried(*tombstone.epoch, *self._ledger.last_confirmed_entry)
-        if len(self._buried) > TOMBSTONES_MAX:
-            forgotten = next(iter(self._buried))
-            del self._buried[forgotten]
+    def add(self, tombstone: SubscriptionProgress, along_with: Sequence[Put] = ()) -> None:
+        """Keep a tombstone, in place of an older one of the same subscription.
+
+        It is durable on return, in one transaction with ``along_with``. A failed write leaves everything as it was.
+        """
+        buried = {name: each for name, each in self._buried.items() if name != tombstone.name}
+        buried[tombstone.name] = _Buried(*tombstone.epoch, *self._ledger.last_confirmed_entry)
+        forgotten = next(iter(buried)) if len(buried) > TOMBSTONES_MAX else None
+        if forgotten is not None:
+            del buried[forgotten]
+        self._ledger.set_property(TOMBSTONES_PROPERTY, json.dumps(buried), along_with)
+        self._buried = buried
+        if forgotten is not None:
             log.warning("tombstone_forgotten", topic=self._ledger.name, subscription=forgotten)
-        self._ledger.set_property(TOMBSTONES_PROPERTY, json.dumps(self._buried))

@@ -97,7 +97,6 @@ class Topic:
         try:
             for cursor in self.cursors.open_all(_is_of_a_subscription):
                 self._add_subscription(Subscription(self, cursor))
-            self.progress.finish_deletions()
             self._follow_policies()
         except BaseException:
             self._abandon()
@@ -233,11 +232,20 @@ class Topic:
         note_protection(self, [subscription])
         return keeper
 
-    def remove_subscription(self, subscription: Subscription) -> None:
-        """Remove a subscription and its cursor here."""
+    def remove_subscription(self, subscription: Subscription, tombstone: SubscriptionProgress | None = None) -> None:
+        """Remove a subscription and its cursor here, and keep ``tombstone``; durable on return, in one transaction.
+
+        A failed write leaves everything as it was.
+        """
+        deletion = self.cursors.deletion(subscription.name)
+        if tombstone is not None:
+            self.progress.tombstones.add(tombstone, deletion)
+        elif deletion:
+            self.environment.metadata.put_many(deletion)
+        subscription.cursor.close()  # nothing may be written over its deletion
         subscription.close()
         self.subscriptions.pop(subscription.name, None)
-        self.cursors.delete(subscription.name)
+        self.cursors.finish_deletion(subscription.name)
         self.progress.changed()
 
     def forget_subscription(self, subscription: Subscription) -> None:
@@ -446,13 +454,17 @@ class Topic:
         close_each(self.environment.loop, self.name, steps)
 
     def delete(self) -> None:
-        """Remove the topic, its log and its cursors for good."""
+        """Remove the topic, its log and its cursors for good, in one transaction.
+
+        Raises StorageError, and deletes nothing then.
+        """
         self.close()
-        for name in self.cursors.names():
-            self.cursors.delete(name)
+        names = self.cursors.names()
+        self.ledger.delete(self.cursors.deletion(*names))
+        for name in names:
+            self.cursors.finish_deletion(name)
         self.log.origins.delete()
         self.delayed.delete()
-        self.ledger.delete()
 
 
 def _is_of_a_subscription(cursor_name: str) -> bool:

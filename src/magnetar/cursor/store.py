@@ -12,6 +12,7 @@ from magnetar.cursor.cursor import Cursor, CursorHome
 from magnetar.cursor.limits import DEFAULT_LIMITS
 from magnetar.cursor.state import CursorState
 from magnetar.metadata.resources import managed_ledger_path
+from magnetar.metadata.store import Put
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -95,11 +96,28 @@ class CursorStore:
 
     def delete(self, name: str) -> None:
         """Delete a cursor; it is gone on return. Deleting one that is not there changes nothing."""
+        deletion = self.deletion(name)
+        if deletion:
+            self._metadata.put_many(deletion)
+            self.finish_deletion(name)
+
+    def deletion(self, *names: str) -> list[Put]:
+        """Return the writes that delete these cursors, none for one that is not there.
+
+        They may be part of a larger transaction. ``finish_deletion`` has to follow for each.
+        """
+        found = [(name, self._value(name)) for name in names]
+        return [
+            Put(self._path(name), json.dumps({"deleted": True, "cursorsLedgerId": value["cursorsLedgerId"]}).encode())
+            for name, value in found
+            if value is not None and not value.get("deleted")
+        ]
+
+    def finish_deletion(self, name: str) -> None:
+        """Delete the ledger of a cursor that is marked as deleted, if it is."""
         value = self._value(name)
-        if value is not None and not value.get("deleted"):
-            marked = {"deleted": True, "cursorsLedgerId": value["cursorsLedgerId"]}
-            self._metadata.put(self._path(name), json.dumps(marked).encode())
-            self._forget_ledger(name, marked)
+        if value is not None and value.get("deleted"):
+            self._forget_ledger(name, value)
 
     def _finish_deletions(self) -> None:
         for name, value in self._values():

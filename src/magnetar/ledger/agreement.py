@@ -15,7 +15,7 @@ import structlog
 
 from magnetar.base.position import Position
 from magnetar.ledger.deletions import finish_deletions, noted_deletions
-from magnetar.metadata.resources import Topics, managed_ledger_path
+from magnetar.metadata.resources import DELETED_TOPIC, Topics, managed_ledger_path
 from magnetar.metadata.store import Put
 
 if TYPE_CHECKING:
@@ -106,7 +106,10 @@ def _read_listing(metadata: MetadataStore) -> dict[int, int] | None:
     for name in Topics(metadata).all():
         path = managed_ledger_path(name)
         try:
-            if (stored := metadata.get(path)) is not None:
+            stored = metadata.get(path)
+            if stored is not None and stored.value == DELETED_TOPIC:
+                metadata.delete(path)  # a crash interrupted the deletion of the topic
+            elif stored is not None:
                 confirmed.update((each["ledgerId"], each["entries"]) for each in json.loads(stored.value)["ledgers"])
             for child in metadata.children(f"{path}/cursors"):
                 if (cursor := metadata.get(f"{path}/cursors/{child}")) is not None:

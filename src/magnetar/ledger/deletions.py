@@ -27,10 +27,15 @@ log = structlog.get_logger(__name__)
 _NOTES = "/deleting-ledgers"
 
 
-def delete_ledgers(store: LedgerStore, metadata: MetadataStore, ledger_ids: Sequence[int], put: Put) -> int:
-    """Delete at least one ledger together with ``put``, which no longer names them; return the version of that."""
+def delete_ledgers(
+    store: LedgerStore, metadata: MetadataStore, ledger_ids: Sequence[int], put: Put, along_with: Sequence[Put] = ()
+) -> int:
+    """Delete at least one ledger together with ``put``, which no longer names them; return the version of that.
+
+    ``along_with`` is written in the same transaction.
+    """
     note = note_of(ledger_ids)
-    version, _ = metadata.put_many([put, Put(note, json.dumps(list(ledger_ids)).encode())])
+    version, *_ = metadata.put_many([put, Put(note, json.dumps(list(ledger_ids)).encode()), *along_with])
     _delete(store, metadata, ledger_ids, note)
     return version
 

@@ -27,7 +27,7 @@ from magnetar.base.position import EARLIEST, Position
 from magnetar.ledger.append_times import AppendTimes
 from magnetar.ledger.chain import ChainLedger, LedgerChain
 from magnetar.ledger.deletions import delete_ledgers
-from magnetar.metadata.resources import managed_ledger_path
+from magnetar.metadata.resources import DELETED_TOPIC, managed_ledger_path
 from magnetar.metadata.store import ABSENT, Put
 
 if TYPE_CHECKING:
@@ -104,7 +104,9 @@ class ManagedLedger:
         """
         opened = cls(store, metadata, name, config, clock)
         stored = metadata.get(opened._path)
-        if stored is not None:
+        if stored is not None and stored.value == DELETED_TOPIC:
+            metadata.delete(opened._path, stored.version)
+        elif stored is not None:
             opened._version = stored.version
             try:
                 opened._load(json.loads(stored.value))
@@ -295,10 +297,15 @@ class ManagedLedger:
         if self._version == ABSENT:
             self._persist()
 
-    def set_property(self, key: str, value: str) -> None:
-        """Keep a property; durable on return."""
+    def set_property(self, key: str, value: str, along_with: Sequence[Put] = ()) -> None:
+        """Keep a property; durable on return, in one transaction with ``along_with``.
+
+        A failed write leaves everything as it was.
+        """
+        put = self._list(properties={**self.properties, key: value})
+        self._version, *_ = self._metadata.put_many([put, *along_with])
         self.properties[key] = value
-        self._persist()
+        self._is_unsaved = False
 
     def close(self) -> None:
         """Take no more appends until opened again; those under way are still reported."""
@@ -319,14 +326,23 @@ class ManagedLedger:
             with suppress(StorageError):
                 self._persist()
 
-    def delete(self) -> None:
-        """Delete the topic's list of ledgers, durably on return, and all entries."""
+    def delete(self, along_with: Sequence[Put] = ()) -> None:
+        """Delete the topic's list of ledgers, durably on return, and all entries.
+
+        The list is marked as deleted in one transaction with ``along_with``. A crash or a failed write before it leaves
+        the topic as it was. After it there is no topic any more.
+        """
         if self._version == ABSENT:
             return
         if self._current is not None:
             self._close_current(self._now_ms())
-        if self._chain.ledgers:
-            self._drop_first(len(self._chain.ledgers))
+        doomed = [ledger.ledger_id for ledger in self._chain.ledgers]
+        marked = Put(self._path, DELETED_TOPIC, self._version)
+        if doomed:
+            self._version = delete_ledgers(self._store, self._metadata, doomed, marked, along_with)
+        else:
+            self._version, *_ = self._metadata.put_many([marked, *along_with])
+        self._chain.remove_first(len(doomed))
         self._metadata.delete(self._path, self._version)
 
     def _ledger_for_append(self) -> ChainLedger:

@@ -209,8 +209,9 @@ class Topics:
                 yield from self.of_namespace(NamespaceName(tenant, namespace))
 
     def exists(self, topic: TopicName) -> bool:
-        """Whether ``topic`` has a managed ledger."""
-        return self._store.get(managed_ledger_path(topic)) is not None
+        """Whether ``topic`` has a managed ledger that is not about to be deleted."""
+        stored = self._store.get(managed_ledger_path(topic))
+        return stored is not None and stored.value != DELETED_TOPIC
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,6 +236,10 @@ class Resources:
             Topics(store),
             TopicPoliciesOf(store),
         )
+
+
+DELETED_TOPIC = b'{"deleted": true}'
+"""Stored instead of the ledger list of a topic that is being deleted, until the path is gone."""
 
 
 def managed_ledger_path(topic: TopicName) -> str:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
+from magnetar.base.errors import DiskFullError
 from magnetar.base.position import EARLIEST
 from magnetar.broker import tombstones
 from magnetar.broker.administration import Administration
 from magnetar.broker.tombstones import Tombstones
-from magnetar.broker.topic import Topic
 from magnetar.geo.epochs import FIRST_EPOCH, Epoch
 from magnetar.geo.progress import SubscriptionProgress
 from magnetar.sim.cluster import TOPIC, Cluster
@@ -16,7 +18,7 @@ from tests.unit.broker.mesh import SECOND, Mesh
 from tests.unit.broker.world import Worker, World
 
 if TYPE_CHECKING:
-    import pytest
+    from magnetar.metadata.store import Put
 
 
 def unsubscribe(world: World, name: str) -> None:
@@ -55,19 +57,28 @@ def test_a_subscription_deleted_during_a_partition_is_deleted_everywhere_and_sta
     assert exists(world) == []
 
 
-def test_a_deletion_that_a_crash_interrupted_is_finished(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_deletion_is_one_write_and_one_that_fails_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     world = subscribed()
-    world.cut("ewr", "jfk")
-    with monkeypatch.context() as crash_before_the_cursor_is_deleted:
-        crash_before_the_cursor_is_deleted.setattr(Topic, "remove_subscription", lambda *_: None)
-        unsubscribe(world, "ewr")
-    world["ewr"].crash()
+    ewr, writes = world["ewr"], []
+    topic = ewr.topic()
+
+    def refuse(puts: list[Put]) -> None:
+        writes.append([put.path for put in puts])
+        message = "metadata store: database or disk is full"
+        raise DiskFullError(message)
+
+    with monkeypatch.context() as disk_full:
+        disk_full.setattr(ewr.metadata, "put_many", refuse)
+        with pytest.raises(DiskFullError):
+            topic.delete_subscription(topic.subscriptions["worker"])
+    assert len(writes) == 1
+    assert any(path.endswith("/cursors/worker") for path in writes[0])
+    ewr.do(topic.ledger.close)
+    ewr.crash()
+    assert exists(world) == ["ewr", "jfk"]
+    unsubscribe(world, "ewr")
+    ewr.crash()
     assert exists(world) == ["jfk"]
-    world["ewr"].crash()
-    assert exists(world) == ["jfk"]
-    world.heal("ewr", "jfk")
-    world.full_states()
-    assert exists(world) == []
 
 
 def test_one_created_again_begins_anew_everywhere() -> None:

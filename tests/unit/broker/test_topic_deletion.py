@@ -1,0 +1,78 @@
+"""Deleting a topic is one step: a crash or a failed write leaves all of it, or nothing."""
+
+from __future__ import annotations
+
+import pytest
+
+from magnetar.sim.cluster import TOPIC, Cluster
+from magnetar.sim.loop import HandClock
+from magnetar.sim.metadata import FaultyMetadataStore, ProcessEnded
+
+WRITES_MAX = 20
+"""More writes than a deletion makes."""
+
+
+def a_cluster() -> tuple[Cluster, FaultyMetadataStore]:
+    """A topic with an entry that a subscription has not acknowledged, on a metadata store that may fail."""
+    cluster = Cluster()
+    store = FaultyMetadataStore(HandClock(cluster.loop))
+    store._entries = cluster.metadata._entries
+    use(cluster, store)
+    client = cluster.client()
+    client.produce()
+    client.send("a")
+    client.subscribe(permits=0)
+    client.leave()
+    return cluster, store
+
+
+def use(cluster: Cluster, store: FaultyMetadataStore) -> None:
+    """Start the broker on ``store``."""
+    cluster.metadata = store
+    cluster.resources = type(cluster.resources).over(store)
+    cluster.crash()
+
+
+def delete(cluster: Cluster) -> None:
+    cluster.loop.call_soon(cluster.topics.delete, TOPIC)
+    cluster.settle()
+
+
+def state(cluster: Cluster) -> str:
+    """What is left of the topic."""
+    if not cluster.do(lambda: cluster.topics.exists(TOPIC)):
+        return "gone"
+    topic = cluster.topic()
+    assert topic.ledger.entries == 1
+    return f"whole, backlog {topic.subscriptions['worker'].backlog}"
+
+
+@pytest.mark.parametrize("is_written", [True, False])
+def test_a_crash_at_any_write_of_a_deletion_leaves_all_or_nothing(is_written: bool) -> None:
+    found = []
+    for writes in range(1, WRITES_MAX):
+        cluster, store = a_cluster()
+        ended: list[FaultyMetadataStore] = []
+
+        def end(store: FaultyMetadataStore = store, ended: list[FaultyMetadataStore] = ended) -> None:
+            ended.append(store.reopened())
+
+        store.end_process_in(writes, end, is_written=is_written)
+        delete(cluster)
+        if not ended:
+            break
+        assert isinstance(cluster.loop.problems[-1]["exception"], ProcessEnded)
+        use(cluster, ended[0])
+        found.append(state(cluster))
+    assert set(found) == {"whole, backlog 1", "gone"}
+    assert found == sorted(found, reverse=True), "once it is gone it stays so"
+
+
+def test_a_deletion_that_cannot_be_written_leaves_the_topic() -> None:
+    cluster, store = a_cluster()
+    cluster.topic()
+    store.fail_writes = True
+    delete(cluster)
+    assert cluster.loop.problems
+    store.fail_writes = False
+    assert state(cluster) == "whole, backlog 1"
