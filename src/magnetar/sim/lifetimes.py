@@ -63,7 +63,9 @@ class Lifetimes:
         name, tombstone = subscription.name, subscription.progress.state.epoch.raised_by(replica.cluster)
 
         def unsubscribed() -> None:
-            if name not in topic.subscriptions:
+            if replica.topic is not topic:  # the process ended meanwhile: deleted or not, nobody was told
+                self._model.tombstones.setdefault(name, []).append(tombstone)
+            elif name not in topic.subscriptions:
                 self._model.tombstones.setdefault(name, []).append(tombstone)
                 self._model.promise(replica.cluster, name).add(tombstone, {})
                 self._note(replica.cluster, "", f"{name} deleted, epoch {tombstone}")

@@ -58,7 +58,7 @@ class Tap:
     """Who listens to what brokers hear and say; each is called right before the broker does anything with it."""
 
     def heard(self, site: Site, session: Session, data: bytes) -> Callable[[], None]:
-        """Bytes came in from a client; what is returned is called when they are dealt with."""
+        """Bytes came in from a client; what is returned is called when they are dealt with, or the process ended."""
         raise NotImplementedError
 
     def said(self, site: Site, session: Session, frame: bytes) -> None:
@@ -206,8 +206,10 @@ class Site:
         class TappedProtocol(ServerProtocol):
             def data_received(self, data: bytes) -> None:
                 done = tap.heard(site, self.session, data)
-                super().data_received(data)
-                done()
+                try:
+                    super().data_received(data)
+                finally:  # also when the process ended in the middle
+                    done()
 
             def write(self, frame: bytes) -> None:
                 tap.said(site, self.session, frame)

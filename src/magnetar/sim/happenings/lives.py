@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING
 from magnetar.base.errors import MagnetarError, RequestError
 from magnetar.broker.administration import Administration
 from magnetar.sim.happenings.base import Action, Happening
+from magnetar.sim.metadata import ProcessEnded
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from magnetar.base.names import TopicName
     from magnetar.sim.scenario import TopicPlan
     from magnetar.sim.site import Site
 
@@ -75,12 +77,19 @@ class Topics(Happening):
                     await administration.delete_topic(plan.name, force=True)
             except MagnetarError as error:
                 self.world.note(site.name, f"{plan.name.local_name} is not deleted: {error}")
-            self.world.count("topic deleted")
-            for topic in existed:
-                if not site.topics.exists(topic):
-                    self.world.lose(site.replicas[topic])
+            except ProcessEnded:
+                self._deleted(site, existed)
+                raise
+            self._deleted(site, existed)
 
         site.loop.create_task(delete())
+
+    def _deleted(self, site: Site, topics: list[TopicName]) -> None:
+        """Count a deletion, and tell everybody which of the topics are gone."""
+        self.world.count("topic deleted")
+        for topic in topics:
+            if not site.topics.exists(topic):
+                self.world.lose(site.replicas[topic])
 
 
 class DisksReplaced(Happening):
