@@ -113,6 +113,10 @@ def _same_mark_delete(names: Names, recorded: Value, now: Value) -> bool:
     return names.ledgers.match(recorded.ledgerId, now.ledgerId) and bool(recorded.entryId == now.entryId)
 
 
+def _always(_names: Names, _recorded: Value, _now: Value) -> bool:
+    return True
+
+
 def _no_more_flags(_names: Names, recorded: Value, now: Value) -> bool:
     return all(getattr(recorded, flag.name) for flag, is_set in now.ListFields() if is_set)
 
@@ -138,6 +142,7 @@ FIELDS: Mapping[str, FieldDifference] = {
     "CommandConnected.feature_flags": FieldDifference(
         _no_more_flags, "each broker says what it has: Magnetar has less, and claims nothing that Apache Pulsar has not"
     ),
+    "CommandConnected.life": FieldDifference(_always, "only Magnetar names the life of its cluster; clients skip it"),
     "CommandLookupTopicResponse.brokerServiceUrl": FieldDifference(_both_addresses, "each broker has its own address"),
     "CommandLookupTopicResponse.proxy_through_service_url": FieldDifference(
         _nothing_said, "Apache Pulsar's standalone asks for it on loopback addresses, where it changes nothing"

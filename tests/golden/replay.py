@@ -10,6 +10,7 @@ import asyncio
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from magnetar.base.life import Life
 from magnetar.broker.server import Server, ServerProtocol
 from magnetar.sim.cluster import Cluster
 from magnetar.sim.loop import HandLoop
@@ -94,6 +95,7 @@ class Replay:
         """Start a broker with the transcript's settings, when the transcript started."""
         self._transcript = transcript
         self._cluster = Cluster("standalone", settings=dict(transcript.settings))
+        self._cluster.store.life = Life("replayed", 1)
         self._cluster.loop.advance(transcript.started_at_ms / 1000 - self._cluster.clock.now())
         self._operator = HandOperator(self._cluster)
         self._server = Server(self._cluster.environment, self._cluster.topics)
