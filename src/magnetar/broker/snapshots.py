@@ -239,7 +239,7 @@ class TopicSnapshots:
         self._send(markers.UPDATE, payload, peers, update_of=subscription.name)
 
     def forget(self, subscription: Subscription) -> None:
-        """A subscription was moved back or deleted: what waits to be told of it is not so any more."""
+        """Drop the updates of a subscription that was moved back and that wait to be sent: they are out of date."""
         for replicator in self._topic.replicators.values():
             if replicator.markers is not None:
                 replicator.markers.forget(subscription.name)
