@@ -98,6 +98,7 @@ def recover(
     """
     try:
         files.make_directory(directory)
+        files.sync_directory(directory.parent)  # a segment is as durable as the name of its directory
         for name in files.list(directory):
             if name.endswith(COPY_SUFFIX):
                 files.remove(directory / name)

@@ -1,0 +1,30 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from magnetar.base.real import SystemFiles
+from magnetar.ledger.recovery import recover
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+class Watched(SystemFiles):
+    """Files of the operating system that remember which directories were made and synced, in order."""
+
+    def __init__(self) -> None:
+        self.done: list[tuple[str, str]] = []
+
+    def make_directory(self, directory: Path) -> None:
+        super().make_directory(directory)
+        self.done.append(("made", directory.name))
+
+    def sync_directory(self, directory: Path) -> None:
+        super().sync_directory(directory)
+        self.done.append(("synced", directory.name))
+
+
+def test_the_name_of_the_directory_is_durable_before_the_log_is_used(tmp_path: Path) -> None:
+    files = Watched()
+    recover(files, tmp_path / "data" / "ledgers")
+    assert files.done[:2] == [("made", "ledgers"), ("synced", "data")]
