@@ -103,14 +103,14 @@ class Publisher:
 class Acknowledger:
     """Consumes and acknowledges with receipts, leaving holes; knows what must never come again."""
 
-    def __init__(self, service_url: str, topic: str, chance: random.Random) -> None:
+    def __init__(self, service_url: str, topic: str, chance: random.Random, *, leaves_holes: bool = True) -> None:
         """Start consuming."""
         self.delivered: set[int] = set()
         self.acknowledged: set[int] = set()
         """Numbers whose acknowledgement was receipted."""
         self.repeated: list[int] = []
         """Those that came again after that."""
-        self.leaves_holes = True
+        self.leaves_holes = leaves_holes
         self._service_url = service_url
         self._topic = topic
         self._chance = chance

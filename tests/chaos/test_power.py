@@ -247,8 +247,7 @@ class Machine:
     def finish(self) -> None:
         """Consume everything that is left, stop the broker, and look at what it leaves."""
         for topic, history in self.histories.items():
-            consumer = Acknowledger(self.broker.service_url, topic, self.chance)
-            consumer.leaves_holes = False
+            consumer = Acknowledger(self.broker.service_url, topic, self._spawn(), leaves_holes=False)
             try:
                 wait_until(partial(self._is_consumed, topic), 120, what=f"all of {topic}")
             finally:
@@ -313,6 +312,18 @@ def test_power_loss_loses_nothing_that_was_receipted(tmp_path: Path, library: Pa
             it.recover()
         it.finish()
         it.report("journalSyncData=true")
+
+
+def test_power_loss_without_syncs_loses_only_what_is_recent(tmp_path: Path, library: Path) -> None:
+    say(f"\nMAGNETAR_CHAOS_SEED={SEED} MAGNETAR_CHAOS_POWER_LOSSES={LOSSES}")
+    chance = random.Random(SEED)
+    with machine(tmp_path, library, chance, synced=False) as it:
+        for _ in range(LOSSES):
+            it.run_and_kill()
+            it.lose_power()
+            it.recover()
+        it.finish()
+        it.report("journalSyncData=false")
 
 
 def test_power_loss_after_a_failed_sync_loses_nothing_that_was_receipted(tmp_path: Path, library: Path) -> None:
