@@ -452,12 +452,16 @@ class ManagedLedger:
     def _add_closed(self, info: Mapping[str, Any], entries: int) -> None:
         """Add a ledger of an earlier run: its entries were appended before it was closed."""
         ledger_id, closed_ms, now_ms = info["ledgerId"], info["closedAt"], self._now_ms()
-        is_recovered = closed_ms is None or "recovered" in info
+        # Entries that became durable after the list was written are not in it, nor is when that was.
+        is_recovered = closed_ms is None or entries > info["entries"] or "recovered" in info
         if closed_ms is None:
             closed_ms, self._is_unsaved = now_ms, True
         size = self._store.size_bytes(ledger_id)
         self._chain.add(ChainLedger(ledger_id, info["createdAt"], entries, size, closed_ms, is_recovered))
-        age_s = max(now_ms - info.get("appendedBy", closed_ms), 0) / 1000
+        appended_by_ms = info.get("appendedBy", closed_ms)
+        if entries > info["entries"]:
+            appended_by_ms, self._is_unsaved = now_ms, True
+        age_s = max(now_ms - appended_by_ms, 0) / 1000
         self._times.begin_window(Position(ledger_id, 0), self._clock.monotonic() - age_s)
 
     def _stored_length(self, ledger_id: int) -> int:

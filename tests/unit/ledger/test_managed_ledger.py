@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from magnetar.base.errors import BadVersionError, DataLossError, StorageError
+from magnetar.base.errors import BadVersionError, DataLossError, DiskFullError, StorageError
 from magnetar.base.names import TopicName
 from magnetar.base.position import EARLIEST, Position
 from magnetar.ledger.deletions import finish_deletions
 from magnetar.ledger.managed_ledger import ManagedLedger, ManagedLedgerConfig
 from magnetar.metadata.memory import MemoryMetadataStore
 from magnetar.metadata.resources import Topics, managed_ledger_path
+from magnetar.sim.metadata import FaultyMetadataStore
 from tests.unit.ledger.support import barrier, opened
 
 if TYPE_CHECKING:
@@ -95,6 +96,40 @@ def test_an_empty_topic_exists_and_has_no_entry(tmp_path: Path) -> None:
             first = await world.append(ledger, [b"a"])
             assert first > EARLIEST
             assert ledger.next_position(EARLIEST) == ledger.first_position == first
+
+    asyncio.run(story())
+
+
+def test_a_property_that_cannot_be_stored_is_not_kept(tmp_path: Path) -> None:
+    async def story() -> None:
+        metadata = FaultyMetadataStore(FakeClock())
+        async with a_world(tmp_path, metadata) as world:
+            ledger = world.open()
+            ledger.set_property("kept", "1")
+            metadata.fail_writes = True
+            with pytest.raises(DiskFullError):
+                ledger.set_property("kept", "2")
+            with pytest.raises(DiskFullError):
+                ledger.set_property("new", "1")
+            assert ledger.properties == {"kept": "1"}
+
+    asyncio.run(story())
+
+
+def test_entries_that_were_being_written_when_the_topic_was_closed_are_not_taken_for_older_ones(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with a_world(tmp_path) as world:
+            ledger = world.open()
+            first = await world.append(ledger, [b"a"])
+            world.clock.seconds += 10
+            ledger.append([b"b"], lambda *_: None)
+            ledger.close()
+            await barrier(world.store)
+            again = world.open()
+            assert again.entries == 2
+            assert again.position_older_than(5) < first
+            world.clock.seconds += 6
+            assert again.position_older_than(5) == again.last_confirmed_entry
 
     asyncio.run(story())
 
