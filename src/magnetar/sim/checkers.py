@@ -73,8 +73,9 @@ class Checker:
         bases = self._model.bases[replica.cluster]
         for text, position in receipts.items():
             entry = self._model.texts.get(text)
-            if position == EARLIEST:  # one of the attempts to publish it was here already
-                is_held = text.partition(ATTEMPT)[0] in bases
+            if position == EARLIEST:  # an attempt to publish it is here already, or where it is meant to be
+                base = text.partition(ATTEMPT)[0]
+                is_held = base in bases or self._is_meant_for_others(replica.cluster, base)
             else:
                 is_held = entry is not None and (entry.cluster, entry.position) == (replica.cluster, position)
             if not is_held:
@@ -102,6 +103,11 @@ class Checker:
         published = self._model.published[replica.cluster]
         if published and entry.position <= published[-1].position:
             self._violated(f"P5: {replica.cluster} gave {entry.text} {entry.position}, after {published[-1]}")
+
+    def _is_meant_for_others(self, cluster: str, base: str) -> bool:
+        """Whether an attempt that another cluster stored is not meant for ``cluster``."""
+        stored = [entry for entry in self._model.texts.values() if entry.base == base]
+        return any(not entry.is_for(cluster) for entry in stored)
 
     def _check_replicated(self, replica: Replica) -> None:
         """What came from another cluster is what that published, in its order, without any that it still has."""
