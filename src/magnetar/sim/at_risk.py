@@ -32,6 +32,8 @@ class AtRisk:
 
     def _is_safe(self, cluster: str, text: str) -> bool:
         entry = self._model.texts[text]
+        if text in self._model.unsynced:
+            return True  # it is not in the log any more
         copies = sum(
             text in ever or not entry.is_for(name) for name, ever in self._model.ever.items() if name != cluster
         )

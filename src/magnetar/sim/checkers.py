@@ -13,14 +13,21 @@ if TYPE_CHECKING:
     from magnetar.broker.subscription import Subscription
     from magnetar.geo.progress import SubscriptionProgress
     from magnetar.sim.replica import Replica
+    from magnetar.sim.unsynced import Unsynced
 
 
 class Checker:
     """Looks at brokers and says what is wrong."""
 
-    def __init__(self, model: Model, violated: Callable[[str], None], *, deduplicated: bool) -> None:
-        """Compare with ``model``; ``violated`` is told what is wrong; ``deduplicated``: nothing may be stored twice."""
+    def __init__(
+        self, model: Model, violated: Callable[[str], None], unsynced: Unsynced, *, deduplicated: bool
+    ) -> None:
+        """Compare with ``model``; ``violated`` is told what is wrong; ``deduplicated``: nothing may be stored twice.
+
+        ``unsynced`` knows what a loss of power may take.
+        """
         self._model = model
+        self._unsynced = unsynced
         self._deduplicated = deduplicated
         self._violated = violated
         self._seen_crashes: dict[str, int] = {}
@@ -59,11 +66,14 @@ class Checker:
         if self._seen_crashes.get(replica.cluster, 0) != replica.crashes:
             self._seen_crashes[replica.cluster] = replica.crashes
             self._check_survived(replica)
+            log = self._model.logs[replica.cluster]
         after = log.entries[-1][0] if log.entries else EARLIEST
         if replica.topic is None or replica.topic.ledger.last_confirmed_entry <= after:
             return
         for position, data in replica.durable_entries(after):
             entry = read_entry(replica.cluster, position, data)
+            if position <= self._model.given[replica.cluster]:
+                self._violated(f"P5: {replica.cluster} gave {entry.text} {position}, which held another entry before")
             if entry.cluster == replica.cluster:
                 self._check_published(replica, entry, log.bases.get(entry.base))
             self._model.add(replica.cluster, position, entry, len(data), replica.site.clock.monotonic())
@@ -89,7 +99,10 @@ class Checker:
             (position, entry) for position, entry in self._model.logs[replica.cluster].entries if position >= first
         ]
         found = [(at, read_entry(replica.cluster, at, data)) for at, data in replica.durable_entries(EARLIEST)]
-        if found[: len(known)] != known:
+        left = self._unsynced.accept(replica, known, found)
+        if left < len(known):
+            self.lose(replica.cluster)  # what was found of it holds for more than is left
+        if found[:left] != known[:left]:
             lost = [f"{entry.text} at {position}" for position, entry in known if (position, entry) not in found]
             self._violated(f"P1: after a restart {replica.cluster} lacks {lost[:5]}")
 
@@ -158,7 +171,7 @@ class Checker:
         places = self._model.logs[replica.cluster].places
         for entries in self._model.published.values():
             for entry in entries:
-                if entry.text not in settled:
+                if entry.text not in settled and entry.text not in self._model.unsynced:
                     asked = lifetime.acknowledged.get(entry.text, 0)
                     is_outside = entry.position <= starts.get(entry.cluster, EARLIEST)
                     place = places.get(entry.text)

@@ -39,6 +39,11 @@ class Node:
         self.synced = self.image()
         self._clean = len(self.data)
 
+    @property
+    def is_synced(self) -> bool:
+        """Whether a loss of power now would leave the content as it is."""
+        return self._clean == len(self.data) and not self._lost
+
     def fail_sync(self) -> None:
         """Mark everything clean without writing it, as Linux does: it stays readable and never reaches the disk."""
         if self._clean < len(self.data):
@@ -150,6 +155,12 @@ class FaultyDisk:
     def is_sound(self) -> bool:
         """Whether no fault is switched on that a healthy broker could meet."""
         return self.room is None and not self.fail_syncs
+
+    @property
+    def is_synced(self) -> bool:
+        """Whether a loss of power now would leave every file as it is."""
+        with self.lock:
+            return all(self._durable.get(path) is node and node.is_synced for path, node in self.nodes.items())
 
     def takes_no_sync(self) -> bool:
         """Whether the sync that begins now is to fail."""

@@ -174,6 +174,10 @@ class Model:
         """Of each text its place in that order."""
         self.lost: dict[str, int] = dict.fromkeys(clusters, 0)
         """How many of those were published before the cluster last lost the topic."""
+        self.unsynced: set[str] = set()
+        """Texts that a cluster published and lost with the power; not iterated."""
+        self.given: dict[str, Position] = dict.fromkeys(clusters, EARLIEST)
+        """The highest position of each cluster that ever held an entry."""
         self.texts: dict[str, Entry] = {}
         self.receipts: dict[str, dict[str, Position]] = {cluster: {} for cluster in clusters}
         """By cluster, what producers got receipts for that were not compared with the log yet."""
@@ -191,6 +195,17 @@ class Model:
         self.ever[cluster][entry.text] = entry
         self.bases[cluster].add(entry.base)
         self.logs[cluster].add(position, entry, size, now)
+        self.given[cluster] = max(self.given[cluster], position)
+
+    def cut(self, cluster: str, first: Position) -> None:
+        """Note that a cluster lost its entries from ``first`` on with the power."""
+        before = self.logs[cluster]
+        after = self.logs[cluster] = SiteLog()
+        for (position, entry), size in zip(before.entries, before.sizes, strict=True):
+            if position < first:
+                after.add(position, entry, size, before.ages.appended_at[position])
+            elif entry.cluster == cluster:
+                self.unsynced.add(entry.text)
 
     def lose(self, cluster: str) -> None:
         """Note that a cluster lost the topic, with all that it promised."""
@@ -201,7 +216,7 @@ class Model:
 
     def is_lost(self, entry: Entry) -> bool:
         """Whether the cluster that published an entry has lost it since."""
-        return self.ranks[entry.text] < self.lost[entry.cluster]
+        return self.ranks[entry.text] < self.lost[entry.cluster] or entry.text in self.unsynced
 
     def lifetime(self, subscription: str, epoch: Epoch) -> Lifetime:
         """An epoch of a subscription; made when there is none."""

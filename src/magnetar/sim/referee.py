@@ -61,6 +61,14 @@ class Referee(Tap):
         for name, topic in self.topics.items():
             if site.replicas[name].topic is not None:
                 topic.checker.look_at_log(site.replicas[name])
+        if not self.scenario.sync and site.disk.is_synced:
+            for topic in self.topics.values():
+                topic.unsynced.synced(site.name)
+
+    def power_lost(self, site: Site) -> None:
+        """A cluster's broker ended, and its disk lost what was not synced; its logs were looked at right before."""
+        for topic in self.topics.values():
+            topic.unsynced.power_lost(site.name)
 
     def check(self, sites: list[Site]) -> None:
         """Check everything about the clusters whose broker runs."""

@@ -80,6 +80,8 @@ class Scenario:
     """Whether producers choose the clusters for some messages."""
     replicated: bool
     """Whether subscriptions are replicated."""
+    sync: bool = True
+    """Whether entries are synced before they are reported (``journalSyncData``)."""
 
     @property
     def topics(self) -> tuple[TopicName, ...]:
@@ -110,6 +112,8 @@ class Scenario:
         if self.replicate_to:
             yield "messages to chosen clusters"
         yield f"subscriptions {'replicated' if self.replicated else 'not replicated'}"
+        if not self.sync:
+            yield "entries not synced"
         for name in self.subscriptions:
             yield f"subscription type {pb.CommandSubscribe.SubType.Name(SUBSCRIPTION_TYPES[name])}"
 
@@ -124,7 +128,8 @@ class Scenario:
             f"clusters {' '.join(self.clusters)}; topics {plans}; subscriptions {' '.join(self.subscriptions)} "
             f"{'' if self.replicated else '(not replicated)'}; "
             f"deduplication {'on' if self.deduplication else 'off'}{lag}"
-            f"{', messages to chosen clusters' if self.replicate_to else ''}; {self.steps} steps, "
+            f"{', messages to chosen clusters' if self.replicate_to else ''}"
+            f"{'' if self.sync else ', entries not synced'}; {self.steps} steps, "
             f"{self.fault_share:.0%} faults; {kinds}"
         )
 
@@ -133,7 +138,7 @@ FEATURES = (
     *("2 clusters", "3 clusters", "4 clusters", "5 clusters"),
     *("1 topics", "2 topics", "3 topics", "4 or more topics", "partitioned topic"),
     *("deduplication on", "deduplication off", "bound on what is at risk", "messages to chosen clusters"),
-    *("subscriptions replicated", "subscriptions not replicated"),
+    *("subscriptions replicated", "subscriptions not replicated", "entries not synced"),
     *(f"subscription type {pb.CommandSubscribe.SubType.Name(each)}" for each in SUBSCRIPTION_TYPES.values()),
 )
 """All that ``Scenario.features`` may yield."""
@@ -162,6 +167,7 @@ def draw(seed: int, kinds: Iterable[Kind], clusters: int | None = None, steps: i
         lag=lag,
         replicate_to=chance.random() < 0.25,
         replicated=chance.random() < 0.95,
+        sync=chance.random() >= 0.15,
     )
     if clusters is not None:
         drawn = replace(drawn, clusters=CLUSTER_NAMES[:clusters])

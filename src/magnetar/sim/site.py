@@ -111,7 +111,9 @@ class Site:
         loop = self.loop = MachineLoop(self._scheduler, self.name, self._network)
         chance = self._network.chance
         first = first_ledger_id(self.clock.now())
-        options = replace(_STORE, first_ledger_id=first, identity=f"{self.name}-{self.crashes}")
+        options = replace(
+            _STORE, first_ledger_id=first, identity=f"{self.name}-{self.crashes}", sync=self.scenario.sync
+        )
         self.store = LocalLedgerStore(
             _DIRECTORY, self.disk, loop, options, committer=partial(self._make_committer, loop, chance)
         )

@@ -13,6 +13,7 @@ from magnetar.sim.checkers import Checker
 from magnetar.sim.key_holders import KeyHolders
 from magnetar.sim.lifetimes import Lifetimes
 from magnetar.sim.model import Model
+from magnetar.sim.unsynced import Unsynced
 from magnetar.wire import ack_set
 from magnetar.wire.entry import payload_of
 from magnetar.wire.message_id import position_of
@@ -50,7 +51,8 @@ class TopicReferee:
         scenario = referee.scenario
         self.model = Model(list(scenario.clusters))
         self.violate = referee.violate
-        self.checker = Checker(self.model, self.violate, deduplicated=scenario.deduplication)
+        self.unsynced = Unsynced(self.model, sync=scenario.sync)
+        self.checker = Checker(self.model, self.violate, self.unsynced, deduplicated=scenario.deduplication)
         self._referee = referee
         self._at_risk = AtRisk(scenario.lag, self.model) if scenario.lag is not None else None
         self._lifetimes = Lifetimes(self.model, self.checker, self.note)
@@ -71,6 +73,7 @@ class TopicReferee:
         """A cluster has lost the topic, just now; its log was looked at right before."""
         self.model.lose(replica.cluster)
         self.checker.lose(replica.cluster)
+        self.unsynced.lose(replica.cluster)
         self._lifetimes.lose(replica.cluster)
         if self._at_risk is not None:
             self._at_risk.lose(replica.cluster)
@@ -224,8 +227,9 @@ class TopicReferee:
             f"{state.name}@{state.epoch}{' deleted' if state.deleted else ''}: {len(claims)}" for state, claims in known
         )
         self.note(marker.source_cluster, replica.cluster, f"progress {told}")
-        # A cluster has what it tells the others for good, unless it lost the topic: then this may be of before.
-        for state, claims in known if not self.model.generations[marker.source_cluster] else ():
+        # A cluster has what it tells the others for good, unless it lost the topic or power: this may be of before.
+        is_current = self.unsynced.keeps(marker.source_cluster) and not self.model.generations[marker.source_cluster]
+        for state, claims in known if is_current else ():
             self.model.promise(marker.source_cluster, state.name).add(state.epoch, claims)
 
         def confirmed() -> None:

@@ -170,6 +170,7 @@ class World:
             self.note(site.name, "loses power")
             self.referee.look_at_logs(site)
             site.crash(self.chance)
+            self.referee.power_lost(site)
             self.later(self.chance.uniform(*DOWN_S), lambda: self.start(site))
 
     def replace_disk(self, site: Site) -> None:

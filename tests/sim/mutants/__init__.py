@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 from unittest.mock import patch
 
-from tests.sim.mutants import dispatch, expiry, progress, publishing, replication, storage
+from tests.sim.mutants import dispatch, expiry, progress, publishing, replication, storage, unsynced
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,6 +20,7 @@ MUTANTS: dict[str, Mutant] = {
     **publishing.MUTANTS,
     **dispatch.MUTANTS,
     **expiry.MUTANTS,
+    **unsynced.MUTANTS,
 }
 
 

@@ -1,0 +1,42 @@
+"""Bugs of a log whose entries are not synced, and of what is written again after a sync failed."""
+
+# ruff: noqa: ANN401 - a mutant takes the place of anything
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Any
+from unittest.mock import patch
+
+from magnetar.ledger import agreement
+from magnetar.ledger.log import Log
+from magnetar.ledger.segment import SegmentWriter
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from magnetar.ledger.agreement import LostEntries
+    from magnetar.ledger.log import Operation
+    from tests.sim.mutants.base import Mutant
+
+
+def control_records_not_synced(original: Any) -> Any:
+    def mutant(self: Log, operations: Sequence[Operation]) -> None:
+        skipped = nullcontext() if self._sync else patch.object(SegmentWriter, "sync", lambda _writer: None)
+        with skipped:
+            original(self, operations)
+
+    return mutant
+
+
+def losses_not_accepted(_: Any) -> Any:
+    def mutant(_stored: dict[str, Any], _length_of: Mapping[int, int]) -> list[LostEntries]:
+        return []
+
+    return mutant
+
+
+MUTANTS: dict[str, Mutant] = {
+    "control records not synced where entries are not": (Log, "commit", control_records_not_synced),
+    "the loss of entries that were not synced not accepted": (agreement, "shorten", losses_not_accepted),
+}
