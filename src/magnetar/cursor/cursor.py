@@ -386,11 +386,19 @@ class Cursor:
         return value.get("cursorsLedgerId") == self.ledger_id and not value.get("deleted")
 
     def begin(self, subscription_properties: Mapping[str, str]) -> None:
-        """Make room to write; the cursor exists on return, and its state is durable with its first flush."""
+        """Make room to write; the cursor exists on return, and its state is durable with its first flush.
+
+        If it raises, no ledger is left behind.
+        """
         self.subscription_properties = dict(subscription_properties)
         if self.durable:
-            self.ledger_id = self._home.store.create()
-            self._save()
+            ledger_id = self.ledger_id = self._home.store.create()
+            try:
+                self._save()
+            except BaseException:
+                self.ledger_id = None
+                self._home.store.delete(ledger_id)
+                raise
 
     @classmethod
     def recover(cls, home: CursorHome, name: str, space: PositionSpace, value: Mapping[str, Any]) -> Cursor:

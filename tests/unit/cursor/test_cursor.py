@@ -188,6 +188,13 @@ def test_a_deleted_cursor_is_gone_with_its_ledger(setup: Setup) -> None:
     assert setup.metadata.children("/managed-ledgers/public/default/persistent/orders/cursors") == []
 
 
+def test_a_cursor_that_cannot_be_created_leaves_no_ledger_behind(setup: Setup) -> None:
+    setup.metadata.full = True
+    with pytest.raises(StorageError):
+        setup.cursors.create("worker", setup.start)
+    assert (setup.store.list(), setup.cursors.names()) == ([], [])
+
+
 def test_a_cursor_created_again_while_the_old_one_goes_stays(setup: Setup) -> None:
     setup.flush(setup.cursors.create("worker", setup.positions[3]))
     setup.cursors.delete("worker")
