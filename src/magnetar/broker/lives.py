@@ -1,4 +1,4 @@
-"""Refusing links of a cluster whose ledger ids repeat after it lost its data (ADR 13)."""
+"""Refusing positions of a cluster whose ledger ids repeat after it lost its data (ADR 13)."""
 
 from __future__ import annotations
 
@@ -10,18 +10,20 @@ import structlog
 from magnetar.base.errors import RequestError, ServerError
 from magnetar.base.life import LIFE_METADATA, Life
 from magnetar.base.position import EARLIEST
-from magnetar.geo.lives import reason_against
+from magnetar.geo.lives import may_be_mixed_up, reason_against
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from magnetar.base.position import Position
     from magnetar.broker.topic import Topic
+    from magnetar.geo.progress import SubscriptionProgress
+    from magnetar.geo.progress_codec import ProgressReport
 
 log = structlog.get_logger(__name__)
 
 LIVES_PROPERTY = "magnetar.lives"
-"""Managed-ledger property: for each other cluster, the identity of the life that the topic takes positions of; JSON."""
+"""Managed-ledger property: for each other cluster, the life that the topic takes positions of, in its written form."""
 
 
 def check_life(topic: Topic, source: str, metadata: Mapping[str, str]) -> None:
@@ -32,27 +34,84 @@ def check_life(topic: Topic, source: str, metadata: Mapping[str, str]) -> None:
     text = metadata.get(LIFE_METADATA)
     if text is None:
         return
+    life, known = _parse(text), _known(topic)
+    before = known.get(source)
+    if before is not None and before.identity == life.identity:
+        return
+    reason = _reason_against(topic, source, life, before)
+    if reason is not None:
+        raise _refusal(topic, source, reason)
+    _note(topic, {**known, source: life})
+
+
+def check_progress(topic: Topic, marker: ProgressReport) -> None:
+    """Take note of the lives that a progress marker names; an older sender names none.
+
+    A third cluster may know the new life of a rebuilt cluster first, or still the earlier one. Raises RequestError
+    where the positions that the marker brings may be taken for those of the life that is known here. Durable on return.
+    """
+    if not marker.lives:
+        return
+    known = _known(topic)
+    learned: dict[str, Life] = {}
+    for cluster, text in marker.lives.items():
+        life = _parse(text)
+        is_own = cluster == topic.environment.cluster
+        before = topic.environment.store.life if is_own else known.get(cluster)
+        if before is not None and before.identity == life.identity:
+            continue
+        if not is_own and _reason_against(topic, cluster, life, before) is None:
+            learned[cluster] = life
+        elif before is not None and may_be_mixed_up(life, before, max(_positions_of(cluster, marker.states))):
+            reason = f"{marker.source_cluster} names positions of its life {life}, and here its life is {before}"
+            raise _refusal(topic, cluster, reason)
+    if learned:
+        _note(topic, {**known, **learned})
+
+
+def lives_to_name(topic: Topic) -> dict[str, str]:
+    """Return what a progress marker says of lives: this cluster's own, and the others' as far as they are known."""
+    named = {cluster: str(life) for cluster, life in _known(topic).items()}
+    own = topic.environment.store.life
+    if own is not None:
+        named[topic.environment.cluster] = str(own)
+    return named
+
+
+def _parse(text: str) -> Life:
     try:
-        life = Life.parse(text)
+        return Life.parse(text)
     except ValueError as error:
         raise RequestError(ServerError.MetadataError, str(error)) from error
-    known: dict[str, str] = json.loads(topic.ledger.properties.get(LIVES_PROPERTY, "{}"))
-    if known.get(source) == life.identity:
-        return
-    newest = max(_known_positions(topic, source))
-    reason = reason_against(life, known.get(source), newest)
-    if reason is not None:
-        log.error("rebuilt_cluster_refused", topic=str(topic.name), cluster=source, reason=reason)
-        raise RequestError(ServerError.NotAllowedError, f"cluster {source} is refused: {reason}")
-    topic.ledger.set_property(LIVES_PROPERTY, json.dumps({**known, source: life.identity}))
 
 
-def _known_positions(topic: Topic, source: str) -> Iterator[Position]:
-    """Yield positions of ``source`` that the topic knows, the highest one among them."""
-    yield topic.log.index.last_position(source) or EARLIEST
-    for subscription in topic.subscriptions.values():
-        if subscription.progress is not None:
-            origin = subscription.progress.state.origins.get(source)
-            if origin is not None:
-                yield origin.start
-                yield origin.acknowledged.last or EARLIEST
+def _known(topic: Topic) -> dict[str, Life]:
+    stored = json.loads(topic.ledger.properties.get(LIVES_PROPERTY, "{}"))
+    return {cluster: Life.parse(text) for cluster, text in stored.items()}
+
+
+def _note(topic: Topic, lives: Mapping[str, Life]) -> None:
+    stored = {cluster: str(life) for cluster, life in lives.items()}
+    topic.ledger.set_property(LIVES_PROPERTY, json.dumps(stored))
+
+
+def _reason_against(topic: Topic, cluster: str, life: Life, before: Life | None) -> str | None:
+    states = [each.progress.state for each in topic.subscriptions.values() if each.progress is not None]
+    newest = max(topic.log.index.last_position(cluster) or EARLIEST, *_positions_of(cluster, states))
+    return reason_against(life, None if before is None else before.identity, newest)
+
+
+def _refusal(topic: Topic, cluster: str, reason: str) -> RequestError:
+    log.error("rebuilt_cluster_refused", topic=str(topic.name), cluster=cluster, reason=reason)
+    return RequestError(ServerError.NotAllowedError, f"cluster {cluster} is refused: {reason}")
+
+
+def _positions_of(cluster: str, states: list[SubscriptionProgress]) -> Iterator[Position]:
+    """Yield positions of ``cluster`` that states hold, the highest one among them; EARLIEST at least."""
+    yield EARLIEST
+    for state in states:
+        origin = state.origins.get(cluster)
+        if origin is not None:
+            yield origin.start
+            yield origin.acknowledged.last or EARLIEST
+            yield from (position for position, _ in origin.partial)

@@ -9,6 +9,7 @@ import structlog
 
 from magnetar.base.errors import MagnetarError, RequestError, ServerError
 from magnetar.base.position import Position
+from magnetar.broker.lives import check_progress, lives_to_name
 from magnetar.broker.producer import answer_duplicate, answer_failed, publish_rest
 from magnetar.broker.switched_off import SwitchedOff
 from magnetar.broker.tombstones import Tombstones
@@ -315,6 +316,7 @@ class TopicProgress:
                     str(self._topic.name),
                     self.full_states,
                     self._topic.follow_snapshots,
+                    lambda: lives_to_name(self._topic),
                 )
                 self._links[peer] = link
                 for keeper in self._replicated():
@@ -354,8 +356,13 @@ class TopicProgress:
         return states
 
     def receive(self, source: str, payload: bytes, done: Callable[[StorageError | None], None]) -> None:
-        """Apply a progress marker of ``source``; ``done`` is called once its effect is durable."""
+        """Apply a progress marker of ``source``; ``done`` is called once its effect is durable.
+
+        Raises RemoteProtocolError for a marker that cannot be read, RequestError for one whose positions cannot be told
+        from those of another life of their cluster.
+        """
         marker = decode_marker(payload)
+        check_progress(self._topic, marker)
         if source in self._links:
             self._links[source].heard()
         now = self._environment.clock.now()

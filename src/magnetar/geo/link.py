@@ -19,7 +19,7 @@ from magnetar.geo.progress_codec import encode_markers
 from magnetar.wire import markers
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Mapping
 
     from magnetar.base.life import Life
     from magnetar.base.world import Clock
@@ -142,8 +142,14 @@ class ProgressLink:
         topic: str,
         full_states: Callable[[], Awaitable[list[SubscriptionProgress]]],
         asked: Callable[[], None],
+        lives: Callable[[], Mapping[str, str]],
     ) -> None:
-        """Open the link in the background and keep it open; ``asked`` is called once the peer's abilities are known."""
+        """Open the link in the background and keep it open.
+
+        ``asked`` is called once the peer's abilities are known. ``lives`` says, for each marker, which life the
+        positions of each cluster belong to, in its written form.
+        """
+        self._lives = lives
         self.confirmations = Confirmations()
         self.known_since: float | None = None
         """When the peer first confirmed a full state; None: never, so nobody knows what it lacks."""
@@ -310,6 +316,7 @@ class ProgressLink:
             states,
             full=full,
             oldest_acknowledged_at_ms=None if oldest_at is None else int(oldest_at * 1000),
+            lives=self._lives(),
         ):
             marker = markers.build_marker(markers.PROGRESS, payload, publish_time_ms=now_ms)
             async with asyncio.timeout(REQUEST_TIMEOUT_S):

@@ -9,6 +9,11 @@ if TYPE_CHECKING:
     from magnetar.base.position import Position
 
 
+def may_be_mixed_up(other: Life, known: Life, brought: Position) -> bool:
+    """Whether positions of ``other``, up to ``brought``, may be taken for positions of the life that is known."""
+    return other.identity != known.identity and brought.ledger_id >= known.first_ledger_id
+
+
 def reason_against(life: Life, known: str | None, newest: Position) -> str | None:
     """Return why nothing of ``life`` can be taken, None if all of it can.
 

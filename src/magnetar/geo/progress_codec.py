@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from itertools import accumulate, chain, groupby, islice, repeat
 from operator import itemgetter, sub
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from google.protobuf.message import DecodeError
@@ -39,6 +40,8 @@ class ProgressReport(NamedTuple):
     source_cluster: str
     states: list[SubscriptionProgress]
     oldest_acknowledged_at_ms: int | None  # by the sender's clock
+    lives: dict[str, str]
+    """By cluster, the written form of the life that the positions belong to; absent where the sender does not know."""
 
 
 def encode_markers(
@@ -47,14 +50,20 @@ def encode_markers(
     *,
     full: bool = False,
     oldest_acknowledged_at_ms: int | None = None,
+    lives: Mapping[str, str] = MappingProxyType({}),
     bytes_max: int = PROGRESS_MARKER_BYTES_MAX,
 ) -> Iterator[bytes]:
     """The payloads of as many markers as it takes, each of at most ``bytes_max`` bytes, made as they are asked for.
 
     Only the starts of one subscription and the name of one cluster are never split: a single item is sent even when
     it alone is larger. ``full`` says that ``states`` are whole states and not deltas; none may change meanwhile.
+    ``lives`` are those that the positions of each cluster belong to, in their written form.
     """
-    head = pb.ProgressMarker(source_cluster=source_cluster, oldest_acknowledged_at_ms=oldest_acknowledged_at_ms)
+    head = pb.ProgressMarker(
+        source_cluster=source_cluster,
+        oldest_acknowledged_at_ms=oldest_acknowledged_at_ms,
+        lives=[pb.ClusterLife(cluster=cluster, life=life) for cluster, life in lives.items()],
+    )
     marker, room = pb.ProgressMarker(), 0
     for state in states:
         for part in _parts(state, full=full, bytes_max=bytes_max - head.ByteSize() - 8):
@@ -80,7 +89,7 @@ def decode_marker(payload: bytes) -> ProgressReport:
         message = f"progress marker cannot be read: {error}"
         raise RemoteProtocolError(message) from error
     oldest = marker.oldest_acknowledged_at_ms if marker.HasField("oldest_acknowledged_at_ms") else None
-    return ProgressReport(marker.source_cluster, states, oldest)
+    return ProgressReport(marker.source_cluster, states, oldest, {each.cluster: each.life for each in marker.lives})
 
 
 def encode_state(state: SubscriptionProgress) -> bytes:

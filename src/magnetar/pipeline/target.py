@@ -100,6 +100,9 @@ class Target:
                         self._send(producer, carried)
                 case Action.OPEN:
                     self._open(outlet)
+                case Action.RENEW:
+                    self._drop(self._serving[outlet], close=True)
+                    self._open(outlet)
                 case _:
                     pass
 

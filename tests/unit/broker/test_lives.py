@@ -5,7 +5,10 @@ from __future__ import annotations
 from magnetar.base.errors import ServerError
 from magnetar.base.life import LIFE_METADATA, Life
 from magnetar.base.position import Position
+from magnetar.broker.lives import lives_to_name
 from magnetar.geo.link import PROGRESS_PREFIX
+from magnetar.geo.progress import SubscriptionProgress
+from magnetar.geo.progress_codec import encode_markers
 from magnetar.sim.cluster import Cluster
 from magnetar.sim.loop import HandLoop
 from magnetar.sim.pipe import Pipe, read_all
@@ -86,6 +89,61 @@ def test_positions_that_are_known_from_progress_alone_count() -> None:
     progress.state.origin("ewr").acknowledge(Position(8000, -1), Position(8000, 3))
     assert told(target, "pulsar.repl.ewr-->jfk", "second@7000")
     assert told(target, "pulsar.repl.ewr-->jfk", "second@8001") == []
+
+
+def progress(target: Cluster, source: str, newest: Position, **lives: str) -> str:
+    """What a target says to progress of ``source`` that acknowledges ewr's entries up to ``newest``."""
+    state = SubscriptionProgress("s")
+    state.origin("ewr").acknowledge(Position(newest.ledger_id, -1), newest)
+    (payload,) = encode_markers(source, [state], lives=lives)
+    keeper = target.topic().progress
+    try:
+        target.do(lambda: keeper.receive(source, payload, lambda _error: None))
+    except AssertionError:
+        return str(target.loop.problems.pop()["exception"])
+    return ""
+
+
+def taught(*, life: str) -> Cluster:
+    """A cluster that holds entries of ewr from ledger 5000 on."""
+    loop = HandLoop()
+    target = Cluster("jfk", targets=["ewr", "lga"], loop=loop)
+    carry(source(loop, life, 5000), target, "a").run()
+    return target
+
+
+def test_a_new_life_that_a_third_cluster_knows_first_is_taken_when_it_comes_itself() -> None:
+    target = taught(life="first")
+    assert progress(target, "lga", Position(7000, 3), ewr="second@7000") == ""
+    assert told(target, "pulsar.repl.ewr-->jfk", "second@7000") == []
+    target.crash()
+    assert told(target, "pulsar.repl.ewr-->jfk", "second@7000") == []
+
+
+def test_a_third_cluster_that_knows_only_the_earlier_life_is_listened_to() -> None:
+    target = taught(life="first")
+    assert told(target, "pulsar.repl.ewr-->jfk", "second@7000") == []
+    assert progress(target, "lga", Position(5000, 0), ewr="first@5000") == ""
+    assert told(target, "pulsar.repl.ewr-->jfk", "second@7000") == []
+
+
+def test_progress_of_a_life_whose_ids_repeat_is_refused() -> None:
+    target = taught(life="first")
+    refusal = progress(target, "lga", Position(5000, 3), ewr="second@4000")
+    assert "lga names positions of its life second@4000, and here its life is first@5000" in refusal
+
+
+def test_progress_of_an_earlier_life_of_this_cluster_acknowledges_nothing_of_this_one() -> None:
+    rebuilt = source(HandLoop(), "second", 4000)
+    refusal = progress(rebuilt, "lga", Position(5000, 3), ewr="first@1000")
+    assert "its life first@1000, and here its life is second@4000" in refusal
+    assert progress(rebuilt, "lga", Position(3999, 3), ewr="first@1000") == ""
+
+
+def test_markers_name_the_lives_that_are_known() -> None:
+    target = taught(life="first")
+    target.store.life = Life("own", 1)
+    assert lives_to_name(target.topic()) == {"ewr": "first@5000", "jfk": "own@1"}
 
 
 def test_a_sender_of_an_earlier_release_names_no_life_and_is_taken() -> None:

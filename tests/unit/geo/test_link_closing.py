@@ -57,7 +57,7 @@ async def closed_when_news_is(turns_after_news: int) -> tuple[bool, int, int]:
     async def full_states() -> list[SubscriptionProgress]:
         return [SubscriptionProgress("worker")]
 
-    link = ProgressLink(LinksTo(peer), "jfk", "orders", full_states, lambda: None)
+    link = ProgressLink(LinksTo(peer), "jfk", "orders", full_states, lambda: None, dict)
     await turns(20)
     assert peer.sent == 1  # the full state
     link.add(SubscriptionProgress("worker"), None)

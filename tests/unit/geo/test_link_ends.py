@@ -54,7 +54,7 @@ async def full_states() -> list[SubscriptionProgress]:
 
 def opened(loop: HandLoop, links: Links) -> ProgressLink:
     made: list[ProgressLink] = []
-    loop.call_soon(lambda: made.append(ProgressLink(links, "jfk", "orders", full_states, lambda: None)))
+    loop.call_soon(lambda: made.append(ProgressLink(links, "jfk", "orders", full_states, lambda: None, dict)))
     loop.spin()
     return made[0]
 

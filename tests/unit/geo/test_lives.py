@@ -4,7 +4,7 @@ import pytest
 
 from magnetar.base.life import Life
 from magnetar.base.position import EARLIEST, Position
-from magnetar.geo.lives import reason_against
+from magnetar.geo.lives import may_be_mixed_up, reason_against
 
 NEWEST = Position(2000, 7)
 
@@ -41,3 +41,10 @@ def test_a_life_is_read_as_it_is_written() -> None:
 def test_what_is_no_life_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"names no life|invalid literal"):
         Life.parse(text)
+
+
+def test_positions_of_another_life_are_told_apart_below_the_first_ledger_of_the_one_that_is_known() -> None:
+    known = Life("b", 2001)
+    assert not may_be_mixed_up(Life("a", 1000), known, Position(2000, 7))
+    assert may_be_mixed_up(Life("a", 1000), known, Position(2001, 0))
+    assert not may_be_mixed_up(known, known, Position(2001, 0))

@@ -111,10 +111,14 @@ def large_state() -> SubscriptionProgress:
 def test_parts_stand_alone_and_together_are_the_state() -> None:
     state = large_state()
     small = SubscriptionProgress("other")
-    markers = [*encode_markers("ewr", [state, small], full=True, oldest_acknowledged_at_ms=5, bytes_max=2000)]
+    lives = {"ewr": "a@1", "jfk": "b@7"}
+    markers = [
+        *encode_markers("ewr", [state, small], full=True, oldest_acknowledged_at_ms=5, lives=lives, bytes_max=2000)
+    ]
     assert len(markers) > 5
     assert max(map(len, markers)) <= 2000
     reports = [decode_marker(payload) for payload in markers]
+    assert all(report.lives == lives for report in reports)
     assert {(report.source_cluster, report.oldest_acknowledged_at_ms) for report in reports} == {("ewr", 5)}
     parts = [part for report in reports for part in report.states]
     *parts, last = parts

@@ -216,27 +216,57 @@ class SubscriptionProgress(_message.Message):
 Global___SubscriptionProgress: _TypeAlias = SubscriptionProgress  # noqa: Y015
 
 @_typing.final
+class ClusterLife(_message.Message):
+    """The life (ADR 13) of a cluster that the sender's positions of this cluster belong to, written identity@first ledger id."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CLUSTER_FIELD_NUMBER: _builtins.int
+    LIFE_FIELD_NUMBER: _builtins.int
+    cluster: _builtins.str
+    life: _builtins.str
+    def __init__(
+        self,
+        *,
+        cluster: _builtins.str | None = ...,
+        life: _builtins.str | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["cluster", b"cluster", "life", b"life"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cluster", b"cluster", "life", b"life"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ClusterLife: _TypeAlias = ClusterLife  # noqa: Y015
+
+@_typing.final
 class ProgressMarker(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     SOURCE_CLUSTER_FIELD_NUMBER: _builtins.int
     SUBSCRIPTIONS_FIELD_NUMBER: _builtins.int
     OLDEST_ACKNOWLEDGED_AT_MS_FIELD_NUMBER: _builtins.int
+    LIVES_FIELD_NUMBER: _builtins.int
     source_cluster: _builtins.str
     oldest_acknowledged_at_ms: _builtins.int
     """Milliseconds since the epoch, by the sender's clock, of the oldest acknowledgement in here."""
     @_builtins.property
     def subscriptions(self) -> _containers.RepeatedCompositeFieldContainer[Global___SubscriptionProgress]: ...
+    @_builtins.property
+    def lives(self) -> _containers.RepeatedCompositeFieldContainer[Global___ClusterLife]:
+        """Of the sender, and of the clusters whose life it knows."""
+
     def __init__(
         self,
         *,
         source_cluster: _builtins.str | None = ...,
         subscriptions: _abc.Iterable[Global___SubscriptionProgress] | None = ...,
         oldest_acknowledged_at_ms: _builtins.int | None = ...,
+        lives: _abc.Iterable[Global___ClusterLife] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["oldest_acknowledged_at_ms", b"oldest_acknowledged_at_ms", "source_cluster", b"source_cluster"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["oldest_acknowledged_at_ms", b"oldest_acknowledged_at_ms", "source_cluster", b"source_cluster", "subscriptions", b"subscriptions"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["lives", b"lives", "oldest_acknowledged_at_ms", b"oldest_acknowledged_at_ms", "source_cluster", b"source_cluster", "subscriptions", b"subscriptions"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
