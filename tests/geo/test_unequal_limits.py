@@ -26,6 +26,7 @@ LARGE, SMALL = "persistent://geo/limits/large", "persistent://geo/limits/small"
 
 def replace_jfk(clusters: LocalClusters, settings: dict[str, object]) -> None:
     """Run jfk from its directory with other settings, on other ports."""
+    clusters.brokers["jfk"].rest.close()
     broker = Broker(clusters.directory / "jfk", "jfk", settings)
     clusters.members["jfk"] = clusters.brokers["jfk"] = broker
 
