@@ -101,6 +101,17 @@ class Outlet:
         """Names the first outstanding entry at the head of a message about it; empty where there is none."""
         return f"entry {self._outstanding[0][2]}: " if self._outstanding else ""
 
+    def is_of_earlier_life(self, carried: Carried) -> bool:
+        """Whether the producer was opened for another life of the source than the one that an entry comes from.
+
+        The target must not take the entry for one of that life: it has to be refused first, and a producer opened anew.
+        """
+        return (
+            self.state is not State.IDLE
+            and carried.attachment.number > self._newest
+            and carried.attachment.life != self.life
+        )
+
     def offer(self, carried: Carried) -> Action:
         """Take the next entry, in order."""
         if carried.attachment.number <= self._refused:

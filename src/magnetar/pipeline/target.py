@@ -93,6 +93,8 @@ class Target:
             outlet = self._outlets.get(key)
             if outlet is None:
                 outlet = self._outlets[key] = Outlet(*key)
+            if outlet.is_of_earlier_life(carried):
+                self._refuse(self._serving[outlet], "the source lost its data and came back", close=True)
             match outlet.offer(carried):
                 case Action.SEND:
                     producer = self._serving[outlet]

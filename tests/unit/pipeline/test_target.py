@@ -80,3 +80,19 @@ def test_the_target_is_told_the_life_of_the_source_where_that_is_known() -> None
     first, other = carried(ORDERS, 1, 0), carried(PAYMENTS, 2, 0)
     writer.send(first._replace(attachment=first.attachment._replace(life="ab12@1000")), other)
     assert writer.broker.metadata == [{"magnetar.life": "ab12@1000"}, {}]
+
+
+def test_entries_of_another_life_of_the_source_get_a_producer_that_names_it() -> None:
+    writer = Writer()
+    lost, found = (
+        each._replace(attachment=each.attachment._replace(life=life))
+        for each, life in ((carried(ORDERS, 1, 0), "ab12@1000"), (carried(ORDERS, 2, 0), "cd34@5000"))
+    )
+    writer.send(lost)
+    writer.take()
+    writer.send(found)
+    assert writer.broker.metadata == [{"magnetar.life": "ab12@1000"}, {"magnetar.life": "cd34@5000"}]
+    assert writer.take() == [
+        Refused(1, "the source lost its data and came back"),
+        Receipts(((2, Position(3, 0)),)),
+    ]
