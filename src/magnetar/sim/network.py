@@ -201,6 +201,10 @@ class Connection:
         client, server = self.ends
 
         def opened() -> None:
+            if client.is_lost:  # no event loop tells a protocol of the end before the beginning
+                if not future.done():
+                    future.set_exception(ConnectionResetError("the connection was lost while it was opened"))
+                return
             client.protocol.connection_made(client)
             if not future.done():
                 future.set_result(client)
@@ -294,6 +298,11 @@ class End(asyncio.Transport):
         """See ReadTransport."""
         self._reading = True
         self.loop.call_soon(self.resume)
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether this end has noticed that the connection is no more."""
+        return self._lost
 
     def lost(self) -> None:
         """Notice that the connection is no more."""
