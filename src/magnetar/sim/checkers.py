@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from magnetar.base.position import EARLIEST, Position
-from magnetar.sim.model import ATTEMPT, Entry, Model, read_entry
+from magnetar.sim.content import is_same
+from magnetar.sim.model import ATTEMPT, CHUNK, Entry, Model, read_entry
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,6 +34,8 @@ class Checker:
         self._seen_crashes: dict[str, int] = {}
         self._compared: dict[tuple[str, str], tuple[int, int]] = {}
         """By cluster and origin, how many entries were compared, and the rank that may come next."""
+        self._chunks: dict[tuple[str, str], int] = {}
+        """By cluster and message, the id of the chunk that was published there last."""
         self._settled: dict[tuple[str, str], tuple[object, set[str]]] = {}
         """By cluster and subscription: texts found rightly acknowledged, in which epoch and with which starts."""
         self._looked_at: dict[tuple[str, str], object] = {}
@@ -43,6 +46,7 @@ class Checker:
         self._compared = {key: found for key, found in self._compared.items() if key[0] != cluster}
         self._settled = {key: found for key, found in self._settled.items() if key[0] != cluster}
         self._looked_at = {key: found for key, found in self._looked_at.items() if key[0] != cluster}
+        self._chunks = {key: found for key, found in self._chunks.items() if key[0] != cluster}
 
     def check(self, replica: Replica) -> None:
         """Check everything about one cluster; every log was looked at just before."""
@@ -74,8 +78,9 @@ class Checker:
             entry = read_entry(replica.cluster, position, data)
             if position <= self._model.given[replica.cluster]:
                 self._violated(f"P5: {replica.cluster} gave {entry.text} {position}, which held another entry before")
+            self.check_content(f"{replica.cluster} holds at {position}", entry.text, data)
             if entry.cluster == replica.cluster:
-                self._check_published(replica, entry, log.bases.get(entry.base))
+                self._check_published(replica, entry, log.bases.get(entry.whole))
             self._model.add(replica.cluster, position, entry, len(data), replica.site.clock.monotonic())
 
     def _check_receipts(self, replica: Replica) -> None:
@@ -85,12 +90,26 @@ class Checker:
             entry = self._model.texts.get(text)
             if position == EARLIEST:  # an attempt to publish it is here already, or where it is meant to be
                 base = text.partition(ATTEMPT)[0]
-                is_held = base in bases or self._is_meant_for_others(replica.cluster, base)
+                is_held = base.partition(CHUNK)[0] in bases or self._is_meant_for_others(replica.cluster, base)
             else:
                 is_held = entry is not None and (entry.cluster, entry.position) == (replica.cluster, position)
             if not is_held:
                 self._violated(f"P1: {replica.cluster} receipted {text} at {position}, where there is {entry}")
         receipts.clear()
+
+    def check_content(self, what: str, text: str, data: bytes) -> None:
+        """C: an entry is what a producer sent, to the last byte; ``what`` says whose it is."""
+        published = self._model.contents.get(text)
+        if published is None or not is_same(published, data):
+            self._violated(f"C: {what} {text or 'what cannot be read'}, which is not what was published")
+
+    def _check_chunk(self, replica: Replica, entry: Entry) -> None:
+        """C: a chunk follows the one before, or repeats; its first chunks may be lost with the topic."""
+        key = replica.cluster, entry.whole
+        last = self._chunks.get(key, -1)
+        if entry.chunk_id > last + 1 and not (last == -1 and self._model.generations[replica.cluster]):
+            self._violated(f"C: {replica.cluster} stored chunk {entry.chunk_id} of {entry.whole} after {last}")
+        self._chunks[key] = entry.chunk_id
 
     def _check_survived(self, replica: Replica) -> None:
         assert replica.topic is not None
@@ -113,6 +132,7 @@ class Checker:
         before = self._model.texts.get(entry.text)
         if before is not None and before != entry:
             self._violated(f"P5: {entry.text} is in {replica.cluster} at {entry.position}, and is that of {before} too")
+        self._check_chunk(replica, entry)
         published = self._model.published[replica.cluster]
         if published and entry.position <= published[-1].position:
             self._violated(f"P5: {replica.cluster} gave {entry.text} {entry.position}, after {published[-1]}")

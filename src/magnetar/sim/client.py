@@ -29,12 +29,16 @@ RECONNECT_S = (0.05, 0.8)
 class Witness(Protocol):
     """Who is told what clients learn."""
 
+    def published(self, text: str, entry: bytes) -> None:
+        """A producer sends an entry. No other entry has its text."""
+        ...
+
     def receipted(self, cluster: str, text: str, position: Position) -> None:
         """A producer got a receipt."""
         ...
 
-    def delivered(self, consumer: SimConsumer, held: Held) -> None:
-        """A consumer got a message."""
+    def delivered(self, consumer: SimConsumer, held: Held, entry: bytes) -> None:
+        """A consumer got an entry."""
         ...
 
     def note(self, source: str, target: str, text: str) -> None:

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 from magnetar.base.position import EARLIEST, Position
 from magnetar.sim.client import SimClient
+from magnetar.sim.content import text_in
 from magnetar.sim.scenario import SUBSCRIPTION_TYPES
 from magnetar.wire import ack_set, commands
-from magnetar.wire.entry import messages_in, payload_of
+from magnetar.wire.entry import parse_metadata
 from magnetar.wire.message_id import message_id, position_of
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 
@@ -141,12 +142,13 @@ class SimConsumer(SimClient):
             self.opened()
 
     def _receive(self, message: pb.CommandMessage, entry: bytes) -> None:
-        position, members = position_of(message.message_id), messages_in(entry)
+        position, metadata = position_of(message.message_id), parse_metadata(entry)
+        members = max(1, metadata.num_messages_in_batch)
         remaining = ack_set.words_to_int(message.ack_set) if message.ack_set else ack_set.all_remaining(members)
-        held = Held(position, bytes(payload_of(entry)).decode(), members, remaining)
+        held = Held(position, text_in(metadata, entry), members, remaining)
         self.held[position] = held
         self._used += remaining.bit_count()
-        self.witness.delivered(self, held)
+        self.witness.delivered(self, held, entry)
         if self._used >= PERMITS // 2:
             self.say(commands.flow(consumer_id=self._consumer_id, message_permits=self._used))
             self._used = 0

@@ -7,17 +7,22 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from magnetar.base.position import EARLIEST, Position
 from magnetar.geo.epochs import FIRST_EPOCH
+from magnetar.sim.content import text_in
 from magnetar.sim.times import Ages
-from magnetar.wire.entry import messages_in, parse_metadata, payload_of
+from magnetar.wire.entry import parse_metadata
 from magnetar.wire.origin import origin_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from magnetar.geo.epochs import Epoch
+    from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 ATTEMPT = "~"
 """In the text of an entry what separates the first text from the number of the attempt to publish it."""
+
+CHUNK = "."
+"""In the text of a chunk, but for a message's last one, what separates the text of the message from the chunk's id."""
 
 Starts = dict[str, Position]
 """For each origin, where a subscription starts in it; exclusive, and absent where it starts from the beginning."""
@@ -37,6 +42,9 @@ class Entry(NamedTuple):
     """0 where it is not delayed."""
     replicate_to: tuple[str, ...] = ()
     """The clusters that it is meant for, apart from its own; empty: all."""
+    chunk_id: int = 0
+    chunks: int = 1
+    """How many entries the message has."""
 
     @property
     def every(self) -> int:
@@ -52,15 +60,36 @@ class Entry(NamedTuple):
         """Its text in the first attempt to publish it."""
         return self.text.partition(ATTEMPT)[0]
 
+    @property
+    def whole(self) -> str:
+        """The base of the entry with which its message is complete: its own, or that of the last chunk."""
+        return self.base.partition(CHUNK)[0]
+
+
+def base_of(metadata: pb.MessageMetadata) -> str:
+    """The text of an entry with this metadata in the first attempt to publish it."""
+    whole = f"{metadata.producer_name}-{metadata.sequence_id}"
+    return whole if metadata.chunk_id >= metadata.num_chunks_from_msg - 1 else f"{whole}{CHUNK}{metadata.chunk_id}"
+
 
 def read_entry(cluster: str, position: Position, data: bytes) -> Entry:
     """What an entry of ``cluster``'s log says of itself."""
     metadata = parse_metadata(data)
     origin = origin_of(metadata)
-    text, members = bytes(payload_of(data)).decode(), messages_in(data)
+    text, members = text_in(metadata, data), max(1, metadata.num_messages_in_batch)
     where, at = (cluster, position) if origin is None else (origin.cluster, origin.position)
     targets = tuple(metadata.replicate_to)
-    return Entry(text, where, at, members, metadata.partition_key, metadata.deliver_at_time, targets)
+    return Entry(
+        text=text,
+        cluster=where,
+        position=at,
+        members=members,
+        key=metadata.partition_key,
+        deliver_at_ms=metadata.deliver_at_time,
+        replicate_to=targets,
+        chunk_id=max(0, metadata.chunk_id),
+        chunks=max(1, metadata.num_chunks_from_msg),
+    )
 
 
 @dataclass
@@ -179,6 +208,10 @@ class Model:
         self.given: dict[str, Position] = dict.fromkeys(clusters, EARLIEST)
         """The highest position of each cluster that ever held an entry."""
         self.texts: dict[str, Entry] = {}
+        self.contents: dict[str, bytes] = {}
+        """Of each text the entry that a producer sent."""
+        self.chunked: set[str] = set()
+        """The messages that were sent in chunks, by ``Entry.whole``; not iterated."""
         self.receipts: dict[str, dict[str, Position]] = {cluster: {} for cluster in clusters}
         """By cluster, what producers got receipts for that were not compared with the log yet."""
         self.lifetimes: dict[tuple[str, Epoch], Lifetime] = {}

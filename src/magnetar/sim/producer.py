@@ -7,18 +7,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from magnetar.sim.client import SimClient
-from magnetar.sim.model import ATTEMPT
+from magnetar.sim.content import build
+from magnetar.sim.model import ATTEMPT, base_of
 from magnetar.sim.scheduler import MachineLoop
 from magnetar.wire import commands
-from magnetar.wire.entry import build_entry
 from magnetar.wire.frame import encode_command
 from magnetar.wire.message_id import position_of
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from magnetar.sim.client import Surroundings
+    from magnetar.sim.content import Draft
     from magnetar.wire.frame import Frame
 
 RECENT = 3
@@ -33,6 +32,11 @@ class Unsent:
     base: str
     members: int
     attempts: int = 0
+
+    @property
+    def is_chunk(self) -> bool:
+        """Whether it is a part of a message."""
+        return self.metadata.num_chunks_from_msg > 1
 
     @property
     def sequence_id(self) -> int:
@@ -59,7 +63,12 @@ class SimProducer(SimClient):
         super().__init__(name, cluster, surroundings)
 
     def move(self, cluster: str) -> None:
-        """Go on in another cluster, as another process that starts from a checkpoint before the last receipts."""
+        """Go on in another cluster, as another process that starts from a checkpoint before the last receipts.
+
+        It publishes a chunked message whole, or not at all.
+        """
+        while self._recent and self._recent[0].metadata.chunk_id > 0:
+            self._recent.popleft()
         self.pending.extendleft(reversed(self._recent))
         self._recent.clear()
         self.loop.die()
@@ -68,27 +77,16 @@ class SimProducer(SimClient):
         self.loop = MachineLoop(self._scheduler, f"{cluster}.{self.name}", self._network)
         self.connect()
 
-    def publish(
-        self, members: int, now_ms: int, deliver_at_ms: int = 0, key: str = "", replicate_to: Sequence[str] = ()
-    ) -> str:
-        """Publish one entry, with a key unless that is empty, to all clusters or some; returns what is in it."""
+    def publish(self, draft: Draft) -> str:
+        """Publish a message, or a batch of messages; returns the text of its last entry."""
         first = self._next_sequence_id
-        self._next_sequence_id += members
-        base = f"{self.name}-{first}"
-        metadata = pb.MessageMetadata(producer_name=self.name, sequence_id=first, publish_time=now_ms)
-        if members > 1:
-            metadata.num_messages_in_batch = members
-            metadata.highest_sequence_id = first + members - 1
-        if deliver_at_ms:
-            metadata.deliver_at_time = deliver_at_ms
-        if key:
-            metadata.partition_key = key
-        metadata.replicate_to.extend(replicate_to)
-        unsent = Unsent(metadata, base, members)
-        self.pending.append(unsent)
-        if self._ready:
-            self._send(unsent)
-        return base
+        self._next_sequence_id += draft.members
+        for metadata in draft.metadata(self.name, first):
+            unsent = Unsent(metadata, base_of(metadata), draft.members)
+            self.pending.append(unsent)
+            if self._ready:
+                self._send(unsent)
+        return unsent.base
 
     def send_again(self) -> bool:
         """Send everything again that has no receipt, as an impatient client does; False: it is not connected."""
@@ -148,11 +146,10 @@ class SimProducer(SimClient):
     def _send(self, unsent: Unsent) -> None:
         unsent.attempts += 1
         body = pb.CommandSend(producer_id=1, sequence_id=unsent.sequence_id, num_messages=unsent.members)
-        if unsent.members > 1:
-            body.highest_sequence_id = unsent.sequence_id + unsent.members - 1
-        entry = build_entry(unsent.metadata, unsent.text.encode())
+        if unsent.metadata.HasField("highest_sequence_id"):
+            body.highest_sequence_id = unsent.metadata.highest_sequence_id
+        if unsent.is_chunk:
+            body.is_chunk = True
+        entry = build(unsent.metadata, unsent.text)
+        self.witness.published(unsent.text, entry)
         self.say(encode_command(pb.BaseCommand(type=pb.BaseCommand.SEND, send=body), entry))
-
-
-def _text_of(unsent: Unsent) -> str:
-    return f"{unsent.text}~{unsent.attempts}" if unsent.attempts > 1 else unsent.text

@@ -6,6 +6,7 @@ import gc
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from magnetar.sim.content import Draft
 from magnetar.sim.happenings import KINDS
 from magnetar.sim.scenario import draw
 from magnetar.sim.workload import Workload
@@ -121,7 +122,7 @@ def _consume(world: World) -> None:
 
     for topic in scenario.topics:
         producer = next(each for each in world.producers if each.topic == topic)
-        producer.publish(1, int(world.sites[producer.cluster].clock.now() * 1000))
+        producer.publish(Draft(int(world.sites[producer.cluster].clock.now() * 1000)))
     _wait(world, left)
     _wait(world, lambda: _missing(world))
     _wait(world, lambda: _first(invariant.at_end for invariant in world.invariants))

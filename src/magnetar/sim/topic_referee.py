@@ -12,7 +12,7 @@ from magnetar.sim.at_risk import AtRisk
 from magnetar.sim.checkers import Checker
 from magnetar.sim.key_holders import KeyHolders
 from magnetar.sim.lifetimes import Lifetimes
-from magnetar.sim.model import Model
+from magnetar.sim.model import ATTEMPT, CHUNK, Model
 from magnetar.sim.unsynced import Unsynced
 from magnetar.wire import ack_set
 from magnetar.wire.entry import payload_of
@@ -91,13 +91,21 @@ class TopicReferee:
 
     # -- what clients learn -------------------------------------------------------------------------------------------
 
+    def published(self, text: str, entry: bytes) -> None:
+        """Remember the bytes."""
+        self.model.contents[text] = entry
+        whole, chunk, _ = text.partition(ATTEMPT)[0].partition(CHUNK)
+        if chunk:
+            self.model.chunked.add(whole)
+
     def receipted(self, cluster: str, text: str, position: Position) -> None:
         """Remember it: the cluster has to hold the entry there, now and after any crash."""
         self.model.receipts[cluster][text] = position
 
-    def delivered(self, consumer: SimConsumer, held: Held) -> None:
-        """Count it."""
+    def delivered(self, consumer: SimConsumer, held: Held, entry: bytes) -> None:
+        """Count it, and compare it with what was published."""
         self._referee.deliveries += 1
+        self.checker.check_content(f"{consumer.name} of {consumer.subscription} got", held.text, entry)
         self.note(consumer.cluster, consumer.machine, f"{consumer.subscription}: {held.text} ({held.remaining:b})")
 
     # -- what operators do --------------------------------------------------------------------------------------------
@@ -309,7 +317,8 @@ class TopicReferee:
     def _check_order(self, replica: Replica, producer: LocalProducer, receipt: pb.CommandSendReceipt) -> None:
         sequence_id, position = self._receipted.get(producer, (-1, EARLIEST))
         given = position_of(receipt.message_id)
-        if receipt.sequence_id <= sequence_id or (given != EARLIEST and given <= position):
+        newest = sequence_id - (f"{producer.options.name}-{sequence_id}" in self.model.chunked)
+        if receipt.sequence_id <= newest or (given != EARLIEST and given <= position):
             self.violate(
                 f"R: {replica.cluster} gave {producer.options.name} a receipt for {receipt.sequence_id} at {given} "
                 f"after that for {sequence_id} at {position}"

@@ -156,3 +156,16 @@ def test_a_stopped_machine_keeps_its_connections_and_reads_later(places: Places)
     places.let_pass(2.0)
     assert places.server.data == b"waits"
     assert not places.server.is_lost
+
+
+def test_a_client_is_not_told_of_a_connection_that_was_lost_before() -> None:
+    places = Places()
+    while places.server.transport is None:
+        places.let_pass(0.0001)
+    (connection,) = places.network.living()
+    connection.break_off()
+    connection.ends[0].lost()
+    places.let_pass(1.0)
+    assert isinstance(places.opening.exception(), ConnectionResetError)
+    assert places.client.transport is None
+    places.scheduler.close()

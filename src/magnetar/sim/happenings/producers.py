@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from magnetar.sim.content import Draft
 from magnetar.sim.happenings.base import Action, Happening
 
 if TYPE_CHECKING:
@@ -24,6 +25,8 @@ class Producers(Happening):
     name = "producers"
     counted = (
         "batch published",
+        "compressed message published",
+        "chunked message published",
         "delayed message published",
         "message published to chosen clusters",
         "producer moved with messages that have no receipt",
@@ -58,14 +61,28 @@ class Producers(Happening):
         """Publish an entry by the clock of the producer's cluster."""
         now_ms = int(self.world.sites[producer.cluster].clock.now() * 1000)
         members = self.chance.choice((1, 1, 1, 2, 3))
-        deliver_at_ms = now_ms + self.chance.randint(*DELAY_MS) if self.chance.random() < 0.1 else 0
+        chunks = self.chance.randint(2, 3) if members == 1 and self.chance.random() < 0.1 else 1
+        deliver_at_ms = now_ms + self.chance.randint(*DELAY_MS) if chunks == 1 and self.chance.random() < 0.1 else 0
         others = [cluster for cluster in self.world.sites if cluster != producer.cluster]
         is_chosen = self.world.scenario.replicate_to and self.chance.random() < 0.2
         chosen = self.chance.sample(others, self.chance.randint(1, len(others))) if is_chosen else ()
-        text = producer.publish(members, now_ms, deliver_at_ms, self.chance.choice(KEYS), chosen)
+        draft = Draft(
+            publish_time_ms=now_ms,
+            members=members,
+            is_batch=chunks == 1 and self.chance.random() < 0.2,
+            is_compressed=chunks == 1 and self.chance.random() < 0.3,
+            names_highest=self.chance.random() < 0.7,
+            chunks=chunks,
+            deliver_at_ms=deliver_at_ms,
+            key=self.chance.choice(KEYS),
+            replicate_to=chosen,
+        )
+        text = producer.publish(draft)
         self.world.count("message published to chosen clusters", is_chosen)
         self.world.note(producer.machine, f"publishes {text}", producer.cluster)
         self.world.count("batch published", members > 1)
+        self.world.count("compressed message published", draft.is_compressed)
+        self.world.count("chunked message published", chunks > 1)
         self.world.count("delayed message published", deliver_at_ms > 0)
 
     def send_again(self) -> bool:
