@@ -167,7 +167,7 @@ def draw(seed: int, kinds: Iterable[Kind], clusters: int | None = None, steps: i
         lag=lag,
         replicate_to=chance.random() < 0.25,
         replicated=chance.random() < 0.95,
-        sync=chance.random() >= 0.15,
+        sync=chance.random() >= 0.25,
     )
     if clusters is not None:
         drawn = replace(drawn, clusters=CLUSTER_NAMES[:clusters])

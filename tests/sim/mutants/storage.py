@@ -8,13 +8,18 @@ from typing import TYPE_CHECKING, Any
 
 from magnetar.broker.topic import Topic
 from magnetar.broker.topic_log import TopicLog
+from magnetar.ledger import deletions
 from magnetar.ledger.managed_ledger import ManagedLedger
 from magnetar.ledger.segment import SegmentWriter
 from magnetar.sim import site
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from magnetar.base.position import Position
     from magnetar.cursor.cursor import Cursor
+    from magnetar.ledger.store import LedgerStore
+    from magnetar.metadata.store import MetadataStore
     from tests.sim.mutants.base import Mutant
 
 
@@ -49,11 +54,19 @@ def never_trimmed(_: Any) -> Any:
     return lambda *_positional, **_named: None
 
 
+def unlisted_and_kept(_: Any) -> Any:
+    def mutant(_store: LedgerStore, metadata: MetadataStore, _ledger_ids: Sequence[int], note: str) -> None:
+        metadata.delete(note)
+
+    return mutant
+
+
 MUTANTS: dict[str, Mutant] = {
     "receipts before the disk was synced": (SegmentWriter, "sync", sync_forgotten),
     "trimmed past a cursor": (Topic, "consumed_through", trimmed_past_a_cursor),
     "links forgotten when trimming": (Topic, "all_cursors", links_forgotten_when_trimming),
     "ledger ids of a new disk begin at 1": (site, "first_ledger_id", ledger_ids_begin_anew),
     "the log of a deleted topic kept": (ManagedLedger, "delete", deleted_log_kept),
+    "ledgers that are not listed any more kept": (deletions, "_delete", unlisted_and_kept),
     "nothing trimmed": (TopicLog, "trim", never_trimmed),
 }

@@ -29,6 +29,8 @@ class Metadata(Happening):
         """See Happening."""
         return (
             Action("metadata writes fail", 1, self._fail, is_fault=True),
+            Action("metadata writes fail during a trim", 2, self._fail_trim, is_fault=True),
+            Action("metadata writes fail while a topic is unloaded", 1, self._fail_unload, is_fault=True),
             Action("metadata write to end the broker", 2, self._end_soon, is_fault=True),
         )
 
@@ -39,14 +41,30 @@ class Metadata(Happening):
             site.metadata.disarm()
 
     def _fail(self) -> bool:
+        return self._fail_some() is not None
+
+    def _fail_trim(self) -> bool:
+        site = self._fail_some()
+        if site is not None:
+            site.loop.create_task(site.maintenance.trim())
+        return site is not None
+
+    def _fail_unload(self) -> bool:
+        site = self._fail_some()
+        if site is not None and site.topics.loaded:
+            site.loop.call_soon(site.topics.unload, self.chance.choice(list(site.topics.loaded)))
+        return site is not None
+
+    def _fail_some(self) -> Site | None:
+        """Let the writes of some metadata store fail for a while; None: no broker runs."""
         running = self.world.running()
         if not running:
-            return False
+            return None
         site = self.chance.choice(running)
         site.metadata.fail_writes = True
         self.world.note(site.name, "its metadata store takes no writes")
         self.world.later(self.chance.uniform(*FAIL_S), lambda: self._mend(site))
-        return True
+        return site
 
     def _mend(self, site: Site) -> None:
         if site.metadata.fail_writes:

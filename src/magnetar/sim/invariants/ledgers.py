@@ -1,0 +1,55 @@
+"""Ledgers: when everything is consumed and trimmed, each ledger of a log is named by something in the metadata."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from magnetar.metadata.resources import DELETED_TOPIC, Topics, managed_ledger_path
+from magnetar.sim.invariants.base import Invariant
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from magnetar.metadata.store import MetadataStore
+    from magnetar.sim.site import Site
+
+
+class Ledgers(Invariant):
+    """See the module."""
+
+    counted = ("ledger kept because it may be data",)
+
+    def at_end(self) -> str:
+        """See Invariant. A start keeps what a crash left behind without a name, if that may be data."""
+        for site in self.world.running():
+            kept_below = _number(site.metadata, "/ledgers-swept-from")
+            unnamed = sorted(set(site.store.list()) - set(_named(site)))
+            self.world.count("ledger kept because it may be data", sum(each < kept_below for each in unnamed))
+            leaked = [each for each in unnamed if each >= kept_below]
+            if leaked:
+                return f"{site.name} keeps ledgers {leaked[:5]}, which nothing names"
+        return ""
+
+
+def _named(site: Site) -> Iterator[int]:
+    """The ledgers of topics and cursors, and those whose deletion is noted."""
+    metadata = site.metadata
+    for name in Topics(metadata).all():
+        path = managed_ledger_path(name)
+        stored = metadata.get(path)
+        if stored is not None and stored.value != DELETED_TOPIC:
+            yield from (each["ledgerId"] for each in json.loads(stored.value)["ledgers"])
+        for child in metadata.children(f"{path}/cursors"):
+            cursor = metadata.get(f"{path}/cursors/{child}")
+            if cursor is not None:
+                yield json.loads(cursor.value)["cursorsLedgerId"]
+    for child in metadata.children("/deleting-ledgers"):
+        noted = metadata.get(f"/deleting-ledgers/{child}")
+        if noted is not None:
+            yield from json.loads(noted.value)
+
+
+def _number(metadata: MetadataStore, path: str) -> int:
+    stored = metadata.get(path)
+    return 0 if stored is None else int(stored.value)
