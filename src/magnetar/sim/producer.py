@@ -16,6 +16,8 @@ from magnetar.wire.message_id import position_of
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from magnetar.sim.client import Surroundings
     from magnetar.sim.content import Draft
     from magnetar.wire.frame import Frame
@@ -81,12 +83,11 @@ class SimProducer(SimClient):
         """Publish a message, or a batch of messages; returns the text of its last entry."""
         first = self._next_sequence_id
         self._next_sequence_id += draft.members
-        for metadata in draft.metadata(self.name, first):
-            unsent = Unsent(metadata, base_of(metadata), draft.members)
-            self.pending.append(unsent)
-            if self._ready:
-                self._send(unsent)
-        return unsent.base
+        entries = [Unsent(each, base_of(each), draft.members) for each in draft.metadata(self.name, first)]
+        self.pending.extend(entries)
+        if self._ready:
+            self._send(entries)
+        return entries[-1].base
 
     def send_again(self) -> bool:
         """Send everything again that has no receipt, as an impatient client does; False: it is not connected."""
@@ -119,8 +120,7 @@ class SimProducer(SimClient):
         match command.type:
             case pb.BaseCommand.PRODUCER_SUCCESS:
                 self._ready = True
-                for unsent in self.pending:
-                    self._send(unsent)
+                self._send(self.pending)
             case pb.BaseCommand.SEND_RECEIPT if self._ready:
                 self._receipt(command.send_receipt)
             case pb.BaseCommand.SEND_ERROR | pb.BaseCommand.ERROR:
@@ -143,7 +143,11 @@ class SimProducer(SimClient):
         assert receipt.sequence_id == unsent.sequence_id, (self.name, receipt.sequence_id, unsent)
         self.witness.receipted(self.cluster, unsent.text, position_of(receipt.message_id))
 
-    def _send(self, unsent: Unsent) -> None:
+    def _send(self, entries: Iterable[Unsent]) -> None:
+        """Send entries together, so that the broker takes them for one run."""
+        self.say(*map(self._encode, entries))
+
+    def _encode(self, unsent: Unsent) -> bytes:
         unsent.attempts += 1
         body = pb.CommandSend(producer_id=1, sequence_id=unsent.sequence_id, num_messages=unsent.members)
         if unsent.metadata.HasField("highest_sequence_id"):
@@ -152,4 +156,4 @@ class SimProducer(SimClient):
             body.is_chunk = True
         entry = build(unsent.metadata, unsent.text)
         self.witness.published(unsent.text, entry)
-        self.say(encode_command(pb.BaseCommand(type=pb.BaseCommand.SEND, send=body), entry))
+        return encode_command(pb.BaseCommand(type=pb.BaseCommand.SEND, send=body), entry)
