@@ -8,13 +8,15 @@ from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
-from magnetar.ledger import agreement
+from magnetar.ledger import agreement, recovery
 from magnetar.ledger.log import Log
 from magnetar.ledger.segment import SegmentWriter
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
+    from magnetar.base.world import Files
     from magnetar.ledger.agreement import LostEntries
     from magnetar.ledger.log import Operation
     from tests.sim.mutants.base import Mutant
@@ -36,7 +38,18 @@ def losses_not_accepted(_: Any) -> Any:
     return mutant
 
 
+def tail_not_written_again(_: Any) -> Any:
+    def mutant(files: Files, path: Path, content: bytes) -> None:
+        file = files.open(path)
+        file.truncate(len(content))
+        file.sync()
+        file.close()
+
+    return mutant
+
+
 MUTANTS: dict[str, Mutant] = {
     "control records not synced where entries are not": (Log, "commit", control_records_not_synced),
     "the loss of entries that were not synced not accepted": (agreement, "shorten", losses_not_accepted),
+    "an unsealed segment not written again": (recovery, "write_again", tail_not_written_again),
 }
