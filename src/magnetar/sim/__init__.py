@@ -14,6 +14,7 @@ How to add to it:
   added to ``KINDS``; its ``share`` says in how many worlds it is enabled. All chance comes from ``world.chance``.
 * **A setting** is a field of ``Scenario``: draw it in ``draw``, name it in ``features`` and ``FEATURES``, and apply it
   where it takes effect (``Scenario.policies``, the configuration in ``site``, a client).
+* **A form of message** is a field of ``Draft`` (``content``). The model compares every byte with what was published.
 * **An event or a state** of the coverage table is named in ``counted`` of its kind or invariant and counted with
   ``World.count``. Actions count themselves. One that never occurs in ``--seeds 0:300`` is an error of the simulation.
 * **An invariant** that is seen from outside is an ``Invariant`` (``invariants/``, listed in ``INVARIANTS``): ``check``
