@@ -48,8 +48,6 @@ class Action(Enum):
     """Open a producer; the entry is held until it is there."""
     HOLD = auto()
     DROP = auto()
-    RENEW = auto()
-    """Open another producer: the one that is there was opened for an earlier life of the source. The entry is held."""
 
 
 class Outlet:
@@ -116,13 +114,7 @@ class Outlet:
         """Take the next entry, in order."""
         if carried.attachment.number <= self._refused:
             return Action.DROP
-        is_renewed = self.state is not State.IDLE and carried.attachment.life != self.life
         self._newest, self.life = carried.attachment.number, carried.attachment.life
-        if is_renewed:
-            self._outstanding.clear()  # nobody waits for receipts of a life that is over
-            self._held = deque((carried,))
-            self.state = State.OPENING
-            return Action.RENEW
         if self.state is State.OPEN:
             return Action.SEND
         self._held.append(carried)

@@ -102,9 +102,6 @@ class Target:
                         self._send(producer, carried)
                 case Action.OPEN:
                     self._open(outlet)
-                case Action.RENEW:
-                    self._drop(self._serving[outlet], close=True)
-                    self._open(outlet)
                 case _:
                     pass
 

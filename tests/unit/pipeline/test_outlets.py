@@ -128,14 +128,3 @@ def test_the_receipt_of_a_marker_names_its_send_and_of_an_entry_perhaps_its_plac
     assert outlet.expects_marker
     assert outlet.receipt(2) == (1, place)
     assert not outlet.expects_marker
-
-
-def test_another_life_of_the_source_gets_a_producer_of_its_own() -> None:
-    outlet = opened(carried(1, 0))
-    outlet.sent(carried(1, 0))
-    other = Carried(Attachment(2, "ewr", TOPIC, "second@9"), Position(9, 0), Link(), b"")
-    assert outlet.offer(other) is Action.RENEW
-    assert outlet.life == "second@9"
-    assert outlet.opened(None) == ([other], None)
-    assert outlet.outstanding == 0, "no receipt of the earlier life comes any more"
-    assert outlet.offer(other) is Action.SEND
