@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote_plus, unquote_plus
 
-from magnetar.base.errors import CorruptionError
+from magnetar.base.errors import CorruptionError, StorageError
 from magnetar.base.names import TopicName
 from magnetar.cursor.cursor import Cursor, CursorHome
 from magnetar.cursor.limits import DEFAULT_LIMITS
@@ -17,7 +18,6 @@ from magnetar.metadata.store import Put
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from magnetar.base.errors import StorageError
     from magnetar.base.position import Position
     from magnetar.cursor.limits import CursorLimits
     from magnetar.cursor.state import PositionSpace
@@ -130,7 +130,8 @@ class CursorStore:
 
         def gone(error: StorageError | None) -> None:
             if error is None and self._value(name) == marked:  # else it was created again meanwhile, or is done later
-                self._metadata.delete(self._path(name))
+                with suppress(StorageError):  # the next load of the topic finishes it
+                    self._metadata.delete(self._path(name))
 
         self._store.barrier(gone)
 

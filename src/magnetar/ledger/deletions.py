@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from magnetar.base.errors import NotFoundError
+from magnetar.base.errors import NotFoundError, StorageError
 from magnetar.metadata.store import Put
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from magnetar.base.errors import StorageError
     from magnetar.ledger.store import LedgerStore
     from magnetar.metadata.store import MetadataStore
 
@@ -73,7 +72,7 @@ def _delete(store: LedgerStore, metadata: MetadataStore, ledger_ids: Sequence[in
 
     def forget(error: StorageError | None) -> None:
         if error is None:
-            with suppress(NotFoundError):
+            with suppress(NotFoundError, StorageError):  # the next start finishes it
                 metadata.delete(note)
 
     store.barrier(forget)

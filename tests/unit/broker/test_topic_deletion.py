@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from magnetar.metadata.resources import managed_ledger_path
 from magnetar.sim.cluster import TOPIC, Cluster
 from magnetar.sim.loop import HandClock
 from magnetar.sim.metadata import FaultyMetadataStore, ProcessEnded
@@ -76,3 +77,20 @@ def test_a_deletion_that_cannot_be_written_leaves_the_topic() -> None:
     assert cluster.loop.problems
     store.fail_writes = False
     assert state(cluster) == "whole, backlog 1"
+
+
+def test_the_end_of_a_deletion_waits_for_a_metadata_store_that_takes_writes() -> None:
+    cluster, store = a_cluster()
+    topic = cluster.topic()
+    cursors = f"{managed_ledger_path(TOPIC)}/cursors"
+    cluster.prompt = False
+    cluster.do(lambda: topic.delete_subscription(topic.subscriptions["worker"]))
+    store.fail_writes = True
+    cluster.prompt = True
+    cluster.settle()
+    assert not cluster.loop.problems
+    assert "worker" in store.children(cursors)
+    store.fail_writes = False
+    use(cluster, store.reopened())
+    assert not cluster.topic().subscriptions
+    assert "worker" not in cluster.metadata.children(cursors)
