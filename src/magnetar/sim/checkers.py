@@ -85,12 +85,11 @@ class Checker:
 
     def _check_receipts(self, replica: Replica) -> None:
         receipts = self._model.receipts[replica.cluster]
-        bases = self._model.bases[replica.cluster]
         for text, position in receipts.items():
             entry = self._model.texts.get(text)
-            if position == EARLIEST:  # an attempt to publish it is here already, or where it is meant to be
+            if position == EARLIEST:  # an attempt to publish it is held somewhere, and comes from there: see P2
                 base = text.partition(ATTEMPT)[0]
-                is_held = base.partition(CHUNK)[0] in bases or self._is_meant_for_others(replica.cluster, base)
+                is_held = any(base.partition(CHUNK)[0] in bases for bases in self._model.bases.values())
             else:
                 is_held = entry is not None and (entry.cluster, entry.position) == (replica.cluster, position)
             if not is_held:
@@ -136,11 +135,6 @@ class Checker:
         published = self._model.published[replica.cluster]
         if published and entry.position <= published[-1].position:
             self._violated(f"P5: {replica.cluster} gave {entry.text} {entry.position}, after {published[-1]}")
-
-    def _is_meant_for_others(self, cluster: str, base: str) -> bool:
-        """Whether an attempt that another cluster stored is not meant for ``cluster``."""
-        stored = [entry for entry in self._model.texts.values() if entry.base == base]
-        return any(not entry.is_for(cluster) for entry in stored)
 
     def _check_replicated(self, replica: Replica) -> None:
         """What came from another cluster is what that published, in its order, without any that it still has."""
