@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from magnetar.base.position import Position
     from magnetar.cursor.cursor import Cursor
     from magnetar.ledger.store import LedgerStore
-    from magnetar.metadata.store import MetadataStore
+    from magnetar.metadata.store import MetadataStore, Put
     from tests.sim.mutants.base import Mutant
 
 
@@ -47,7 +47,10 @@ def ledger_ids_begin_anew(_: Any) -> Any:
 
 
 def deleted_log_kept(_: Any) -> Any:
-    return lambda _self: None
+    def mutant(self: ManagedLedger, along_with: Sequence[Put] = ()) -> None:
+        self._metadata.put_many(along_with)
+
+    return mutant
 
 
 def never_trimmed(_: Any) -> Any:
