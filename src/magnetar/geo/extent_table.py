@@ -12,10 +12,13 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections import OrderedDict
 from itertools import accumulate
-from operator import sub
-from typing import Self
+from operator import attrgetter, sub
+from typing import TYPE_CHECKING, Self
 
 from magnetar.base.position import Position
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 BLOCK_EXTENTS = 512
 """Extents of a block; so many of the newest at least, and twice as many at most, are not compressed."""
@@ -99,6 +102,10 @@ class _Block:
         return block
 
 
+_LOCAL: Callable[[_Block], Places] = attrgetter("local")
+_ORIGIN: Callable[[_Block], Places] = attrgetter("origin")
+
+
 class ExtentTable:
     """Extents by index, the oldest is 0: local place, origin place, and a running number of entries."""
 
@@ -168,25 +175,11 @@ class ExtentTable:
 
     def local_at_or_below(self, position: Position) -> int:
         """The index of the last extent that begins at or below a local position; -1 when there is none."""
-        newest, packed = self._newest, len(self._packed)
-        at = newest.local.at_or_below(position)
-        if at < 0 and packed:
-            number = self._local_firsts.at_or_below(position)
-            if number < 0:
-                return -1
-            at, packed = self._block(number).local.at_or_below(position), number
-        return max(-1, packed * BLOCK_EXTENTS + at - self._skipped)
+        return self._at_or_below(position, _LOCAL, self._local_firsts)
 
     def origin_at_or_below(self, position: Position) -> int:
         """The index of the last extent that begins at or below an origin position; -1 when there is none."""
-        newest, packed = self._newest, len(self._packed)
-        at = newest.origin.at_or_below(position)
-        if at < 0 and packed:
-            number = self._origin_firsts.at_or_below(position)
-            if number < 0:
-                return -1
-            at, packed = self._block(number).origin.at_or_below(position), number
-        return max(-1, packed * BLOCK_EXTENTS + at - self._skipped)
+        return self._at_or_below(position, _ORIGIN, self._origin_firsts)
 
     def delete_first(self, count: int) -> None:
         """Remove the ``count`` oldest extents."""
@@ -214,6 +207,19 @@ class ExtentTable:
             self._origin_firsts.delete(number, number + 1)
             self._unpacked.pop(self._removed + number, None)
         self._newest.delete(kept - len(self._packed) * BLOCK_EXTENTS, len(self._newest))
+
+    def _at_or_below(self, position: Position, column: Callable[[_Block], Places], firsts: Places) -> int:
+        """The index of the last extent that begins at or below ``position`` in a column; -1 when there is none.
+
+        ``firsts`` are the column's first positions of the packed blocks.
+        """
+        packed, at = len(self._packed), column(self._newest).at_or_below(position)
+        if at < 0 and packed:
+            packed = firsts.at_or_below(position)
+            if packed < 0:
+                return -1
+            at = column(self._block(packed)).at_or_below(position)
+        return max(-1, packed * BLOCK_EXTENTS + at - self._skipped)
 
     def _find(self, index: int) -> tuple[_Block, int]:
         """The block of an extent, and its place in it; ``index`` may count from the end."""
