@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import selectors
 import socket
+import threading
 import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -85,11 +86,19 @@ def test_nobody_there() -> None:
 def test_more_sends_than_the_system_takes_at_once(broker: ScriptedBroker) -> None:
     count = 3 * SEND_BUFFERS_MAX
     entry = b"x" * RECEIVE_SIZE
+    flushed = threading.Event()
+
+    def receipt_after_the_flush(frame: Frame) -> bytes:
+        flushed.wait(TIMEOUT_S)  # a broker that reads meanwhile may take everything
+        return broker.receipt(frame)
+
+    broker.script[pb.BaseCommand.SEND] = receipt_after_the_flush
     with BlockingConnection.connect(broker.url, TIMEOUT_S) as connection:
         for sequence_id in range(count):
             connection.send(commands.send(producer_id=1, sequence_id=sequence_id, entry=entry))
         connection.flush()
         assert connection.want_write
+        flushed.set()
         frames = pump_until(connection, count)
         assert not connection.want_write
     assert [frame.command.send_receipt.sequence_id for frame in frames] == list(range(count))
