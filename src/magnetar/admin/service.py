@@ -85,7 +85,10 @@ class AdminService(Protocol):
         ...
 
     async def delete_topic(self, topic: TopicName, *, force: bool) -> None:
-        """Delete a topic; without ``force`` refuses with ``topic_in_use`` while anyone is connected."""
+        """Delete a topic; without ``force`` refuses with ``topic_in_use`` while anyone is connected.
+
+        A topic that cannot be loaded is deleted only with ``force``: it is not known whether clients use it.
+        """
         ...
 
     async def delete_partitioned_topic(self, topic: TopicName, *, force: bool) -> None:

@@ -110,10 +110,9 @@ class Administration:
 
     async def delete_topic(self, topic: TopicName, *, force: bool) -> None:
         """Delete a topic."""
-        found = self._get(topic)
-        if not force and (found.producers or any(each.consumers for each in found.subscriptions.values())):
-            raise topic_in_use()
-        self._topics.delete(topic)
+        if not force:
+            self._check_unused(topic)
+        self._delete(topic)
         self._environment.resources.topic_policies.forget(topic)
 
     async def delete_partitioned_topic(self, topic: TopicName, *, force: bool) -> None:
@@ -124,11 +123,9 @@ class Administration:
         names = [name for index in range(partitions) if self._topics.exists(name := topic.partition(index))]
         if not force:
             for name in names:
-                found = self._topics.get(name)
-                if found.producers or any(each.consumers for each in found.subscriptions.values()):
-                    raise topic_in_use()
+                self._check_unused(name)
         for name in names:
-            self._topics.delete(name)
+            self._delete(name)
         self._environment.resources.partitioned_topics.delete(topic)
         self._environment.resources.topic_policies.forget(topic)
 
@@ -309,6 +306,24 @@ class Administration:
         """See AdminService."""
         state = self._environment.store.state
         return state.failure is not None, state.shortage is not None
+
+    def _check_unused(self, name: TopicName) -> None:
+        """Refuse the deletion of a topic that is in use, or of which that is not known."""
+        try:
+            found = self._topics.get(name)
+        except TopicLoadError as error:
+            message = f"{error}. Its clients are refused, so it is not known whether it is in use: delete it with force"
+            raise AdminError(HTTPStatus.PRECONDITION_FAILED, message) from None
+        except RequestError as error:
+            raise _as_admin_error(name, error) from None
+        if found.producers or any(each.consumers for each in found.subscriptions.values()):
+            raise topic_in_use()
+
+    def _delete(self, name: TopicName) -> None:
+        try:
+            self._topics.delete(name)
+        except RequestError as error:
+            raise _as_admin_error(name, error) from None
 
     def _get(self, name: TopicName) -> Topic:
         try:

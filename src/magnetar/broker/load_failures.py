@@ -71,11 +71,15 @@ class LoadFailures:
         self._retry_at[name] = self._clock.monotonic() + LOAD_RETRY_DELAY_S
         return failure
 
-    def forget(self, name: TopicName) -> None:
-        """The topic was loaded or deleted."""
-        self._retry_at.pop(name, None)
-        if self._failures.pop(name, None) is not None:
+    def recovered(self, name: TopicName) -> None:
+        """Forget the failure of a topic that was loaded now."""
+        if self.forget(name):
             log.info("topic_load_recovered", topic=str(name))
+
+    def forget(self, name: TopicName) -> bool:
+        """Forget the failure of a topic; return whether there was one."""
+        self._retry_at.pop(name, None)
+        return self._failures.pop(name, None) is not None
 
 
 def _refusal(name: TopicName, error: Exception) -> TopicLoadError:

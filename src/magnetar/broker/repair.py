@@ -19,6 +19,7 @@ from magnetar.base.real import SystemClock
 from magnetar.broker.deduplication import CURSOR_NAME
 from magnetar.broker.sequence_ids import SequenceIds
 from magnetar.cursor.cursor import Cursor, CursorHome
+from magnetar.cursor.store import NO_LEDGER
 from magnetar.geo.progress_codec import restore_state
 from magnetar.ledger.agreement import keep_unlisted, shorten
 from magnetar.ledger.deletions import note_of
@@ -34,9 +35,6 @@ if TYPE_CHECKING:
     from magnetar.ledger.index import LogIndex
     from magnetar.ledger.read_only import ReadOnlyLedgerStore
     from magnetar.metadata.store import MetadataStore, Versioned
-
-NO_LEDGER = -1
-"""The ledger id of a cursor whose records are given up: no ledger has it, so the cursor is where it began."""
 
 UNREADABLE = (StorageError, ValueError, KeyError, TypeError, AttributeError, AssertionError)
 """Errors of decoding."""

@@ -12,6 +12,7 @@ from magnetar.base.errors import MagnetarError, RequestError, ServerError, Stora
 from magnetar.base.names import NamespaceName, TopicName
 from magnetar.base.tasks import report_bug
 from magnetar.broker.closing import close_each
+from magnetar.broker.damaged_topics import delete_damaged
 from magnetar.broker.load_failures import LoadFailures
 from magnetar.broker.slices import SlicedWork
 from magnetar.broker.topic import Topic
@@ -276,10 +277,14 @@ class TopicRegistry:
             self._load_linked(name)  # links and progress need it also when no client asks for it
 
     def delete(self, name: TopicName) -> None:
-        """Delete a topic with everything in it."""
-        topic = self.get(name)
-        self.loaded.pop(name, None)
-        topic.delete()
+        """Delete a topic with everything in it, also one that cannot be loaded."""
+        try:
+            topic = self.get(name)
+        except TopicLoadError:
+            delete_damaged(self.environment, name)
+        else:
+            self.loaded.pop(name, None)
+            topic.delete()
         self.load_failures.forget(name)
         now = self.environment.clock.monotonic()
         self._deleted_at = {each: at for each, at in self._deleted_at.items() if now - at < DELETION_GRACE_S}
@@ -330,7 +335,7 @@ class TopicRegistry:
             if not isinstance(error, MagnetarError | ValueError | KeyError | TypeError):  # else its data is damaged
                 report_bug(environment.loop, f"loading {name} failed", error)
             raise self.load_failures.failed(name, error) from error
-        self.load_failures.forget(name)
+        self.load_failures.recovered(name)
         self.loaded[name] = topic
         return topic
 

@@ -24,6 +24,14 @@ if TYPE_CHECKING:
     from magnetar.ledger.store import LedgerStore
     from magnetar.metadata.store import MetadataStore
 
+NO_LEDGER = -1
+"""The ledger id of a cursor whose records are given up or cannot be found: no ledger has it."""
+
+
+def deletion_mark(path: str, ledger_id: int) -> Put:
+    """Return the write that deletes the cursor at ``path``, whose ledger is still to be deleted."""
+    return Put(path, json.dumps({"deleted": True, "cursorsLedgerId": ledger_id}).encode())
+
 
 class CursorStore:
     """The durable cursors of one topic, each at ``<managed ledger's path>/cursors/<encoded name>``.
@@ -108,7 +116,7 @@ class CursorStore:
         """
         found = [(name, self._value(name)) for name in names]
         return [
-            Put(self._path(name), json.dumps({"deleted": True, "cursorsLedgerId": value["cursorsLedgerId"]}).encode())
+            deletion_mark(self._path(name), value["cursorsLedgerId"])
             for name, value in found
             if value is not None and not value.get("deleted")
         ]

@@ -112,8 +112,10 @@ def _read_listing(metadata: MetadataStore) -> dict[int, int] | None:
             elif stored is not None:
                 confirmed.update((each["ledgerId"], each["entries"]) for each in json.loads(stored.value)["ledgers"])
             for child in metadata.children(f"{path}/cursors"):
-                if (cursor := metadata.get(f"{path}/cursors/{child}")) is not None:
-                    confirmed.setdefault(json.loads(cursor.value)["cursorsLedgerId"], 0)
+                cursor = metadata.get(f"{path}/cursors/{child}")
+                ledger_id = -1 if cursor is None else json.loads(cursor.value)["cursorsLedgerId"]
+                if ledger_id >= 0:  # else the cursor has no ledger
+                    confirmed.setdefault(ledger_id, 0)
         except (ValueError, KeyError, TypeError) as error:
             log.warning("ledgers_not_swept", path=path, error=repr(error))
             return None

@@ -166,6 +166,43 @@ def test_rest_names_the_reason_and_answers_for_the_others(cluster: Cluster) -> N
     assert str(TOPIC) in administration.load_failures()[TOPIC]
 
 
+def test_an_operator_deletes_it_with_force_and_its_name_is_free_for_a_new_one(cluster: Cluster) -> None:
+    administration = Administration(cluster.environment, cluster.topics, "")
+    refused = cluster.loop.start(administration.delete_topic(TOPIC, force=False)).exception()
+    assert isinstance(refused, AdminError)
+    assert refused.status == HTTPStatus.PRECONDITION_FAILED
+    assert "not known whether it is in use" in str(refused)
+    assert cluster.topics.exists(TOPIC)
+    assert cluster.loop.start(administration.delete_topic(TOPIC, force=True)).exception() is None
+    cluster.settle()
+    root = managed_ledger_path(TOPIC)
+    assert cluster.metadata.get(root) is None
+    assert cluster.metadata.children(f"{root}/cursors") == []
+    assert TOPIC not in administration.load_failures()
+    client = cluster.client()
+    client.produce()
+    client.send("a")
+    cluster.settle()
+    client.subscribe()
+    cluster.settle()
+    assert cluster.topic().ledger.entries == 1, "nothing of the deleted topic is left"
+    assert cluster.subscription().backlog == len(client.take("MESSAGE")) == 1
+    cluster.crash()
+    assert cluster.topic().ledger.entries == 1
+
+
+@pytest.mark.parametrize("record", ["", "/cursors/worker"])
+def test_a_deletion_says_what_it_could_not_find(record: str) -> None:
+    cluster = Cluster()
+    cluster.client().subscribe()
+    path = f"{managed_ledger_path(TOPIC)}{record}"
+    overwrite(cluster, path, b"{")
+    with capture_logs() as logs:
+        cluster.do(lambda: cluster.topics.delete(TOPIC))
+    (said,) = [each for each in logs if each["event"] == "damaged_topic_deleted"]
+    assert said["ledgers_unknown_of"] == [path]
+
+
 def test_a_change_of_policies_reaches_the_others(cluster: Cluster) -> None:
     cluster.do(cluster.topics.load_linked)
     cluster.replicate_to("jfk", "sfo")
