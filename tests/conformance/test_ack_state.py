@@ -139,7 +139,7 @@ def test_nothing_acknowledged_comes_again_after_kill_9_in_the_pause(tmp_path: Pa
         client = connect(broker.service_url)
         consumer = subscribe(client, topic)
         again = receive_until_quiet(consumer)
-        # A message above the last acknowledged one was sent before the kill and is new after it: it waits for the holes.
+        # A message above the last acknowledged one was sent before the kill, and new after it: it waits for the holes.
         holes = {number for number in numbers(others) if number < max(numbers(acknowledged))}
         assert numbers(again) == holes
         assert stats(broker, topic)["isBlockedOnAckStatePersistent"]
