@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote_plus
 
 import pytest
+from structlog.testing import capture_logs
 
 from magnetar.base.errors import StorageError
 from magnetar.base.position import EARLIEST, Position
@@ -190,6 +191,44 @@ def test_a_property_that_cannot_be_read_is_removed_and_the_others_stay(
     assert "may come back" in repair["givesUp"]
     assert run("--repair", "--give-up-data")[0] == 0
     assert metadata_at(directory, PATH) == {**stored, "properties": {"mine": "x"}}
+
+
+def test_ledgers_that_nothing_lists_are_deleted_only_when_asked_for(
+    directory: Path, run: Callable[..., tuple[int, Any, str]]
+) -> None:
+    stored = metadata_at(directory, PATH)
+    orphan = stored["ledgers"][0]["ledgerId"]
+    change_metadata(directory, PATH, {**stored, "ledgers": stored["ledgers"][1:]})
+    with capture_logs() as logs:
+        opened(directory, lambda _log, _cursor: None)
+    assert [each["first"] for each in logs if each["event"] == "ledgers_not_listed"] == [orphan]
+    assert orphan in check(directory).orphans, "a start keeps a ledger that may be data"
+    code, found, said = run("--repair", "--give-up-data")
+    assert (code, found["orphans"]) == (0, [orphan])
+    assert f"1 ledgers that nothing lists take {found['orphans_bytes']} bytes" in said
+    assert found["orphans_bytes"] > 0
+    code, _, said = run("--repair", "--delete-unlisted")
+    assert code == 0, said
+    (record,) = directory.glob("repaired-*.json")
+    assert str(orphan) in json.loads(record.read_text())["repairs"][0]["givesUp"]
+    listed = [each["ledgerId"] for each in metadata_at(directory, PATH)["ledgers"]]
+    kept: list[int] = []
+    opened(directory, lambda log, _cursor: kept.extend(each.ledger_id for each in log.ledgers()))
+    assert kept == listed
+    report = check(directory)
+    assert (report.orphans, report.orphans_bytes, report.intact) == ([], 0, True)
+
+
+def test_ledgers_that_nothing_lists_are_kept_while_something_is_wrong(
+    directory: Path, run: Callable[..., tuple[int, Any, str]]
+) -> None:
+    orphan = metadata_at(directory, PATH)["ledgers"][0]["ledgerId"]
+    overwrite(directory, PATH, b"{")
+    code, _, said = run("--repair", "--delete-unlisted")
+    assert code == 1
+    assert "they may belong to what is wrong" in said
+    assert orphan in check(directory).orphans
+    assert not list(directory.glob("repaired-*"))
 
 
 def test_an_intact_directory_is_left_as_it_is(directory: Path, run: Callable[..., tuple[int, Any, str]]) -> None:

@@ -75,7 +75,9 @@ class DirectoryReport:
     repairs: list[Repair] = field(default_factory=list)
     """What would let the topics open that cannot be loaded, and what each repair gives up."""
     orphans: list[int] = field(default_factory=list)
-    """Ledgers that no topic and no subscription names: they only take space."""
+    """Ledgers that no topic and no subscription names. They take space, and may be data of a topic that was lost."""
+    orphans_bytes: int = 0
+    """Bytes of the entries in ``orphans``."""
 
     @property
     def intact(self) -> bool:
@@ -197,6 +199,7 @@ class _Examination:
         """Find what nobody names."""
         self._named.update(noted_deletions(self._metadata))
         self._report.orphans = sorted(set(self._index.ledgers) - self._named)
+        self._report.orphans_bytes = sum(self._index.ledgers[each].entries_bytes for each in self._report.orphans)
 
     def _holds(self, name: TopicName, ledger_id: int, confirmed: int) -> bool:
         """Check that a topic's ledger holds the entries that were known to be durable; whether it does."""

@@ -54,9 +54,10 @@ _PROPERTIES: dict[str, tuple[Callable[[str], object], str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Repair:
-    """One repair of one topic."""
+    """One repair."""
 
-    topic: str
+    topic: str | None
+    """None: it concerns ledgers of no known topic."""
     action: str
     gives_up: str
     puts: tuple[Put, ...]
@@ -82,6 +83,17 @@ def plan_repairs(
     """Return the repairs that let every topic open; nothing is changed."""
     planner = _Planner(metadata, store, index)
     return [repair for name in topics for repair in planner.topic(name)]
+
+
+def deletion_of(ledger_ids: Sequence[int], size_bytes: int) -> Repair:
+    """Return the repair that deletes at least one ledger that nothing lists; the next start carries it out."""
+    named = ", ".join(map(str, ledger_ids))
+    return Repair(
+        None,
+        "delete ledgers that nothing lists",
+        f"{len(ledger_ids)} ledgers with {size_bytes} bytes of entries: {named}",
+        (Put(note_of(ledger_ids), json.dumps(list(ledger_ids)).encode()),),
+    )
 
 
 def values_before(metadata: MetadataStore, repairs: Sequence[Repair]) -> Iterator[tuple[str, bytes]]:

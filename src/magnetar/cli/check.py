@@ -14,6 +14,7 @@ from magnetar.base.real import SystemClock, SystemFiles
 from magnetar.broker.check import LEDGERS, DirectoryReport
 from magnetar.broker.check import check as check_directory
 from magnetar.broker.check import repair as carry_out_repairs
+from magnetar.broker.repair import deletion_of
 from magnetar.cli.output import Output, say, show_fields, show_json
 from magnetar.cli.progress import progress
 from magnetar.ledger.recovery import recover
@@ -31,6 +32,13 @@ def check(
             "--give-up-data", help="With --repair: let damaged topics open without what cannot be read, as it says."
         ),
     ] = False,
+    delete_unlisted: Annotated[
+        bool,
+        typer.Option(
+            "--delete-unlisted",
+            help="With --repair: delete ledgers that nothing lists, also those that a start keeps as possible data.",
+        ),
+    ] = False,
     output: Annotated[Output, typer.Option(help="The form of what is printed.")] = Output.TEXT,
 ) -> int:
     """Read every record, index, checksum, cursor and list of ledgers, and say what is wrong and what would be lost.
@@ -38,10 +46,11 @@ def check(
     The broker must not run. Without --repair nothing is changed. --repair cuts the torn tail of the newest segment,
     which holds nothing that was ever confirmed and which a starting broker would cut as well. For each damaged topic it
     says how the topic could be opened again and what would be given up; --give-up-data then does so, for all of them.
-    Other damage is refused. Exits with 1 when something is wrong and stays so.
+    Other damage is refused. --delete-unlisted deletes the orphaned ledgers, unless something is wrong: they may belong
+    to it. Exits with 1 when something is wrong and stays so.
     """
-    if give_up_data and not repair:
-        message = "--give-up-data only makes sense with --repair"
+    if (give_up_data or delete_unlisted) and not repair:
+        message = "--give-up-data and --delete-unlisted only make sense with --repair"
         raise ConfigurationError(message)
     if not (directory / LEDGERS).is_dir():
         message = f"{directory} is not a broker's data directory: it has no {LEDGERS}/"
@@ -54,6 +63,8 @@ def check(
         if give_up_data and report.repairs:
             record = carry_out_repairs(directory, report.repairs, SystemClock().now())
             after = check_directory(directory, told)
+        elif delete_unlisted and report.intact:
+            _delete_unlisted(directory, report)
     if output is Output.JSON:
         show_json(_as_json(report))
     else:
@@ -62,7 +73,7 @@ def check(
         say(f"repaired {len(report.repairs)} times; {record} keeps what was replaced")
         return _tell_rest(after)
     if repair:
-        return _tell_repair(report)
+        return _tell_repair(report, delete_unlisted=delete_unlisted)
     if report.intact and report.log.torn_bytes:
         say("hint: a starting broker cuts the torn tail, as --repair does; nothing in it was ever confirmed")
     return int(not report.intact)
@@ -96,6 +107,7 @@ def _tell(report: DirectoryReport) -> None:
             "topics": report.topics,
             "cursors": report.cursors,
             "orphaned ledgers": len(report.orphans),
+            "orphaned bytes": report.orphans_bytes,
         }
     )
     for problem in report.problems:
@@ -115,7 +127,27 @@ def _tell_rest(report: DirectoryReport) -> int:
     return int(not report.intact)
 
 
-def _tell_repair(report: DirectoryReport) -> int:
+def _delete_unlisted(directory: Path, report: DirectoryReport) -> None:
+    """Have the next start delete the ledgers that nothing lists."""
+    if report.orphans:
+        deletion = deletion_of(report.orphans, report.orphans_bytes)
+        record = carry_out_repairs(directory, [deletion], SystemClock().now())
+        say(f"the next start deletes {deletion.gives_up}; {record} keeps this list")
+
+
+def _tell_orphans(report: DirectoryReport) -> None:
+    """Say what could be done about ledgers that nothing lists."""
+    count, size = len(report.orphans), report.orphans_bytes
+    say(f"{count} ledgers that nothing lists take {size} bytes; a start keeps those that may be data of a lost topic")
+    if report.intact:
+        say("hint: if they are not, add --delete-unlisted")
+    else:
+        say("they can be deleted once nothing else is wrong, since they may belong to what is wrong")
+
+
+def _tell_repair(report: DirectoryReport, *, delete_unlisted: bool) -> int:
+    if report.orphans and not (delete_unlisted and report.intact):
+        _tell_orphans(report)
     if report.repairs:
         for each in report.repairs:
             say(f"could repair: {each.topic}: {each.action}; this gives up: {each.gives_up}")
