@@ -10,7 +10,7 @@ from pulsar import ConsumerType
 
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 from tests.kit.broker import Broker
-from tests.kit.messages import connect, entry_of, numbered, receive_until_quiet
+from tests.kit.messages import close_after_kill, connect, entry_of, numbered, receive_until_quiet
 from tests.kit.raw import RawConnection
 from tests.kit.wait import wait_until
 
@@ -134,7 +134,7 @@ def test_nothing_acknowledged_comes_again_after_kill_9_in_the_pause(tmp_path: Pa
         assert stats(broker, topic)["unpersistedAcks"] == 0
         make_durable(broker, topic, acknowledged[0])
         broker.kill()
-        client.close()
+        close_after_kill(client)
         broker.start()
         client = connect(broker.service_url)
         consumer = subscribe(client, topic)
@@ -161,7 +161,7 @@ def test_without_the_pause_as_many_come_again_as_were_announced(tmp_path: Path, 
         announced = stats(broker, topic)["unpersistedAcks"]
         assert announced == MESSAGES // 2 - RANGES_MAX
         broker.kill()
-        client.close()
+        close_after_kill(client)
         broker.start()
         client = connect(broker.service_url)
         again = numbers(receive_until_quiet(subscribe(client, topic)))

@@ -9,7 +9,7 @@ import pulsar
 import pytest
 
 from tests.kit.broker import Broker
-from tests.kit.messages import connect, numbered, read_log, send_all
+from tests.kit.messages import close_after_kill, connect, numbered, read_log, send_all
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -68,7 +68,7 @@ def test_a_producer_that_starts_anew_is_told_where_to_go_on(broker: Broker, batc
         producer.close()
     else:
         broker.restart()
-    client.close()
+    close_after_kill(client)
     client = connect(broker.service_url)
     producer = producer_of(client)
     assert producer.last_sequence_id() == 9

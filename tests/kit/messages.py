@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,12 @@ def connect(service_url: str, **options: Option) -> pulsar.Client:
     """Return an official client that keeps its log to itself: reconnecting is what the tests are about."""
     logger = pulsar.FileLogger(pulsar.LoggerLevel.Error, os.devnull)
     return pulsar.Client(service_url, **{"operation_timeout_seconds": OPERATION_TIMEOUT_S, "logger": logger, **options})
+
+
+def close_after_kill(client: pulsar.Client) -> None:
+    """Close a client whose broker was killed; the close reports that when the client has noticed it already."""
+    with contextlib.suppress(pulsar.NotConnected):
+        client.close()
 
 
 def numbered(count: int, first: int = 0) -> list[bytes]:
