@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import structlog
@@ -24,6 +25,9 @@ log = structlog.get_logger(__name__)
 
 LIVES_PROPERTY = "magnetar.lives"
 """Managed-ledger property: for each other cluster, the life that the topic takes positions of, in its written form."""
+
+PARSED_MAX = 1_000
+"""Values of the property that are kept parsed, each of some 500 bytes. Most topics of a cluster have the same value."""
 
 
 def check_life(topic: Topic, source: str, metadata: Mapping[str, str]) -> None:
@@ -85,9 +89,13 @@ def _parse(text: str) -> Life:
         raise RequestError(ServerError.MetadataError, str(error)) from error
 
 
-def _known(topic: Topic) -> dict[str, Life]:
-    stored = json.loads(topic.ledger.properties.get(LIVES_PROPERTY, "{}"))
-    return {cluster: Life.parse(text) for cluster, text in stored.items()}
+def _known(topic: Topic) -> Mapping[str, Life]:
+    return _parsed(topic.ledger.properties.get(LIVES_PROPERTY, "{}"))
+
+
+@lru_cache(maxsize=PARSED_MAX)
+def _parsed(stored: str) -> Mapping[str, Life]:
+    return {cluster: Life.parse(text) for cluster, text in json.loads(stored).items()}
 
 
 def _note(topic: Topic, lives: Mapping[str, Life]) -> None:

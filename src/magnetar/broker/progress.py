@@ -9,7 +9,8 @@ import structlog
 
 from magnetar.base.errors import MagnetarError, RequestError, ServerError
 from magnetar.base.position import Position
-from magnetar.broker.lives import check_progress, lives_to_name
+from magnetar.broker.incoming_progress import IncomingProgress
+from magnetar.broker.lives import lives_to_name
 from magnetar.broker.producer import answer_duplicate, answer_failed, publish_rest
 from magnetar.broker.switched_off import SwitchedOff
 from magnetar.broker.tombstones import Tombstones
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from magnetar.geo.confirmations import Unconfirmed
     from magnetar.geo.effects import LocalEffects
     from magnetar.geo.epochs import Epoch
+    from magnetar.geo.progress_codec import ProgressReport
     from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 log = structlog.get_logger(__name__)
@@ -297,6 +299,7 @@ class TopicProgress:
         self._links: dict[str, ProgressLink] = {}
         self.tombstones = Tombstones(topic.ledger)
         self.switched_off = SwitchedOff(topic.ledger)
+        self._incoming = IncomingProgress(topic, self._take)
 
     def changed(self) -> None:
         """Subscriptions or policies changed: open the links that are needed, close those that are not."""
@@ -355,37 +358,43 @@ class TopicProgress:
         await self._environment.durable()
         return states
 
-    def receive(self, source: str, payload: bytes, done: Callable[[StorageError | None], None]) -> None:
-        """Apply a progress marker of ``source``; ``done`` is called once its effect is durable.
+    def receive(
+        self,
+        source: str,
+        payload: bytes,
+        done: Callable[[MagnetarError | None], None],
+        refused: Callable[[MagnetarError], None],
+    ) -> None:
+        """Apply a progress marker of ``source``, a large one in several turns; see ``IncomingProgress.take``.
 
-        Raises RemoteProtocolError for a marker that cannot be read, RequestError for one whose positions cannot be told
-        from those of another life of their cluster.
+        Raises RemoteProtocolError for a marker that cannot be read. ``refused`` gets, among others, RequestError for
+        one whose positions cannot be told from those of another life of their cluster.
         """
         marker = decode_marker(payload)
-        check_progress(self._topic, marker)
         if source in self._links:
             self._links[source].heard()
-        now = self._environment.clock.now()
-        for incoming in marker.states:
-            subscription = self._topic.subscriptions.get(incoming.name)
-            if incoming.name in self.switched_off:
-                self._remember(incoming)
-                continue
-            if subscription is None:
-                self._create(source, incoming)
-            elif not subscription.is_durable:
-                continue  # somebody's own reader, by chance of the same name
-            elif incoming.deleted:
-                self._delete(subscription, incoming)
-            else:
-                self._apply(source, subscription, incoming)
-            subscription = self._topic.subscriptions.get(incoming.name)
-            if subscription is not None:
-                if marker.oldest_acknowledged_at_ms and subscription.shared_progress is not None:
-                    delay_s = max(0.0, now - marker.oldest_acknowledged_at_ms / 1000)
-                    subscription.shared_progress.note_applied(source, delay_s)
-                subscription.flush()
-        self._topic.log.barrier(done)
+        self._incoming.take(source, marker, done, refused)
+
+    def _take(self, source: str, marker: ProgressReport, incoming: SubscriptionProgress) -> None:
+        """Apply a state, or part of one, that a marker of ``source`` brought."""
+        subscription = self._topic.subscriptions.get(incoming.name)
+        if incoming.name in self.switched_off:
+            self._remember(incoming)
+            return
+        if subscription is None:
+            self._create(source, incoming)
+        elif not subscription.is_durable:
+            return  # somebody's own reader, by chance of the same name
+        elif incoming.deleted:
+            self._delete(subscription, incoming)
+        else:
+            self._apply(source, subscription, incoming)
+        subscription = self._topic.subscriptions.get(incoming.name)
+        if subscription is not None:
+            if marker.oldest_acknowledged_at_ms and subscription.shared_progress is not None:
+                delay_s = max(0.0, self._environment.clock.now() - marker.oldest_acknowledged_at_ms / 1000)
+                subscription.shared_progress.note_applied(source, delay_s)
+            subscription.flush()
 
     def bury(self, subscription: Subscription) -> None:
         """Delete a subscription here and, when it is replicated, everywhere: leave a tombstone and tell the others."""
@@ -423,7 +432,8 @@ class TopicProgress:
         return {peer: link.unavailable for peer, link in sorted(self._links.items()) if link.unavailable}
 
     def close(self) -> None:
-        """Close every link."""
+        """Close every link, and apply nothing any more."""
+        self._incoming.stop()
         for link in self._links.values():
             link.close("the topic is closed")
         self._links.clear()
@@ -505,18 +515,21 @@ class ProgressProducer:
     def _apply(self, head: SendHead, entry: bytes) -> None:
         sequence_id, highest, _ = head
 
-        def done(error: StorageError | None) -> None:
+        def done(error: MagnetarError | None) -> None:
             if error is None:
                 answer_duplicate(self, sequence_id, highest)
             else:
                 answer_failed(self, [head], error)
+
+        def refused(error: MagnetarError) -> None:
+            log.warning("progress_refused", topic=str(self.topic.name), source=self._source, error=str(error))
+            answer_failed(self, [head], error)
 
         try:
             kind = markers.marker_type(wire_entry.parse_metadata(entry))
             if kind != markers.PROGRESS:
                 message = f"a progress link carries markers of type {markers.PROGRESS}, not {kind}"
                 raise RequestError(ServerError.NotAllowedError, message)
-            self.topic.progress.receive(self._source, bytes(wire_entry.payload_of(entry)), done)
+            self.topic.progress.receive(self._source, bytes(wire_entry.payload_of(entry)), done, refused)
         except MagnetarError as error:
-            log.warning("progress_refused", topic=str(self.topic.name), source=self._source, error=str(error))
-            answer_failed(self, [head], error)
+            refused(error)

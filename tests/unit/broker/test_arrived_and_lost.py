@@ -20,7 +20,7 @@ def acknowledge(source: Cluster, target: Cluster, first: Position, last: Positio
     state.origin(source.name).acknowledge(first._replace(entry_id=first.entry_id - 1), last)
     (payload,) = encode_markers(source.name, [state])
     topic = target.topic()
-    target.do(lambda: topic.progress.receive(source.name, payload, lambda _: None))
+    target.do(lambda: topic.progress.receive(source.name, payload, lambda _: None, lambda _: None))
 
 
 def test_mark_delete_gets_past_what_failed_to_be_written() -> None:
