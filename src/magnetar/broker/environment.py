@@ -12,7 +12,7 @@ from magnetar.metadata.effective import EffectivePolicies, effective
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from magnetar.base.errors import StorageError
     from magnetar.base.names import NamespaceName, TopicName
@@ -41,6 +41,8 @@ class Environment:
     delayed: StoreThread
     unload: Callable[[TopicName], None]
     """Close a topic so that it starts over from its log."""
+    loss_boundaries: Sequence[int] = ()
+    """Ledger ids, ascending: entries that were confirmed in lower ledgers may be lost (see ``bring_to_agreement``)."""
 
     @property
     def cursor_limits(self) -> CursorLimits:

@@ -80,7 +80,7 @@ class Replicator:
         self._previous = EARLIEST
         """The newest entry before the read position that was meant for the target."""
         self._floor = EARLIEST
-        """The newest own entry before the read position, whomever it was meant for."""
+        """The newest own entry before the read position, whomever it was meant for, or a later loss boundary."""
         self._reader = EntryReader(
             topic.ledger,
             self.dispatch,
@@ -371,6 +371,7 @@ class Replicator:
         entries = self._reader.read(extent.local_first, last, consumer.permits)
         if entries is None:
             return
+        self._floor = max(self._floor, extent.floor)
         for position, entry in entries:
             self._send(consumer, position, entry)
         if self._read_position <= ledger.last_confirmed_entry:

@@ -93,7 +93,7 @@ class Broker:
         store = LocalLedgerStore(config.dataDirectory / LEDGERS, self._files, loop, _store_options(config, self._clock))
         store.open(lambda done, total: starting.told("segments", done, total))
         opened.push_async_callback(store.close)
-        bring_to_agreement(store, metadata)
+        loss_boundaries = bring_to_agreement(store, metadata)
         resources = Resources.over(metadata)
         link_options = _link_options(config, store.life)
         links = ProgressLinks(config.clusterName, lambda peer: _service_url(resources, peer), self._clock, link_options)
@@ -110,6 +110,7 @@ class Broker:
             ledger_config=_ledger_config(config),
             delayed=delayed,
             unload=lambda name: self.topics.unload(name),  # noqa: PLW0108 - made before the topics are
+            loss_boundaries=loss_boundaries,
         )
 
     async def _serve(self, opened: AsyncExitStack, starting: Starting, environment: Environment) -> None:

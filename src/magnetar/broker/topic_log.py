@@ -61,7 +61,9 @@ class TopicLog:
         """Entries that were found not to be what was written: nobody gets them, and nobody acknowledges them."""
         trimmed: dict[str, str] = json.loads(ledger.properties.get(_ORIGINS_PROPERTY, "{}"))
         self.index = OriginIndex(
-            environment.cluster, {cluster: Position.parse(position) for cluster, position in trimmed.items()}
+            environment.cluster,
+            {cluster: Position.parse(position) for cluster, position in trimmed.items()},
+            environment.loss_boundaries,
         )
         self.origins = OriginSummaries(environment.metadata, name, ledger)
         self._environment = environment

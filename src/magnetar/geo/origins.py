@@ -8,10 +8,15 @@ A log mixes entries of several origins, so the positions of one origin's own ent
 adjacency cannot be told from the numbers. It comes from the **floor** of each extent: the origin position above
 which, up to the extent's first entry, the origin has no other entry of its own. From there the holder may claim.
 Nothing is ever claimed across a floor, so no entry that was not held is ever claimed.
+
+The origin itself may have lost entries that other clusters hold: a loss of power takes entries that were not synced. A
+*loss boundary* is the first ledger id that could be given after such a loss. No own entry behind a boundary has its
+floor before the boundary.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
@@ -20,7 +25,7 @@ from magnetar.base.position import Position
 from magnetar.geo.extents import Track
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from magnetar.cursor.ranges import Range
     from magnetar.geo.extents import HeldExtent
@@ -50,11 +55,17 @@ class OriginIndex:
     and given to the constructor, or a replay could append a trimmed entry again.
     """
 
-    __slots__ = ("_tracks", "local_cluster")
+    __slots__ = ("_loss_boundaries", "_tracks", "local_cluster")
 
-    def __init__(self, local_cluster: str, before: Mapping[str, Position] | None = None) -> None:
-        """Start without entries; ``before`` has the newest origin position of each cluster that was trimmed."""
+    def __init__(
+        self, local_cluster: str, before: Mapping[str, Position] | None = None, loss_boundaries: Sequence[int] = ()
+    ) -> None:
+        """Start without entries; ``before`` has the newest origin position of each cluster that was trimmed.
+
+        ``loss_boundaries`` are ledger ids, ascending: own entries of lower ledgers may be missing here.
+        """
         self.local_cluster = local_cluster
+        self._loss_boundaries = loss_boundaries
         self._tracks: dict[str, Track] = {}
         for cluster in sorted(before or {}):
             self._tracks[cluster] = Track(before[cluster])  # type: ignore[index]
@@ -65,7 +76,8 @@ class OriginIndex:
         """Record ``count`` entries, consecutive on both sides, appended to the log at ``local_first``.
 
         Entries produced here have ``cluster`` = ``local_cluster`` and the same position twice; their floor is None
-        and is the own entry before them. Where no entry before is known, the floor is the place directly before.
+        and is the own entry before them, or the start of the ledger at the loss boundary in between. Where no entry
+        before is known, the floor is the place directly before.
         ``origin_first`` must be above everything held of that cluster, and the floor below it.
         """
         track = self._tracks.get(cluster)
@@ -75,7 +87,16 @@ class OriginIndex:
             floor = track.last
             if floor is None or floor >= origin_first:
                 floor = Position(origin_first.ledger_id, origin_first.entry_id - 1)
+            elif floor.ledger_id != origin_first.ledger_id and cluster == self.local_cluster:
+                floor = self._behind_loss(floor, origin_first)
         track.append(origin_first, count, local_first, floor)
+
+    def _behind_loss(self, previous: Position, first: Position) -> Position:
+        """Return the floor of the own entry at ``first``; ``previous`` is the own entry before it."""
+        at = bisect_right(self._loss_boundaries, first.ledger_id)
+        if at and self._loss_boundaries[at - 1] > previous.ledger_id:
+            return Position(self._loss_boundaries[at - 1], -1)
+        return previous
 
     def last_position(self, cluster: str) -> Position | None:
         """The newest origin position of ``cluster`` that the topic holds or held; None when there is none."""

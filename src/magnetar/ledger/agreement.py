@@ -8,7 +8,9 @@ any more, left behind by an interrupted change of the metadata.
 from __future__ import annotations
 
 import json
+from bisect import bisect_left
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import structlog
@@ -19,7 +21,7 @@ from magnetar.metadata.resources import DELETED_TOPIC, Topics, managed_ledger_pa
 from magnetar.metadata.store import Put
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Mapping, Sequence
 
     from magnetar.ledger.local import LocalLedgerStore
     from magnetar.metadata.store import MetadataStore
@@ -28,6 +30,9 @@ log = structlog.get_logger(__name__)
 
 _SWEPT_FROM = "/ledgers-swept-from"
 """Where the lowest ledger id is stored that a sweep may delete."""
+
+_LOSS_BOUNDARIES = "/ledgers-loss-boundaries"
+"""Where the loss boundaries are stored, as a JSON list."""
 
 
 class LostEntries(NamedTuple):
@@ -47,13 +52,39 @@ class Unlisted:
     """These may be data: of topics whose metadata was lost, or is an older copy."""
 
 
-def bring_to_agreement(store: LocalLedgerStore, metadata: MetadataStore) -> None:
-    """Finish interrupted deletions, accept what a log without syncs lost, and delete what nothing lists."""
+def bring_to_agreement(store: LocalLedgerStore, metadata: MetadataStore) -> tuple[int, ...]:
+    """Finish interrupted deletions, accept what a log without syncs lost, and delete what nothing lists.
+
+    Returns the loss boundaries, ascending: the next ledger id at each start that may have lacked entries. Other
+    clusters may hold lost entries of lower ledgers, so there may have been entries between any two on both sides of a
+    boundary.
+    """
     finish_deletions(store, metadata)
     _sweep(store, metadata, _read_listing(metadata))
+    stored = metadata.get(_LOSS_BOUNDARIES)
+    boundaries: list[int] = [] if stored is None else json.loads(stored.value)
     if store.may_lack_entries:
+        # For every topic: its list says only how many entries were durable when the list was written.
+        boundaries = needed_boundaries([*boundaries, store.next_ledger_id], store.list())
+        metadata.put(_LOSS_BOUNDARIES, json.dumps(boundaries).encode())
         _accept_losses(store, metadata)
         store.losses_accepted()
+    return tuple(boundaries)
+
+
+def needed_boundaries(boundaries: Collection[int], existing: Sequence[int]) -> list[int]:
+    """Return the newest loss boundary and those that have a ledger between them and the next one, ascending.
+
+    Only these divide entries that exist. ``existing`` are the ledgers of the log, ascending. The result has at most one
+    boundary more than the log has ledgers.
+    """
+    ascending = sorted(set(boundaries))
+    dividing = [
+        boundary
+        for boundary, following in pairwise(ascending)
+        if bisect_left(existing, boundary) < bisect_left(existing, following)
+    ]
+    return dividing + ascending[-1:]
 
 
 def shorten(stored: dict[str, Any], length_of: Mapping[int, int]) -> list[LostEntries]:

@@ -163,6 +163,11 @@ class LocalLedgerStore:
             self._state = StoreState(shortage=shortage)
 
     @property
+    def next_ledger_id(self) -> int:
+        """The lowest id that a ledger created from now on can have."""
+        return self._next_ledger_id
+
+    @property
     def may_lack_entries(self) -> bool:
         """Whether confirmed entries may be missing: the last run did not sync its entries and was not stopped in order.
 

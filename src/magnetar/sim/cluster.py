@@ -71,6 +71,8 @@ class Cluster:
     links: Callable[[Cluster], ProgressLinks] | None = None
     prompt: bool = True
     """Whether everything becomes durable as soon as nothing else is due."""
+    loss_boundaries: tuple[int, ...] = ()
+    """See Environment."""
 
     def __post_init__(self) -> None:
         """Begin with an empty disk and a namespace that replicates to the targets."""
@@ -101,6 +103,7 @@ class Cluster:
             ledger_config=self.ledger_config,
             delayed=self.delayed,
             unload=lambda name: self.topics.unload(name),  # noqa: PLW0108 - made before the topics are
+            loss_boundaries=self.loss_boundaries,
         )
         self.topics = TopicRegistry(self.environment, "pulsar://here:6650")
 
@@ -118,6 +121,12 @@ class Cluster:
         self.delayed.crash()
         self.topics.loaded.clear()
         self.start()
+
+    def lose_power(self, ledger_id: int, length: int) -> None:
+        """Lose all but the first ``length`` entries of a ledger, which were not synced, and start again."""
+        self.store.lose(ledger_id, length)
+        self.loss_boundaries += (self.store.next_ledger_id,)
+        self.crash()
 
     def settle(self) -> None:
         """Let everything happen that can happen now."""

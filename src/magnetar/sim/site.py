@@ -119,7 +119,7 @@ class Site:
         )
         self.store.open()
         link_options = replace(_LINKS, life=self.store.life)
-        bring_to_agreement(self.store, self.metadata)
+        loss_boundaries = bring_to_agreement(self.store, self.metadata)
         self._delayed = HandThread(self._delayed_store, loop)
         self.environment = Environment(
             config=_config(self.name, self.scenario),
@@ -132,6 +132,7 @@ class Site:
             ledger_config=_LEDGERS,
             delayed=self._delayed,
             unload=lambda name: self.topics.unload(name),  # noqa: PLW0108 - made before the topics are
+            loss_boundaries=loss_boundaries,
         )
         self.topics = TopicRegistry(self.environment, f"pulsar://{self.name}:{PORT}")
         self.maintenance = Maintenance(self.environment, self.topics)

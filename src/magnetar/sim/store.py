@@ -67,6 +67,18 @@ class ManualStore:
             if not ledger.entries:
                 del self.ledgers[ledger_id]
 
+    def lose(self, ledger_id: int, length: int) -> None:
+        """Lose the durable entries of a ledger but the first ``length``, which end a run."""
+        ledger = self.ledgers[ledger_id]
+        del ledger.entries[length:]
+        ledger.runs = [run for run in ledger.runs if run.first_entry_id < length]
+        assert sum(run.count for run in ledger.runs) == length
+
+    @property
+    def next_ledger_id(self) -> int:
+        """See LocalLedgerStore."""
+        return self._next_id + 1
+
     def look_at_space(self) -> None:
         """See LedgerStore; there is always room."""
 

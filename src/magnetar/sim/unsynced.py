@@ -5,11 +5,9 @@ end of a topic's log, and acknowledgements, seeks and merged progress that were 
 killed loses nothing. Everything else is checked as in any other world; of the entries that are gone:
 
 * they are the last ones of their topic, and their positions hold no other entry later;
-* nobody has to get them from the cluster that published them; clusters that have them keep them;
-* the cluster gets those of other clusters again, as far as their origins still have them;
-* whether they are acknowledged is not checked: the cluster that lost them goes on behind the entry before them, and a
-  range that it acknowledges there goes over their positions, also for a cluster that has them. This is a known limit
-  of the mode.
+* nobody has to get them from the cluster that published them; clusters that have them keep them, and there they count
+  as acknowledged only if somebody acknowledged them;
+* the cluster gets those of other clusters again, as far as their origins still have them.
 
 Two more checks are weaker. What a cluster told others before it lost power is not held against it, because a marker
 may arrive later. A seek that is lost may be followed by another one in the same epoch: acknowledgements of both count.

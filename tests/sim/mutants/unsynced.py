@@ -8,6 +8,7 @@ from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
+from magnetar.geo.origins import OriginIndex
 from magnetar.ledger import agreement, recovery
 from magnetar.ledger.log import Log
 from magnetar.ledger.segment import SegmentWriter
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
+    from magnetar.base.position import Position
     from magnetar.base.world import Files
     from magnetar.ledger.agreement import LostEntries
     from magnetar.ledger.log import Operation
@@ -38,6 +40,13 @@ def losses_not_accepted(_: Any) -> Any:
     return mutant
 
 
+def claims_across_a_loss(_: Any) -> Any:
+    def mutant(_self: OriginIndex, previous: Position, _first: Position) -> Position:
+        return previous
+
+    return mutant
+
+
 def tail_not_written_again(_: Any) -> Any:
     def mutant(files: Files, path: Path, content: bytes) -> None:
         file = files.open(path)
@@ -51,5 +60,6 @@ def tail_not_written_again(_: Any) -> Any:
 MUTANTS: dict[str, Mutant] = {
     "control records not synced where entries are not": (Log, "commit", control_records_not_synced),
     "the loss of entries that were not synced not accepted": (agreement, "shorten", losses_not_accepted),
+    "claims go across entries that were lost without syncs": (OriginIndex, "_behind_loss", claims_across_a_loss),
     "an unsealed segment not written again": (recovery, "write_again", tail_not_written_again),
 }

@@ -146,3 +146,34 @@ def test_annotations_round_trip() -> None:
     extents = (RunExtent(Position(2**40, 5), 3, EARLIEST), RunExtent(Position(2**40, 9), 1, Position(2**40, 8)))
     assert decode_annotation(encode_annotation("zürich", extents, link_start=True)) == ("zürich", extents, True)
     assert decode_annotation(encode_annotation("b", extents)).link_start is False
+
+
+def test_no_own_entry_is_claimed_across_a_loss_boundary() -> None:
+    def build_again(index: OriginIndex) -> list[Claim]:
+        for ledger_id in (5, 7, 8, 12):
+            index.append("a", Position(ledger_id, 2), 3, Position(ledger_id, 2))
+        return [claim for ledger_id in (5, 7, 8, 12) for claim in index.to_origin(*_of(ledger_id))]
+
+    expected = [
+        Claim("a", Position(5, 1), Position(5, 4)),
+        Claim("a", Position(6, -1), Position(7, 4)),
+        Claim("a", Position(7, 4), Position(8, 4)),
+        Claim("a", Position(12, -1), Position(12, 4)),
+    ]
+    index = OriginIndex("a", loss_boundaries=(3, 6, 10, 12, 20))
+    assert build_again(index) == expected
+    assert [extent.floor for extent in index.own_extents(EARLIEST, Position(12, 9))] == [each[1] for each in expected]
+    trimmed = OriginIndex("a", {"a": Position(4, 0)}, (5,))
+    assert build_again(trimmed)[0] == Claim("a", Position(5, -1), Position(5, 4))
+
+
+def test_a_loss_here_says_nothing_about_the_entries_of_other_clusters() -> None:
+    index = OriginIndex("a", loss_boundaries=(6,))
+    index.append("b", Position(5, 0), 1, Position(5, 0), Position(5, -1))
+    index.append("b", Position(7, 0), 1, Position(7, 0), Position(5, 0))
+    index.append("b", Position(8, 0), 1, Position(7, 1))
+    assert index.to_origin(Position(7, 0), Position(7, 1)) == [Claim("b", Position(5, 0), Position(8, 0))]
+
+
+def _of(ledger_id: int) -> tuple[Position, Position]:
+    return Position(ledger_id, 0), Position(ledger_id, 9)

@@ -14,7 +14,7 @@ from magnetar.base.names import TopicName
 from magnetar.base.position import EARLIEST, Position
 from magnetar.base.real import SystemClock
 from magnetar.cursor.store import CursorStore
-from magnetar.ledger.agreement import LostEntries, bring_to_agreement, find_unlisted, shorten
+from magnetar.ledger.agreement import LostEntries, bring_to_agreement, find_unlisted, needed_boundaries, shorten
 from magnetar.ledger.local import UNSYNCED_NAME, LocalLedgerStore, LocalStoreOptions
 from magnetar.ledger.managed_ledger import ManagedLedger, ManagedLedgerConfig
 from magnetar.metadata.memory import MemoryMetadataStore
@@ -177,6 +177,31 @@ def test_the_note_of_a_run_without_syncs_goes_when_the_log_is_closed_in_order_or
             assert not store.may_lack_entries
 
     asyncio.run(story())
+
+
+def test_a_start_that_may_lack_entries_sets_a_boundary_that_later_starts_keep() -> None:
+    async def story() -> None:
+        disk, metadata, confirmed = await power_loss_without_syncs(10)
+        boundaries: list[tuple[int, ...]] = []
+        for options in (UNSYNCED, UNSYNCED, SYNCED, SYNCED):
+            metadata = metadata.reopened()
+            async with opened(DIRECTORY, options, disk) as store:
+                boundaries.append(bring_to_agreement(store, metadata))
+                (position,) = await publish(open_topic(store, metadata), store, 1)
+                assert boundaries[-1][-1] <= position.ledger_id
+        first, second, synced, again = boundaries
+        assert confirmed[-1].ledger_id < first[-1] < second[-1]
+        assert first == second[:-1]
+        assert second == synced == again, "entries were synced, or the broker was stopped in order"
+
+    asyncio.run(story())
+
+
+def test_a_boundary_that_divides_no_ledgers_is_forgotten() -> None:
+    assert needed_boundaries([9], []) == [9]
+    assert needed_boundaries([2, 4, 9], []) == [9]
+    assert needed_boundaries([9, 2, 4, 6], [1, 3, 4, 8]) == [2, 4, 6, 9]
+    assert needed_boundaries([2, 4, 6, 9], [5, 20]) == [4, 9]
 
 
 def test_a_cursor_ahead_of_a_log_that_lost_entries_takes_what_comes() -> None:
