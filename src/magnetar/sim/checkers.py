@@ -32,6 +32,8 @@ class Checker:
         self._deduplicated = deduplicated
         self._violated = violated
         self._seen_crashes: dict[str, int] = {}
+        self._listed: dict[str, set[int]] = {}
+        """By cluster, the ledgers that the topic had when the broker ended; absent once it was started again."""
         self._compared: dict[tuple[str, str], tuple[int, int]] = {}
         """By cluster and origin, how many entries were compared, and the rank that may come next."""
         self._chunks: dict[tuple[str, str], int] = {}
@@ -47,6 +49,20 @@ class Checker:
         self._settled = {key: found for key, found in self._settled.items() if key[0] != cluster}
         self._looked_at = {key: found for key, found in self._looked_at.items() if key[0] != cluster}
         self._chunks = {key: found for key, found in self._chunks.items() if key[0] != cluster}
+
+    def ended(self, replica: Replica) -> None:
+        """Note which ledgers a topic has, right after its broker ended: a lost entry is not taken for a trimmed one."""
+        self._listed[replica.cluster] = set(replica.listed())
+
+    def started(self, replica: Replica) -> None:
+        """Compare the log with what the store recovered, before the topic is loaded."""
+        listed = self._listed.pop(replica.cluster, set())
+        known = [each for each in self._model.logs[replica.cluster].entries if each[0].ledger_id in listed]
+        found = [each for each in known if replica.has_stored(each[0])]
+        left = self._unsynced.accept(replica, known, found)
+        if left < len(known):
+            self.lose(replica.cluster)  # what was found of it holds for more than is left
+        self._compare(replica, known[:left], found)
 
     def check(self, replica: Replica) -> None:
         """Check everything about one cluster; every log was looked at just before."""
@@ -117,10 +133,12 @@ class Checker:
             (position, entry) for position, entry in self._model.logs[replica.cluster].entries if position >= first
         ]
         found = [(at, read_entry(replica.cluster, at, data)) for at, data in replica.durable_entries(EARLIEST)]
-        left = self._unsynced.accept(replica, known, found)
-        if left < len(known):
-            self.lose(replica.cluster)  # what was found of it holds for more than is left
-        if found[:left] != known[:left]:
+        self._compare(replica, known, found[: len(known)])
+
+    def _compare(
+        self, replica: Replica, known: list[tuple[Position, Entry]], found: list[tuple[Position, Entry]]
+    ) -> None:
+        if found != known:
             lost = [f"{entry.text} at {position}" for position, entry in known if (position, entry) not in found]
             self._violated(f"P1: after a restart {replica.cluster} lacks {lost[:5]}")
 
@@ -185,7 +203,7 @@ class Checker:
         places = self._model.logs[replica.cluster].places
         for entries in self._model.published.values():
             for entry in entries:
-                if entry.text not in settled and entry.text not in self._model.unsynced:
+                if entry.text not in settled:
                     asked = lifetime.acknowledged.get(entry.text, 0)
                     is_outside = entry.position <= starts.get(entry.cluster, EARLIEST)
                     place = places.get(entry.text)
@@ -286,7 +304,7 @@ class Checker:
         assert subscription.progress is not None
         cursor = subscription.cursor.state
         place = self._model.logs[replica.cluster].places.get(entry.text)
-        if place is None:
+        if place is None or place < subscription.topic.ledger.first_position:  # it never came, or it was trimmed
             return self.unclaimed(subscription.progress.state, entry)
         if place <= cursor.mark_delete_position or cursor.is_deleted(place):
             return 0

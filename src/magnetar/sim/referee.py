@@ -65,10 +65,17 @@ class Referee(Tap):
             for topic in self.topics.values():
                 topic.unsynced.synced(site.name)
 
-    def power_lost(self, site: Site) -> None:
-        """A cluster's broker ended, and its disk lost what was not synced; its logs were looked at right before."""
-        for topic in self.topics.values():
-            topic.unsynced.power_lost(site.name)
+    def ended(self, site: Site, *, power_lost: bool) -> None:
+        """A cluster's broker ended, and its disk may have lost what was not synced; its logs were looked at before."""
+        for name, topic in self.topics.items():
+            topic.checker.ended(site.replicas[name])
+            if power_lost:
+                topic.unsynced.power_lost(site.name)
+
+    def started(self, site: Site) -> None:
+        """A cluster's broker has recovered what is on its disk, and has not loaded any topic."""
+        for name, topic in self.topics.items():
+            topic.checker.started(site.replicas[name])
 
     def check(self, sites: list[Site]) -> None:
         """Check everything about the clusters whose broker runs."""

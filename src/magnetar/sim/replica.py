@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+from magnetar.base.errors import StorageError
 from magnetar.base.position import Position
 from magnetar.metadata.resources import managed_ledger_path
 
@@ -46,10 +47,19 @@ class Replica:
 
     def has_listed(self, position: Position) -> bool:
         """Whether the topic's list of ledgers has the one of a position: what was trimmed or lost is not listed."""
+        return position.ledger_id in self.listed()
+
+    def listed(self) -> list[int]:
+        """The ids in the topic's list of ledgers, in the metadata, whether the broker runs or not."""
         stored = self.site.metadata.get(managed_ledger_path(self.name))
-        if stored is None:
+        return [] if stored is None else [each["ledgerId"] for each in json.loads(stored.value).get("ledgers", ())]
+
+    def has_stored(self, position: Position) -> bool:
+        """Whether the broker's store has an entry at a position of the topic."""
+        try:
+            return position.entry_id < self.site.store.length(position.ledger_id)
+        except StorageError:
             return False
-        return any(each["ledgerId"] == position.ledger_id for each in json.loads(stored.value)["ledgers"])
 
     def durable_entries(self, after: Position) -> Iterator[tuple[Position, bytes]]:
         """The durable entries behind ``after``, straight from the disk where they are no longer in memory."""

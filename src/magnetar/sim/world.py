@@ -170,7 +170,7 @@ class World:
             self.note(site.name, "loses power")
             self.referee.look_at_logs(site)
             site.crash(self.chance)
-            self.referee.power_lost(site)
+            self.referee.ended(site, power_lost=True)
             self.later(self.chance.uniform(*DOWN_S), lambda: self.start(site))
 
     def replace_disk(self, site: Site) -> None:
@@ -190,6 +190,7 @@ class World:
             self.note(site.name, "is killed")
             self.referee.look_at_logs(site)
             site.kill(self.chance)
+            self.referee.ended(site, power_lost=False)
             self.later(self.chance.uniform(*DOWN_S), lambda: self.start(site))
 
     def start(self, site: Site) -> None:
@@ -205,6 +206,7 @@ class World:
                 self.later(self.chance.uniform(*DOWN_S), lambda: self.start(site))
         else:
             self.note(site.name, "starts again")
+            self.referee.started(site)
 
     # -- what is told of it -----------------------------------------------------------------------------------------
 

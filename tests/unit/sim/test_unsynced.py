@@ -3,16 +3,36 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, cast
 
-from magnetar.base.position import Position
+from magnetar.base.position import EARLIEST, Position
 from magnetar.geo.epochs import FIRST_EPOCH
+from magnetar.geo.origins import Claim
+from magnetar.geo.progress import SubscriptionProgress
+from magnetar.sim.checkers import Checker
 from magnetar.sim.disk import Node
 from magnetar.sim.model import Entry, Model
 from magnetar.sim.unsynced import Unsynced
 
 if TYPE_CHECKING:
+    from magnetar.broker.subscription import Subscription
     from magnetar.sim.replica import Replica
 
 EWR = cast("Replica", SimpleNamespace(cluster="ewr"))
+
+
+class StoppedReplica:
+    """A topic of ewr whose broker is about to start: the ledgers in its list, and what its log has of them."""
+
+    cluster = "ewr"
+
+    def __init__(self, listed: list[int], *stored: Position) -> None:
+        self._listed = listed
+        self._stored = stored
+
+    def listed(self) -> list[int]:
+        return self._listed
+
+    def has_stored(self, position: Position) -> bool:
+        return position in self._stored
 
 
 def written(*entry_ids: int, ledger_id: int = 5) -> list[tuple[Position, Entry]]:
@@ -92,3 +112,44 @@ def test_a_file_is_synced_until_something_is_written_or_a_sync_fails() -> None:
     other.data += b"new"
     other.sync()
     assert other.is_synced
+
+
+def lost_at_a_start(listed: list[int], *stored: Position, power: bool) -> tuple[Model, list[str]]:
+    """The model of two ledgers of two entries after a start, and what was found wrong."""
+    model = known([*written(0, 1), *written(0, 1, ledger_id=6)])
+    unsynced, wrong = Unsynced(model, sync=False), list[str]()
+    checker = Checker(model, wrong.append, unsynced, deduplicated=False)
+    replica = cast("Replica", StoppedReplica(listed, *stored))
+    checker.ended(replica)
+    if power:
+        unsynced.power_lost("ewr")
+    checker.started(replica)
+    return model, wrong
+
+
+def test_a_topic_that_has_nothing_left_lost_what_was_in_its_list_and_trimmed_the_rest() -> None:
+    model, wrong = lost_at_a_start([6], power=True)
+    assert wrong == []
+    assert [model.is_lost(entry) for entry in model.published["ewr"]] == [False, False, True, True]
+
+
+def test_entries_in_the_list_that_the_store_lacks_are_a_fault_unless_power_was_lost() -> None:
+    _, wrong = lost_at_a_start([6], power=False)
+    assert wrong == ["P1: after a restart ewr lacks ['p1-6:0 at 6:0', 'p1-6:1 at 6:1']"]
+    _, wrong = lost_at_a_start([6], Position(6, 0), power=False)
+    assert wrong == ["P1: after a restart ewr lacks ['p1-6:1 at 6:1']"]
+    _, wrong = lost_at_a_start([5, 6], Position(6, 0), Position(6, 1), power=True)
+    assert wrong == ["P1: after a restart ewr lacks ['p1-5:0 at 5:0', 'p1-5:1 at 5:1']"]
+
+
+def test_a_trimmed_entry_is_not_left_where_its_acknowledgement_was_lost_and_is_claimed() -> None:
+    model, wrong = known(written(0, 1)), list[str]()
+    checker = Checker(model, wrong.append, Unsynced(model, sync=False), deduplicated=False)
+    state = SubscriptionProgress("worker")
+    state.claim([Claim("ewr", Position(5, -1), Position(5, 0))])
+    topic = SimpleNamespace(ledger=SimpleNamespace(first_position=Position(6, 0)))
+    cursor = SimpleNamespace(mark_delete_position=EARLIEST, is_deleted=lambda _: False, remaining=lambda _: None)
+    progress, cursor = SimpleNamespace(state=state), SimpleNamespace(state=cursor)
+    subscription = SimpleNamespace(topic=topic, cursor=cursor, progress=progress)
+    left = [checker.left(EWR, cast("Subscription", subscription), entry) for entry in model.published["ewr"]]
+    assert left == [0, 1]
