@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from magnetar.broker.topics import DELETION_GRACE_S
 from tests.geo.stories import REPLICATION_TIMEOUT_S, entries, log_of, wait_for_entries
 from tests.kit.clusters import UP_TIMEOUT_S, LocalClusters
-from tests.kit.messages import numbered, publish
+from tests.kit.messages import numbered, publish, receive
 from tests.kit.wait import wait_until
 
 if TYPE_CHECKING:
@@ -16,12 +16,14 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Any
 
+import pulsar
 import pytest
 
 pytestmark = pytest.mark.timeout(300)
 
 NAMES = ("ewr", "jfk")
 TOPIC = "persistent://geo/rebuilt/orders"
+LOST_TOPIC = "persistent://geo/rebuilt/payments"
 
 
 @pytest.fixture(scope="module")
@@ -67,3 +69,41 @@ def test_a_topic_that_one_cluster_alone_deleted_is_made_again_after_the_grace_ti
         what="the topic in jfk again",
     )
     assert log_of(clusters, "jfk", TOPIC) == numbered(110)
+
+
+def towards_jfk(clusters: LocalClusters) -> dict[str, Any]:
+    """How well off ewr says its subscription is towards jfk."""
+    stats = clusters.rest("ewr").get(f"{LOST_TOPIC.replace('://', '/')}/subscriptionProtection")
+    found: dict[str, Any] = stats[LOST_TOPIC]["workers"]["clusters"]["jfk"]
+    return found
+
+
+def test_messages_that_the_rebuilt_cluster_published_are_counted_until_they_are_acknowledged(
+    clusters: LocalClusters,
+) -> None:
+    consumer = clusters.client("ewr").subscribe(
+        LOST_TOPIC, "workers", pulsar.ConsumerType.Shared, replicate_subscription_state_enabled=True
+    )
+    publish(clusters.client("jfk"), LOST_TOPIC, numbered(10))
+    received = receive(consumer, 10)
+    for message in received[:4]:
+        consumer.acknowledge(message)
+    wait_until(
+        lambda: towards_jfk(clusters).get("lostMessages") == 0, REPLICATION_TIMEOUT_S, what="the life of jfk known"
+    )
+
+    jfk = clusters.brokers["jfk"]
+    jfk.stop()
+    wait_until(
+        lambda: "lostMessages" not in towards_jfk(clusters), REPLICATION_TIMEOUT_S, what="an unknown life of jfk"
+    )
+    shutil.rmtree(jfk.directory / "data")
+    jfk.start()
+    clusters.make_namespace("geo/rebuilt", NAMES)
+
+    wait_until(lambda: towards_jfk(clusters).get("lostMessages") == 6, REPLICATION_TIMEOUT_S, what="6 lost messages")
+    assert towards_jfk(clusters)["status"] == "at risk"
+    for message in received[4:]:
+        consumer.acknowledge(message)
+    wait_until(lambda: towards_jfk(clusters).get("lostMessages") == 0, REPLICATION_TIMEOUT_S, what="no lost message")
+    wait_until(lambda: towards_jfk(clusters)["status"] == "protected", REPLICATION_TIMEOUT_S, what="protection")

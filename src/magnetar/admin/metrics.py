@@ -121,6 +121,10 @@ _PROGRESS: Mapping[str, tuple[str, Callable[[SubscriptionStats], Mapping[str, fl
         "Entries acknowledged here that the remote cluster has not confirmed",
         attrgetter("progress_unconfirmed"),
     ),
+    "lost_entries": (
+        "Entries that the remote cluster published and lost with its data, held here and not acknowledged",
+        attrgetter("progress_lost"),
+    ),
 }
 """Of each replicated subscription and remote cluster, ours: ``magnetar_progress_…``; no sample while it is unknown."""
 

@@ -205,6 +205,10 @@ class SubscriptionStats(Model):
     """Ours. The same in entries: how many were acknowledged here that it has not confirmed. A batch that is
     acknowledged in part, and a seek, have an age and count for none."""
 
+    progress_lost: dict[str, int | None] | None = None
+    """Ours. Of a replicated subscription, per remote cluster: entries that the cluster published before it lost its
+    data, held here and not acknowledged; it does not get them back. None: it is not known in which life it is."""
+
     progress_unavailable: dict[str, str] | None = None
     """Ours. Of a replicated subscription, the remote clusters that cannot have exact progress, as Apache Pulsar's
     cannot: why, and what applies instead."""
@@ -231,6 +235,9 @@ class ClusterProtection(Model):
     """Entries acknowledged here that the cluster has not confirmed; None: that is not known."""
     unreplicated_messages: int | None = None
     """Entries published here that the cluster has not confirmed."""
+    lost_messages: int | None = None
+    """Entries that the cluster published before it lost its data, and that this cluster holds and the subscription has
+    not acknowledged: the cluster does not get them back. None while it is not known in which life the cluster is."""
 
 
 @dataclass(slots=True, kw_only=True)

@@ -22,7 +22,7 @@ _GREATEST = frozenset(
         "topic_epoch",
     }
 )
-_UNKNOWN_IN_SUM = frozenset({"progress_age_seconds", "progress_unconfirmed"})
+_UNKNOWN_IN_SUM = frozenset({"progress_age_seconds", "progress_lost", "progress_unconfirmed"})
 """Where one partition's value is not known, the sum's is not."""
 
 _MOMENTS = ("timestamp", "time_stamp", "time_in_backlog", "time_in_backlogs")

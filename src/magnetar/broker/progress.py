@@ -11,6 +11,7 @@ from magnetar.base.errors import MagnetarError, RequestError, ServerError
 from magnetar.base.position import Position
 from magnetar.broker.incoming_progress import IncomingProgress
 from magnetar.broker.lives import lives_to_name
+from magnetar.broker.lost_entries import lost_unacknowledged
 from magnetar.broker.producer import answer_duplicate, answer_failed, publish_rest
 from magnetar.broker.switched_off import SwitchedOff
 from magnetar.broker.tombstones import Tombstones
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from magnetar.base.errors import StorageError
+    from magnetar.base.life import Life
     from magnetar.broker.producer import ProducerOptions, SendHead
     from magnetar.broker.session import Session
     from magnetar.broker.subscription import Subscription
@@ -271,6 +273,11 @@ class SubscriptionProgressKeeper:
         """For each remote cluster, what it has not confirmed; None: that is not known."""
         return self._topic.progress.unconfirmed(self)
 
+    def lost(self) -> dict[str, int | None]:
+        """For each remote cluster, what it published, lost with its data and does not get back; None: not known."""
+        state = self._cursor.state
+        return {peer: lost_unacknowledged(self._topic, peer, state) for peer in self.unconfirmed()}
+
     def unavailable(self) -> dict[str, str]:
         """The remote clusters that cannot have exact progress: why, and what applies instead."""
         return self._topic.progress.unavailable()
@@ -426,6 +433,11 @@ class TopicProgress:
             )
             for peer, link in sorted(self._links.items())
         }
+
+    def life_of(self, peer: str) -> Life | None:
+        """Return the life that ``peer`` is in; None while no link to it is up, or where it names none."""
+        link = self._links.get(peer)
+        return None if link is None else link.peer_life
 
     def unavailable(self) -> dict[str, str]:
         """The clusters that cannot have exact progress: why, and what applies instead."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from magnetar.admin.models import ClusterProtection, SubscriptionProtection, iso_time
+from magnetar.broker.lost_entries import lost_unacknowledged
 from magnetar.broker.snapshots import marker_peers
 from magnetar.geo.protection import DataFacts, Facts, Judgement, PeerFacts, ProgressFacts, judge
 
@@ -94,7 +95,12 @@ def _facts(topic: Topic, subscription: Subscription, data: dict[str, DataFacts])
     progress = topic.progress.facts(keeper) if keeper is not None else {}
     for peer in marker_peers(topic):
         progress[peer] = ProgressFacts(by_markers=True, unconfirmed=None, steady_since=topic.loaded_at, is_first=True)
-    peers = {peer: PeerFacts(progress=progress[peer], data=data[peer]) for peer in progress if peer in data}
+    state = subscription.cursor.state
+    peers = {
+        peer: PeerFacts(progress=progress[peer], data=data[peer], lost=lost_unacknowledged(topic, peer, state))
+        for peer in progress
+        if peer in data
+    }
     return Facts(
         unprotected_because=record.because or ("" if peers else _ALONE),
         unprotected_since=record.since,
@@ -111,7 +117,8 @@ def subscription_protection(topic: Topic) -> dict[str, SubscriptionProtection]:
 
 
 def _model(topic: Topic, name: str, judged: Judgement) -> SubscriptionProtection:
-    keeper = topic.subscriptions[name].shared_progress
+    subscription = topic.subscriptions[name]
+    keeper = subscription.shared_progress
     unconfirmed = topic.progress.unconfirmed(keeper) if keeper is not None else {}
     clusters = {}
     for cluster, each in judged.peers.items():
@@ -123,6 +130,7 @@ def _model(topic: Topic, name: str, judged: Judgement) -> SubscriptionProtection
             reasons=list(each.reasons),
             unconfirmed_acknowledgements=lacking.entries if lacking is not None else None,
             unreplicated_messages=topic.replicators[cluster].backlog if cluster in topic.replicators else None,
+            lost_messages=lost_unacknowledged(topic, cluster, subscription.cursor.state),
         )
     return SubscriptionProtection(
         status=judged.status.value,

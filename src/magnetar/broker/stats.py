@@ -194,6 +194,7 @@ def _subscription_stats(subscription: Subscription, options: StatsOptions) -> Su
         subscription_properties=subscription.cursor.subscription_properties,
         progress_age_seconds=_of_each(progress, lambda each: each.age_s(now)),
         progress_unconfirmed=_of_each(progress, lambda each: each.entries),
+        progress_lost=subscription.shared_progress.lost() if subscription.shared_progress else None,
         progress_unavailable=subscription.shared_progress.unavailable() if subscription.shared_progress else None,
         progress_applied=subscription.shared_progress.applied() if subscription.shared_progress else None,
     )

@@ -163,6 +163,11 @@ class PulsarConnection(asyncio.Protocol):
         return self._wire.peer_is_magnetar
 
     @property
+    def peer_life(self) -> str:
+        """The life of the broker's cluster, in its written form; empty where the broker names none."""
+        return self._wire.peer_life
+
+    @property
     def peer_max_message_size(self) -> int:
         """Bytes of the largest entry that the broker takes."""
         return self._wire.peer_max_message_size

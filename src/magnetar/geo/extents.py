@@ -186,6 +186,17 @@ class Track:
         origin, (ledger_id, entry_id) = self._table.origin(index), self._table.local(index)
         return Position(ledger_id, entry_id + max(0, position.entry_id + 1 - origin.entry_id) * (origin <= position))
 
+    def newest_through(self, position: Position) -> Position | None:
+        """The local position of the newest entry held at or below an origin position; None when there is none."""
+        index = self._table.origin_at_or_below(position)
+        if index < 0:
+            return None
+        origin, (ledger_id, entry_id) = self._table.origin(index), self._table.local(index)
+        last = self._count(index) - 1
+        if origin.ledger_id == position.ledger_id:
+            last = min(last, position.entry_id - origin.entry_id)
+        return Position(ledger_id, entry_id + last)
+
     def held_of_all(self, intervals: Iterable[tuple[Position, Position]]) -> Iterator[Range]:
         """The local ranges of ``held`` for many ``(lower, upper]``; quick where they ascend within extents."""
         origin_ledger = first = end = local_ledger = shift = 0

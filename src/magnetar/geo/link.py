@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from magnetar.base.errors import MagnetarError, RequestError, ServerError
-from magnetar.base.life import LIFE_METADATA
+from magnetar.base.life import LIFE_METADATA, Life
 from magnetar.base.tasks import start_task
 from magnetar.client.connection import PulsarConnection
 from magnetar.geo.confirmations import Confirmations
@@ -21,7 +21,6 @@ from magnetar.wire import markers
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
-    from magnetar.base.life import Life
     from magnetar.base.world import Clock
     from magnetar.client.connection import Producer
     from magnetar.geo.progress import SubscriptionProgress
@@ -161,6 +160,8 @@ class ProgressLink:
         """Why the link is down, as far as that is known."""
         self.unavailable = ""
         """Why the peer cannot have exact progress, and what applies instead; empty where it can, or was not asked."""
+        self.peer_life: Life | None = None
+        """The life that the peer named when the link was opened; None while the link is down, or for no name."""
         self._links = links
         self._peer = peer
         self._topic = topic
@@ -229,7 +230,7 @@ class ProgressLink:
 
     def _lost(self, failure: str, bug: Exception | None = None) -> None:
         """Note why the link is down. The log gets a line for each new reason, not for each retry."""
-        self.failure = failure
+        self.failure, self.peer_life = failure, None
         if failure != self._logged_failure:
             self._logged_failure = failure
             log.warning("progress_link_lost", topic=self._topic, peer=self._peer, error=failure, exc_info=bug)
@@ -261,6 +262,7 @@ class ProgressLink:
             self._note_unavailable(str(error))
             return None
         self._note_unavailable("")
+        self.peer_life = _life_of(connection)
         return producer
 
     def _note_unavailable(self, reason: str) -> None:
@@ -324,3 +326,10 @@ class ProgressLink:
         oldest, now = self.confirmations.confirmed(), self._links.clock.now()
         if oldest is not None and now - oldest > self._links.options.at_risk_after_s:
             self.steady_since = now
+
+
+def _life_of(connection: PulsarConnection) -> Life | None:
+    try:
+        return Life.parse(connection.peer_life)
+    except ValueError:  # the peer names none
+        return None

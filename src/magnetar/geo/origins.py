@@ -156,6 +156,11 @@ class OriginIndex:
         track = self._tracks.get(cluster)
         return track.first_after(position) if track is not None else None
 
+    def newest_through(self, cluster: str, position: Position) -> Position | None:
+        """Where the newest held entry is that ``cluster`` produced at or before ``position``; None when none is."""
+        track = self._tracks.get(cluster)
+        return track.newest_through(position) if track is not None else None
+
     def local_of(self, cluster: str, position: Position) -> Position | None:
         """Where the entry that ``cluster`` produced at ``position`` is held; None when it is not."""
         held = self.to_local(cluster, Position(position.ledger_id, position.entry_id - 1), position)

@@ -72,6 +72,9 @@ class PeerFacts:
 
     progress: ProgressFacts
     data: DataFacts
+    lost: int | None = None
+    """Entries that the cluster published, lost with its data and does not get back, and that the subscription has not
+    acknowledged; None while that is not known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,6 +132,9 @@ def _judge_peer(cluster: str, peer: PeerFacts, observed_since: float, now: float
         since = progress.steady_since
         return Judgement(Status.UNPROTECTED, since, progress.is_first, (f"{cluster}: {progress.unavailable}",))
     risks = [*_progress_risks(progress, observed_since, now), *_data_risks(data, observed_since, now)]
+    if peer.lost:
+        reason = f"{peer.lost} messages that it published before it lost its data are not sent back to it"
+        risks.append(_risk(observed_since, reason, at_least=True))
     # What is not known is never taken to be well.
     risks = [risk for risk in risks if risk.at_least or risk.since <= now - tolerance_s]
     if not risks:

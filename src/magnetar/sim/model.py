@@ -203,6 +203,8 @@ class Model:
         """Of each text its place in that order."""
         self.lost: dict[str, int] = dict.fromkeys(clusters, 0)
         """How many of those were published before the cluster last lost the topic."""
+        self.lost_with_disk: dict[str, int] = dict.fromkeys(clusters, 0)
+        """How many of those were published before the cluster last lost its disk."""
         self.unsynced: set[str] = set()
         """Texts that a cluster published and lost with the power; not iterated."""
         self.given: dict[str, Position] = dict.fromkeys(clusters, EARLIEST)

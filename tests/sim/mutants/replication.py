@@ -86,6 +86,10 @@ def gap_not_gone_back_over(_: Any) -> Any:
     return lambda self, reason, _last, rng: self.refused(reason, rng)
 
 
+def lost_told_as_held(_: Any) -> Any:
+    return lambda _self, _cluster, _position: None
+
+
 def delay_told_where_there_is_none(_: Any) -> Any:
     return lambda _self: 1
 
@@ -102,5 +106,6 @@ MUTANTS: dict[str, Mutant] = {
     "a link that was closed not tried again": (Inlet, "closed", closed_link_not_tried_again),
     "a link that was refused not tried again": (Inlet, "refused", refused_link_not_tried_again),
     "a replication delay told though nothing waits": (Replicator, "delay_s", delay_told_where_there_is_none),
+    "messages that a cluster lost with its disk not counted": (OriginIndex, "newest_through", lost_told_as_held),
     "a link that does not go back over a gap": (Inlet, "gap", gap_not_gone_back_over),
 }

@@ -252,6 +252,7 @@ class FakeAdminService:
                 oldest_holes=[AckHole(entries="(3:4..3:6]", consumers=["slow"])],
                 progress_age_seconds={"B": 1.5, "C": None} if each.replicated else None,
                 progress_unconfirmed={"B": 8, "C": None} if each.replicated else None,
+                progress_lost={"B": 6, "C": None} if each.replicated else None,
                 progress_unavailable={"apache": "because"} if each.replicated else None,
             )
             for name, each in topic.subscriptions.items()

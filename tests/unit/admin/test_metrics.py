@@ -61,6 +61,7 @@ def samples() -> list[tuple[str, dict[str, str], float]]:
         ("magnetar_topic_load_failed", {**NAMESPACE, "topic": "persistent://nyc/flights/lost"}, 1),
         ("magnetar_progress_age_seconds", {**SUBSCRIPTION, "remote_cluster": "B"}, 1.5),
         ("magnetar_progress_unconfirmed_entries", {**SUBSCRIPTION, "remote_cluster": "B"}, 8),
+        ("magnetar_progress_lost_entries", {**SUBSCRIPTION, "remote_cluster": "B"}, 6),
     ],
 )
 def test_exposed(

@@ -21,6 +21,7 @@ class HandPeer(ProgressLinks):
     """All the peers of one cluster."""
 
     peer_is_magnetar = True
+    peer_life = ""
     peer_version = "Magnetar"
 
     def __init__(self, cluster: Cluster) -> None:

@@ -169,6 +169,7 @@ class Refusing(ProgressLinks):
         return self
 
     peer_is_magnetar = True
+    peer_life = ""
 
     async def create_producer(self, topic: str, name: str, metadata: object = None) -> Any:  # noqa: ANN401 - none
         del topic, name, metadata

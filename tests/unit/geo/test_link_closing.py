@@ -17,6 +17,7 @@ class Peer:
     """A connection, and its producer, that takes everything."""
 
     peer_is_magnetar = True
+    peer_life = ""
     peer_version = "Magnetar"
     failure = None
 

@@ -118,6 +118,13 @@ def test_each_risk(progress: ProgressFacts, data: DataFacts, since: float, at_le
     assert judged(peer(progress, data)) == (Status.AT_RISK, since, at_least, (reason,))
 
 
+def test_messages_that_the_cluster_published_and_lost_are_a_risk_as_long_as_they_are_not_acknowledged() -> None:
+    reason = "jfk: 3 messages that it published before it lost its data are not sent back to it"
+    assert judged(replace(peer(), lost=3)) == (Status.AT_RISK, 100.0, True, (reason,))
+    assert judged(replace(peer(), lost=0))[0] is Status.PROTECTED
+    assert judged(replace(peer(), lost=None))[0] is Status.PROTECTED, "a cluster of an earlier release names no life"
+
+
 def test_what_has_been_under_way_for_no_longer_than_the_tolerance_is_no_risk() -> None:
     progress = replace(PROGRESS, unconfirmed=Unconfirmed(7, NOW - 0.9), down_since=NOW - 0.9)
     data = replace(DATA, entries=3, oldest_appended_at=NOW - 0.9, uncarried_since=NOW - 0.9)

@@ -5,13 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from magnetar.admin.service import StatsOptions
+from magnetar.base.position import EARLIEST
 from magnetar.broker.administration import Administration
+from magnetar.broker.lost_entries import lost_unacknowledged
 from magnetar.sim.invariants.base import Invariant
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
 
     from magnetar.admin.models import TopicStats
+    from magnetar.broker.subscription import Subscription
     from magnetar.sim.replica import Replica
     from magnetar.sim.topic_referee import TopicReferee
     from magnetar.sim.world import World
@@ -23,7 +26,7 @@ EVERY = 4
 class Statistics(Invariant):
     """See the module."""
 
-    counted = ("replication backlog reported", "replication backlog unknown")
+    counted = ("replication backlog reported", "replication backlog unknown", "lost messages reported")
 
     def __init__(self, world: World) -> None:
         """Watch ``world``."""
@@ -35,7 +38,9 @@ class Statistics(Invariant):
         self._steps += 1
         if self._steps % EVERY == 0:
             for replica in self.world.loaded():
-                self._check_links(self.world.referee.topics[replica.name], replica)
+                topic = self.world.referee.topics[replica.name]
+                self._check_links(topic, replica)
+                self._check_lost(topic, replica)
 
     def _check_links(self, topic: TopicReferee, replica: Replica) -> None:
         """S: a replication backlog is unknown, or not less than what the other cluster lacks."""
@@ -54,6 +59,36 @@ class Statistics(Invariant):
                 self.world.referee.violate(
                     f"S: {where} reports a replication backlog of {backlog}, and {remote} lacks {lacks[:5]}"
                 )
+
+    def _check_lost(self, topic: TopicReferee, replica: Replica) -> None:
+        """S: what another cluster lost with its disk and does not get back is unknown, or not less than it is."""
+        assert replica.topic is not None
+        for remote in replica.topic.replicators:
+            site, life = self.world.sites[remote], replica.topic.progress.life_of(remote)
+            if not topic.model.lost_with_disk[remote] or not site.running or life != site.store.life:
+                continue  # nothing to count, or the loss of the connection was not noticed yet
+            for name, subscription in replica.topic.subscriptions.items():
+                told = lost_unacknowledged(replica.topic, remote, subscription.cursor.state)
+                lost = self._lost(topic, replica, remote, subscription)
+                self.world.count("lost messages reported", bool(told))
+                if subscription.progress is not None and (told is None or told < len(lost)):
+                    where = f"{topic.name.local_name} in {replica.cluster}"
+                    self.world.referee.violate(
+                        f"S: {where} reports {told} messages of {name} that {remote} lost, and it lost {lost[:5]}"
+                    )
+
+    def _lost(self, topic: TopicReferee, replica: Replica, remote: str, subscription: Subscription) -> list[str]:
+        """What ``remote`` published before it lost its disk, and a subscription here has not acknowledged."""
+        if subscription.progress is None:
+            return []
+        assert replica.topic is not None
+        model, first = topic.model, replica.topic.ledger.first_position
+        return [
+            entry.text
+            for entry in model.published[remote][: model.lost_with_disk[remote]]
+            if model.logs[replica.cluster].places.get(entry.text, EARLIEST) >= first
+            and topic.checker.left(replica, subscription, entry)
+        ]
 
     def missing(self) -> str:
         """See Invariant."""
@@ -79,6 +114,10 @@ class Statistics(Invariant):
             left = sum(topic.checker.unclaimed(subscription.progress.state, entry) != 0 for entry in held)
             if told.msg_backlog != left:
                 return f"{name} has a backlog of {told.msg_backlog} by its statistics, and {left} by its progress"
+            for remote, count in (told.progress_lost or {}).items():
+                lost = len(self._lost(topic, replica, remote, subscription))
+                if count != lost:
+                    return f"{name} has {count} messages that {remote} lost, by its statistics, and has {lost}"
             for remote, unconfirmed in (told.progress_unconfirmed or {}).items():
                 if unconfirmed != 0:
                     return f"{name} has {unconfirmed} acknowledgements that {remote} has not confirmed"

@@ -1,0 +1,146 @@
+"""Entries that a cluster published and lost with its data are counted where they are held and not acknowledged."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from magnetar.admin.partitioned import PartitionedTopicStats
+from magnetar.admin.service import StatsOptions
+from magnetar.base.life import Life
+from magnetar.base.position import Position
+from magnetar.broker.lost_entries import count_unacknowledged
+from magnetar.broker.protection import subscription_protection
+from magnetar.broker.stats import topic_stats
+from magnetar.cursor.ranges import Range
+from magnetar.cursor.state import CursorState
+from magnetar.geo.origins import OriginIndex
+from tests.unit.broker.world import Worker, World
+
+if TYPE_CHECKING:
+    from magnetar.admin.models import ClusterProtection
+
+SECOND_LIFE = 1_000
+"""First ledger id of the rebuilt cluster."""
+
+
+def begin_life(world: World, name: str, first_ledger_id: int) -> None:
+    """Give a cluster the life that its peers are told of."""
+    store = world[name].store
+    store.begin_at(first_ledger_id)
+    store.life = Life(f"{name}-{first_ledger_id}", first_ledger_id)
+
+
+def rebuild(world: World, name: str, peer: str) -> None:
+    """Let a cluster lose its disk and come back under its name."""
+    world.cut(name, peer)
+    for topic in world[name].topics.loaded.values():
+        topic.progress.close()
+    world.add(name, targets=[peer])
+    begin_life(world, name, SECOND_LIFE)
+    world.heal(name, peer)
+
+
+def in_stats(world: World) -> int | None:
+    """The same figure in the statistics of the subscription."""
+    found = topic_stats(world["ewr"].topic(), StatsOptions()).subscriptions["worker"].progress_lost
+    assert found is not None
+    return found["jfk"]
+
+
+def told(world: World) -> ClusterProtection:
+    """What ewr says of its subscription towards jfk."""
+    topic = world["ewr"].topic()
+    found: ClusterProtection = world["ewr"].do(lambda: subscription_protection(topic))["worker"].clusters["jfk"]
+    return found
+
+
+def story() -> tuple[World, Worker]:
+    """jfk published five messages, of which a consumer in ewr acknowledged two; then jfk lost its disk."""
+    world = World("ewr", "jfk")
+    begin_life(world, "jfk", 200)
+    worker = Worker(world, "ewr")
+    world.publish("jfk", "a", "b", "c", "d", "e")
+    world.publish("ewr", "own")
+    world.carry()
+    world.progress()
+    assert sorted(worker.read()) == ["a", "b", "c", "d", "e", "own"]
+    worker.ack("a", "c")
+    world.progress()
+    assert told(world).lost_messages == 0
+    return world, worker
+
+
+def test_what_a_rebuilt_cluster_lost_is_counted_until_it_is_acknowledged() -> None:
+    world, worker = story()
+    rebuild(world, "jfk", "ewr")
+    world.publish("jfk", "f")
+    world.carry()
+    world.progress()
+    found = told(world)
+    assert (found.lost_messages, found.unreplicated_messages, found.status) == (3, 0, "at risk")
+    assert in_stats(world) == 3
+    assert found.reasons == ["jfk: 3 messages that it published before it lost its data are not sent back to it"]
+    worker.read()
+    worker.ack("b", "d", "e", "f", "own")
+    world.progress()
+    found = told(world)
+    assert (found.lost_messages, found.status, found.reasons) == (0, "protected", [])
+
+
+def test_it_is_unknown_while_the_other_cluster_has_not_said_which_life_it_is_in() -> None:
+    world, _ = story()
+    world.cut("ewr", "jfk")
+    world.progress()
+    assert told(world).lost_messages is None
+    assert in_stats(world) is None
+    known, unknown = (topic_stats(world["ewr"].topic(), StatsOptions()) for _ in range(2))
+    known.subscriptions["worker"].progress_lost = {"jfk": 4}
+    total = PartitionedTopicStats.of({"0": known, "1": unknown}, per_partition=False)
+    assert total.subscriptions["worker"].progress_lost == {"jfk": None}
+    assert "lostMessages" not in told(world).to_json()
+    world.heal("ewr", "jfk")
+    assert told(world).lost_messages == 0
+    rebuild(world, "jfk", "ewr")
+    world["jfk"].store.life = None
+    world.cut("ewr", "jfk")
+    world.heal("ewr", "jfk")
+    assert told(world).lost_messages is None, "a cluster of an earlier release names no life"
+
+
+def test_the_count_is_that_of_each_entry_taken_by_itself() -> None:
+    index = OriginIndex("ewr")
+    held: dict[Position, Position] = {}  # origin position by local position
+    local = 0
+    for ledger_id in (10, 12, 20):
+        for entry_id in range(0, 30, 3):
+            first = Position(ledger_id, entry_id)
+            index.append("jfk", first, 2, Position(1, local))
+            held |= {Position(1, local + each): Position(ledger_id, entry_id + each) for each in (0, 1)}
+            index.append("ewr", Position(1, local + 2), 1, Position(1, local + 2))
+            local += 3
+    log = _Log()
+    for mark in range(-1, local, 7):
+        state = CursorState(log, Position(1, mark))
+        state.acknowledge_ranges(
+            Range(Position(1, each), Position(1, each + each % 3)) for each in range(4, local - 2, 5)
+        )
+        for first_ledger_id in (1, 10, 11, 12, 13, 20, 21):
+            life = Life("second", first_ledger_id)
+            expected = sum(
+                origin.ledger_id < first_ledger_id and not state.is_deleted(at) for at, origin in held.items()
+            )
+            assert count_unacknowledged(index, "jfk", life, state) == expected, (mark, first_ledger_id)
+    assert count_unacknowledged(index, "lga", Life("second", 100), state) == 0
+
+
+class _Log:
+    """One ledger."""
+
+    def next_position(self, position: Position) -> Position:
+        return position._replace(entry_id=position.entry_id + 1)
+
+    def previous_position(self, position: Position) -> Position:
+        return position._replace(entry_id=position.entry_id - 1)
+
+    def count(self, after: Position, through: Position) -> int:
+        return through.entry_id - after.entry_id
