@@ -88,8 +88,9 @@ def test_it_applies_our_update(mixed: MixedClusters, topic: str) -> None:
     ids = publish(mixed.client("apache"), topic, numbered(10), batching_enabled=False)
     through = Position(*entry_of(ids[6]))
     positions = {"apache": through, "other": Position(9, 9)}
-    claims: tuple[dict[str, Position], dict[str, Position]] = {"apache": Position(1, 1)}, {}  # it skips them
-    send(mixed, topic, markers.UPDATE, markers.subscription_update("moves", positions, claims))
+    claimed = [(Position(1, 1), Position(1, 2))]
+    update = markers.subscription_update("moves", positions, ({"apache": Position(1, 1)}, {"apache": claimed}))
+    send(mixed, topic, markers.UPDATE, update)  # it skips the claims
     wait_until(lambda: mark_delete(mixed, topic, "moves") == through, what=f"{through}")
 
 

@@ -20,7 +20,7 @@ from magnetar.base.position import EARLIEST, LATEST, Position
 from magnetar.broker.marker_queue import QueuedMarker
 from magnetar.cursor.ranges import Range
 from magnetar.geo.controller import Answer, Ask, Completed, Effect, SnapshotController, SnapshotOptions
-from magnetar.geo.snapshot_claims import claimed, claims_of
+from magnetar.geo.snapshot_claims import changed_from, claimed, claims_of
 from magnetar.geo.snapshot_markers import SnapshotRequest, SnapshotResponse, decode
 from magnetar.geo.snapshots import SnapshotCache
 from magnetar.geo.snapshots_codec import decode_snapshots, encode_snapshots
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from magnetar.broker.subscription import Subscription
     from magnetar.broker.topic import Topic
+    from magnetar.geo.intervals import IntervalSet
     from magnetar.geo.snapshot_markers import SubscriptionUpdate
     from magnetar.geo.snapshots import Snapshot
 
@@ -229,9 +230,9 @@ class TopicSnapshots:
         snapshot = cache.advance(mark_delete)
         if snapshot is None or subscription.progress is None:
             return
-        claims = claims_of(subscription.progress.state)
+        claims = claims_of(subscription.progress.state, self._topic.log.index.positions_at(snapshot.local))
         peers = [peer for peer in marker_peers(self._topic) if peer in snapshot.positions]
-        if claims is not None and not claims.after:
+        if not claims.acknowledged:
             # Nothing is acknowledged but what lies before the start. A cluster that does not know claims would
             # acknowledge all of that.
             peers = [peer for peer in peers if peer in self._take_claims]
@@ -310,21 +311,21 @@ class TopicSnapshots:
         if update.claims is None:
             subscription.acknowledge_through(position)
         else:
-            self._acknowledge_claims(source, subscription, update.claims.after, position)
+            self._acknowledge_claims(source, subscription, update.claims.acknowledged, position)
         subscription.flush()
 
     def _acknowledge_claims(
-        self, source: str, subscription: Subscription, after: Mapping[str, Position], through: Position
+        self, source: str, subscription: Subscription, acknowledged: Mapping[str, IntervalSet], through: Position
     ) -> None:
-        """Acknowledge what an update claims; with the same claims, only what lies behind the last one of ``source``.
+        """Acknowledge what an update claims and the last one of ``source`` did not.
 
         What was not claimed there stays a hole, and looking at each of these again would take longer each time.
         """
-        applied = subscription.claims_applied.get(source)
-        begin = applied[1] if applied is not None and applied[0] == after else EARLIEST
-        ranges = claimed(self._topic.log.index, subscription.cursor.state, Range(begin, through), after)
-        subscription.acknowledge_ranges(ranges)
-        subscription.claims_applied[source] = after, through
+        index, (before, begin) = self._topic.log.index, subscription.claims_applied.get(source, ({}, EARLIEST))
+        changed = changed_from(index, before, acknowledged)
+        within = Range(begin if changed is None else min(begin, changed), through)
+        subscription.acknowledge_ranges(claimed(index, subscription.cursor.state, within, acknowledged))
+        subscription.claims_applied[source] = acknowledged, through
 
     def _create(self, update: SubscriptionUpdate) -> Subscription:
         """Create a subscription that starts where the update says, for one of Apache Pulsar at the earliest entry.

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from magnetar.broker.topic import Topic
     from magnetar.cursor.cursor import Cursor
     from magnetar.cursor.ranges import Range
+    from magnetar.geo.intervals import IntervalSet
 
 REPLICATED_PROPERTY = "pulsar.replicated.subscription"
 """Cursor property of a replicated subscription; only the value 1 counts (protocol, 4.2)."""
@@ -52,7 +53,7 @@ class Subscription:
         self.dispatcher: Dispatcher | None = None
         self.progress: SubscriptionProgressKeeper | None = None
         """Its state in origin terms: set while it is replicated, and kept while that is switched off."""
-        self.claims_applied: dict[str, tuple[Mapping[str, Position], Position]] = {}
+        self.claims_applied: dict[str, tuple[Mapping[str, IntervalSet], Position]] = {}
         """The claims of the last update of PIP-33 of each cluster, and how far they are acknowledged here; see
         ``TopicSnapshots``. Empty after the cursor was moved."""
         self.messages_out = 0

@@ -2,25 +2,31 @@
 
 An update of Apache Pulsar names one position of the receiving cluster's log: the subscription has acknowledged
 everything up to there. That includes what lies before the start of the sender's subscription, which nobody consumed,
-and what the sender never held. Clusters of Magnetar add, for each origin, the place after which entries were held and
-acknowledged. A receiver that knows these claims acknowledges nothing else.
+and what the sender never held. Clusters of Magnetar add, for each origin, the intervals of entries that the sender held
+and acknowledged. A receiver that knows these claims acknowledges nothing else.
 """
 
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from magnetar.base.position import LATEST, Position
+from magnetar.base.position import EARLIEST, Position
 from magnetar.cursor.ranges import Range
+from magnetar.geo.intervals import IntervalSet
 from magnetar.geo.progress import SubscriptionProgress
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from magnetar.cursor.state import CursorState
     from magnetar.geo.epochs import Epoch
+    from magnetar.geo.extents import HeldExtent
     from magnetar.geo.origins import OriginIndex
+
+INTERVALS_MAX: Final = 256
+"""Intervals of one origin in an update, the newest. There are several only where the sender lacks entries in between.
+A receiver that missed all earlier updates delivers the entries of older intervals again."""
 
 
 class UpdateClaims(NamedTuple):
@@ -28,47 +34,85 @@ class UpdateClaims(NamedTuple):
 
     starts: Mapping[str, Position]
     """Where the subscription starts in each origin, exclusive; absent: at its first entry."""
-    after: Mapping[str, Position]
-    """Entries after this one are acknowledged, as far as the update goes, exclusive; absent: none of that origin."""
+    acknowledged: Mapping[str, IntervalSet]
+    """The entries of each origin that are acknowledged, as far as the update goes; absent: none. Not changed."""
 
     def state(self, name: str, epoch: Epoch) -> SubscriptionProgress:
         """A subscription that starts where the sender's does, with nothing acknowledged."""
         return SubscriptionProgress(name, self.starts, epoch)
 
 
-def claims_of(state: SubscriptionProgress) -> UpdateClaims | None:
-    """What a subscription may claim; None: everything before its mark-delete position, because it was sought.
+def claims_of(state: SubscriptionProgress, reached: Mapping[str, Position]) -> UpdateClaims:
+    """What a subscription claims of the entries up to and including ``reached`` in each origin.
 
-    A seek says that what lies before the new place is not wanted.
+    A seek says that what lies before the new place is not wanted. So a subscription that was sought has no start, and
+    claims what lies before it.
     """
-    if state.epoch.cluster:
-        return None
-    after = {
-        cluster: next(iter(origin.acknowledged)).lower
-        for cluster, origin in state.origins.items()
-        if origin.acknowledged
-    }
-    return UpdateClaims(state.starts(), after)
+    is_sought = bool(state.epoch.cluster)
+    acknowledged: dict[str, IntervalSet] = {}
+    for cluster, upper in reached.items():
+        origin = state.origins.get(cluster)
+        if origin is None:
+            continue
+        begin = EARLIEST if is_sought else origin.start
+        claims = origin.covered(begin, upper) if begin < upper else []
+        if claims:
+            acknowledged[cluster] = IntervalSet.from_pairs(claims[-INTERVALS_MAX:])
+    return UpdateClaims({} if is_sought else state.starts(), acknowledged)
 
 
-def claimed(index: OriginIndex, state: CursorState, within: Range, after: Mapping[str, Position]) -> list[Range]:
-    """The entries of this log in ``within`` that ``after`` claims and ``state`` has not deleted."""
-    begins = {cluster: _begin(index, cluster, after.get(cluster)) for cluster in index.clusters()}
-    first, everything = min(begins.values(), default=LATEST), max(begins.values(), default=LATEST)
+def claimed(
+    index: OriginIndex, state: CursorState, within: Range, acknowledged: Mapping[str, IntervalSet]
+) -> list[Range]:
+    """The entries of this log in ``within`` that are among ``acknowledged`` and that ``state`` has not deleted."""
+    begins = [index.first_after(cluster, next(iter(each)).lower) for cluster, each in acknowledged.items()]
+    first = min((begin for begin in begins if begin is not None), default=None)
+    if first is None:
+        return []
     found: list[Range] = []
     for stretch in state.undeleted(max(first, within.first), within.last, sys.maxsize):
-        if stretch.first >= everything:
+        before = Position(stretch.first.ledger_id, stretch.first.entry_id - 1)
+        if _is_whole(index, before, stretch.last, acknowledged):
             found.append(stretch)
             continue
-        for cluster, begin in begins.items():
-            start = max(stretch.first, begin)
-            before = Position(start.ledger_id, start.entry_id - 1)
+        for cluster, intervals in acknowledged.items():
             for extent in index.own_extents(before, stretch.last, cluster):
-                held = extent.local_first
-                found.append(Range(held, Position(held.ledger_id, held.entry_id + extent.count - 1)))
+                found += _parts(extent, intervals)
     return found
 
 
-def _begin(index: OriginIndex, cluster: str, after: Position | None) -> Position:
-    """The first entry of this log that is claimed of an origin; LATEST when none is."""
-    return LATEST if after is None else index.first_after(cluster, after) or LATEST
+def changed_from(index: OriginIndex, old: Mapping[str, IntervalSet], new: Mapping[str, IntervalSet]) -> Position | None:
+    """Where the first entry of this log may be that ``new`` claims and ``old`` does not; None: there is none."""
+    begins: list[Position] = []
+    for cluster, intervals in new.items():
+        lower = next(iter(intervals)).lower
+        if cluster in old:
+            *before, last = old[cluster]
+            *now, same = list(intervals)[: len(before) + 1]
+            if now != before or same.lower != last.lower or same.upper < last.upper:
+                return EARLIEST  # not just longer than before
+            lower = last.upper
+        begin = index.first_after(cluster, lower)
+        if begin is not None:
+            begins.append(begin)
+    return min(begins, default=None)
+
+
+def _is_whole(index: OriginIndex, before: Position, last: Position, acknowledged: Mapping[str, IntervalSet]) -> bool:
+    """Whether all entries behind ``before``, up to and including ``last``, are surely among ``acknowledged``."""
+    lowers = index.positions_at(before)
+    for cluster, upper in index.positions_at(last).items():
+        lower = lowers.get(cluster, EARLIEST)
+        if lower < upper and (cluster not in acknowledged or not acknowledged[cluster].covers(lower, upper)):
+            return False
+    return True
+
+
+def _parts(extent: HeldExtent, intervals: IntervalSet) -> Iterator[Range]:
+    """The local ranges of the entries of an extent that are in ``intervals``."""
+    ledger_id, origin_first = extent.origin_first
+    local_ledger, local_first = extent.local_first
+    before, last = Position(ledger_id, origin_first - 1), Position(ledger_id, origin_first + extent.count - 1)
+    for lower, upper in intervals.within(before, last):
+        first, end = lower.entry_id + 1 - origin_first, upper.entry_id - origin_first
+        yield Range(Position(local_ledger, local_first + first), Position(local_ledger, local_first + end))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from google.protobuf.message import DecodeError
 
 from magnetar.base.errors import RemoteProtocolError
+from magnetar.geo.intervals import IntervalSet
 from magnetar.geo.snapshot_claims import UpdateClaims
 from magnetar.wire import markers
 from magnetar.wire.proto import pulsar_markers_pb2
@@ -80,7 +81,13 @@ def decode(kind: int, payload: bytes) -> SnapshotMarker | None:
 
 
 def _claims(message: pulsar_markers_pb2.UpdateClaims) -> UpdateClaims:
-    return UpdateClaims(
-        {each.cluster: markers.marked_position(each.start) for each in message.origins if each.HasField("start")},
-        {each.cluster: markers.marked_position(each.after) for each in message.origins if each.HasField("after")},
-    )
+    acknowledged: dict[str, IntervalSet] = {}
+    try:
+        for origin in message.origins:
+            if origin.acknowledged:
+                bounds = [bound for interval in origin.acknowledged for bound in (interval.lower, interval.upper)]
+                acknowledged[origin.cluster] = IntervalSet.from_bounds(list(map(markers.marked_position, bounds)))
+    except ValueError as error:
+        raise RemoteProtocolError(str(error)) from error
+    starts = {each.cluster: markers.marked_position(each.start) for each in message.origins if each.HasField("start")}
+    return UpdateClaims(starts, acknowledged)

@@ -112,12 +112,12 @@ def snapshot(snapshot_id: str, local_position: Position, positions: Mapping[str,
 def subscription_update(
     subscription: str,
     positions: Mapping[str, Position],
-    claims: tuple[Mapping[str, Position], Mapping[str, Position]] | None = None,
+    claims: tuple[Mapping[str, Position], Mapping[str, Iterable[tuple[Position, Position]]]] | None = None,
 ) -> bytes:
     """Return the payload of an UPDATE marker: the subscription has acknowledged all to these positions, inclusive.
 
     With ``claims`` only what they name is acknowledged: for each origin, in its own positions, where the subscription
-    starts, and the entry after which all are acknowledged, both exclusive.
+    starts, exclusive, and the intervals that are acknowledged, open below and closed above.
     """
     return pulsar_markers_pb2.ReplicatedSubscriptionsUpdate(
         subscription_name=subscription,
@@ -126,15 +126,20 @@ def subscription_update(
     ).SerializeToString()
 
 
-def _claims(starts: Mapping[str, Position], after: Mapping[str, Position]) -> pulsar_markers_pb2.UpdateClaims:
+def _claims(
+    starts: Mapping[str, Position], acknowledged: Mapping[str, Iterable[tuple[Position, Position]]]
+) -> pulsar_markers_pb2.UpdateClaims:
     return pulsar_markers_pb2.UpdateClaims(
         origins=[
             pulsar_markers_pb2.OriginClaims(
                 cluster=cluster,
                 start=_message_id(starts[cluster]) if cluster in starts else None,
-                after=_message_id(after[cluster]) if cluster in after else None,
+                acknowledged=[
+                    pulsar_markers_pb2.OriginInterval(lower=_message_id(lower), upper=_message_id(upper))
+                    for lower, upper in acknowledged.get(cluster, ())
+                ],
             )
-            for cluster in sorted({*starts, *after})
+            for cluster in sorted({*starts, *acknowledged})
         ]
     )
 

@@ -12,6 +12,7 @@ from magnetar.base.position import EARLIEST
 from magnetar.broker.snapshots import SNAPSHOTS_PROPERTY
 from magnetar.geo.snapshot_claims import claimed
 from magnetar.metadata.policies import Policies
+from magnetar.sim import cluster as sim_cluster
 from magnetar.sim.cluster import NAMESPACE, TOPIC
 from magnetar.wire import commands, markers
 from magnetar.wire.entry import assemble, metadata_bytes
@@ -254,6 +255,31 @@ def test_what_a_link_left_out_is_not_acknowledged_where_it_is() -> None:
         world.progress(1.01)
         world.carry()
     assert Worker(world, "jfk").read() == ["a", "b"]
+
+
+@pytest.mark.parametrize("is_sought", [False, True])
+def test_a_message_that_is_not_meant_for_a_cluster_is_not_acknowledged_by_its_updates(*, is_sought: bool) -> None:
+    """Nobody consumed it: the cluster that sends the update never held it."""
+    mesh = Mesh("ewr", "jfk", "lga")
+    mesh.publish("jfk", "a")
+    publisher = mesh.clusters["jfk"].client()
+    publisher.produce()
+    publisher.say(
+        commands.send(producer_id=1, sequence_id=0, entry=sim_cluster.entry("to lga alone", replicate_to=["lga"]))
+    )
+    mesh.carry()
+    consumer = mesh.subscribe("ewr")
+    if is_sought:
+        consumer.say(commands.seek(consumer_id=1, request_id=consumer.request_id(), position=EARLIEST))
+        consumer = mesh.subscribe("ewr")
+    mesh.second()
+    mesh.publish("jfk", "b")
+    mesh.carry()
+    acknowledge_all(mesh, "ewr", consumer)
+    for _ in range(3):
+        mesh.second()
+    assert mesh.acknowledged("ewr") == {"a", "b"}
+    assert mesh.acknowledged("jfk") == mesh.acknowledged("lga") == {"a", "b"}
 
 
 def test_holes_that_nobody_claims_are_not_looked_at_again(monkeypatch: pytest.MonkeyPatch) -> None:

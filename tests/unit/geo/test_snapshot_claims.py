@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from magnetar.base.errors import RemoteProtocolError
 from magnetar.base.position import EARLIEST, Position
 from magnetar.cursor.ranges import Range
 from magnetar.cursor.state import CursorState
+from magnetar.geo import snapshot_claims
 from magnetar.geo.epochs import Epoch
+from magnetar.geo.intervals import IntervalSet
 from magnetar.geo.origins import Claim
 from magnetar.geo.progress import SubscriptionProgress
-from magnetar.geo.snapshot_claims import UpdateClaims, claimed, claims_of
+from magnetar.geo.snapshot_claims import UpdateClaims, changed_from, claimed, claims_of
 from magnetar.geo.snapshot_markers import SubscriptionUpdate, decode
 from magnetar.wire import markers
 from tests.unit.geo.test_origins import Entry, build, flat, plans
@@ -39,46 +43,97 @@ class Log:
     plans,
     st.integers(0, 40),
     st.integers(0, 40),
-    st.dictionaries(st.sampled_from("abc"), st.integers(-1, 40)),
+    st.dictionaries(st.sampled_from("abc"), st.lists(st.integers(-1, 40), max_size=5)),
     st.lists(st.integers(0, 40), max_size=8),
 )
 def test_exactly_what_is_claimed_and_not_deleted(
-    plan: list[tuple[str, int, bool]], begin: int, end: int, after: dict[str, int], deleted: list[int]
+    plan: list[tuple[str, int, bool]], begin: int, end: int, bounds: dict[str, list[int]], deleted: list[int]
 ) -> None:
     index, entries = build(plan)
     state = CursorState(Log(entries), EARLIEST)
     state.acknowledge(entries[each % len(entries)][0] for each in deleted)
     start, through = entries[begin % len(entries)][0], entries[end % len(entries)][0]
-    held = {name: [origin for _, cluster, origin in entries if cluster == name] for name in after}
-    lower = {
-        name: EARLIEST if place < 0 else held[name][place % len(held[name])]
-        for name, place in after.items()
-        if held[name]
-    }
+    acknowledged = {name: intervals_of(entries, name, places) for name, places in bounds.items()}
+    acknowledged = {name: intervals for name, intervals in acknowledged.items() if intervals}
     expected = [
         local
         for local, cluster, origin in entries
-        if start <= local <= through and cluster in lower and origin > lower[cluster] and not state.is_deleted(local)
+        if start <= local <= through
+        and cluster in acknowledged
+        and origin in acknowledged[cluster]
+        and not state.is_deleted(local)
     ]
-    found = claimed(index, state, Range(start, through), lower)
+    found = claimed(index, state, Range(start, through), acknowledged)
     assert sorted(flat(found)) == expected
     assert len(flat(found)) == len(expected), "no entry twice"
 
 
-def test_claims_begin_with_the_first_acknowledgement_and_end_with_a_seek() -> None:
+@settings(max_examples=200, deadline=None)
+@given(
+    plans,
+    st.dictionaries(st.sampled_from("abc"), st.lists(st.integers(-1, 40), max_size=5)),
+    st.dictionaries(st.sampled_from("abc"), st.lists(st.integers(-1, 40), max_size=5)),
+)
+def test_no_claim_is_new_before_the_place_from_which_claims_changed(
+    plan: list[tuple[str, int, bool]], before: dict[str, list[int]], after: dict[str, list[int]]
+) -> None:
+    index, entries = build(plan)
+    old, new = (
+        {name: found for name, places in each.items() if (found := intervals_of(entries, name, places))}
+        for each in (before, after)
+    )
+    claimed_anew = [
+        local
+        for local, cluster, origin in entries
+        if origin in new.get(cluster, IntervalSet()) and origin not in old.get(cluster, IntervalSet())
+    ]
+    begin = changed_from(index, old, new)
+    assert begin is not None or not claimed_anew
+    assert begin is None or all(local >= begin for local in claimed_anew)
+
+
+def intervals_of(entries: list[Entry], cluster: str, places: list[int]) -> IntervalSet:
+    """The intervals between pairs of the entries of a cluster at these places; -1: before the first."""
+    held = [EARLIEST, *(origin for _, name, origin in entries if name == cluster)]
+    bounds = sorted({held[(place + 1) % len(held)] for place in places})
+    return IntervalSet.from_bounds(bounds[: len(bounds) // 2 * 2])
+
+
+def test_claims_are_what_was_acknowledged_as_far_as_the_update_goes() -> None:
     start, upper = Position(3, 4), Position(3, 9)
-    state = SubscriptionProgress("moves", {"jfk": start, "lga": start})
-    assert claims_of(state) == UpdateClaims({"jfk": start, "lga": start}, {})
-    state.claim([Claim("jfk", Position(3, 1), upper)])
-    assert claims_of(state) == UpdateClaims({"jfk": start, "lga": start}, {"jfk": start})
+    starts, reached = {"jfk": start, "lga": start}, {"jfk": Position(3, 8), "lga": upper}
+    state = SubscriptionProgress("moves", starts)
+    assert claims_of(state, reached) == UpdateClaims(starts, {})
+    state.claim([Claim("jfk", Position(3, 1), Position(3, 5)), Claim("jfk", Position(3, 6), upper)])
+    acknowledged = IntervalSet.from_pairs([(start, Position(3, 5)), (Position(3, 6), Position(3, 8))])
+    assert claims_of(state, reached) == UpdateClaims(starts, {"jfk": acknowledged}), "the sender lacks 3:6"
+    assert claims_of(state, {"jfk": start}) == UpdateClaims(starts, {})
     state.epoch = Epoch(1, "")
-    assert claims_of(state) is not None, "it was deleted and created again"
-    state.epoch = Epoch(2, "ewr")
-    assert claims_of(state) is None, "a seek says that what lies before is not wanted"
+    assert claims_of(state, reached) == UpdateClaims(starts, {"jfk": acknowledged}), "it was deleted and created again"
+
+
+def test_a_seek_says_that_what_lies_before_is_not_wanted() -> None:
+    start, upper = Position(3, 4), Position(3, 9)
+    state = SubscriptionProgress("moves", {"jfk": start, "lga": start}, Epoch(2, "ewr"))
+    state.claim([Claim("jfk", start, upper)])
+    reached = {"jfk": upper, "lga": upper}
+    acknowledged = {
+        cluster: IntervalSet.from_pairs([(EARLIEST, at)]) for cluster, at in (("jfk", upper), ("lga", start))
+    }
+    assert claims_of(state, reached) == UpdateClaims({}, acknowledged)
+
+
+def test_an_update_names_the_newest_intervals(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(snapshot_claims, "INTERVALS_MAX", 2)
+    state = SubscriptionProgress("moves")
+    pairs = [(Position(3, entry_id), Position(3, entry_id + 1)) for entry_id in range(0, 10, 2)]
+    state.claim([Claim("jfk", *pair) for pair in pairs])
+    assert claims_of(state, {"jfk": Position(4, 0)}).acknowledged == {"jfk": IntervalSet.from_pairs(pairs[-2:])}
 
 
 def test_claims_come_back_from_a_marker() -> None:
-    claims = UpdateClaims({"jfk": Position(3, 4)}, {"ewr": EARLIEST, "jfk": Position(3, 6)})
+    intervals = IntervalSet.from_pairs([(EARLIEST, Position(3, 6)), (Position(4, -1), Position(4, 2))])
+    claims = UpdateClaims({"jfk": Position(3, 4)}, {"ewr": intervals, "jfk": intervals})
     update = markers.subscription_update("moves", {"jfk": Position(3, 9)}, claims)
     assert decode(markers.UPDATE, update) == SubscriptionUpdate("moves", {"jfk": Position(3, 9)}, claims)
     nothing = UpdateClaims({}, {})
@@ -86,9 +141,18 @@ def test_claims_come_back_from_a_marker() -> None:
     assert decode(markers.UPDATE, update) == SubscriptionUpdate("moves", {}, nothing), "and not None"
 
 
+def test_intervals_that_do_not_ascend_are_refused() -> None:
+    wrong = [(Position(3, 6), Position(3, 4))]
+    update = markers.subscription_update("moves", {}, ({}, {"jfk": wrong}))
+    with pytest.raises(RemoteProtocolError, match="bounds of intervals"):
+        decode(markers.UPDATE, update)
+
+
 def test_ranges_are_of_one_ledger() -> None:
     index, entries = build([("a", 2, False), ("b", 3, False), ("a", 2, True)])
     state = CursorState(Log(entries), EARLIEST)
-    found = claimed(index, state, Range(EARLIEST, entries[-1][0]), {"a": EARLIEST, "b": Position(70, 0)})
+    everything, nothing = (EARLIEST, Position(80, 0)), (Position(70, 0), Position(80, 0))
+    acknowledged = {"a": IntervalSet.from_pairs([everything]), "b": IntervalSet.from_pairs([nothing])}
+    found = claimed(index, state, Range(EARLIEST, entries[-1][0]), acknowledged)
     assert found == [Range(Position(5, 0), Position(5, 1)), *found[1:]]
     assert all(first.ledger_id == last.ledger_id for first, last in found)

@@ -242,27 +242,53 @@ class OriginClaims(_message.Message):
 
     CLUSTER_FIELD_NUMBER: _builtins.int
     START_FIELD_NUMBER: _builtins.int
-    AFTER_FIELD_NUMBER: _builtins.int
+    ACKNOWLEDGED_FIELD_NUMBER: _builtins.int
     cluster: _builtins.str
     @_builtins.property
     def start(self) -> Global___MarkersMessageIdData:
         """Where the subscription starts, exclusive. Absent: at the first entry."""
 
     @_builtins.property
-    def after(self) -> Global___MarkersMessageIdData:
-        """Entries after this one are acknowledged, exclusive. Absent: none are."""
+    def acknowledged(self) -> _containers.RepeatedCompositeFieldContainer[Global___OriginInterval]:
+        """The entries that are acknowledged, as far as the update goes; ascending, and no two touch."""
 
     def __init__(
         self,
         *,
         cluster: _builtins.str | None = ...,
         start: Global___MarkersMessageIdData | None = ...,
-        after: Global___MarkersMessageIdData | None = ...,
+        acknowledged: _abc.Iterable[Global___OriginInterval] | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["after", b"after", "cluster", b"cluster", "start", b"start"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["cluster", b"cluster", "start", b"start"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["after", b"after", "cluster", b"cluster", "start", b"start"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["acknowledged", b"acknowledged", "cluster", b"cluster", "start", b"start"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___OriginClaims: _TypeAlias = OriginClaims  # noqa: Y015
+
+@_typing.final
+class OriginInterval(_message.Message):
+    """Magnetar's: the entries behind lower, up to and including upper."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    LOWER_FIELD_NUMBER: _builtins.int
+    UPPER_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def lower(self) -> Global___MarkersMessageIdData: ...
+    @_builtins.property
+    def upper(self) -> Global___MarkersMessageIdData: ...
+    def __init__(
+        self,
+        *,
+        lower: Global___MarkersMessageIdData | None = ...,
+        upper: Global___MarkersMessageIdData | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["lower", b"lower", "upper", b"upper"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["lower", b"lower", "upper", b"upper"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___OriginInterval: _TypeAlias = OriginInterval  # noqa: Y015
