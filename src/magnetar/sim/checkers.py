@@ -190,7 +190,7 @@ class Checker:
 
     def _check_justified(self, replica: Replica, subscription: Subscription, state: SubscriptionProgress) -> None:
         """What counts as acknowledged was acknowledged by somebody in this epoch, or lies outside."""
-        lifetime = self._model.lifetime(subscription.name, state.epoch)
+        lifetime = self._model.lifetime(replica.cluster, subscription.name, state.epoch)
         starts = state.starts()
         if not lifetime.is_known:
             return
@@ -288,7 +288,7 @@ class Checker:
 
     def _check_missing(self, replica: Replica, name: str) -> None:
         promise = self._model.promise(replica.cluster, name)
-        if promise.acknowledged and not self._model.is_buried(name, promise.epoch):
+        if promise.acknowledged and not self._model.is_buried(replica.cluster, name, promise.epoch):
             self._violated(
                 f"P6: {name} in {replica.cluster} is gone, though nobody deleted it since epoch {promise.epoch}"
             )

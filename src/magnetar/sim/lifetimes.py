@@ -64,9 +64,9 @@ class Lifetimes:
 
         def unsubscribed() -> None:
             if replica.topic is not topic:  # the process ended meanwhile: deleted or not, nobody was told
-                self._model.tombstones.setdefault(name, []).append(tombstone)
+                self._model.bury(replica.cluster, name, tombstone)
             elif name not in topic.subscriptions:
-                self._model.tombstones.setdefault(name, []).append(tombstone)
+                self._model.bury(replica.cluster, name, tombstone)
                 self._model.promise(replica.cluster, name).add(tombstone, {})
                 self._note(replica.cluster, "", f"{name} deleted, epoch {tombstone}")
 
@@ -81,8 +81,8 @@ class Lifetimes:
             if subscription.progress is not None and subscription.name in epochs:
                 epoch, before = subscription.progress.state.epoch, epochs[subscription.name]
                 if epoch != before and not epoch.cluster:
-                    lived = self._model.lifetime(subscription.name, before)
-                    self._model.begin_lifetime(subscription.name, epoch).inherit(lived)
+                    lived = self._model.lifetime(replica.cluster, subscription.name, before)
+                    self._model.begin_lifetime(replica.cluster, subscription.name, epoch).inherit(lived)
                     self._note(replica.cluster, "", f"{subscription.name} goes on in epoch {epoch}")
 
     def _was_there(self, replica: Replica, name: str) -> bool:
@@ -109,7 +109,7 @@ class Lifetimes:
         def replicated() -> None:
             self._begins(replica, subscription, starts)
             if subscription.progress is not None:
-                lifetime = self._model.lifetime(subscription.name, subscription.progress.state.epoch)
+                lifetime = self._model.lifetime(replica.cluster, subscription.name, subscription.progress.state.epoch)
                 for text, mask in done.items():
                     lifetime.acknowledge(text, mask)
 
@@ -118,7 +118,7 @@ class Lifetimes:
     def _begins(self, replica: Replica, subscription: Subscription, starts: Starts) -> None:
         if subscription.progress is not None:
             epoch = subscription.progress.state.epoch
-            self._model.begin_lifetime(subscription.name, epoch).starts.append(starts)
+            self._model.begin_lifetime(replica.cluster, subscription.name, epoch).starts.append(starts)
             told = " ".join(f"{cluster}={position}" for cluster, position in sorted(starts.items()))
             self._note(
                 replica.cluster,

@@ -155,6 +155,8 @@ class Lifetime:
     """Where it was created."""
     is_known: bool = True
     """Whether it was heard how it began; otherwise nothing can be said about it."""
+    was_sought: bool = False
+    """Whether it began with a seek, or an epoch before it did."""
 
     def acknowledge(self, text: str, mask: int) -> None:
         """A broker was asked to."""
@@ -167,6 +169,7 @@ class Lifetime:
     def inherit(self, before: Lifetime) -> None:
         """Go on as an earlier epoch: what was done in that may count in this one."""
         self.is_known = self.is_known and before.is_known
+        self.was_sought = self.was_sought or before.was_sought
         self.starts += before.starts
         for text, mask in before.acknowledged.items():
             self.acknowledge(text, mask)
@@ -174,6 +177,7 @@ class Lifetime:
     def sought(self, before: Lifetime, log: SiteLog, first: Position, mark_delete: Position, *, to_end: bool) -> None:
         """Begin as a seek in one cluster does: it says what is wanted of the log there, the rest stays as it was."""
         self.is_known = self.is_known and before.is_known
+        self.was_sought = True
         self.starts += before.starts
         for text, mask in before.acknowledged.items():
             place = log.places.get(text)
@@ -187,8 +191,9 @@ class Lifetime:
 class Model:
     """All that is known of what was published and acknowledged."""
 
-    def __init__(self, clusters: list[str]) -> None:
-        """Nothing has happened yet."""
+    def __init__(self, clusters: list[str], *, apart: bool = False) -> None:
+        """Nothing has happened yet; ``apart``: each cluster has subscriptions of its own, with epochs of its own."""
+        self._apart = apart
         self.logs = {cluster: SiteLog() for cluster in clusters}
         """Each cluster's log, since the topic was last created there."""
         self.generations = dict.fromkeys(clusters, 0)
@@ -216,10 +221,14 @@ class Model:
         """The messages that were sent in chunks, by ``Entry.whole``; not iterated."""
         self.receipts: dict[str, dict[str, Position]] = {cluster: {} for cluster in clusters}
         """By cluster, what producers got receipts for that were not compared with the log yet."""
-        self.lifetimes: dict[tuple[str, Epoch], Lifetime] = {}
+        self.lifetimes: dict[tuple[str, str, Epoch], Lifetime] = {}
+        """By cluster, subscription and epoch; the cluster is empty unless subscriptions are apart."""
+        self._lost_lifetimes: dict[tuple[str, str], Lifetime] = {}
+        """By cluster and subscription, all epochs in one from before the cluster lost the topic."""
         self.promises: dict[tuple[str, str], Promise] = {}
         """By cluster and subscription."""
-        self.tombstones: dict[str, list[Epoch]] = {}
+        self._tombstones: dict[tuple[str, str], list[Epoch]] = {}
+        """By cluster and subscription, as in ``lifetimes``."""
 
     def add(self, cluster: str, position: Position, entry: Entry, size: int, now: float) -> None:
         """Note the next durable entry of a cluster's log; see ``SiteLog.add``."""
@@ -248,27 +257,48 @@ class Model:
         self.generations[cluster] += 1
         self.lost[cluster] = len(self.published[cluster])
         self.promises = {key: promise for key, promise in self.promises.items() if key[0] != cluster}
+        for subscription in {name for scope, name, _ in self.lifetimes if scope == cluster}:
+            self._lost_lifetimes[cluster, subscription] = self.ever_acknowledged(cluster, subscription)
+        self.lifetimes = {key: lifetime for key, lifetime in self.lifetimes.items() if key[0] != cluster}
+        self._tombstones = {key: epochs for key, epochs in self._tombstones.items() if key[0] != cluster}
 
     def is_lost(self, entry: Entry) -> bool:
         """Whether the cluster that published an entry has lost it since."""
         return self.ranks[entry.text] < self.lost[entry.cluster] or entry.text in self.unsynced
 
-    def lifetime(self, subscription: str, epoch: Epoch) -> Lifetime:
-        """An epoch of a subscription; made when there is none."""
-        found = self.lifetimes.get((subscription, epoch))
+    def lifetime(self, cluster: str, subscription: str, epoch: Epoch) -> Lifetime:
+        """An epoch of a subscription of ``cluster``; made when there is none."""
+        key = self._scope(cluster), subscription, epoch
+        found = self.lifetimes.get(key)
         if found is None:
             # A seek is carried out a moment after it was heard: another may have come before it.
-            found = self.lifetimes[subscription, epoch] = Lifetime(is_known=not epoch.cluster)
+            found = self.lifetimes[key] = Lifetime(is_known=not epoch.cluster)
         return found
 
-    def begin_lifetime(self, subscription: str, epoch: Epoch) -> Lifetime:
-        """An epoch of a subscription of which it is known how it begins."""
-        return self.lifetimes.setdefault((subscription, epoch), Lifetime())
+    def begin_lifetime(self, cluster: str, subscription: str, epoch: Epoch) -> Lifetime:
+        """An epoch of a subscription of ``cluster`` of which it is known how it begins."""
+        return self.lifetimes.setdefault((self._scope(cluster), subscription, epoch), Lifetime())
+
+    def ever_acknowledged(self, cluster: str, subscription: str) -> Lifetime:
+        """All epochs of a subscription of ``cluster`` in one, with those before the cluster lost the topic."""
+        ever = Lifetime()
+        ever.inherit(self._lost_lifetimes.get((cluster, subscription), Lifetime()))
+        for (scope, name, _), lifetime in self.lifetimes.items():
+            if (scope, name) == (self._scope(cluster), subscription):
+                ever.inherit(lifetime)
+        return ever
 
     def promise(self, cluster: str, subscription: str) -> Promise:
         """What a cluster confirmed of a subscription; made when there is nothing."""
         return self.promises.setdefault((cluster, subscription), Promise())
 
-    def is_buried(self, subscription: str, epoch: Epoch) -> bool:
-        """Whether the subscription was deleted in this epoch or a later one."""
-        return any(each >= epoch for each in self.tombstones.get(subscription, []))
+    def bury(self, cluster: str, subscription: str, epoch: Epoch) -> None:
+        """Note that the subscription of ``cluster`` was deleted in this epoch."""
+        self._tombstones.setdefault((self._scope(cluster), subscription), []).append(epoch)
+
+    def is_buried(self, cluster: str, subscription: str, epoch: Epoch) -> bool:
+        """Whether the subscription of ``cluster`` was deleted in this epoch or a later one."""
+        return any(each >= epoch for each in self._tombstones.get((self._scope(cluster), subscription), []))
+
+    def _scope(self, cluster: str) -> str:
+        return cluster if self._apart else ""

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from magnetar.base.names import TopicName
 from magnetar.broker.progress import ProgressProducer
+from magnetar.broker.receiver import ReplicatedProducer
+from magnetar.broker.replicator import Replicator
 from magnetar.broker.subscription import Subscription
 from magnetar.sim.site import Tap
 from magnetar.sim.topic_referee import TopicReferee
@@ -110,7 +112,7 @@ class Referee(Tap):
         command = frame.command
         match command.type:
             case pb.BaseCommand.SEND:
-                return self._hear_progress(site, session, command.send, frame.body)
+                return self._hear_entry(site, session, command.send, frame.body)
             case pb.BaseCommand.SUBSCRIBE if command.subscribe.replicate_subscription_state:
                 name = TopicName.parse(command.subscribe.topic)
                 return self.topics[name].subscribed(site.replicas[name], command.subscribe.subscription)
@@ -149,8 +151,13 @@ class Referee(Tap):
             if confirmed is not None:
                 self._open[session, pb.BaseCommand.SUCCESS, seek.request_id] = confirmed
 
-    def _hear_progress(self, site: Site, session: Session, send: pb.CommandSend, body: bytes) -> Then | None:
+    def _hear_entry(self, site: Site, session: Session, send: pb.CommandSend, body: bytes) -> Then | None:
         producer = session.producers.get(send.producer_id)
+        if isinstance(producer, ReplicatedProducer):
+            name, updates = producer.topic.name, self.topics[producer.topic.name].updates
+            applied = updates.came(site.replicas[name], producer.source, body) if updates is not None else None
+            if applied is not None:
+                self._open[session, pb.BaseCommand.SEND_RECEIPT, send.producer_id << 32 | send.sequence_id] = applied
         if not isinstance(producer, ProgressProducer):
             return None
         name = producer.topic.name
@@ -172,7 +179,7 @@ class Referee(Tap):
             confirmed: Then | None = None
             match command.type:
                 case pb.BaseCommand.MESSAGE:
-                    self._say_message(site, session, command.message)
+                    self._say_message(site, session, command.message, each.body)
                 case pb.BaseCommand.ACK_RESPONSE:
                     response = command.ackResponse
                     confirmed = self._open.pop((session, command.type, response.request_id), None)
@@ -192,7 +199,14 @@ class Referee(Tap):
         """See Tap."""
         self.look_at_logs(site)
 
-    def _say_message(self, site: Site, session: Session, message: pb.CommandMessage) -> None:
+    def _say_message(self, site: Site, session: Session, message: pb.CommandMessage, entry: bytes) -> None:
+        holder = session.consumers.get(message.consumer_id)
+        link: Any = holder.subscription if holder is not None else None
+        if isinstance(link, Replicator):
+            updates = self.topics[link.topic.name].updates
+            if updates is not None:
+                updates.sent(site.replicas[link.topic.name], link.target, entry)
+            return
         subscription = _subscription(session, message.consumer_id)
         if subscription is not None:
             name, consumer = subscription.topic.name, session.consumers[message.consumer_id]

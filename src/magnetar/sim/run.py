@@ -15,6 +15,7 @@ from magnetar.sim.world import World
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from magnetar.sim.consumer import SimConsumer
     from magnetar.sim.story import Story
 
 STEP_S = 0.12
@@ -124,8 +125,23 @@ def _consume(world: World) -> None:
         producer = next(each for each in world.producers if each.topic == topic)
         producer.publish(Draft(int(world.sites[producer.cluster].clock.now() * 1000)))
     _wait(world, left)
+    if scenario.markers is not None and scenario.replicated:
+        _consume_in_one(world, last, left)
     _wait(world, lambda: _missing(world))
     _wait(world, lambda: _first(invariant.at_end for invariant in world.invariants))
+
+
+def _consume_in_one(world: World, consumers: list[SimConsumer], left: Callable[[], str]) -> None:
+    """Markers: what is acknowledged in one cluster alone is acknowledged in all, by snapshots and updates."""
+    chosen = world.chance.choice(list(world.sites))
+    for consumer in consumers:
+        if consumer.cluster != chosen:
+            consumer.stop()
+            consumer.held.clear()
+    for producer in world.producers:
+        producer.publish(Draft(int(world.sites[producer.cluster].clock.now() * 1000)))
+    world.note(chosen, "is the only cluster with consumers from now on")
+    _wait(world, lambda: _missing(world) or left())
 
 
 def _missing(world: World) -> str:

@@ -46,6 +46,16 @@ class LagPolicy:
 
 
 @dataclass(frozen=True, slots=True)
+class MarkersPlan:
+    """How clusters take snapshots in mode ``markers``."""
+
+    cached_max: int
+    """Snapshots that are kept for a subscription."""
+    without_after_s: float
+    """How long a cluster may be away before it is left out; 0: for ever."""
+
+
+@dataclass(frozen=True, slots=True)
 class TopicPlan:
     """A topic to begin with; 0 partitions: not partitioned."""
 
@@ -82,6 +92,8 @@ class Scenario:
     """Whether subscriptions are replicated."""
     sync: bool = True
     """Whether entries are synced before they are reported (``journalSyncData``)."""
+    markers: MarkersPlan | None = None
+    """Of mode ``markers`` (``replicatedSubscriptionSync``); None: progress is exact."""
 
     @property
     def topics(self) -> tuple[TopicName, ...]:
@@ -114,6 +126,10 @@ class Scenario:
         yield f"subscriptions {'replicated' if self.replicated else 'not replicated'}"
         if not self.sync:
             yield "entries not synced"
+        if self.markers is not None:
+            yield "subscriptions replicated by markers"
+            if self.markers.without_after_s:
+                yield "clusters left out of snapshots"
         for name in self.subscriptions:
             yield f"subscription type {pb.CommandSubscribe.SubType.Name(SUBSCRIPTION_TYPES[name])}"
 
@@ -124,12 +140,18 @@ class Scenario:
         )
         lag = "" if self.lag is None else f", at risk at most {self.lag.messages} in {self.lag.copies} others"
         kinds = " ".join(f"{name}*{weight:g}" for name, weight in self.weights)
+        markers = ""
+        if self.markers is not None:
+            markers = f", markers with {self.markers.cached_max} snapshots"
+            markers += f", clusters left out after {self.markers.without_after_s:g} s" * (
+                self.markers.without_after_s > 0
+            )
         return (
             f"clusters {' '.join(self.clusters)}; topics {plans}; subscriptions {' '.join(self.subscriptions)} "
             f"{'' if self.replicated else '(not replicated)'}; "
             f"deduplication {'on' if self.deduplication else 'off'}{lag}"
             f"{', messages to chosen clusters' if self.replicate_to else ''}"
-            f"{'' if self.sync else ', entries not synced'}; {self.steps} steps, "
+            f"{'' if self.sync else ', entries not synced'}{markers}; {self.steps} steps, "
             f"{self.fault_share:.0%} faults; {kinds}"
         )
 
@@ -139,6 +161,7 @@ FEATURES = (
     *("1 topics", "2 topics", "3 topics", "4 or more topics", "partitioned topic"),
     *("deduplication on", "deduplication off", "bound on what is at risk", "messages to chosen clusters"),
     *("subscriptions replicated", "subscriptions not replicated", "entries not synced"),
+    *("subscriptions replicated by markers", "clusters left out of snapshots"),
     *(f"subscription type {pb.CommandSubscribe.SubType.Name(each)}" for each in SUBSCRIPTION_TYPES.values()),
 )
 """All that ``Scenario.features`` may yield."""
@@ -168,7 +191,10 @@ def draw(seed: int, kinds: Iterable[Kind], clusters: int | None = None, steps: i
         replicate_to=chance.random() < 0.25,
         replicated=chance.random() < 0.95,
         sync=chance.random() >= 0.25,
+        markers=MarkersPlan(chance.choice((3, 30)), chance.choice((0.0, 1.0))) if chance.random() < 0.25 else None,
     )
+    if drawn.markers is not None and chance.random() < 0.3:
+        drawn = replace(drawn, replicate_to=True)  # what an update must not acknowledge
     if clusters is not None:
         drawn = replace(drawn, clusters=CLUSTER_NAMES[:clusters])
     if steps is not None:

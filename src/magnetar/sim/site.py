@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import replace
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from magnetar.base.errors import MagnetarError
 from magnetar.broker.config import BrokerConfig
@@ -236,4 +236,18 @@ def _config(cluster: str, scenario: Scenario) -> BrokerConfig:
         diskLowWaterBytes=0,
         activeConsumerFailoverDelayTimeMillis=100,
         delayedDeliveryTickTimeMillis=100,
+        **_markers(scenario),
     )
+
+
+def _markers(scenario: Scenario) -> dict[str, Any]:
+    plan = scenario.markers
+    if plan is None:
+        return {}
+    return {
+        "replicatedSubscriptionSync": "markers",
+        "replicatedSubscriptionsSnapshotFrequencyMillis": 100,
+        "replicatedSubscriptionsSnapshotTimeoutSeconds": 2,
+        "replicatedSubscriptionsSnapshotMaxCachedPerSubscription": plan.cached_max,
+        "replicatedSubscriptionsSnapshotWithoutClusterAfterSeconds": plan.without_after_s,
+    }

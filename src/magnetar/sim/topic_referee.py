@@ -14,6 +14,7 @@ from magnetar.sim.key_holders import KeyHolders
 from magnetar.sim.lifetimes import Lifetimes
 from magnetar.sim.model import ATTEMPT, CHUNK, Model
 from magnetar.sim.unsynced import Unsynced
+from magnetar.sim.updates import Updates
 from magnetar.wire import ack_set
 from magnetar.wire.entry import payload_of
 from magnetar.wire.message_id import position_of
@@ -49,13 +50,15 @@ class TopicReferee:
         """Nothing was said yet."""
         self.name = name
         scenario = referee.scenario
-        self.model = Model(list(scenario.clusters))
+        self.model = Model(list(scenario.clusters), apart=scenario.markers is not None)
         self.violate = referee.violate
         self.unsynced = Unsynced(self.model, sync=scenario.sync)
         self.checker = Checker(self.model, self.violate, self.unsynced, deduplicated=scenario.deduplication)
         self._referee = referee
         self._at_risk = AtRisk(scenario.lag, self.model) if scenario.lag is not None else None
         self._lifetimes = Lifetimes(self.model, self.checker, self.note)
+        self.updates = Updates(self.model, self.checker, self.note) if scenario.markers is not None else None
+        """Those of mode ``markers``; None in mode ``exact``."""
         self._holders = KeyHolders(self.checker.is_left)
         self._receipted: dict[LocalProducer, tuple[int, Position]] = {}
         """The newest receipt of each producer: its sequence id, and the highest position so far."""
@@ -75,6 +78,8 @@ class TopicReferee:
         self.checker.lose(replica.cluster)
         self.unsynced.lose(replica.cluster)
         self._lifetimes.lose(replica.cluster)
+        if self.updates is not None:
+            self.updates.lose(replica.cluster)
         if self._at_risk is not None:
             self._at_risk.lose(replica.cluster)
         self.note(replica.cluster, "", "the topic is lost, with all that it held")
@@ -87,6 +92,8 @@ class TopicReferee:
     def check(self, replica: Replica) -> None:
         """Check everything about one cluster."""
         self._lifetimes.look_at(replica)
+        if self.updates is not None:
+            self.updates.look_at(replica)
         self.checker.check(replica)
 
     # -- what clients learn -------------------------------------------------------------------------------------------
@@ -146,7 +153,7 @@ class TopicReferee:
             if subscription.progress is not None:
                 epoch = subscription.progress.state.epoch
                 left = [entry for entry in entries if self.checker.is_left(subscription, entry)]
-                lifetime = self.model.lifetime(subscription.name, epoch)
+                lifetime = self.model.lifetime(replica.cluster, subscription.name, epoch)
                 for entry in left:
                     lifetime.acknowledge(entry.text, entry.every)
                 asked.append((subscription, epoch, left))
@@ -166,7 +173,7 @@ class TopicReferee:
         if subscription.progress is None:
             return lambda: None
         name, epoch = subscription.name, subscription.progress.state.epoch
-        lifetime, promise = self.model.lifetime(name, epoch), self.model.promise(replica.cluster, name)
+        lifetime, promise = self.model.lifetime(replica.cluster, name, epoch), self.model.promise(replica.cluster, name)
         for entry in entries:
             lifetime.acknowledge(entry.text, entry.every)
         texts = " ".join(entry.text for entry in entries)
@@ -195,7 +202,7 @@ class TopicReferee:
             return None  # who shares cannot acknowledge for others, in Pulsar neither
         self.checker.look_at_log(replica)
         log, state = self.model.logs[replica.cluster], subscription.progress.state
-        lifetime, starts = self.model.lifetime(subscription.name, state.epoch), state.starts()
+        lifetime, starts = self.model.lifetime(replica.cluster, subscription.name, state.epoch), state.starts()
         first = (
             replica.topic.ledger.first_position
         )  # what was trimmed may be wanted elsewhere: it is not for this cluster
@@ -278,10 +285,11 @@ class TopicReferee:
             ledger.last_confirmed_entry if target > ledger.last_confirmed_entry else ledger.previous_position(target)
         )
         epoch = subscription.progress.state.epoch
-        raised, before = epoch.raised_by(replica.cluster), self.model.lifetime(subscription.name, epoch)
+        raised = epoch.raised_by(replica.cluster)
+        before = self.model.lifetime(replica.cluster, subscription.name, epoch)
         self.note(session_name(session), replica.cluster, f"{subscription.name}: seek to {target} in epoch {epoch}")
         mark_delete = max(before_first, through)
-        self.model.begin_lifetime(subscription.name, raised).sought(
+        self.model.begin_lifetime(replica.cluster, subscription.name, raised).sought(
             before,
             self.model.logs[replica.cluster],
             ledger.first_position,

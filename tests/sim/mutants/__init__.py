@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 from unittest.mock import patch
 
-from tests.sim.mutants import dispatch, expiry, progress, publishing, replication, storage, unsynced
+from tests.sim.mutants import dispatch, expiry, progress, publishing, replication, snapshots, storage, unsynced
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,6 +21,7 @@ MUTANTS: dict[str, Mutant] = {
     **dispatch.MUTANTS,
     **expiry.MUTANTS,
     **unsynced.MUTANTS,
+    **snapshots.MUTANTS,
 }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from magnetar.sim.invariants.bounds import Bounds
 from magnetar.sim.invariants.convergence import Convergence
 from magnetar.sim.invariants.ledgers import Ledgers
+from magnetar.sim.invariants.markers import Markers
 from magnetar.sim.invariants.statistics import Statistics
 
-INVARIANTS = (Convergence, Statistics, Bounds, Ledgers)
+INVARIANTS = (Convergence, Statistics, Bounds, Ledgers, Markers)
