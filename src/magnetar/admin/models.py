@@ -443,6 +443,10 @@ class PersistentTopicInternalStats(Model):
     cursors: dict[str, CursorStats] = field(default_factory=dict)
     schema_ledgers: list[LedgerInfo] = field(default_factory=list)
     compacted_ledger: LedgerInfo = field(default_factory=LedgerInfo)
+    may_lack_entries: bool | None = None
+    """True after a crash with journalSyncData=false: confirmed entries may be lost. None: none can be."""
+    entries_known_lost: int | None = None
+    """Entries whose loss is proven; more may be lost. None: unknown, or ``may_lack_entries`` is None."""
 
 
 @dataclass(slots=True, kw_only=True)

@@ -21,7 +21,7 @@ from magnetar.broker.sequence_ids import SequenceIds
 from magnetar.cursor.cursor import Cursor, CursorHome
 from magnetar.cursor.store import NO_LEDGER
 from magnetar.geo.progress_codec import restore_state
-from magnetar.ledger.agreement import keep_unlisted, shorten
+from magnetar.ledger.agreement import LOST_PROPERTY, keep_unlisted, shorten
 from magnetar.ledger.deletions import note_of
 from magnetar.ledger.managed_ledger import ManagedLedger, ManagedLedgerConfig
 from magnetar.metadata.resources import managed_ledger_path
@@ -47,6 +47,7 @@ _PROPERTIES: dict[str, tuple[Callable[[str], object], str]] = {
     ),
     "magnetar.tombstones": (json.loads, "subscriptions that were deleted may come back from other clusters"),
     "magnetar.replication.off": (json.loads, "subscriptions whose replication was switched off are replicated again"),
+    LOST_PROPERTY: (int, "it is no longer known that the topic may lack entries"),
     "magnetar.skipped": (json.loads, "links stop again at the damaged entries that they were let past"),
 }
 """The properties that a topic decodes when it is loaded, and what is lost without each."""

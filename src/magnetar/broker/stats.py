@@ -22,6 +22,7 @@ from magnetar.broker.dispatchers.key_shared import KeySharedDispatcher
 from magnetar.broker.dispatchers.multiple_consumers import MultipleConsumersDispatcher
 from magnetar.broker.dispatchers.single_active import SingleActiveDispatcher
 from magnetar.broker.producer import LocalProducer
+from magnetar.ledger.agreement import LOST_PROPERTY
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 if TYPE_CHECKING:
@@ -268,6 +269,8 @@ def internal_stats(topic: Topic) -> PersistentTopicInternalStats:
             LedgerInfo(ledger_id=each.ledger_id, entries=ledger.confirmed_in(each), size=each.size) for each in infos
         ],
     )
+    if LOST_PROPERTY in ledger.properties:
+        stats.may_lack_entries, stats.entries_known_lost = True, int(ledger.properties[LOST_PROPERTY]) or None
     if infos:
         stats.current_ledger_entries = stats.ledgers[-1].entries
         stats.current_ledger_size = infos[-1].size

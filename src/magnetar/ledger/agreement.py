@@ -35,6 +35,10 @@ _LOSS_BOUNDARIES = "/ledgers-loss-boundaries"
 """Where the loss boundaries are stored, as a JSON list."""
 
 
+LOST_PROPERTY = "magnetar.lost"
+"""Managed-ledger property of a topic that may lack entries: how many are known to be lost. More may be lost."""
+
+
 class LostEntries(NamedTuple):
     """Entries of a topic that were confirmed and are not in the log: ``first`` to ``last``, both ends included."""
 
@@ -109,6 +113,12 @@ def shorten(stored: dict[str, Any], length_of: Mapping[int, int]) -> list[LostEn
     return lost
 
 
+def note_losses(properties: dict[str, str], lost: Sequence[LostEntries]) -> None:
+    """Note in a topic's properties that it may lack entries, ``lost`` among them, besides those of earlier losses."""
+    count = sum(last.entry_id - first.entry_id + 1 for first, last in lost)
+    properties[LOST_PROPERTY] = str(int(properties.get(LOST_PROPERTY, "0")) + count)
+
+
 def find_unlisted(existing: Collection[int], confirmed: Mapping[int, int], swept_from: int) -> Unlisted:
     """Divide the ledgers that nothing names; ``confirmed`` has those that are named, ``swept_from`` may be deleted.
 
@@ -173,19 +183,26 @@ def _sweep(store: LocalLedgerStore, metadata: MetadataStore, confirmed: dict[int
 
 
 def _accept_losses(store: LocalLedgerStore, metadata: MetadataStore) -> None:
-    """Shorten the topics' lists to what the log holds, and name what is lost."""
+    """Shorten the topics' lists to what the log holds, and name what is lost; topics that may lack more say so."""
     length_of = {ledger_id: store.length(ledger_id) for ledger_id in store.list()}
+    puts: list[Put] = []
     for name in Topics(metadata).all():
         found = metadata.get(managed_ledger_path(name))
         if found is None:
             continue
         try:
             stored = json.loads(found.value)
+            # The list of a ledger that is not closed tells only how many entries were confirmed when it was written.
+            may_lack_more = any(each["closedAt"] is None for each in stored["ledgers"])
             lost = shorten(stored, length_of)
+            if lost or may_lack_more:
+                note_losses(stored["properties"], lost)
         except (ValueError, KeyError, TypeError) as error:  # only this topic refuses, when it is loaded
             log.warning("losses_not_accepted", topic=str(name), error=repr(error))
             continue
-        if lost:
-            metadata.put(managed_ledger_path(name), json.dumps(stored).encode(), found.version)
+        if lost or may_lack_more:
+            puts.append(Put(managed_ledger_path(name), json.dumps(stored).encode(), found.version))
         for first, last in lost:
             log.warning("entries_lost_without_sync", topic=str(name), first=str(first), last=str(last))
+    if puts:
+        metadata.put_many(puts)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import pytest
 
 from magnetar.broker.stats import internal_stats
+from magnetar.ledger.agreement import LOST_PROPERTY
 from magnetar.sim.cluster import Cluster
-
-if TYPE_CHECKING:
-    import pytest
 
 
 def test_an_entry_counts_once_it_is_durable() -> None:
@@ -46,3 +44,23 @@ def test_the_cursor_of_deduplication_shows_the_producers_of_its_last_snapshot(mo
     assert shown() == ({"a": 1, "b": 1, "c": 1}, None), "as of the last snapshot"
     monkeypatch.setattr("magnetar.broker.stats.PRODUCERS_SHOWN_MAX", 2)
     assert shown() == ({"a": 1, "b": 1}, 1)
+
+
+@pytest.mark.parametrize(("noted", "shown"), [(None, {}), ("0", {"mayLackEntries": True})])
+def test_a_topic_that_may_lack_entries_says_so_and_never_that_it_lost_none(
+    noted: str | None, shown: dict[str, object]
+) -> None:
+    cluster = Cluster()
+    topic = cluster.topic()
+    if noted is not None:
+        cluster.do(lambda: topic.ledger.set_property(LOST_PROPERTY, noted))
+    found = internal_stats(topic).to_json()
+    assert {key: found[key] for key in ("mayLackEntries", "entriesKnownLost") if key in found} == shown
+
+
+def test_a_topic_shows_how_many_entries_are_known_to_be_lost() -> None:
+    cluster = Cluster()
+    topic = cluster.topic()
+    cluster.do(lambda: topic.ledger.set_property(LOST_PROPERTY, "3"))
+    stats = internal_stats(topic)
+    assert (stats.may_lack_entries, stats.entries_known_lost) == (True, 3)

@@ -14,7 +14,15 @@ from magnetar.base.names import TopicName
 from magnetar.base.position import EARLIEST, Position
 from magnetar.base.real import SystemClock
 from magnetar.cursor.store import CursorStore
-from magnetar.ledger.agreement import LostEntries, bring_to_agreement, find_unlisted, needed_boundaries, shorten
+from magnetar.ledger.agreement import (
+    LOST_PROPERTY,
+    LostEntries,
+    bring_to_agreement,
+    find_unlisted,
+    needed_boundaries,
+    note_losses,
+    shorten,
+)
 from magnetar.ledger.local import UNSYNCED_NAME, LocalLedgerStore, LocalStoreOptions
 from magnetar.ledger.managed_ledger import ManagedLedger, ManagedLedgerConfig
 from magnetar.metadata.memory import MemoryMetadataStore
@@ -27,6 +35,7 @@ if TYPE_CHECKING:
 
 DIRECTORY = Path("/log")
 TOPIC = TopicName.parse("persistent://public/default/orders")
+IDLE = TopicName.parse("persistent://public/default/idle")
 CONFIG = ManagedLedgerConfig(max_entries_per_ledger=4, min_rollover_ms=0)
 UNSYNCED = LocalStoreOptions(sync=False)
 SYNCED = LocalStoreOptions()
@@ -144,6 +153,49 @@ def test_entries_lost_without_syncs_are_accepted_whatever_the_configuration_says
             assert open_topic(store, metadata).entries == kept + 1
 
     asyncio.run(story())
+
+
+def test_a_topic_that_lost_entries_without_syncs_counts_those_that_are_known_to_be_lost() -> None:
+    async def story() -> None:
+        disk, metadata, _ = await power_loss_without_syncs(10)
+        async with opened(DIRECTORY, UNSYNCED, disk) as store:
+            bring_to_agreement(store, metadata)
+            ledger = open_topic(store, metadata)
+            lost = 10 - ledger.entries
+            assert ledger.properties == {LOST_PROPERTY: str(lost)}
+            ledger.close()
+            await barrier(store)
+        async with opened(DIRECTORY, UNSYNCED, disk) as store:
+            bring_to_agreement(store, metadata)
+            assert open_topic(store, metadata).properties == {LOST_PROPERTY: str(lost)}, "the stop was in order"
+
+    asyncio.run(story())
+
+
+def test_a_topic_whose_list_was_written_before_its_last_entries_may_lack_them_and_nobody_knows_how_many() -> None:
+    async def story() -> None:
+        disk, metadata = FaultyDisk(), MemoryMetadataStore(CLOCK)
+        async with opened(DIRECTORY, UNSYNCED, disk) as store:
+            bring_to_agreement(store, metadata)
+            idle = ManagedLedger.open(store, metadata, IDLE, CONFIG, CLOCK)
+            await publish(idle, store, 1)
+            idle.close()
+            await publish(open_topic(store, metadata), store, 3)
+            crashed, kept = without_unsynced_bytes(disk), metadata.reopened()
+            crashed.nodes |= {path: node for path, node in disk.nodes.items() if path != DIRECTORY}
+        async with opened(DIRECTORY, UNSYNCED, crashed) as store:
+            bring_to_agreement(store, kept)
+            assert open_topic(store, kept).properties == {LOST_PROPERTY: "0"}
+            assert ManagedLedger.open(store, kept, IDLE, CONFIG, CLOCK).properties == {}, "its list was complete"
+
+    asyncio.run(story())
+
+
+def test_losses_add_up() -> None:
+    properties = {"mine": "x"}
+    note_losses(properties, [LostEntries(Position(7, 1), Position(7, 3)), LostEntries(Position(9, 0), Position(9, 0))])
+    note_losses(properties, [LostEntries(Position(10, 0), Position(10, 1))])
+    assert properties == {"mine": "x", LOST_PROPERTY: "6"}
 
 
 def test_a_shorter_log_is_data_loss_where_entries_were_always_synced() -> None:
