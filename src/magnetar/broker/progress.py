@@ -11,7 +11,7 @@ from magnetar.base.errors import MagnetarError, RequestError, ServerError
 from magnetar.base.position import Position
 from magnetar.broker.incoming_progress import IncomingProgress
 from magnetar.broker.lives import lives_to_name
-from magnetar.broker.lost_entries import lost_unacknowledged
+from magnetar.broker.lost_entries import LostEntries
 from magnetar.broker.producer import answer_duplicate, answer_failed, publish_rest
 from magnetar.broker.switched_off import SwitchedOff
 from magnetar.broker.tombstones import Tombstones
@@ -276,7 +276,8 @@ class SubscriptionProgressKeeper:
     def lost(self) -> dict[str, int | None]:
         """For each remote cluster, what it published, lost with its data and does not get back; None: not known."""
         state = self._cursor.state
-        return {peer: lost_unacknowledged(self._topic, peer, state) for peer in self.unconfirmed()}
+        lost = self._topic.progress.lost
+        return {peer: lost.unacknowledged(peer, state) for peer in self.unconfirmed()}
 
     def unavailable(self) -> dict[str, str]:
         """The remote clusters that cannot have exact progress: why, and what applies instead."""
@@ -304,6 +305,7 @@ class TopicProgress:
         self._topic = topic
         self._environment = topic.environment
         self._links: dict[str, ProgressLink] = {}
+        self.lost = LostEntries(topic)
         self.tombstones = Tombstones(topic.ledger)
         self.switched_off = SwitchedOff(topic.ledger)
         self._incoming = IncomingProgress(topic, self._take)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from magnetar.admin.models import ClusterProtection, SubscriptionProtection, iso_time
-from magnetar.broker.lost_entries import lost_unacknowledged
 from magnetar.broker.snapshots import marker_peers
 from magnetar.geo.protection import DataFacts, Facts, Judgement, PeerFacts, ProgressFacts, judge
 
@@ -97,7 +96,7 @@ def _facts(topic: Topic, subscription: Subscription, data: dict[str, DataFacts])
         progress[peer] = ProgressFacts(by_markers=True, unconfirmed=None, steady_since=topic.loaded_at, is_first=True)
     state = subscription.cursor.state
     peers = {
-        peer: PeerFacts(progress=progress[peer], data=data[peer], lost=lost_unacknowledged(topic, peer, state))
+        peer: PeerFacts(progress=progress[peer], data=data[peer], lost=topic.progress.lost.unacknowledged(peer, state))
         for peer in progress
         if peer in data
     }
@@ -130,7 +129,7 @@ def _model(topic: Topic, name: str, judged: Judgement) -> SubscriptionProtection
             reasons=list(each.reasons),
             unconfirmed_acknowledgements=lacking.entries if lacking is not None else None,
             unreplicated_messages=topic.replicators[cluster].backlog if cluster in topic.replicators else None,
-            lost_messages=lost_unacknowledged(topic, cluster, subscription.cursor.state),
+            lost_messages=topic.progress.lost.unacknowledged(cluster, subscription.cursor.state),
         )
     return SubscriptionProtection(
         status=judged.status.value,

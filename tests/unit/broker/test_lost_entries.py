@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, cast
 
 from magnetar.admin.partitioned import PartitionedTopicStats
 from magnetar.admin.service import StatsOptions
 from magnetar.base.life import Life
 from magnetar.base.position import Position
-from magnetar.broker.lost_entries import count_unacknowledged
+from magnetar.broker.lost_entries import LostEntries, LostOf
 from magnetar.broker.protection import subscription_protection
+from magnetar.broker.slices import SLICE_ITEMS_MAX
 from magnetar.broker.stats import topic_stats
 from magnetar.cursor.ranges import Range
 from magnetar.cursor.state import CursorState
 from magnetar.geo.origins import OriginIndex
+from magnetar.sim.loop import HandClock, HandLoop
 from tests.unit.broker.world import Worker, World
 
 if TYPE_CHECKING:
     from magnetar.admin.models import ClusterProtection
+    from magnetar.broker.topic import Topic
 
 SECOND_LIFE = 1_000
 """First ledger id of the rebuilt cluster."""
@@ -119,18 +123,61 @@ def test_the_count_is_that_of_each_entry_taken_by_itself() -> None:
             index.append("ewr", Position(1, local + 2), 1, Position(1, local + 2))
             local += 3
     log = _Log()
+    found = {each: LostOf(index, "jfk", Life("second", each)) for each in (1, 10, 11, 12, 13, 20, 21)}
+    assert all(each.look(lambda: False) for each in found.values())
     for mark in range(-1, local, 7):
         state = CursorState(log, Position(1, mark))
         state.acknowledge_ranges(
             Range(Position(1, each), Position(1, each + each % 3)) for each in range(4, local - 2, 5)
         )
-        for first_ledger_id in (1, 10, 11, 12, 13, 20, 21):
-            life = Life("second", first_ledger_id)
+        for first_ledger_id, lost in found.items():
             expected = sum(
                 origin.ledger_id < first_ledger_id and not state.is_deleted(at) for at, origin in held.items()
             )
-            assert count_unacknowledged(index, "jfk", life, state) == expected, (mark, first_ledger_id)
-    assert count_unacknowledged(index, "lga", Life("second", 100), state) == 0
+            assert lost.unacknowledged(state) == expected, (mark, first_ledger_id)
+
+
+def test_many_extents_are_looked_at_in_several_turns_of_the_event_loop() -> None:
+    loop, index, life = HandLoop(), OriginIndex("ewr"), Life("second", 100)
+    extents = 5 * SLICE_ITEMS_MAX
+    for entry_id in range(extents):
+        index.append("jfk", Position(10, entry_id), 1, Position(1, 2 * entry_id))
+        index.append("ewr", Position(1, 2 * entry_id + 1), 1, Position(1, 2 * entry_id + 1))
+    topic = SimpleNamespace(
+        environment=SimpleNamespace(loop=loop, clock=HandClock(loop)),
+        ledger=SimpleNamespace(first_position=Position(1, 0)),
+        log=SimpleNamespace(index=index),
+        progress=SimpleNamespace(life_of=lambda _: life),
+    )
+    lost = LostEntries(cast("Topic", topic))
+    state = CursorState(_Log(), Position(1, 3))
+    assert lost.unacknowledged("jfk", CursorState(_Log(), Position(1, 2 * extents))) == 0, "no extent to look at"
+    assert lost.unacknowledged("jfk", state) is None
+    assert lost.unacknowledged("jfk", state) is None, "the work is under way, and asking does not hasten it"
+    loop.spin()
+    assert lost.unacknowledged("jfk", state) == extents - 2
+    index.append("jfk", Position(11, 0), 2, Position(2, 0))  # it was on its way when the data was lost
+    assert lost.unacknowledged("jfk", state) == extents
+    topic.ledger.first_position = Position(2, 0)
+    assert lost.unacknowledged("jfk", state) == 2, "a ledger that was trimmed"
+
+
+def test_nothing_that_is_acknowledged_in_the_rebuilt_cluster_covers_what_it_lost() -> None:
+    world, _ = story()
+    rebuild(world, "jfk", "ewr")
+    world.carry()
+    there = Worker(world, "jfk")
+    world.publish("jfk", "f", "g")
+    there.read()
+    there.client.ack(there.positions["f"], cumulative=True)
+    world.progress()
+    assert told(world).lost_messages == 3
+    subscription = world["jfk"].subscription()
+    world["jfk"].do(lambda: subscription.acknowledge_through(subscription.topic.ledger.last_confirmed_entry))
+    world.progress()
+    assert (world["jfk"].subscription().backlog, told(world).lost_messages) == (0, 3)
+    world.full_states()
+    assert told(world).lost_messages == 3
 
 
 class _Log:

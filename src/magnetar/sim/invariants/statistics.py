@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 from magnetar.admin.service import StatsOptions
 from magnetar.base.position import EARLIEST
 from magnetar.broker.administration import Administration
-from magnetar.broker.lost_entries import lost_unacknowledged
 from magnetar.sim.invariants.base import Invariant
 
 if TYPE_CHECKING:
@@ -68,10 +67,10 @@ class Statistics(Invariant):
             if not topic.model.lost_with_disk[remote] or not site.running or life != site.store.life:
                 continue  # nothing to count, or the loss of the connection was not noticed yet
             for name, subscription in replica.topic.subscriptions.items():
-                told = lost_unacknowledged(replica.topic, remote, subscription.cursor.state)
+                told = replica.topic.progress.lost.unacknowledged(remote, subscription.cursor.state)
                 lost = self._lost(topic, replica, remote, subscription)
                 self.world.count("lost messages reported", bool(told))
-                if subscription.progress is not None and (told is None or told < len(lost)):
+                if told is not None and told < len(lost):
                     where = f"{topic.name.local_name} in {replica.cluster}"
                     self.world.referee.violate(
                         f"S: {where} reports {told} messages of {name} that {remote} lost, and it lost {lost[:5]}"
