@@ -165,12 +165,15 @@ class Site:
         self._delayed_store.close()
 
     def create_topics(self) -> None:
-        """Create the topics that are missing."""
+        """Create the topics and partitions that are missing."""
         for plan in self.scenario.plans:
-            if self.topics.partitions_of(plan.name) is None and plan.partitions:
+            partitions = self.topics.partitions_of(plan.name)
+            if partitions is None and plan.partitions:
                 self.topics.create_partitioned(plan.name, plan.partitions)
-            elif self.topics.partitions_of(plan.name) is None:
+            elif partitions is None:
                 self.topics.create(plan.name)
+            elif partitions < plan.partitions:  # links bring the partitions of other clusters that hold entries
+                self.topics.add_partitions(plan.name, plan.partitions)
 
     def change_policies(self, change: Callable[[Policies], None]) -> None:
         """Change the namespace's policies, now or as soon as the broker runs."""
