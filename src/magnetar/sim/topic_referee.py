@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from statistics import mean
 from typing import TYPE_CHECKING
 
 from magnetar.base.errors import MagnetarError
@@ -137,12 +138,20 @@ class TopicReferee:
         return self._may_go(replica, [log.at[position] for position in old])
 
     def evicts(self, replica: Replica, limit: int) -> Then:
-        """Entries with more than half of ``limit`` bytes behind them may be acknowledged now, as ``expires`` does."""
-        log, behind, may_go = self.model.logs[replica.cluster], 0, []
-        for (_, entry), size in zip(reversed(log.entries), reversed(log.sizes), strict=True):
-            if behind > limit // 2:
+        """Entries beyond the newest ones may be acknowledged now, as ``expires`` does.
+
+        The newest are those that have together half of ``limit`` bytes. A broker keeps nine tenths, with entries that
+        came in the meantime. The entries of one ledger count as of one size.
+        """
+        log, newest, may_go = self.model.logs[replica.cluster], 0.0, []
+        sizes: dict[int, list[int]] = {}
+        for (position, _), size in zip(log.entries, log.sizes, strict=True):
+            sizes.setdefault(position.ledger_id, []).append(size)
+        size_in = {ledger_id: mean(each) for ledger_id, each in sizes.items()}
+        for position, entry in reversed(log.entries):
+            newest += size_in[position.ledger_id]
+            if newest > limit / 2:
                 may_go.append(entry)
-            behind += size
         return self._may_go(replica, may_go)
 
     def _may_go(self, replica: Replica, entries: list[Entry]) -> Then:
