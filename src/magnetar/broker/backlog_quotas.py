@@ -103,6 +103,8 @@ class BacklogQuotas:
         topic = self._topic
         if kind == "destination_storage":
             through = topic.ledger.position_before_last(int(quota.limitSize * _EVICT_TO))
+            # The positions of entries that are not durable are given again if their write fails.
+            through = min(through, topic.ledger.last_confirmed_entry)
         else:  # of the messages' age nothing is given up in advance: none that is younger than the limit goes
             through = topic.ledger.position_older_than(quota.limitTime, inclusive=True)
         for subscription in tuple(topic.subscriptions.values()):

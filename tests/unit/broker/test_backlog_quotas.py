@@ -135,6 +135,20 @@ def test_eviction_by_size_keeps_nine_tenths_of_the_limit() -> None:
     assert newcomer(cluster).names() == ADMITTED
 
 
+def test_eviction_by_size_takes_no_entry_that_is_not_durable() -> None:
+    cluster = stage(backlogQuotaDefaultLimitBytes=2 * ENTRY_BYTES, **EVICT)
+    producer, written = cluster.clients[1], cluster.topic().ledger.last_confirmed_entry
+    cluster.prompt = False
+    for number in range(10, 20):
+        producer.send(str(number), first=number)
+    assert cluster.topic().ledger.last_position > written
+    cluster.loop.start(Maintenance(cluster.environment, cluster.topics).check_backlogs())
+    assert cluster.subscription().cursor.state.mark_delete_position == written
+    cluster.prompt = True
+    cluster.settle()
+    assert backlog(cluster) == 10
+
+
 def test_eviction_by_age_takes_what_is_too_old() -> None:
     cluster = stage(backlogQuotaDefaultLimitSecond=60, **EVICT)
     cluster.loop.advance(60)
