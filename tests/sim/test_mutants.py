@@ -10,6 +10,8 @@ from tests.sim.mutants import MUTANTS, mutated
 SEEDS_MAX = 50
 
 QUICKLY_FOUND = [
+    "a topic unloaded while writes are under way",
+    "a frame sent that is too large for the target",
     "an epoch not raised by a seek",
     "a newer epoch merged instead of taken over",
     "a floor forgotten: claims what was not held",

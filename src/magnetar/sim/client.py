@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from magnetar.sim.scheduler import Scheduler
     from magnetar.wire.frame import Frame
 
+CLIENT_VERSION = "simulated"
+"""What producers and consumers say that they are, and links do not."""
+
 RECONNECT_S = (0.05, 0.8)
 """How long a client waits before it tries again."""
 
@@ -72,7 +75,7 @@ class Peer(asyncio.Protocol):
         """Introduce the client."""
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
-        transport.write(commands.connect(client_version="simulated"))
+        transport.write(commands.connect(client_version=CLIENT_VERSION))
 
     def data_received(self, data: bytes) -> None:
         """Hand on what came."""

@@ -40,6 +40,8 @@ class Draft:
     """Empty: no key."""
     replicate_to: Sequence[str] = ()
     """Empty: all clusters."""
+    padding: int = 0
+    """Bytes by which the entry is made larger."""
 
     def metadata(self, producer: str, sequence_id: int) -> list[pb.MessageMetadata]:
         """The metadata of each entry, in order."""
@@ -49,6 +51,8 @@ class Draft:
         if self.key:
             common.partition_key = self.key
         common.replicate_to.extend(self.replicate_to)
+        if self.padding:
+            common.properties.add(key="padding", value="x" * self.padding)
         if self.chunks > 1:
             return [self._chunk(common, chunk_id) for chunk_id in range(self.chunks)]
         if self.is_batch or self.members > 1:

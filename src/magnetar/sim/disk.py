@@ -80,6 +80,7 @@ class FaultyFile:
             torn_at = self._disk.tear_write_at
             self._node.data += data[: room if torn_at is None else min(room, torn_at)]
             self._disk.count_step()
+            self._disk.errors += room < len(data)
         if self._disk.fail_writes or (torn_at is not None and torn_at < len(data)):
             raise OSError(errno.EIO, "Input/output error")
         if room < len(data):
@@ -103,6 +104,7 @@ class FaultyFile:
         """See File."""
         if self._disk.takes_no_sync():
             with self._disk.lock:
+                self._disk.errors += 1
                 self._node.fail_sync()
             raise OSError(self._disk.sync_errno, os.strerror(self._disk.sync_errno))
         with self._disk.lock:
@@ -142,6 +144,8 @@ class FaultyDisk:
         self.fail_renames = False
         self.fail_directory_syncs = False
         self.syncs = 0
+        self.errors = 0
+        """Writes that found no room, and syncs that failed."""
         self.lock = threading.Lock()
         """Makes every operation one step, so that a crash comes between two of them or tears the last write."""
         self.after_crash: FaultyDisk | None = None

@@ -27,6 +27,9 @@ class FaultyMetadataStore(MemoryMetadataStore):
         self._clock = clock
         self.fail_writes = False
         """Whether every write raises DiskFullError and changes nothing."""
+        self.failed_writes = 0
+        """How many writes have failed."""
+        self._writes_to_failure: int | None = None
         self._writes_left: int | None = None
         self._is_last_written = False
         self._end: Callable[[], None] = lambda: None
@@ -39,9 +42,14 @@ class FaultyMetadataStore(MemoryMetadataStore):
         assert writes > 0, "a write that is over cannot end the process"
         self._writes_left, self._end, self._is_last_written = writes, end, is_written
 
+    def fail_in(self, writes: int) -> None:
+        """Let one write fail, the given one from now on (1: the next one)."""
+        assert writes > 0, "a write that is over cannot fail"
+        self._writes_to_failure = writes
+
     def disarm(self) -> None:
-        """Let no write end the process any more."""
-        self._writes_left = None
+        """Let no write end the process, or fail alone, any more."""
+        self._writes_left = self._writes_to_failure = None
 
     def reopened(self) -> FaultyMetadataStore:
         """What the next process finds: the same entries, watched by nobody, without faults."""
@@ -60,7 +68,8 @@ class FaultyMetadataStore(MemoryMetadataStore):
         super().delete(path, expected_version)
 
     def _before_write(self, write: Callable[[MemoryMetadataStore], object]) -> None:
-        if self.fail_writes:
+        if self.fail_writes or self._is_to_fail():
+            self.failed_writes += 1
             message = "metadata store: database or disk is full"
             raise DiskFullError(message)
         if self._writes_left is None:
@@ -75,3 +84,13 @@ class FaultyMetadataStore(MemoryMetadataStore):
         self._writes_left = None
         self._end()
         raise ProcessEnded
+
+    def _is_to_fail(self) -> bool:
+        """Whether the write that begins now is the one that was to fail alone."""
+        if self._writes_to_failure is None:
+            return False
+        self._writes_to_failure -= 1
+        if self._writes_to_failure:
+            return False
+        self._writes_to_failure = None
+        return True

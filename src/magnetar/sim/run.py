@@ -154,7 +154,7 @@ def _first(questions: Iterable[Callable[[], str]]) -> str:
 
 def _wait(world: World, wanting: Callable[[], str]) -> None:
     """Let time pass until nothing is wanting any more; a violation if that does not come."""
-    deadline = world.scheduler.now + PEACE_S
+    deadline = max(world.scheduler.now, world.peace_from_s) + PEACE_S
     while not world.referee.violation:
         missing = wanting()
         if not missing:

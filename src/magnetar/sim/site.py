@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from magnetar.base.errors import MagnetarError
+from magnetar.base.limits import MAX_MESSAGE_SIZE
 from magnetar.broker.config import BrokerConfig
 from magnetar.broker.delayed.store import DelayedStore
 from magnetar.broker.environment import Environment
@@ -83,6 +84,8 @@ class Site:
         """All clusters by name, itself among them."""
         self.policies = scenario.policies
         """What the namespace is set up with on a new disk."""
+        self.max_message_size = MAX_MESSAGE_SIZE
+        """``maxMessageSize``, from the next start on."""
         self.running = False
         self.crashes = 0
         self._scheduler = scheduler
@@ -122,7 +125,7 @@ class Site:
         loss_boundaries = bring_to_agreement(self.store, self.metadata)
         self._delayed = HandThread(self._delayed_store, loop)
         self.environment = Environment(
-            config=_config(self.name, self.scenario),
+            config=_config(self.name, self.scenario, self.max_message_size),
             clock=self.clock,
             loop=loop,
             store=self.store,
@@ -159,6 +162,11 @@ class Site:
         self._network.break_all_of(self.loop)
         self._delayed.crash()
         self.metadata = self.metadata.reopened()
+
+    @property
+    def faults(self) -> tuple[int, int, int]:
+        """A value that stays the same as long as the broker runs on and nothing that it writes fails."""
+        return self.crashes, self.disk.errors, self.metadata.failed_writes
 
     def close(self) -> None:
         """Release what is not memory."""
@@ -231,9 +239,10 @@ class Site:
 
 
 @lru_cache(maxsize=16)
-def _config(cluster: str, scenario: Scenario) -> BrokerConfig:
+def _config(cluster: str, scenario: Scenario, max_message_size: int) -> BrokerConfig:
     return BrokerConfig(
         clusterName=cluster,
+        maxMessageSize=max_message_size,
         brokerDeduplicationEnabled=scenario.deduplication,
         brokerDeduplicationEntriesInterval=10,
         diskLowWaterBytes=0,

@@ -14,6 +14,7 @@ from magnetar.sim.checkers import Checker
 from magnetar.sim.key_holders import KeyHolders
 from magnetar.sim.lifetimes import Lifetimes
 from magnetar.sim.model import ATTEMPT, CHUNK, Model
+from magnetar.sim.unloads import Unloads
 from magnetar.sim.unsynced import Unsynced
 from magnetar.sim.updates import Updates
 from magnetar.wire import ack_set
@@ -60,6 +61,7 @@ class TopicReferee:
         self._lifetimes = Lifetimes(self.model, self.checker, self.note)
         self.updates = Updates(self.model, self.checker, self.note) if scenario.markers is not None else None
         """Those of mode ``markers``; None in mode ``exact``."""
+        self._unloads = Unloads(self.model, self.checker)
         self._holders = KeyHolders(self.checker.is_left)
         self._receipted: dict[LocalProducer, tuple[int, Position]] = {}
         """The newest receipt of each producer: its sequence id, and the highest position so far."""
@@ -72,6 +74,7 @@ class TopicReferee:
     def look_at(self, replica: Replica) -> None:
         """See what has been created, and whether the topic is loaded."""
         self._lifetimes.look_at(replica)
+        self._unloads.look_at(replica)
 
     def lose(self, replica: Replica) -> None:
         """A cluster has lost the topic, just now; its log was looked at right before."""
@@ -81,6 +84,7 @@ class TopicReferee:
         self._lifetimes.lose(replica.cluster)
         if self.updates is not None:
             self.updates.lose(replica.cluster)
+        self._unloads.lose(replica.cluster)
         if self._at_risk is not None:
             self._at_risk.lose(replica.cluster)
         self.note(replica.cluster, "", "the topic is lost, with all that it held")
@@ -92,7 +96,7 @@ class TopicReferee:
 
     def check(self, replica: Replica) -> None:
         """Check everything about one cluster."""
-        self._lifetimes.look_at(replica)
+        self.look_at(replica)
         if self.updates is not None:
             self.updates.look_at(replica)
         self.checker.check(replica)
@@ -115,6 +119,10 @@ class TopicReferee:
         self._referee.deliveries += 1
         self.checker.check_content(f"{consumer.name} of {consumer.subscription} got", held.text, entry)
         self.note(consumer.cluster, consumer.machine, f"{consumer.subscription}: {held.text} ({held.remaining:b})")
+
+    def unloads(self, replica: Replica) -> None:
+        """The topic begins to be unloaded in a cluster, now; without faults it forgets nothing."""
+        self._unloads.begin(replica)
 
     # -- what operators do --------------------------------------------------------------------------------------------
 
@@ -140,10 +148,15 @@ class TopicReferee:
     def evicts(self, replica: Replica, limit: int) -> Then:
         """Entries beyond the newest ones may be acknowledged now, as ``expires`` does.
 
-        The newest are those that have together half of ``limit`` bytes. A broker keeps nine tenths, with entries that
-        came in the meantime. The entries of one ledger count as of one size.
+        The newest are those that have together half of ``limit`` bytes, with those that are being written. A broker
+        keeps nine tenths, with entries that came in the meantime. The entries of one ledger count as of one size.
         """
-        log, newest, may_go = self.model.logs[replica.cluster], 0.0, []
+        if replica.topic is None:
+            return lambda: None
+        self.checker.look_at_log(replica)
+        log, ledger, may_go = self.model.logs[replica.cluster], replica.topic.ledger, []
+        held = sum(size for (at, _), size in zip(log.entries, log.sizes, strict=True) if at >= ledger.first_position)
+        newest = float(ledger.size_bytes - held)
         sizes: dict[int, list[int]] = {}
         for (position, _), size in zip(log.entries, log.sizes, strict=True):
             sizes.setdefault(position.ledger_id, []).append(size)

@@ -14,7 +14,7 @@ import structlog
 
 from magnetar.base.errors import MagnetarError
 from magnetar.sim.carrier import Relay
-from magnetar.sim.client import Surroundings
+from magnetar.sim.client import CLIENT_VERSION, Surroundings
 from magnetar.sim.consumer import SimConsumer
 from magnetar.sim.happenings import KINDS
 from magnetar.sim.invariants import INVARIANTS
@@ -38,6 +38,9 @@ if TYPE_CHECKING:
 
 _BUGS = frozenset({"connection_failed", "request_failed", "maintenance_failed"})
 """Events of the log that say that something was raised that nobody expected."""
+
+_TOO_LARGE = "exceeds the limit"
+"""In the error of a frame that is too large. Other errors follow when a process was stopped for a long time."""
 
 DOWN_S = (0.1, 4.0)
 """How long a broker is down after a crash."""
@@ -69,6 +72,8 @@ class World:
         self.counts.update(scenario.features())
         self.were_away: set[str] = set()
         """Clusters that have left the namespace, for a while: what others trimmed meanwhile they may not have."""
+        self.peace_from_s = 0.0
+        """From when on there is peace in virtual seconds: the last thing that is wrong is repaired then."""
         self.is_healed = False
         """Whether there is peace, so that nothing of what was to come later may happen any more."""
         self._later: list[tuple[float, int, Callable[[], None]]] = []
@@ -107,7 +112,7 @@ class World:
         before = structlog.get_config()
         structlog.configure(
             processors=[self._logged],
-            wrapper_class=structlog.make_filtering_bound_logger(40),
+            wrapper_class=structlog.make_filtering_bound_logger(30),
             cache_logger_on_first_use=False,
         )
         try:
@@ -124,6 +129,8 @@ class World:
     def _logged(self, _logger: Any, _method: str, event: Any) -> Any:
         if event["event"] in _BUGS:
             self.referee.violate(f"{event['event']}: {sys.exc_info()[1]!r}")
+        if event["event"] == "protocol_error" and event["client"] != CLIENT_VERSION and _TOO_LARGE in event["error"]:
+            self.referee.violate(f"B: a link ends the connection of all topics: {event['error']}")
         raise structlog.DropEvent
 
     def _arrived(self, source: str, target: str, data: bytes) -> None:

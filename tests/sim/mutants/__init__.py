@@ -6,7 +6,17 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 from unittest.mock import patch
 
-from tests.sim.mutants import dispatch, expiry, progress, publishing, replication, snapshots, storage, unsynced
+from tests.sim.mutants import (
+    dispatch,
+    durability,
+    expiry,
+    progress,
+    publishing,
+    replication,
+    snapshots,
+    storage,
+    unsynced,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,6 +32,7 @@ MUTANTS: dict[str, Mutant] = {
     **expiry.MUTANTS,
     **unsynced.MUTANTS,
     **snapshots.MUTANTS,
+    **durability.MUTANTS,
 }
 
 

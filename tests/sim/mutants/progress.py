@@ -16,10 +16,11 @@ from magnetar.geo.link import ProgressLink
 from magnetar.geo.progress import Kind, OriginProgress, Outcome, SubscriptionProgress
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from magnetar.base.errors import StorageError
     from magnetar.broker.topic import Topic
+    from magnetar.metadata.store import Put
     from tests.sim.mutants.base import Mutant
 
 
@@ -76,7 +77,11 @@ def tombstone_ignored(_: Any) -> Any:
 
 
 def tombstone_forgotten(_: Any) -> Any:
-    return lambda _self, _tombstone: None
+    def mutant(self: Tombstones, _tombstone: SubscriptionProgress, along_with: Sequence[Put] = ()) -> None:
+        if along_with:
+            self._ledger._metadata.put_many(along_with)
+
+    return mutant
 
 
 def pending_not_applied_on_arrival(_: Any) -> Any:

@@ -13,6 +13,7 @@ from magnetar.broker.target_position import TargetPosition
 from magnetar.broker.topic import Topic
 from magnetar.geo.origins import OriginIndex
 from magnetar.geo.receiving import Verdict, judge
+from magnetar.pipeline.cluster import BrokerConnection
 from magnetar.pipeline.inlets import Inlet
 from magnetar.wire import entry as wire_entry
 
@@ -94,6 +95,21 @@ def delay_told_where_there_is_none(_: Any) -> Any:
     return lambda _self: 1
 
 
+def size_not_checked(_: Any) -> Any:
+    return property(lambda _self: 1 << 31)
+
+
+def probe_not_sent(_: Any) -> Any:
+    def mutant(self: Replicator, _consumer: Consumer, _place: Position) -> None:
+        self._probe = None
+
+    return mutant
+
+
+def parked_reason_not_told(_: Any) -> Any:
+    return lambda _self, _reason: None
+
+
 MUTANTS: dict[str, Mutant] = {
     "duplicate check off by one": (receiver, "judge", duplicate_check_off_by_one),
     "a gap taken for nothing missing": (receiver, "judge", gap_taken_for_nothing_missing),
@@ -107,5 +123,8 @@ MUTANTS: dict[str, Mutant] = {
     "a link that was refused not tried again": (Inlet, "refused", refused_link_not_tried_again),
     "a replication delay told though nothing waits": (Replicator, "delay_s", delay_told_where_there_is_none),
     "messages that a cluster lost with its disk not counted": (OriginIndex, "newest_through", lost_told_as_held),
+    "a frame sent that is too large for the target": (BrokerConnection, "frame_size_max", size_not_checked),
+    "a probe of the target never sent": (Replicator, "_send_probe", probe_not_sent),
+    "the reason why a link is parked not told": (Replicator, "_note_parked", parked_reason_not_told),
     "a link that does not go back over a gap": (Inlet, "gap", gap_not_gone_back_over),
 }

@@ -40,3 +40,10 @@ def test_a_text_that_cannot_be_read_is_empty() -> None:
     (metadata,) = Draft(1, members=2, is_compressed=True).metadata("p1", 7)
     entry = build_entry(metadata, b"not compressed")
     assert not text_in(metadata, entry)
+
+
+def test_padding_makes_an_entry_larger_and_leaves_its_text() -> None:
+    (metadata,) = Draft(publish_time_ms=1, padding=5000).metadata("p1", 3)
+    entry = build(metadata, "p1-3")
+    assert len(entry) > 5000
+    assert text_in(parse_metadata(entry), entry) == "p1-3"

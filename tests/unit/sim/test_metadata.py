@@ -63,3 +63,13 @@ def test_the_next_process_has_no_faults() -> None:
     store = a_store()
     store.fail_writes = True
     store.reopened().put("/a", b"1")
+
+
+def test_one_write_fails_alone() -> None:
+    store = a_store()
+    store.fail_in(2)
+    store.put("/a", b"1")
+    with pytest.raises(DiskFullError):
+        store.put("/a", b"2")
+    store.put("/a", b"3")
+    assert store.failed_writes == 1

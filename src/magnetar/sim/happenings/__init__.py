@@ -6,6 +6,7 @@ from magnetar.sim.happenings.brokers import Brokers
 from magnetar.sim.happenings.clocks import Clocks
 from magnetar.sim.happenings.consumers import Consumers
 from magnetar.sim.happenings.disks import Disks
+from magnetar.sim.happenings.limits import Limits
 from magnetar.sim.happenings.lives import DisksReplaced, Topics
 from magnetar.sim.happenings.members import Members
 from magnetar.sim.happenings.metadata import Metadata
@@ -31,4 +32,5 @@ KINDS = (
     DisksReplaced,
     Policies,
     Members,
+    Limits,
 )

@@ -9,6 +9,8 @@ from magnetar.sim.happenings.base import Action, Happening
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from magnetar.sim.replica import Replica
+
 
 class Brokers(Happening):
     """See the module."""
@@ -35,5 +37,9 @@ class Brokers(Happening):
             return False
         replica = self.chance.choice(loaded)
         self.world.note(replica.cluster, f"unloads {replica.name.local_name}")
-        replica.site.loop.call_soon(replica.site.topics.unload, replica.name)
+        replica.site.loop.call_soon(self._unload_now, replica)
         return True
+
+    def _unload_now(self, replica: Replica) -> None:
+        self.world.referee.topics[replica.name].unloads(replica)
+        replica.site.topics.unload(replica.name)

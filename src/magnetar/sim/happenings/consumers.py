@@ -100,12 +100,15 @@ class Consumers(Happening):
     def unsubscribe(self) -> bool:
         """Delete a subscription; somebody creates it again."""
         consumer = self.holding()
-        if consumer is None:
-            return False
+        if consumer is not None:
+            self.unsubscribe_with(consumer)
+        return consumer is not None
+
+    def unsubscribe_with(self, consumer: SimConsumer) -> None:
+        """Delete the subscription of a consumer, which leaves; another one comes."""
         self.world.consumers.remove(consumer)
         consumer.unsubscribe()
         self.join(consumer.topic, consumer.subscription)
-        return True
 
     def move(self) -> bool:
         """Let a consumer leave, and another one come, maybe in another cluster."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from magnetar.sim.happenings.base import Action, Happening
+from magnetar.sim.happenings.consumers import Consumers
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -16,6 +17,10 @@ FAIL_S = (0.1, 2.0)
 
 WRITES_MAX = 4
 """A broker ends at most so many writes after this was decided."""
+
+
+KILLED_S = (0.1, 1.0)
+"""How soon after a deletion that failed the broker ends."""
 
 
 class Metadata(Happening):
@@ -31,6 +36,7 @@ class Metadata(Happening):
             Action("metadata writes fail", 1, self._fail, is_fault=True),
             Action("metadata writes fail during a trim", 2, self._fail_trim, is_fault=True),
             Action("metadata writes fail while a topic is unloaded", 1, self._fail_unload, is_fault=True),
+            Action("metadata write fails while a subscription is deleted", 2, self._fail_unsubscribe, is_fault=True),
             Action("metadata write to end the broker", 2, self._end_soon, is_fault=True),
         )
 
@@ -54,6 +60,23 @@ class Metadata(Happening):
         if site is not None and site.topics.loaded:
             site.loop.call_soon(site.topics.unload, self.chance.choice(list(site.topics.loaded)))
         return site is not None
+
+    def _fail_unsubscribe(self) -> bool:
+        """Let one write fail, and not those before and behind it, and start the broker again soon, or leave it.
+
+        A deletion that takes several writes is left half done, and the next start sees that.
+        """
+        consumers = self.world.kind(Consumers)
+        consumer = consumers.holding()
+        if consumer is None:
+            return False
+        site = self.world.sites[consumer.cluster]
+        site.metadata.fail_in(self.chance.randint(1, 2))
+        self.world.note(site.name, "its metadata store fails one write")
+        consumers.unsubscribe_with(consumer)
+        if self.chance.random() < 0.7:
+            self.world.later(self.chance.uniform(*KILLED_S), lambda: self.world.kill(site))
+        return True
 
     def _fail_some(self) -> Site | None:
         """Let the writes of some metadata store fail for a while; None: no broker runs."""

@@ -57,8 +57,8 @@ class Producers(Happening):
             self.publish_one(producer)
         return True
 
-    def publish_one(self, producer: SimProducer) -> None:
-        """Publish an entry by the clock of the producer's cluster."""
+    def publish_one(self, producer: SimProducer, padding: int = 0) -> None:
+        """Publish an entry by the clock of the producer's cluster, made larger by ``padding`` bytes."""
         now_ms = int(self.world.sites[producer.cluster].clock.now() * 1000)
         members = self.chance.choice((1, 1, 1, 2, 3))
         chunks = self.chance.randint(2, 3) if members == 1 and self.chance.random() < 0.1 else 1
@@ -76,6 +76,7 @@ class Producers(Happening):
             deliver_at_ms=deliver_at_ms,
             key=self.chance.choice(KEYS),
             replicate_to=chosen,
+            padding=padding,
         )
         text = producer.publish(draft)
         self.world.count("message published to chosen clusters", is_chosen)

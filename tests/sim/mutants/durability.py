@@ -1,0 +1,111 @@
+"""Bugs of what is written, and when: metadata, tombstones, closing, deduplication."""
+
+# ruff: noqa: ANN401 - a mutant takes the place of anything
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from magnetar.broker import topic as broker_topic
+from magnetar.broker.sequence_ids import SequenceIds
+from magnetar.broker.subscription import Subscription
+from magnetar.broker.tombstones import Tombstones, _Buried
+from magnetar.broker.topics import TopicRegistry
+from magnetar.ledger.managed_ledger import ManagedLedger
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from magnetar.base.names import TopicName
+    from magnetar.base.position import Position
+    from magnetar.geo.progress import SubscriptionProgress
+    from magnetar.metadata.store import Put
+    from tests.sim.mutants.base import Mutant
+
+_NOTHING: Mapping[str, str] = MappingProxyType({})
+
+
+def ledgers_deleted_before_the_write(original: Any) -> Any:
+    def mutant(self: ManagedLedger, count: int, properties: Mapping[str, str] = _NOTHING) -> None:
+        for ledger in self.ledgers()[:count]:
+            self._store.delete(ledger.ledger_id)
+        original(self, count, properties)
+
+    return mutant
+
+
+def ledgers_forgotten_before_the_write(_: Any) -> Any:
+    def mutant(self: ManagedLedger, count: int, properties: Mapping[str, str] = _NOTHING) -> None:
+        doomed = list(self.ledgers()[:count])
+        self._chain.remove_first(count)
+        self._times.trim(self.first_position)
+        self.properties.update(properties)
+        self._persist()
+        for ledger in doomed:
+            self._store.delete(ledger.ledger_id)
+
+    return mutant
+
+
+def tombstone_in_memory_only(_: Any) -> Any:
+    def mutant(self: Tombstones, tombstone: SubscriptionProgress, along_with: Sequence[Put] = ()) -> None:
+        if along_with:
+            self._ledger._metadata.put_many(along_with)
+        last = self._ledger.last_confirmed_entry
+        self._buried = {**self._buried, tombstone.name: _Buried(*tombstone.epoch, *last)}
+
+    return mutant
+
+
+def closing_stopped_by_a_failure(_: Any) -> Any:
+    def mutant(_loop: Any, _what: object, steps: Iterable[tuple[str, Callable[[], object]]]) -> None:
+        for _name, step in steps:
+            step()
+
+    return mutant
+
+
+def acknowledgements_not_written_at_the_end(_: Any) -> Any:
+    def mutant(self: Subscription) -> None:
+        self._closed = True
+        self.disconnect_consumers()
+        if self.dispatcher is not None:
+            self.dispatcher.close()
+        self.cursor.close()
+
+    return mutant
+
+
+def unloaded_with_writes_under_way(_: Any) -> Any:
+    def mutant(self: TopicRegistry, name: TopicName) -> None:
+        topic = self.loaded.pop(name, None)
+        if topic is not None:
+            topic.close()
+            self._load_linked(name)
+
+    return mutant
+
+
+def sequence_ids_not_written(original: Any) -> Any:
+    def mutant(self: SequenceIds, through: Position) -> bytes:
+        self._changed = {}
+        snapshot: bytes = original(self, through)
+        return snapshot
+
+    return mutant
+
+
+MUTANTS: dict[str, Mutant] = {
+    "ledgers deleted before that is written": (ManagedLedger, "_drop_first", ledgers_deleted_before_the_write),
+    "ledgers forgotten before that is written": (ManagedLedger, "_drop_first", ledgers_forgotten_before_the_write),
+    "a tombstone kept in memory only": (Tombstones, "add", tombstone_in_memory_only),
+    "the closing of a topic stopped by a failure": (broker_topic, "close_each", closing_stopped_by_a_failure),
+    "acknowledgements not written when a topic is closed": (
+        Subscription,
+        "close",
+        acknowledgements_not_written_at_the_end,
+    ),
+    "a topic unloaded while writes are under way": (TopicRegistry, "unload", unloaded_with_writes_under_way),
+    "sequence ids left out of snapshots": (SequenceIds, "delta", sequence_ids_not_written),
+}
