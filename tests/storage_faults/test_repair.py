@@ -16,7 +16,7 @@ from magnetar.base.real import SystemClock, SystemFiles
 from magnetar.broker.check import LEDGERS, METADATA, check
 from magnetar.cli.main import main
 from magnetar.cursor.store import CursorStore
-from magnetar.ledger.agreement import bring_to_agreement
+from magnetar.ledger.agreement import bring_to_agreement, loss_boundaries
 from magnetar.ledger.local import LocalLedgerStore, LocalStoreOptions
 from magnetar.ledger.managed_ledger import ManagedLedger, ManagedLedgerConfig
 from magnetar.metadata.local import LocalMetadataStore
@@ -80,6 +80,14 @@ def opened(directory: Path, look: Callable[[ManagedLedger, Cursor | None], objec
     return asyncio.run(use())
 
 
+def boundaries(directory: Path) -> list[int]:
+    metadata = LocalMetadataStore(directory / METADATA, SystemClock())
+    try:
+        return loss_boundaries(metadata)
+    finally:
+        metadata.close()
+
+
 def shorten(directory: Path, lost: int = 5) -> Position:
     """Have the list of ledgers name entries that the log does not hold; the last of them."""
     stored = metadata_at(directory, PATH)
@@ -109,6 +117,7 @@ def test_a_log_that_is_too_short_is_accepted_and_its_positions_are_not_used_agai
     position = opened(directory, lambda log, _: counts.append(log.entries))
     assert counts == [len(ENTRIES)]
     assert position.ledger_id > last.ledger_id
+    assert boundaries(directory) == [last.ledger_id + 1], "others may hold the lost entries: nobody claims across them"
     (record,) = directory.glob("repaired-*.json")
     kept = json.loads(record.read_text())
     assert json.loads(kept["replaced"][PATH]) == before
@@ -180,6 +189,7 @@ def test_a_list_of_ledgers_that_cannot_be_read_is_made_anew_from_what_subscripti
     assert entries == [6]
     assert position.ledger_id > second
     assert second in check(directory).orphans, "nothing of the log is deleted"
+    assert boundaries(directory) == [first + 1]
 
 
 def test_a_property_that_cannot_be_read_is_removed_and_the_others_stay(

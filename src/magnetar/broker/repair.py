@@ -21,7 +21,7 @@ from magnetar.broker.sequence_ids import SequenceIds
 from magnetar.cursor.cursor import Cursor, CursorHome
 from magnetar.cursor.store import NO_LEDGER
 from magnetar.geo.progress_codec import restore_state
-from magnetar.ledger.agreement import LOST_PROPERTY, keep_unlisted, shorten
+from magnetar.ledger.agreement import LOST_PROPERTY, keep_loss_boundaries, keep_unlisted, loss_boundaries, shorten
 from magnetar.ledger.deletions import note_of
 from magnetar.ledger.managed_ledger import ManagedLedger, ManagedLedgerConfig
 from magnetar.metadata.resources import managed_ledger_path
@@ -118,6 +118,8 @@ class _Planner:
         self._planned = _Planned(metadata)
         self._store = store
         self._index = index
+        self._loss_boundaries = loss_boundaries(metadata)
+        """Those that are stored, and what was planned: other clusters may hold the entries that are given up."""
 
     def topic(self, name: TopicName) -> list[Repair]:
         path = managed_ledger_path(name)
@@ -163,7 +165,10 @@ class _Planner:
         stored["lastPosition"] = str(max([last, *(end for _, end in lost)]))
         stored["properties"] = {key: text for key, text in properties.items() if key not in dropped}
         action = "shorten the list of ledgers to what the log holds" if lost else "remove unreadable properties"
-        return [Repair(str(name), action, "; ".join(gives_up), (Put(path, json.dumps(stored).encode()),))]
+        puts = [Put(path, json.dumps(stored).encode())]
+        if lost:
+            puts.append(self._with_boundaries_after(end.ledger_id for _, end in lost))
+        return [Repair(str(name), action, "; ".join(gives_up), tuple(puts))]
 
     def _rebuilt(self, name: TopicName, path: str, error: Exception) -> Repair:
         """Make a list anew from the ledgers that the topic's own subscriptions and summaries name."""
@@ -176,8 +181,14 @@ class _Planner:
             f"the list of ledgers cannot be read ({error!r}): entries in ledgers that no subscription of the topic "
             f"names ({kept}), and all properties of the topic"
         )
-        puts = (Put(path, json.dumps(stored).encode()), keep_unlisted(self._index.ledgers))
+        boundaries = self._with_boundaries_after(ids)
+        puts = (Put(path, json.dumps(stored).encode()), keep_unlisted(self._index.ledgers), boundaries)
         return Repair(str(name), "make the list of ledgers anew", gives_up, puts)
+
+    def _with_boundaries_after(self, ledger_ids: Iterable[int]) -> Put:
+        """Have no acknowledgement go across the ends of these ledgers: entries may be missing behind them."""
+        self._loss_boundaries += [ledger_id + 1 for ledger_id in ledger_ids]
+        return keep_loss_boundaries(self._loss_boundaries)
 
     def _named_by(self, path: str) -> list[Position]:
         """Return positions that were the topic's for certain: cursors and summaries of origins name them."""

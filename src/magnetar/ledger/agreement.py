@@ -59,21 +59,32 @@ class Unlisted:
 def bring_to_agreement(store: LocalLedgerStore, metadata: MetadataStore) -> tuple[int, ...]:
     """Finish interrupted deletions, accept what a log without syncs lost, and delete what nothing lists.
 
-    Returns the loss boundaries, ascending: the next ledger id at each start that may have lacked entries. Other
-    clusters may hold lost entries of lower ledgers, so there may have been entries between any two on both sides of a
-    boundary.
+    Returns the loss boundaries, ascending: the next ledger id at each start that may have lacked entries, and what a
+    repair added. Other clusters may hold lost entries of lower ledgers, so there may have been entries between any two
+    on both sides of a boundary.
     """
     finish_deletions(store, metadata)
     _sweep(store, metadata, _read_listing(metadata))
-    stored = metadata.get(_LOSS_BOUNDARIES)
-    boundaries: list[int] = [] if stored is None else json.loads(stored.value)
+    boundaries = loss_boundaries(metadata)
     if store.may_lack_entries:
         # For every topic: its list says only how many entries were durable when the list was written.
         boundaries = needed_boundaries([*boundaries, store.next_ledger_id], store.list())
-        metadata.put(_LOSS_BOUNDARIES, json.dumps(boundaries).encode())
+        metadata.put_many([keep_loss_boundaries(boundaries)])
         _accept_losses(store, metadata)
         store.losses_accepted()
     return tuple(boundaries)
+
+
+def loss_boundaries(metadata: MetadataStore) -> list[int]:
+    """Return the stored loss boundaries, ascending."""
+    stored = metadata.get(_LOSS_BOUNDARIES)
+    found: list[int] = [] if stored is None else json.loads(stored.value)
+    return found
+
+
+def keep_loss_boundaries(boundaries: Collection[int]) -> Put:
+    """Return the change that stores these loss boundaries, and no others."""
+    return Put(_LOSS_BOUNDARIES, json.dumps(sorted(set(boundaries))).encode())
 
 
 def needed_boundaries(boundaries: Collection[int], existing: Sequence[int]) -> list[int]:
