@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from magnetar.base.position import Position
@@ -34,7 +35,7 @@ class Track:
         """Start empty; ``before`` is the newest origin position that was held and trimmed."""
         self._table = ExtentTable()  # with the entries up to and including each, counted since the track was made
         self._counted_before = 0  # entries that were trimmed, counted likewise
-        self._floors: dict[Position, Position] = {}  # by origin_first, where the floor is not the entry held before
+        self._floors: dict[Position, Position] = {}  # by origin_first, ascending, where it is not the entry held before
         self._before = before  # the newest origin position below the first extent
         self._local_end: Position | None = None  # behind the last entry of the last extent
         self.last = before
@@ -224,8 +225,10 @@ class Track:
             return
         self._before = self._origin_last(gone - 1)
         self._counted_before = self._table.through(gone - 1)
-        self._forget_floors(0, gone)
         self._table.delete_first(gone)
+        first = self._table.origin(0) if len(self) else None
+        if self._floors:  # a new one, because a dict from which keys are deleted keeps its memory
+            self._floors = {} if first is None else {at: each for at, each in self._floors.items() if at >= first}
         if not len(self):
             self._local_end = None
 
@@ -233,8 +236,10 @@ class Track:
         """Drop the entries at local positions above ``last_local``."""
         kept = self._table.local_at_or_below(last_local) + 1
         through = self.count_through(last_local)
-        self._forget_floors(kept, len(self))
         self._table.keep_first(kept)
+        last = self._table.origin(-1) if kept else None
+        for origin in list(takewhile(lambda each: last is None or each > last, reversed(self._floors))):
+            del self._floors[origin]
         self._local_end = None
         if kept:
             self._table.set_last_through(through)
@@ -243,8 +248,3 @@ class Track:
             self.last = self._origin_last(kept - 1)
         else:
             self.last = self._before
-
-    def _forget_floors(self, first: int, stop: int) -> None:
-        if self._floors:
-            for index in range(first, stop):
-                self._floors.pop(self._table.origin(index), None)

@@ -1,0 +1,69 @@
+"""What the extents of an origin take in memory (docs/guides/storage.md), and that trimming frees it."""
+
+from __future__ import annotations
+
+import gc
+import tracemalloc
+
+import pytest
+
+from magnetar.base.position import Position
+from magnetar.geo.extent_table import BLOCK_EXTENTS, ExtentTable
+from magnetar.geo.extents import Track
+
+EXTENTS = 50 * BLOCK_EXTENTS
+UNPACKED_BLOCK_BYTES = 30_000
+"""More than a block takes that was asked for."""
+
+END = Position(7, 2 * EXTENTS)
+
+
+def a_track(*, with_floors: bool = False) -> Track:
+    """Another cluster's entries, each behind one of this cluster, as two that publish in turn leave them."""
+    track = Track(None)
+    for number in range(EXTENTS):
+        entry_id = 2 * number
+        floor = entry_id - 1 if with_floors else entry_id - 2  # the entry in between is not meant for here, or no entry
+        track.append(Position(9, entry_id), 1, Position(7, 2 * number), Position(9, floor))
+    return track
+
+
+def used_by(*, with_floors: bool, before: Position | None) -> int:
+    """Bytes that a track takes after the entries before that place were trimmed."""
+    gc.collect()
+    tracemalloc.start()
+    try:
+        track = a_track(with_floors=with_floors)
+        if before is not None:
+            track.trim(before)
+        gc.collect()
+        return tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize(("with_floors", "bytes_max"), [(False, 6), (True, 250)])
+def test_what_an_extent_takes(with_floors: bool, bytes_max: int) -> None:
+    assert used_by(with_floors=with_floors, before=None) / EXTENTS < bytes_max
+
+
+@pytest.mark.parametrize("with_floors", [False, True])
+def test_trimming_frees_what_they_take(with_floors: bool) -> None:
+    whole = used_by(with_floors=with_floors, before=None)
+    half = used_by(with_floors=with_floors, before=Position(7, EXTENTS))
+    assert half < 0.7 * whole + UNPACKED_BLOCK_BYTES
+    assert used_by(with_floors=with_floors, before=END) < 0.1 * whole
+
+
+def test_trimming_does_not_look_at_each_extent(monkeypatch: pytest.MonkeyPatch) -> None:
+    track, looked_at = a_track(with_floors=True), list[int]()
+    origin = ExtentTable.origin
+
+    def counted(table: ExtentTable, index: int) -> Position:
+        looked_at.append(index)
+        return origin(table, index)
+
+    monkeypatch.setattr(ExtentTable, "origin", counted)
+    track.trim(END)
+    track.cut_back(Position(7, 0))
+    assert len(looked_at) < 10
