@@ -68,7 +68,7 @@ class Metadata(Happening):
         """
         consumers = self.world.kind(Consumers)
         consumer = consumers.holding()
-        if consumer is None:
+        if consumer is None or not self.world.sites[consumer.cluster].running:
             return False
         site = self.world.sites[consumer.cluster]
         site.metadata.fail_in(self.chance.randint(1, 2))
