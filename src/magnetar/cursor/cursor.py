@@ -269,7 +269,9 @@ class Cursor:
             if checkpoint:
                 with suppress(StorageError):  # the cursor was deleted meanwhile
                     store.trim(ledger_id, first)
-                self._forget_fallback(fallbacks)
+                if self._fallback is not None:
+                    # Behind the trim: that is synced even where records are not, and the checkpoint with it.
+                    store.barrier(lambda error: self._forget_fallback(fallbacks) if error is None else None)
             on_durable(None)
 
         *others, last = pieces_of(data, self._home.limits.record_bytes_max)
@@ -356,8 +358,11 @@ class Cursor:
         return left_out
 
     def _forget_fallback(self, fallbacks: int) -> None:
-        """A checkpoint is durable that holds the first ``fallbacks`` of them."""
-        if self._fallback is not None and self._fallback.number <= fallbacks:
+        """A checkpoint is durable that holds the first ``fallbacks`` of them.
+
+        A closed cursor leaves them: its successor may have others, and ignores these.
+        """
+        if self._fallback is not None and self._fallback.number <= fallbacks and not self._closed:
             self._fallback = None
             with suppress(StorageError):  # it does not apply any more, wherever it is kept
                 if self._is_kept:

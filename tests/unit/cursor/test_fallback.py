@@ -8,10 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from magnetar.base.errors import StorageError
+from magnetar.base.names import TopicName
 from magnetar.cursor import fallback
 from magnetar.cursor.limits import CursorLimits
+from magnetar.metadata.resources import managed_ledger_path
 from tests.unit.cursor.fakes import singly
-from tests.unit.cursor.support import Setup, same
+from tests.unit.cursor.support import TOPIC, Setup, same
 
 if TYPE_CHECKING:
     import pytest
@@ -207,3 +209,22 @@ def test_a_cursor_that_was_closed_does_not_put_its_own_old_state_over_what_its_s
     assert refused is not None
     assert "cursor worker was closed" in str(refused)
     assert same(setup.crash(), successor)
+
+
+def test_the_metadata_store_keeps_its_part_until_the_trim_behind_the_checkpoint_is_durable() -> None:
+    setup = Setup()
+    cursor = setup.cursors.create("worker", setup.start)
+    setup.flush(cursor)
+    cursor.acknowledge_ranges(singly(setup.positions[3:50:2]))
+    assert fail(setup, cursor) == [None]
+    path = f"{managed_ledger_path(TopicName.parse(TOPIC))}/cursors/worker"
+
+    def is_there() -> bool:
+        stored = setup.metadata.get(path)
+        assert stored is not None
+        return b"fallback" in stored.value
+
+    setup.flush(cursor)
+    assert is_there(), "without syncs, a power loss may still take the checkpoint"
+    setup.store.settle()
+    assert not is_there()
