@@ -39,6 +39,7 @@ from magnetar.metadata.sqlite_wal import write_wal_again
 from magnetar.wire.connection import MAGNETAR_VERSION_PREFIX
 
 if TYPE_CHECKING:
+    import socket
     from collections.abc import Iterator
     from pathlib import Path
 
@@ -187,13 +188,25 @@ class Broker:
         opened.push_async_callback(stop)
         while not web.started:
             if task.done():
-                message = f"cannot listen on webServicePort {self.config.webServicePort} of {self.config.bindAddress}"
-                raise ConfigurationError(message)
+                where = f"webServicePort {self.config.webServicePort} of {self.config.bindAddress}"
+                message = f"cannot listen on {where}: {web.failure}"
+                raise ConfigurationError(message) from web.failure
             await asyncio.sleep(0.01)
 
 
 class _WebServer(uvicorn.Server):
-    """Uvicorn inside the broker's loop: signals are the broker's."""
+    """Uvicorn inside the broker's loop: signals are the broker's, and so is the end of the process."""
+
+    failure: BaseException | None = None
+    """Why it does not listen."""
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Listen; if that fails, note why and end the server. Uvicorn ends the process."""
+        try:
+            await super().startup(sockets)
+        except SystemExit as error:
+            self.failure = error.__context__
+            self.should_exit = True
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:

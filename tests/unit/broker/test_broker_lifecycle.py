@@ -36,12 +36,13 @@ def assert_closed(config: BrokerConfig) -> None:
     asyncio.run(run())
 
 
-def test_a_failed_start_closes_what_it_opened(config: BrokerConfig) -> None:
+@pytest.mark.parametrize("setting", ["brokerServicePort", "webServicePort"])
+def test_a_port_that_is_taken_is_named_and_what_was_opened_is_closed(config: BrokerConfig, setting: str) -> None:
     async def run() -> None:
         server = await asyncio.start_server(lambda _r, _w: None, LOOPBACK, 0)
         port = server.sockets[0].getsockname()[1]
-        broker = Broker(config.model_copy(update={"brokerServicePort": port}))
-        with pytest.raises(ConfigurationError, match="cannot listen"):
+        broker = Broker(config.model_copy(update={setting: port}))
+        with pytest.raises(ConfigurationError, match=f"cannot listen on {setting} {port} of {LOOPBACK}: .*in use"):
             await broker.start()
         await broker.stop()
         server.close()
