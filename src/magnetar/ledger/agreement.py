@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import structlog
 
+from magnetar.base.errors import CorruptionError
 from magnetar.base.position import Position
 from magnetar.ledger.deletions import finish_deletions, noted_deletions
 from magnetar.metadata.resources import DELETED_TOPIC, Topics, managed_ledger_path
@@ -65,7 +66,12 @@ def bring_to_agreement(store: LocalLedgerStore, metadata: MetadataStore) -> tupl
     """
     finish_deletions(store, metadata)
     _sweep(store, metadata, _read_listing(metadata))
-    boundaries = loss_boundaries(metadata)
+    try:
+        boundaries = loss_boundaries(metadata)
+    except CorruptionError as error:
+        log.warning("loss_boundaries_unknown", error=str(error), remedy="every ledger counts as one behind a boundary")
+        boundaries = [*store.list(), store.next_ledger_id]
+        metadata.put_many([keep_loss_boundaries(boundaries)])
     if store.may_lack_entries:
         # For every topic: its list says only how many entries were durable when the list was written.
         boundaries = needed_boundaries([*boundaries, store.next_ledger_id], store.list())
@@ -76,10 +82,13 @@ def bring_to_agreement(store: LocalLedgerStore, metadata: MetadataStore) -> tupl
 
 
 def loss_boundaries(metadata: MetadataStore) -> list[int]:
-    """Return the stored loss boundaries, ascending."""
+    """Return the stored loss boundaries, ascending; raises CorruptionError, naming the record, if it is unreadable."""
     stored = metadata.get(_LOSS_BOUNDARIES)
-    found: list[int] = [] if stored is None else json.loads(stored.value)
-    return found
+    try:
+        return [] if stored is None else [int(each) for each in json.loads(stored.value)]
+    except (ValueError, TypeError) as error:
+        message = f"{_LOSS_BOUNDARIES}: the record cannot be read: {error!r}"
+        raise CorruptionError(message) from error
 
 
 def keep_loss_boundaries(boundaries: Collection[int]) -> Put:
@@ -179,7 +188,14 @@ def _sweep(store: LocalLedgerStore, metadata: MetadataStore, confirmed: dict[int
         return
     existing = store.list()
     stored = metadata.get(_SWEPT_FROM)
-    swept_from = 0 if stored is None else int(stored.value)
+    try:
+        swept_from = 0 if stored is None else int(stored.value)
+    except ValueError:
+        # Nobody knows which unlisted ledgers may be data: keep all that are there, as for a lost record of a topic.
+        kept = keep_unlisted(existing)
+        log.warning("ledgers_not_swept", path=kept.path, error="the record is no number", now=kept.value.decode())
+        metadata.put_many([kept])
+        swept_from = int(kept.value)
     found = find_unlisted(existing, confirmed, swept_from)
     if found.unknown:
         size_bytes = sum(map(store.size_bytes, found.unknown))

@@ -61,9 +61,11 @@ def _notes(metadata: MetadataStore) -> Iterator[tuple[str, list[int]]]:
         stored = metadata.get(note)
         assert stored is not None
         try:
-            yield note, json.loads(stored.value)
-        except ValueError as error:  # its ledgers take space; no topic depends on them any more
+            ledger_ids = [int(each) for each in json.loads(stored.value)]
+        except (ValueError, TypeError) as error:  # its ledgers take space; no topic depends on them any more
             log.warning("deletion_not_finished", note=note, error=str(error))
+        else:
+            yield note, ledger_ids
 
 
 def _delete(store: LedgerStore, metadata: MetadataStore, ledger_ids: Sequence[int], note: str) -> None:

@@ -382,3 +382,50 @@ def test_a_list_that_cannot_be_read_keeps_every_ledger() -> None:
             assert store.list() == held
 
     asyncio.run(story())
+
+
+@pytest.mark.parametrize("value", [b"", b"x", b"[7]"])
+def test_a_bound_of_the_sweep_that_cannot_be_read_keeps_every_ledger(value: bytes) -> None:
+    async def story() -> None:
+        disk, metadata = FaultyDisk(), MemoryMetadataStore(CLOCK)
+        async with opened(DIRECTORY, SYNCED, disk) as store:
+            ledger = open_topic(store, metadata)
+            await publish(ledger, store, 4)
+            orphan = store.create()
+            await append(store, orphan, [b"nobody's"])
+            await publish(ledger, store, 4)
+            metadata.put("/ledgers-swept-from", value)
+            for _ in range(2):  # later starts keep them, too
+                bring_to_agreement(store, metadata)
+                assert orphan in store.list()
+                await publish(ledger, store, 4)
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("value", [b"", b"x", b"7", b'["x"]'])
+def test_loss_boundaries_that_cannot_be_read_divide_all_ledgers(value: bytes) -> None:
+    async def story() -> None:
+        disk, metadata = FaultyDisk(), MemoryMetadataStore(CLOCK)
+        async with opened(DIRECTORY, SYNCED, disk) as store:
+            await publish(open_topic(store, metadata), store, 8)
+            metadata.put("/ledgers-loss-boundaries", value)
+            boundaries = bring_to_agreement(store, metadata)
+            assert boundaries == (*store.list(), store.next_ledger_id)
+            assert bring_to_agreement(store, metadata) == boundaries, "they are stored"
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("value", [b"", b"7", b'["x"]', b"null"])
+def test_a_note_of_a_deletion_that_cannot_be_read_stops_no_start(value: bytes) -> None:
+    async def story() -> None:
+        disk, metadata = FaultyDisk(), MemoryMetadataStore(CLOCK)
+        async with opened(DIRECTORY, SYNCED, disk) as store:
+            await publish(open_topic(store, metadata), store, 4)
+            held = store.list()
+            metadata.put("/deleting-ledgers/1", value)
+            bring_to_agreement(store, metadata)
+            assert store.list() == held
+
+    asyncio.run(story())
