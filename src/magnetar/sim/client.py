@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from magnetar.base.position import Position
     from magnetar.sim.consumer import Held, SimConsumer
     from magnetar.sim.network import Network
+    from magnetar.sim.reader import SimReader
     from magnetar.sim.scheduler import Scheduler
     from magnetar.wire.frame import Frame
 
@@ -42,6 +43,10 @@ class Witness(Protocol):
 
     def delivered(self, consumer: SimConsumer, held: Held, entry: bytes) -> None:
         """A consumer got an entry."""
+        ...
+
+    def read(self, reader: SimReader, position: Position, entry: bytes) -> None:
+        """A reader reads an entry, behind ``reader.last``."""
         ...
 
     def note(self, source: str, target: str, text: str) -> None:

@@ -14,6 +14,7 @@ from magnetar.sim.checkers import Checker
 from magnetar.sim.key_holders import KeyHolders
 from magnetar.sim.lifetimes import Lifetimes
 from magnetar.sim.model import ATTEMPT, CHUNK, Model
+from magnetar.sim.readings import Readings
 from magnetar.sim.unloads import Unloads
 from magnetar.sim.unsynced import Unsynced
 from magnetar.sim.updates import Updates
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from magnetar.geo.progress import SubscriptionProgress
     from magnetar.sim.consumer import Held, SimConsumer
     from magnetar.sim.model import Entry, Starts
+    from magnetar.sim.reader import SimReader
     from magnetar.sim.referee import Referee
     from magnetar.sim.replica import Replica
 
@@ -63,6 +65,7 @@ class TopicReferee:
         """Those of mode ``markers``; None in mode ``exact``."""
         self._unloads = Unloads(self.model, self.checker)
         self._holders = KeyHolders(self.checker.is_left)
+        self.readings = Readings(self.model, self.checker, self.violate)
         self._receipted: dict[LocalProducer, tuple[int, Position]] = {}
         """The newest receipt of each producer: its sequence id, and the highest position so far."""
         self._prefix = f"{name.local_name}: " if len(scenario.topics) > 1 else ""
@@ -82,6 +85,7 @@ class TopicReferee:
         self.checker.lose(replica.cluster)
         self.unsynced.lose(replica.cluster)
         self._lifetimes.lose(replica.cluster)
+        self.readings.lose(replica.cluster)
         if self.updates is not None:
             self.updates.lose(replica.cluster)
         self._unloads.lose(replica.cluster)
@@ -123,6 +127,12 @@ class TopicReferee:
     def unloads(self, replica: Replica) -> None:
         """The topic begins to be unloaded in a cluster, now; without faults it forgets nothing."""
         self._unloads.begin(replica)
+
+    def read(self, reader: SimReader, position: Position, entry: bytes) -> None:
+        """See Witness."""
+        self.checker.look_at_log(reader.replica)
+        self.readings.read(reader, position, entry)
+        self.note(reader.cluster, reader.machine, f"read at {position}")
 
     # -- what operators do --------------------------------------------------------------------------------------------
 
@@ -170,6 +180,7 @@ class TopicReferee:
     def _may_go(self, replica: Replica, entries: list[Entry]) -> Then:
         if replica.topic is None:
             return lambda: None
+        self.readings.may_expire(replica.cluster, entries)
         asked: list[tuple[Subscription, Epoch, list[Entry]]] = []
         for subscription in replica.topic.subscriptions.values():
             if subscription.progress is not None:

@@ -20,6 +20,7 @@ from magnetar.sim.happenings import KINDS
 from magnetar.sim.invariants import INVARIANTS
 from magnetar.sim.network import Network
 from magnetar.sim.producer import SimProducer
+from magnetar.sim.reader import SimReader
 from magnetar.sim.referee import Referee
 from magnetar.sim.scenario import FEATURES
 from magnetar.sim.scheduler import Scheduler
@@ -65,6 +66,7 @@ class World:
         ]
         self.producers: list[SimProducer] = []
         self.consumers: list[SimConsumer] = []
+        self.readers: list[SimReader] = []
         self.happenings = [kind(self) for kind in KINDS]
         self.invariants = [invariant(self) for invariant in INVARIANTS]
         self.counts: Counter[str] = Counter(dict.fromkeys(self._names_counted(), 0))
@@ -164,6 +166,12 @@ class World:
         consumer = SimConsumer(name, cluster, self._surroundings(topic), subscription, earliest=earliest)
         self.consumers.append(consumer)
         return consumer
+
+    def add_reader(self, topic: TopicName, cluster: str) -> SimReader:
+        """A reader comes."""
+        reader = SimReader(f"r{next(self._numbers)}", self.sites[cluster].replicas[topic], self._surroundings(topic))
+        self.readers.append(reader)
+        return reader
 
     def _surroundings(self, topic: TopicName) -> Surroundings:
         witness = self.referee.topics[topic]

@@ -12,6 +12,7 @@ from tests.sim.mutants import (
     expiry,
     progress,
     publishing,
+    readers,
     replication,
     snapshots,
     storage,
@@ -33,6 +34,7 @@ MUTANTS: dict[str, Mutant] = {
     **unsynced.MUTANTS,
     **snapshots.MUTANTS,
     **durability.MUTANTS,
+    **readers.MUTANTS,
 }
 
 

@@ -16,6 +16,7 @@ from magnetar.sim.happenings.pipelines import Pipelines
 from magnetar.sim.happenings.policies import Policies
 from magnetar.sim.happenings.processes import Processes
 from magnetar.sim.happenings.producers import Producers
+from magnetar.sim.happenings.readers import Readers
 
 KINDS = (
     Producers,
@@ -33,4 +34,5 @@ KINDS = (
     Policies,
     Members,
     Limits,
+    Readers,
 )

@@ -48,7 +48,10 @@ class Operations(Happening):
     def _on_some(self, work: Callable[[Replica, str], None]) -> bool:
         """Do ``work`` to some subscription in some cluster, if there is any."""
         found = [
-            (replica, name) for replica in self.world.loaded() if replica.topic for name in replica.topic.subscriptions
+            (replica, subscription.name)
+            for replica in self.world.loaded()
+            for subscription in (replica.topic.subscriptions.values() if replica.topic else ())
+            if subscription.is_durable
         ]
         if found:
             work(*self.chance.choice(found))

@@ -6,6 +6,7 @@ from magnetar.sim.invariants.bounds import Bounds
 from magnetar.sim.invariants.convergence import Convergence
 from magnetar.sim.invariants.ledgers import Ledgers
 from magnetar.sim.invariants.markers import Markers
+from magnetar.sim.invariants.readers import Readers
 from magnetar.sim.invariants.statistics import Statistics
 
-INVARIANTS = (Convergence, Statistics, Bounds, Ledgers, Markers)
+INVARIANTS = (Convergence, Statistics, Bounds, Ledgers, Markers, Readers)
