@@ -88,6 +88,10 @@ class Site:
         """``maxMessageSize``, from the next start on."""
         self.running = False
         self.crashes = 0
+        self.seem_older: list[tuple[float, float]] = []
+        """When a process ended that may not have written down that the clock was set ahead, on the monotonic clock, and
+        by how many seconds it was: all entries from before seem older by that."""
+        self._ahead_s = 0.0
         self._scheduler = scheduler
         self._network = network
         self._tap = tap
@@ -155,8 +159,16 @@ class Site:
         if chance.random() < 0.5:
             self._committer.tear()
 
+    def set_clock(self, off_s: float) -> None:
+        """Set the wall clock ``off_s`` seconds from what it was in the beginning."""
+        self._ahead_s += max(0.0, off_s - self.clock.jumped_s)
+        self.clock.jumped_s = off_s
+
     def _end(self) -> None:
         self.running = False
+        if self._ahead_s:
+            self.seem_older.append((self.clock.monotonic(), self._ahead_s))
+            self._ahead_s = 0.0
         self.crashes += 1
         self.loop.die()
         self._network.break_all_of(self.loop)

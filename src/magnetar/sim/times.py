@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from magnetar.base.position import Position
 
@@ -30,9 +30,16 @@ class Ages:
             position for position, at in sorted(self.appended_at.items()) if now - at <= age_s and is_expired(position)
         ]
 
-    def old(self, age_s: float, now: float) -> list[Position]:
-        """The entries that may expire at ``now``, ascending. A broker may leave some of them for later."""
-        return [position for position, at in sorted(self.appended_at.items()) if now - at > age_s]
+    def old(self, age_s: float, now: float, seem_older: Sequence[tuple[float, float]] = ()) -> list[Position]:
+        """The entries that may expire at ``now``, ascending. A broker may leave some of them for later.
+
+        ``seem_older`` has moments and seconds: entries from before such a moment may seem older by so much.
+        """
+        return [
+            position
+            for position, at in sorted(self.appended_at.items())
+            if now - at + sum(seconds for before, seconds in seem_older if at <= before) > age_s
+        ]
 
 
 def first_published_since(published_ms: Iterable[tuple[Position, int]], time_ms: int) -> Position | None:

@@ -152,7 +152,7 @@ class TopicReferee:
         Which entries are old is not asked of the broker. It may leave some of them for later.
         """
         log, now = self.model.logs[replica.cluster], replica.site.clock.monotonic()
-        old = log.ages.old(max(age_s - DRIFTED_S, 0.0), now)
+        old = log.ages.old(max(age_s - DRIFTED_S, 0.0), now, replica.site.seem_older)
         return self._may_go(replica, [log.at[position] for position in old])
 
     def evicts(self, replica: Replica, limit: int) -> Then:

@@ -35,7 +35,7 @@ class Clocks(Happening):
         if not running:
             return False
         site = self.chance.choice(running)
-        site.clock.jumped_s = self.chance.uniform(-JUMP_S, JUMP_S)
+        site.set_clock(self.chance.uniform(-JUMP_S, JUMP_S))
         self.world.note(site.name, f"its clock is off by {site.clock.jumped_s:.1f} s")
         return True
 
