@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import structlog
 
-from magnetar.base.errors import CorruptionError
+from magnetar.base.errors import CorruptionError, DiskFullError
 from magnetar.base.position import Position
 from magnetar.ledger.deletions import finish_deletions, noted_deletions
 from magnetar.metadata.resources import DELETED_TOPIC, Topics, managed_ledger_path
@@ -63,7 +63,19 @@ def bring_to_agreement(store: LocalLedgerStore, metadata: MetadataStore) -> tupl
     Returns the loss boundaries, ascending: the next ledger id at each start that may have lacked entries, and what a
     repair added. Other clusters may hold lost entries of lower ledgers, so there may have been entries between any two
     on both sides of a boundary.
+
+    On a full disk the metadata store gets the room that is held back. Raises DiskFullError where that is not enough.
     """
+    try:
+        return _agree(store, metadata)
+    except DiskFullError:
+        if not store.give_reserve():
+            raise
+        return _agree(store, metadata)
+
+
+def _agree(store: LocalLedgerStore, metadata: MetadataStore) -> tuple[int, ...]:
+    """See ``bring_to_agreement``; what a failure left undone is done by the next call."""
     finish_deletions(store, metadata)
     _sweep(store, metadata, _read_listing(metadata))
     try:

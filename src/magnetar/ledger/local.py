@@ -162,6 +162,12 @@ class LocalLedgerStore:
             shortage = self._space.remaining_shortage() if short else self._space.shortage()
             self._state = StoreState(shortage=shortage)
 
+    def give_reserve(self) -> bool:
+        """Give back the room that is held for a full disk; whether there was any."""
+        given = self._space.give_reserve()
+        self.look_at_space()
+        return given
+
     @property
     def next_ledger_id(self) -> int:
         """The lowest id that a ledger created from now on can have."""

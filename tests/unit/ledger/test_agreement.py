@@ -25,12 +25,15 @@ from magnetar.ledger.agreement import (
 )
 from magnetar.ledger.local import UNSYNCED_NAME, LocalLedgerStore, LocalStoreOptions
 from magnetar.ledger.managed_ledger import ManagedLedger, ManagedLedgerConfig
+from magnetar.ledger.space import RESERVE_NAME
 from magnetar.metadata.memory import MemoryMetadataStore
 from magnetar.metadata.resources import managed_ledger_path
 from magnetar.sim.disk import FaultyDisk, Node
 from tests.unit.ledger.support import append, barrier, opened
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from magnetar.metadata.store import Put
 
 DIRECTORY = Path("/log")
@@ -297,6 +300,35 @@ def test_power_loss_without_syncs_loses_the_end_and_gives_no_id_twice(seed: int)
             after = disk.crash(chance)
             await store.close()
             disk, metadata = after, metadata.reopened()
+
+    asyncio.run(story())
+
+
+class CrampedMetadata(MemoryMetadataStore):
+    """A metadata store that finds room only where the store holds none back."""
+
+    def __init__(self, disk: FaultyDisk) -> None:
+        super().__init__(CLOCK)
+        self._disk = disk
+
+    def put_many(self, puts: Sequence[Put]) -> list[int]:
+        if DIRECTORY / RESERVE_NAME in self._disk.nodes:
+            message = "metadata store: database or disk is full"
+            raise DiskFullError(message)
+        return super().put_many(puts)
+
+
+def test_a_start_on_a_full_disk_notes_losses_in_the_room_that_was_held_back() -> None:
+    async def story() -> None:
+        disk = FaultyDisk()
+        metadata = CrampedMetadata(disk)
+        options = LocalStoreOptions(sync=False, reserve_bytes=100)
+        async with opened(DIRECTORY, options, disk) as store:
+            assert DIRECTORY / RESERVE_NAME in disk.nodes
+            (boundary,) = bring_to_agreement(store, metadata)
+            assert DIRECTORY / RESERVE_NAME not in disk.nodes
+            assert boundary == store.next_ledger_id == store.create()
+            assert not store.may_lack_entries
 
     asyncio.run(story())
 
