@@ -237,11 +237,10 @@ class Topic:
 
         A failed write leaves everything as it was.
         """
-        deletion = self.cursors.deletion(subscription.name)
-        if tombstone is not None:
-            self.progress.tombstones.add(tombstone, deletion)
-        elif deletion:
-            self.environment.metadata.put_many(deletion)
+        if tombstone is None:
+            self.cursors.mark_deleted(subscription.name)
+        else:
+            self.progress.tombstones.add(tombstone, self.cursors.deletion(subscription.name))
         subscription.cursor.close()  # nothing may be written over its deletion
         subscription.close()
         self.subscriptions.pop(subscription.name, None)

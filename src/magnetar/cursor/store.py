@@ -104,10 +104,14 @@ class CursorStore:
 
     def delete(self, name: str) -> None:
         """Delete a cursor; it is gone on return. Deleting one that is not there changes nothing."""
+        self.mark_deleted(name)
+        self.finish_deletion(name)
+
+    def mark_deleted(self, name: str) -> None:
+        """Mark a cursor as deleted, durably on return, if it is there; ``finish_deletion`` has to follow."""
         deletion = self.deletion(name)
         if deletion:
             self._metadata.put_many(deletion)
-            self.finish_deletion(name)
 
     def deletion(self, *names: str) -> list[Put]:
         """Return the writes that delete these cursors, none for one that is not there.

@@ -28,6 +28,10 @@ class MemoryMetadataStore:
         store._entries = self._entries
         return store
 
+    def forget_watchers(self) -> None:
+        """The process that watched has ended; another one begins on the same store."""
+        self._watchers = Watchers()
+
     def get(self, path: str) -> Versioned | None:
         """See MetadataStore."""
         return self._entries.get(path)

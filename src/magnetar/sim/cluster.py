@@ -120,6 +120,8 @@ class Cluster:
         self.store.crash()
         self.delayed.crash()
         self.topics.loaded.clear()
+        self.metadata.forget_watchers()
+        self.resources = type(self.resources).over(self.metadata)
         self.start()
 
     def lose_power(self, ledger_id: int, length: int) -> None:
