@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import random
 import signal
-import threading
 import time
 from collections import Counter
 from functools import partial
@@ -19,6 +18,7 @@ import pytest
 
 from tests.chaos.mesh import RECOVERY_TIMEOUT_S, SEED, say
 from tests.geo.stories import log_of
+from tests.kit.background import Background, within
 from tests.kit.clusters import NAMES, Up
 from tests.kit.messages import connect
 from tests.kit.processes import command_line
@@ -37,11 +37,12 @@ RATE = 100
 pytestmark = [pytest.mark.chaos, pytest.mark.timeout((ROUNDS + 2) * RECOVERY_TIMEOUT_S)]
 
 
-class Publisher:
+class Publisher(Background):
     """Publishes numbered messages in one cluster, round the topics, through whatever happens to its broker."""
 
     def __init__(self, up: Up, origin: str) -> None:
         """Start publishing."""
+        super().__init__()
         self.origin = origin
         self.receipted: dict[str, list[bytes]] = {topic: [] for topic in TOPICS}
         self.failures: list[str] = []
@@ -49,27 +50,25 @@ class Publisher:
         self._producers = [
             self._client.create_producer(topic, block_if_queue_full=True, send_timeout_millis=0) for topic in TOPICS
         ]
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run)
-        self._thread.start()
+        self.begin()
 
     def stop(self) -> None:
         """Stop, and wait for all receipts."""
-        self._stop.set()
-        self._thread.join()
-        for producer in self._producers:
-            producer.flush()
-        self._client.close()
+        self.end()
+        for topic, producer in zip(TOPICS, self._producers, strict=True):
+            within(RECOVERY_TIMEOUT_S, producer.flush, what=f"all receipts of {self.origin} for {topic}")
+        within(RECOVERY_TIMEOUT_S, self._client.close, what=f"the end of the publisher in {self.origin}")
 
-    def _run(self) -> None:
+    def work(self) -> None:
+        """See Background."""
         started, sent = time.monotonic(), 0
-        while not self._stop.is_set():
+        while not self.stopping.is_set():
             while sent < (time.monotonic() - started) * RATE:
                 topic = TOPICS[sent % len(TOPICS)]
                 payload = b"%s-%d" % (self.origin.encode(), sent)
                 self._producers[sent % len(TOPICS)].send_async(payload, self._on_receipt(topic, payload))
                 sent += 1
-            self._stop.wait(0.01)
+            self.stopping.wait(0.01)
 
     def _on_receipt(self, topic: str, payload: bytes) -> Callable[[pulsar.Result, pulsar.MessageId], None]:
         def done(result: pulsar.Result, _id: pulsar.MessageId) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import random
-import threading
 import time
 from functools import partial
 from typing import TYPE_CHECKING
@@ -22,6 +21,7 @@ from magnetar.wire.entry import payload_of
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 from tests.chaos.mesh import SEED, say
 from tests.chaos.test_kills import has_at_least
+from tests.kit.background import Background, within
 from tests.kit.broker import Broker
 from tests.kit.messages import connect
 from tests.kit.raw import ClosedByPeerError, RawConnection, name_of, part_of
@@ -47,6 +47,9 @@ SETTINGS = {
 }
 KEPT, TRIMMED = "persistent://public/kept/t", "persistent://public/trimmed/t"
 RECOVERY_TIMEOUT_S = 60.0
+RECEIPTS_TIMEOUT_S = 120.0
+"""For calls of the official client that have no time-out of their own."""
+
 LEFT_FOR_LATER = 0.1
 """Share of the messages that a consumer acknowledges only when it gets them again."""
 
@@ -58,40 +61,39 @@ INDIVIDUAL = pb.CommandAck.Individual
 pytestmark = [pytest.mark.chaos, pytest.mark.timeout(300 + KILLS * 15)]
 
 
-class Publisher:
+class Publisher(Background):
     """Publishes numbers under a name of its own, through whatever happens to the broker."""
 
     def __init__(self, service_url: str, topic: str) -> None:
         """Start publishing."""
+        super().__init__()
         self.receipted: list[int] = []
         self.failures: list[str] = []
         self._client = connect(service_url, operation_timeout_seconds=120)
         self._producer = self._client.create_producer(
             topic, f"publisher of {topic}", block_if_queue_full=True, send_timeout_millis=0
         )
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run)
-        self._thread.start()
+        self.begin()
 
     def stop(self) -> None:
         """Stop, and wait for all receipts."""
-        self._stop.set()
-        self._thread.join()
-        self._producer.flush()
+        self.end()
+        within(RECEIPTS_TIMEOUT_S, self._producer.flush, what=f"receipts of {len(self.receipted)} and more messages")
 
     def abandon(self) -> None:
         """Stop, whatever has its receipt."""
-        self._stop.set()
-        self._client.shutdown()
-        self._thread.join()
+        self.stopping.set()
+        within(RECEIPTS_TIMEOUT_S, self._client.shutdown, what="the end of a publisher's client")
+        self.end()
 
-    def _run(self) -> None:
+    def work(self) -> None:
+        """See Background."""
         started, sent = time.monotonic(), 0
-        while not self._stop.is_set():
+        while not self.stopping.is_set():
             while sent < (time.monotonic() - started) * RATE:
                 self._producer.send_async(b"%d" % sent, partial(self._on_receipt, sent))
                 sent += 1
-            self._stop.wait(0.01)
+            self.stopping.wait(0.01)
 
     def _on_receipt(self, number: int, result: pulsar.Result, _id: pulsar.MessageId) -> None:
         if result == pulsar.Result.Ok:
@@ -100,11 +102,12 @@ class Publisher:
             self.failures.append(f"{number}: {result}")
 
 
-class Acknowledger:
+class Acknowledger(Background):
     """Consumes and acknowledges with receipts, leaving holes; knows what must never come again."""
 
     def __init__(self, service_url: str, topic: str, chance: random.Random, *, leaves_holes: bool = True) -> None:
         """Start consuming."""
+        super().__init__()
         self.delivered: set[int] = set()
         self.acknowledged: set[int] = set()
         """Numbers whose acknowledgement was receipted."""
@@ -117,26 +120,20 @@ class Acknowledger:
         self._requests = 1000
         self._under_way: dict[int, list[int]] = {}
         """Request id -> what it acknowledges."""
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run)
-        self._thread.start()
+        self.begin()
 
-    def stop(self) -> None:
-        """Stop consuming."""
-        self._stop.set()
-        self._thread.join()
-
-    def _run(self) -> None:
-        while not self._stop.is_set():
+    def work(self) -> None:
+        """See Background."""
+        while not self.stopping.is_set():
             try:
                 with RawConnection.connected(self._service_url) as connection:
                     connection.subscribe(self._topic, "s")
                     connection.flow(1000)
                     self._under_way.clear()
-                    while not self._stop.is_set():
+                    while not self.stopping.is_set():
                         self._handle(connection, connection.gather(0.05))
             except (OSError, ClosedByPeerError):
-                self._stop.wait(0.02)
+                self.stopping.wait(0.02)
 
     def _handle(self, connection: RawConnection, frames: list[Frame]) -> None:
         messages = [frame for frame in frames if name_of(frame) == "MESSAGE"]
@@ -183,7 +180,7 @@ class LogReader:
                 self._after = message.message_id()
                 self.following += 1
         finally:
-            client.close()
+            within(RECEIPTS_TIMEOUT_S, client.close, what="the end of a reader's client")
 
 
 def kill(broker: Broker, chance: random.Random) -> str:
@@ -236,7 +233,7 @@ def test_no_kill_makes_the_log_or_a_cursor_lie(tmp_path: Path) -> None:
             for publisher in publishers.values():
                 publisher.abandon()
             for consumer in consumers.values():
-                consumer.stop()
+                consumer.end()
     report = check(tmp_path / "data")
     assert report.intact, report.problems
 

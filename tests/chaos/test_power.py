@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import random
-import threading
 import time
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -19,6 +18,7 @@ import pytest
 
 from tests.chaos.mesh import SEED, say
 from tests.chaos.test_one_broker import Acknowledger
+from tests.kit.background import Background, within
 from tests.kit.broker import Broker
 from tests.kit.lossy_disk import LossyDisk, NoCompilerError, build_library
 from tests.kit.messages import connect, entry_of, read_log
@@ -60,6 +60,9 @@ KILLED_FIRST, DOWN_AGAIN = 0.3, 0.3
 SYNCS_AHEAD_MAX = {".log": 100, ".sqlite-wal": 3}
 """Ends of the names of files of which a sync fails, and how many syncs ahead that is at most."""
 
+CLOSE_TIMEOUT_S = 60.0
+"""The official client's close has no time-out of its own."""
+
 SUBSCRIPTION = "s"
 SYNCED_FILES = ("log", "sqlite", "sqlite-wal")
 """Ends of the names of files whose syncs the journal must have seen: else it does not cover all that is durable."""
@@ -70,29 +73,25 @@ Position = tuple[int, int]
 pytestmark = [pytest.mark.chaos, pytest.mark.timeout(300 + LOSSES * 30)]
 
 
-class Publisher:
+class Publisher(Background):
     """Publishes consecutive numbers on one topic, and knows which have a receipt.
 
     It sends nothing again. The official client would, but one whose broker is gone for good cannot always be stopped.
+    After ``end``, messages without a receipt may be in the log or not.
     """
 
     def __init__(self, service_url: str, topic: str, first: int, chance: random.Random) -> None:
         """Start publishing."""
+        super().__init__()
         self.receipted: dict[int, Position] = {}
         self.following = first
         """The next number."""
         self._service_url, self._topic, self._chance = service_url, topic, chance
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run)
-        self._thread.start()
+        self.begin()
 
-    def stop(self) -> None:
-        """Stop; messages without a receipt may be in the log or not."""
-        self._stop.set()
-        self._thread.join()
-
-    def _run(self) -> None:
-        while not self._stop.wait(0.02):
+    def work(self) -> None:
+        """See Background."""
+        while not self.stopping.wait(0.02):
             with suppress(OSError, ClosedByPeerError), RawConnection.connected(self._service_url) as connection:
                 connection.create_producer(self._topic)
                 self._publish(connection)
@@ -100,7 +99,7 @@ class Publisher:
     def _publish(self, connection: RawConnection) -> None:
         """Publish until the broker refuses a message, closes the producer, or dies."""
         started, first = time.monotonic(), self.following
-        while not self._stop.is_set():
+        while not self.stopping.is_set():
             while self.following - first < (time.monotonic() - started) * RATE:
                 payload = (b"%d" % self.following).ljust(self._chance.randrange(PAYLOAD_BYTES_MAX))
                 sequence_id = self.following
@@ -203,9 +202,9 @@ class Machine:
         finally:
             self.broker.kill()
             for publisher in publishers.values():
-                publisher.stop()
+                publisher.end()
             for consumer in consumers.values():
-                consumer.stop()
+                consumer.end()
         for topic, history in self.histories.items():
             history.consumed(consumers[topic], synced=self.synced)
             history.published(publishers[topic])
@@ -239,7 +238,7 @@ class Machine:
         try:
             messages = read_log(client, KEPT)
         finally:
-            client.close()
+            within(CLOSE_TIMEOUT_S, client.close, what="the end of a reader's client")
         numbers = [int(message.data()) for message in messages]
         assert numbers == sorted(set(numbers)), f"repeated, or out of order: {numbers[-300:]}"
         return {int(message.data()): entry_of(message.message_id()) for message in messages}
@@ -251,7 +250,7 @@ class Machine:
             try:
                 wait_until(partial(self._is_consumed, topic), 120, what=f"all of {topic}")
             finally:
-                consumer.stop()
+                consumer.end()
             history.consumed(consumer, synced=self.synced)
             if self.synced or topic == KEPT:
                 assert history.receipted.keys() - history.lost - history.delivered == set()
