@@ -24,6 +24,7 @@ from tests.geo.stories import (
     wait_for_backlog,
     wait_for_entries,
 )
+from tests.kit.background import STOP_TIMEOUT_S, Background, within
 from tests.kit.clusters import NAMES
 from tests.kit.messages import numbered, publish, publish_in_batches, receive, receive_data, receive_until_quiet
 from tests.kit.rest import topic_path
@@ -140,35 +141,30 @@ def test_messages_of_all_origins_are_acknowledged_anywhere(up: Up, topic: str) -
     consume_rest(up, "ewr", topic, "s", numbered(150)[::10])
 
 
-class Load:
+class Load(Background):
     """A producer at a steady rate in a thread of its own."""
 
     def __init__(self, up: Up, name: str, topic: str) -> None:
         """Start publishing 0, 1, 2 … in the cluster."""
+        super().__init__()
         self.published = 0
         self._producer = up.client(name).create_producer(topic, block_if_queue_full=True)
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run)
-        self._thread.start()
+        self.begin()
 
     def stop(self) -> None:
-        """Stop; ``published`` is final when ``is_stopped`` says so."""
-        self._stop.set()
-        self._thread.join()
-        self._producer.flush()
-        self._producer.close()
+        """Stop; ``published`` is final when ``has_ended`` says so."""
+        self.end()
+        within(STOP_TIMEOUT_S, self._producer.flush, what="the receipts of a load")
+        within(STOP_TIMEOUT_S, self._producer.close, what="the end of a load's producer")
 
-    def is_stopped(self) -> bool:
-        """Whether nothing more will be published."""
-        return not self._thread.is_alive()
-
-    def _run(self) -> None:
+    def work(self) -> None:
+        """See Background."""
         started = time.monotonic()
-        while not self._stop.is_set():
+        while not self.stopping.is_set():
             while self.published < (time.monotonic() - started) * RATE:
                 self._producer.send_async(b"%d" % self.published, lambda *_: None)
                 self.published += 1
-            self._stop.wait(0.005)
+            self.stopping.wait(0.005)
 
 
 class LateConsumer:
@@ -229,7 +225,7 @@ def planned_switch(up: Up, topic: str, late_s: tuple[float, float], *, hold_ever
 
     successor = subscribe(up, "jfk", topic)
     threading.Timer(1.0, load.stop).start()
-    taken = take_all(successor, lambda taken: load.is_stopped() and len(taken) >= load.published - done, quiet_ms=1_000)
+    taken = take_all(successor, lambda taken: load.has_ended and len(taken) >= load.published - done, quiet_ms=1_000)
     successor.close()
     assert set(taken) & worker.acknowledged == set()
     assert [payload for payload, count in taken.items() if count > 1] == []

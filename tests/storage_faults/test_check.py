@@ -12,7 +12,6 @@ import pytest
 
 from magnetar.base.errors import StorageError
 from magnetar.base.lock import DirectoryLock
-from magnetar.base.names import TopicName
 from magnetar.base.position import Position
 from magnetar.base.real import SystemClock, SystemFiles
 from magnetar.broker.check import LEDGERS, METADATA, Loss, check
@@ -22,66 +21,17 @@ from magnetar.broker.delayed.store import DELAYED, DelayedStore, Request
 from magnetar.broker.delayed.window import Delayed
 from magnetar.broker.sequence_ids import SequenceIds
 from magnetar.cli.main import main
-from magnetar.cursor.ranges import Range
 from magnetar.cursor.store import CursorStore
 from magnetar.ledger.local import UNSYNCED_NAME, LocalLedgerStore, LocalStoreOptions
 from magnetar.ledger.managed_ledger import ManagedLedger, ManagedLedgerConfig
 from magnetar.metadata.local import LocalMetadataStore
 from magnetar.metadata.resources import managed_ledger_path
-from magnetar.wire.entry import build_entry
-from magnetar.wire.proto import pulsar_api_pb2 as pb
+from tests.storage_faults.data_directory import ENTRIES, TOPIC, change_metadata, metadata_at
 from tests.unit.ledger.support import barrier
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
-
-TOPIC = TopicName.parse("persistent://public/default/orders")
-CURSOR = "a/b c"
-"""A subscription's name that has to be encoded."""
-
-ENTRIES = [
-    build_entry(pb.MessageMetadata(producer_name="p", sequence_id=number, publish_time=1), b"%d" % number)
-    for number in range(10)
-]
-
-
-async def write(directory: Path) -> None:
-    """Leave, as a broker that was killed would, a topic of ten entries in two ledgers, and a cursor with a hole."""
-    clock = SystemClock()
-    metadata = LocalMetadataStore(directory / METADATA, clock)
-    options = LocalStoreOptions(segment_bytes=600)
-    store = LocalLedgerStore(directory / LEDGERS, SystemFiles(), asyncio.get_running_loop(), options)
-    store.open()
-    log = ManagedLedger.open(store, metadata, TOPIC, ManagedLedgerConfig(6, 1 << 30, 0, 1 << 40), clock)
-    for start in range(0, 10, 2):
-        log.append(ENTRIES[start : start + 2], lambda _position, _error: None)
-        await barrier(store)
-    cursor = CursorStore(store, metadata, str(TOPIC), log).create(CURSOR, log.previous_position(log.first_position))
-    second = log.position_at(log.first_position, 1)
-    cursor.acknowledge_ranges([Range(second, second)])
-    cursor.flush(lambda _: None)
-    await barrier(store)
-    log.close()
-    await store.close()
-    metadata.close()
-
-
-@pytest.fixture
-def directory(tmp_path: Path) -> Path:
-    (tmp_path / "data").mkdir()
-    asyncio.run(write(tmp_path / "data"))
-    return tmp_path / "data"
-
-
-@pytest.fixture
-def run(directory: Path, capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, Any, str]]:
-    def call(*options: str) -> tuple[int, Any, str]:
-        code = main(["check", str(directory), "--output", "json", *options])
-        said = capsys.readouterr()
-        return code, json.loads(said.out), said.err
-
-    return call
 
 
 def segments(directory: Path) -> list[Path]:
@@ -90,20 +40,6 @@ def segments(directory: Path) -> list[Path]:
 
 def content(directory: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in segments(directory)}
-
-
-def change_metadata(directory: Path, path: str, value: object) -> None:
-    metadata = LocalMetadataStore(directory / METADATA, SystemClock())
-    metadata.put(path, json.dumps(value).encode())
-    metadata.close()
-
-
-def metadata_at(directory: Path, path: str) -> Any:  # noqa: ANN401 - any JSON value
-    metadata = LocalMetadataStore(directory / METADATA, SystemClock(), read_only=True)
-    stored = metadata.get(path)
-    metadata.close()
-    assert stored is not None
-    return json.loads(stored.value)
 
 
 def test_what_a_broker_left_is_intact_and_stays_as_it_is(

@@ -21,7 +21,7 @@ from magnetar.ledger.local import LocalLedgerStore, LocalStoreOptions
 from magnetar.ledger.managed_ledger import ManagedLedger, ManagedLedgerConfig
 from magnetar.metadata.local import LocalMetadataStore
 from magnetar.metadata.resources import managed_ledger_path
-from tests.storage_faults.test_check import CURSOR, ENTRIES, TOPIC, change_metadata, metadata_at, write
+from tests.storage_faults.data_directory import CURSOR, ENTRIES, TOPIC, change_metadata, metadata_at
 from tests.unit.ledger.support import barrier
 
 if TYPE_CHECKING:
@@ -32,23 +32,6 @@ if TYPE_CHECKING:
 
 PATH = managed_ledger_path(TOPIC)
 CURSOR_PATH = f"{PATH}/cursors/{quote_plus(CURSOR)}"
-
-
-@pytest.fixture
-def directory(tmp_path: Path) -> Path:
-    (tmp_path / "data").mkdir()
-    asyncio.run(write(tmp_path / "data"))
-    return tmp_path / "data"
-
-
-@pytest.fixture
-def run(directory: Path, capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, Any, str]]:
-    def call(*options: str) -> tuple[int, Any, str]:
-        code = main(["check", str(directory), "--output", "json", *options])
-        said = capsys.readouterr()
-        return code, json.loads(said.out), said.err
-
-    return call
 
 
 def overwrite(directory: Path, path: str, value: bytes) -> None:

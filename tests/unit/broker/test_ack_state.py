@@ -16,7 +16,7 @@ from magnetar.broker.ack_state import ALARM_AGAIN_BELOW_PERCENTS, ALARM_PERCENTS
 from magnetar.broker.stats import internal_stats, topic_stats
 from magnetar.cursor.ranges import Range
 from magnetar.metadata.policies import Policies
-from magnetar.sim.cluster import NAMESPACE, Client, Cluster, Exclusive, Failover, entry
+from magnetar.sim.cluster import NAMESPACE, Client, Cluster, Exclusive, Failover, Shared, entry
 from magnetar.wire import commands
 
 if TYPE_CHECKING:
@@ -62,22 +62,6 @@ def stats(cluster: Cluster) -> SubscriptionStats:
 
 def flow(client: Client, permits: int) -> None:
     client.say(commands.flow(consumer_id=1, message_permits=permits))
-
-
-def test_dispatch_pauses_beyond_the_limit_and_goes_on_when_holes_are_filled() -> None:
-    cluster, client = cluster_of(40, **PAUSING)
-    client.subscribe(permits=12)
-    assert len(client.messages()) == 12
-    acknowledge(cluster, client, *range(1, 12, 2))
-    assert stats(cluster).is_blocked_on_ack_state_persistent
-    flow(client, 6)
-    assert client.messages() == []
-    acknowledge(cluster, client, 2)
-    assert client.messages() == []
-    acknowledge(cluster, client, 4)
-    assert client.messages() == [str(number) for number in range(12, 18)]
-    assert not stats(cluster).is_blocked_on_ack_state_persistent
-    assert cluster.loop.problems == []
 
 
 def test_nothing_acknowledged_comes_again_after_a_crash_in_the_pause() -> None:
@@ -212,10 +196,8 @@ def test_switching_the_pause_on_persists_what_was_not() -> None:
 SINGLE = pytest.mark.parametrize("kind", [Exclusive, Failover], ids=["Exclusive", "Failover"])
 
 
-@SINGLE
-def test_a_single_active_consumer_pauses_and_goes_on_when_holes_are_filled(
-    kind: Kind,
-) -> None:
+@pytest.mark.parametrize("kind", [Shared, Exclusive, Failover], ids=["Shared", "Exclusive", "Failover"])
+def test_dispatch_pauses_beyond_the_limit_and_goes_on_when_holes_are_filled(kind: Kind) -> None:
     cluster, client = cluster_of(40, **PAUSING)
     client.subscribe(kind=kind, permits=12)
     assert len(client.messages()) == 12

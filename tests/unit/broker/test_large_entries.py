@@ -20,6 +20,7 @@ from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 if TYPE_CHECKING:
     from magnetar.admin.models import ReplicatorStats
+    from magnetar.sim.cluster import Client
 
 MAX_MESSAGE_SIZE = 50_000
 
@@ -94,13 +95,19 @@ def attach(pipe: Pipe, reason: str | None) -> None:
     pipe.flow(1000)
 
 
-def test_the_source_shows_why_a_link_is_parked_until_it_goes_on() -> None:
+def carrying() -> tuple[Pipe, Client]:
+    """A link that has carried an entry, and the publisher of that."""
     pipe = linked()
     publisher = pipe.source.client()
     publisher.produce()
     publisher.send("a")
     attach(pipe, None)
     pipe.run()
+    return pipe, publisher
+
+
+def test_the_source_shows_why_a_link_is_parked_until_it_goes_on() -> None:
+    pipe, publisher = carrying()
     assert stats(pipe).parked_reason is None
     publisher.send("b", first=1)
     reason = "entry 1:1: a frame of 60000 bytes, jfk takes 12240 (maxMessageSize)"
@@ -119,12 +126,7 @@ def test_the_source_shows_why_a_link_is_parked_until_it_goes_on() -> None:
 
 
 def test_a_link_without_a_backlog_is_not_parked_once_the_target_has_answered() -> None:
-    pipe = linked()
-    publisher = pipe.source.client()
-    publisher.produce()
-    publisher.send("a")
-    attach(pipe, None)
-    pipe.run()
+    pipe, _ = carrying()
     attach(pipe, "the target closed the producer")
     assert stats(pipe).parked_reason == "the target closed the producer"
     pipe.run()

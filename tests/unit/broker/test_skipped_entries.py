@@ -48,6 +48,16 @@ class Damaged(Mesh):
             self.carry()
             self.loop.advance(RETRY_S)
 
+    def rebuild_target(self) -> None:
+        """Have the target lose everything, and the link send all again."""
+        self.target.do(lambda: self.target.topics.delete(TOPIC))
+        self.target.topic()
+        self.attach()
+        replicator = self.source.topic().replicators["jfk"]
+        self.source.do(lambda: replicator.send_again_after(EARLIEST))
+        self.proceed()
+        self.attach()
+
     def arrived(self) -> list[str]:
         return list(self.texts("jfk").values())
 
@@ -139,13 +149,7 @@ def test_it_holds_after_a_restart_of_the_source(seek: bool) -> None:
 def test_a_target_that_lost_its_disk_gets_all_the_others_again() -> None:
     world = Damaged("c")
     world.skip("c")
-    world.target.do(lambda: world.target.topics.delete(TOPIC))
-    world.target.topic()
-    world.attach()
-    replicator = world.source.topic().replicators["jfk"]
-    world.source.do(lambda: replicator.send_again_after(EARLIEST))
-    world.proceed()
-    world.attach()
+    world.rebuild_target()
     assert world.arrived() == ["a", "b", "d", "e"]
 
 
@@ -153,13 +157,7 @@ def test_an_entry_that_can_be_read_again_is_sent_although_it_was_skipped() -> No
     world = Damaged("c")
     world.skip("c")
     world.source.store.damaged.clear()
-    world.target.do(lambda: world.target.topics.delete(TOPIC))
-    world.target.topic()
-    world.attach()
-    replicator = world.source.topic().replicators["jfk"]
-    world.source.do(lambda: replicator.send_again_after(EARLIEST))
-    world.proceed()
-    world.attach()
+    world.rebuild_target()
     assert world.arrived() == TEXTS
 
 

@@ -1,0 +1,66 @@
+"""A data directory as a broker leaves it, and its metadata, for tests of ``magnetar check``."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import TYPE_CHECKING, Any
+
+from magnetar.base.names import TopicName
+from magnetar.base.real import SystemClock, SystemFiles
+from magnetar.broker.check import LEDGERS, METADATA
+from magnetar.cursor.ranges import Range
+from magnetar.cursor.store import CursorStore
+from magnetar.ledger.local import LocalLedgerStore, LocalStoreOptions
+from magnetar.ledger.managed_ledger import ManagedLedger, ManagedLedgerConfig
+from magnetar.metadata.local import LocalMetadataStore
+from magnetar.wire.entry import build_entry
+from magnetar.wire.proto import pulsar_api_pb2 as pb
+from tests.unit.ledger.support import barrier
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+TOPIC = TopicName.parse("persistent://public/default/orders")
+CURSOR = "a/b c"
+"""A subscription's name that has to be encoded."""
+
+ENTRIES = [
+    build_entry(pb.MessageMetadata(producer_name="p", sequence_id=number, publish_time=1), b"%d" % number)
+    for number in range(10)
+]
+
+
+async def write(directory: Path) -> None:
+    """Leave, as a broker that was killed would, a topic of ten entries in two ledgers, and a cursor with a hole."""
+    clock = SystemClock()
+    metadata = LocalMetadataStore(directory / METADATA, clock)
+    options = LocalStoreOptions(segment_bytes=600)
+    store = LocalLedgerStore(directory / LEDGERS, SystemFiles(), asyncio.get_running_loop(), options)
+    store.open()
+    log = ManagedLedger.open(store, metadata, TOPIC, ManagedLedgerConfig(6, 1 << 30, 0, 1 << 40), clock)
+    for start in range(0, 10, 2):
+        log.append(ENTRIES[start : start + 2], lambda _position, _error: None)
+        await barrier(store)
+    cursor = CursorStore(store, metadata, str(TOPIC), log).create(CURSOR, log.previous_position(log.first_position))
+    second = log.position_at(log.first_position, 1)
+    cursor.acknowledge_ranges([Range(second, second)])
+    cursor.flush(lambda _: None)
+    await barrier(store)
+    log.close()
+    await store.close()
+    metadata.close()
+
+
+def change_metadata(directory: Path, path: str, value: object) -> None:
+    metadata = LocalMetadataStore(directory / METADATA, SystemClock())
+    metadata.put(path, json.dumps(value).encode())
+    metadata.close()
+
+
+def metadata_at(directory: Path, path: str) -> Any:  # noqa: ANN401 - any JSON value
+    metadata = LocalMetadataStore(directory / METADATA, SystemClock(), read_only=True)
+    stored = metadata.get(path)
+    metadata.close()
+    assert stored is not None
+    return json.loads(stored.value)
