@@ -81,14 +81,18 @@ class Checker:
     # -- P1, P2, P5: the log ----------------------------------------------------------------------------------------
 
     def look_at_log(self, replica: Replica) -> None:
-        """Read what has become durable: it must be what was published, in order, once; and what was there still is."""
+        """Read what has become durable: it must be what was published, in order, once; and what was there still is.
+
+        Without effect while the topic is not loaded.
+        """
+        if replica.topic is None:
+            return
         log = self._model.logs[replica.cluster]
         if self._seen_crashes.get(replica.cluster, 0) != replica.crashes:
             self._seen_crashes[replica.cluster] = replica.crashes
             self._check_survived(replica)
-            log = self._model.logs[replica.cluster]
         after = log.entries[-1][0] if log.entries else EARLIEST
-        if replica.topic is None or replica.topic.ledger.last_confirmed_entry <= after:
+        if replica.topic.ledger.last_confirmed_entry <= after:
             return
         for position, data in replica.durable_entries(after):
             entry = read_entry(replica.cluster, position, data)
