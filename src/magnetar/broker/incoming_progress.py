@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from magnetar.base.errors import MagnetarError
+from magnetar.base.errors import MagnetarError, RequestError, ServerError
 from magnetar.broker.lives import check_progress
 from magnetar.broker.slices import SlicedWork
 from magnetar.geo.parts import in_parts, takes_nothing_back
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 PART_ITEMS_MAX = 100
 """Intervals and partly acknowledged batches of a marker that are applied without a break: some 2 ms of work."""
+
+MARKERS_MAX = 100
+"""Markers of a topic that are being applied or wait; a further one is refused. Each cluster sends one at a time."""
 
 
 class IncomingProgress:
@@ -35,6 +38,8 @@ class IncomingProgress:
         self._work: SlicedWork[object, SubscriptionProgress | None] = SlicedWork(
             topic.environment.loop, topic.environment.clock
         )
+        self._markers = 0
+        """Markers that are being applied or wait."""
 
     def take(
         self,
@@ -48,10 +53,17 @@ class IncomingProgress:
         ``refused`` is called instead if a state of it cannot be applied. The rest of the marker is dropped then, and
         the sender sends everything again.
         """
+        if self._markers >= MARKERS_MAX:
+            message = f"{self._topic.name}: {MARKERS_MAX} progress markers wait to be applied"
+            refused(RequestError(ServerError.TooManyRequests, message))
+            return
+        self._markers += 1
         has_failed = False
 
         def step(part: SubscriptionProgress | None) -> None:
             nonlocal has_failed
+            if part is None:
+                self._markers -= 1
             if has_failed:
                 return
             try:
@@ -73,6 +85,7 @@ class IncomingProgress:
     def stop(self) -> None:
         """Drop what is not applied yet; it gets no receipt."""
         self._work.stop()
+        self._markers = 0
 
     def _parts_of(self, incoming: SubscriptionProgress) -> Iterator[SubscriptionProgress]:
         """Yield what is applied in turns of its own.

@@ -8,7 +8,7 @@ import pytest
 
 from magnetar.base.errors import MagnetarError, StorageError
 from magnetar.base.position import Position
-from magnetar.broker import slices
+from magnetar.broker import incoming_progress, slices
 from magnetar.broker.incoming_progress import PART_ITEMS_MAX
 from magnetar.geo.progress import SubscriptionProgress
 from magnetar.geo.progress_codec import encode_markers
@@ -100,6 +100,28 @@ def test_a_later_marker_waits_for_its_turn(cluster: Cluster) -> None:
     cluster.settle()
     assert sent.heard == [("large", "done"), ("small", "done")]
     assert backlog(topic) == ENTRIES // 2 - 1
+
+
+def test_too_many_markers_are_refused_until_others_were_applied(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(incoming_progress, "MARKERS_MAX", 2)
+    sent = Sent(cluster.topic())
+
+    def flood() -> None:
+        sent.say("large", range(1, ENTRIES, 2))
+        sent.say("second", [2])
+        sent.say("third", [4])
+
+    cluster.loop.call_soon(flood)
+    cluster.settle()
+    (refused, *done) = sent.heard
+    assert refused[0] == "third"
+    assert "2 progress markers wait" in refused[1]
+    assert done == [("large", "done"), ("second", "done")]
+    cluster.loop.call_soon(sent.say, "again", [4])
+    cluster.settle()
+    assert sent.heard[-1] == ("again", "done")
 
 
 def test_a_marker_that_fails_half_way_is_refused_and_gets_no_receipt(
