@@ -45,10 +45,13 @@ class Checker:
 
     def lose(self, cluster: str) -> None:
         """A cluster lost the topic: nothing that was found of it holds any more."""
+        self._forget_findings(cluster)
+        self._chunks = {key: found for key, found in self._chunks.items() if key[0] != cluster}
+
+    def _forget_findings(self, cluster: str) -> None:
         self._compared = {key: found for key, found in self._compared.items() if key[0] != cluster}
         self._settled = {key: found for key, found in self._settled.items() if key[0] != cluster}
         self._looked_at = {key: found for key, found in self._looked_at.items() if key[0] != cluster}
-        self._chunks = {key: found for key, found in self._chunks.items() if key[0] != cluster}
 
     def ended(self, replica: Replica) -> None:
         """Note which ledgers a topic has, right after its broker ended: a lost entry is not taken for a trimmed one."""
@@ -61,7 +64,8 @@ class Checker:
         found = [each for each in known if replica.has_stored(each[0])]
         left = self._unsynced.accept(replica, known, found)
         if left < len(known):
-            self.lose(replica.cluster)  # what was found of it holds for more than is left
+            # What was found holds for more than is left. But a lost chunk with a receipt is not sent again.
+            self._forget_findings(replica.cluster)
         self._compare(replica, known[:left], found)
 
     def check(self, replica: Replica) -> None:

@@ -153,3 +153,19 @@ def test_a_trimmed_entry_is_not_left_where_its_acknowledgement_was_lost_and_is_c
     subscription = SimpleNamespace(topic=topic, cursor=cursor, progress=progress)
     left = [checker.left(EWR, cast("Subscription", subscription), entry) for entry in model.published["ewr"]]
     assert left == [0, 1]
+
+
+def test_a_chunk_may_follow_one_that_was_lost_with_the_power_and_leave_out_none() -> None:
+    chunks = [Entry(f"p1-0.{at}", "ewr", Position(5, at), 1, chunk_id=at, chunks=4) for at in range(4)]
+    model, wrong = known([(chunks[0].position, chunks[0])]), list[str]()
+    unsynced = Unsynced(model, sync=False)
+    checker = Checker(model, wrong.append, unsynced, deduplicated=False)
+    replica = cast("Replica", StoppedReplica([5]))
+    checker._check_chunk(replica, chunks[0])
+    checker.ended(replica)
+    unsynced.power_lost("ewr")
+    checker.started(replica)
+    checker._check_chunk(replica, chunks[1])
+    assert wrong == []
+    checker._check_chunk(replica, chunks[3])
+    assert len(wrong) == 1
