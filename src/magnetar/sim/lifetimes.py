@@ -25,12 +25,15 @@ class Lifetimes:
         self._note = note
         self._last_seen: dict[str, tuple[int, Topic]] = {}
         """By cluster, the topic when it was loaded last, and after how many crashes that was."""
+        self._doubtful: dict[str, tuple[object, str, Epoch]] = {}
+        """By cluster, the newest deletion whose write is in doubt: the write, the subscription and the epoch."""
         self._awaited: set[tuple[str, str]] = set()
         """Cluster and name of those asked for while the topic was on its way: they are created once it is there."""
 
     def lose(self, cluster: str) -> None:
         """A cluster lost the topic."""
         self._last_seen.pop(cluster, None)
+        self._doubtful.pop(cluster, None)
         self._awaited = {each for each in self._awaited if each[0] != cluster}
 
     def look_at(self, replica: Replica) -> None:
@@ -38,6 +41,10 @@ class Lifetimes:
         if replica.topic is None:
             return
         self._last_seen[replica.cluster] = replica.crashes, replica.topic
+        write, buried, tombstone = self._doubtful.get(replica.cluster, (None, "", None))
+        if tombstone is not None and replica.site.metadata.found is write:
+            del self._doubtful[replica.cluster]
+            self._model.bury(replica.cluster, buried, tombstone)
         for name in sorted(each for cluster, each in self._awaited if cluster == replica.cluster):
             if name in replica.topic.subscriptions:
                 self._awaited.discard((replica.cluster, name))
@@ -69,6 +76,8 @@ class Lifetimes:
                 self._model.bury(replica.cluster, name, tombstone)
                 self._model.promise(replica.cluster, name).add(tombstone, {})
                 self._note(replica.cluster, "", f"{name} deleted, epoch {tombstone}")
+            elif replica.site.metadata.in_doubt is not None:
+                self._doubtful[replica.cluster] = replica.site.metadata.in_doubt, name, tombstone
 
         return unsubscribed
 

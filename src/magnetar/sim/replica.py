@@ -51,7 +51,7 @@ class Replica:
 
     def listed(self) -> list[int]:
         """The ids in the topic's list of ledgers, in the metadata, whether the broker runs or not."""
-        stored = self.site.metadata.get(managed_ledger_path(self.name))
+        stored = self.site.metadata.written(managed_ledger_path(self.name))
         return [] if stored is None else [each["ledgerId"] for each in json.loads(stored.value).get("ledgers", ())]
 
     def has_stored(self, position: Position) -> bool:

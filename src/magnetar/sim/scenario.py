@@ -94,6 +94,8 @@ class Scenario:
     """Whether entries are synced before they are reported (``journalSyncData``)."""
     markers: MarkersPlan | None = None
     """Of mode ``markers`` (``replicatedSubscriptionSync``); None: progress is exact."""
+    metadata_on_disk: bool = False
+    """Whether the metadata store is on the disk of the log, and fails with it."""
 
     @property
     def topics(self) -> tuple[TopicName, ...]:
@@ -126,6 +128,8 @@ class Scenario:
         yield f"subscriptions {'replicated' if self.replicated else 'not replicated'}"
         if not self.sync:
             yield "entries not synced"
+        if self.metadata_on_disk:
+            yield "metadata store on the disk of the log"
         if self.markers is not None:
             yield "subscriptions replicated by markers"
             if self.markers.without_after_s:
@@ -161,6 +165,7 @@ FEATURES = (
     *("1 topics", "2 topics", "3 topics", "4 or more topics", "partitioned topic"),
     *("deduplication on", "deduplication off", "bound on what is at risk", "messages to chosen clusters"),
     *("subscriptions replicated", "subscriptions not replicated", "entries not synced"),
+    "metadata store on the disk of the log",
     *("subscriptions replicated by markers", "clusters left out of snapshots"),
     *(f"subscription type {pb.CommandSubscribe.SubType.Name(each)}" for each in SUBSCRIPTION_TYPES.values()),
 )
@@ -193,6 +198,7 @@ def draw(seed: int, kinds: Iterable[Kind], clusters: int | None = None, steps: i
         sync=chance.random() >= 0.25,
         markers=MarkersPlan(chance.choice((3, 30)), chance.choice((0.0, 1.0))) if chance.random() < 0.25 else None,
     )
+    drawn = replace(drawn, metadata_on_disk=chance.random() < 0.4)
     if drawn.markers is not None and chance.random() < 0.3:
         drawn = replace(drawn, replicate_to=True)  # what an update must not acknowledge
     if clusters is not None:

@@ -162,6 +162,10 @@ class MachineLoop(asyncio.BaseEventLoop):
         if self.alive and not is_given_up:
             self._scheduler.problems.append(f"{self.name}: {message}: {error!r}")
 
+    def wait(self, seconds: float) -> None:
+        """Do nothing else for a while after the callback that runs, as where it waits for a disk."""
+        self.stopped_until = max(self.stopped_until, self._scheduler.now) + seconds
+
     def die(self) -> None:
         """Run nothing any more, from now on."""
         self.alive = False

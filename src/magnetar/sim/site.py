@@ -86,6 +86,8 @@ class Site:
         """What the namespace is set up with on a new disk."""
         self.max_message_size = MAX_MESSAGE_SIZE
         """``maxMessageSize``, from the next start on."""
+        self.given_up: set[int] = set()
+        """Ledgers that only damaged metadata named, of topics that were deleted; not iterated."""
         self.running = False
         self.crashes = 0
         self.seem_older: list[tuple[float, float]] = []
@@ -100,7 +102,8 @@ class Site:
     def _set_up(self) -> None:
         """Have an empty disk, and metadata with the namespace."""
         self.disk = FaultyDisk()
-        self.metadata = FaultyMetadataStore(self.clock)
+        disk = (lambda: self.disk) if self.scenario.metadata_on_disk else None
+        self.metadata = FaultyMetadataStore(self.clock, disk, lambda seconds: self.loop.wait(seconds))  # noqa: PLW0108
         self._delayed_store = DelayedStore(Path(":memory:"))
         resources = Resources.over(self.metadata)
         resources.tenants.create("public", TenantInfo())
@@ -148,14 +151,14 @@ class Site:
 
     def crash(self, chance: Random) -> None:
         """Lose the process, and of the disk what was not synced."""
-        self._end()
+        self._end(chance)
         self.disk.crash_in(chance.randint(1, 3), chance)
         self._committer.tear()
         self.disk = self.disk.after_crash or self.disk.crash(chance)
 
     def kill(self, chance: Random) -> None:
         """Lose the process; the kernel still has what was written. A group on its way may be written as a whole."""
-        self._end()
+        self._end(chance)
         if chance.random() < 0.5:
             self._committer.tear()
 
@@ -164,7 +167,7 @@ class Site:
         self._ahead_s += max(0.0, off_s - self.clock.jumped_s)
         self.clock.jumped_s = off_s
 
-    def _end(self) -> None:
+    def _end(self, chance: Random) -> None:
         self.running = False
         if self._ahead_s:
             self.seem_older.append((self.clock.monotonic(), self._ahead_s))
@@ -173,7 +176,7 @@ class Site:
         self.loop.die()
         self._network.break_all_of(self.loop)
         self._delayed.crash()
-        self.metadata = self.metadata.reopened()
+        self.metadata = self.metadata.reopened(with_doubtful=chance.random() < 0.5)
 
     @property
     def faults(self) -> tuple[int, int, int]:

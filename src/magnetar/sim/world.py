@@ -223,7 +223,15 @@ class World:
                 self.later(self.chance.uniform(*DOWN_S), lambda: self.start(site))
         else:
             self.note(site.name, "starts again")
+            self._look_for_deletions(site)
             self.referee.started(site)
+
+    def _look_for_deletions(self, site: Site) -> None:
+        """See which topics are gone: their deletion was refused, and its write is found after the start."""
+        if site.metadata.found is not None:
+            for name, replica in site.replicas.items():
+                if not site.topics.exists(name):
+                    self.lose(replica)
 
     # -- what is told of it -----------------------------------------------------------------------------------------
 

@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from magnetar.broker import topic as broker_topic
+from magnetar.broker.load_failures import LoadFailures
 from magnetar.broker.sequence_ids import SequenceIds
 from magnetar.broker.subscription import Subscription
 from magnetar.broker.tombstones import Tombstones, _Buried
@@ -17,6 +18,7 @@ from magnetar.ledger.managed_ledger import ManagedLedger
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from magnetar.base.errors import TopicLoadError
     from magnetar.base.names import TopicName
     from magnetar.base.position import Position
     from magnetar.geo.progress import SubscriptionProgress
@@ -77,6 +79,14 @@ def acknowledgements_not_written_at_the_end(_: Any) -> Any:
     return mutant
 
 
+def damage_not_kept_to_the_topic(_: Any) -> Any:
+    def mutant(_self: LoadFailures, _name: TopicName, error: Exception) -> TopicLoadError:
+        message = f"{error}"
+        raise ValueError(message) from error  # no caller expects it
+
+    return mutant
+
+
 def unloaded_with_writes_under_way(_: Any) -> Any:
     def mutant(self: TopicRegistry, name: TopicName) -> None:
         topic = self.loaded.pop(name, None)
@@ -107,5 +117,6 @@ MUTANTS: dict[str, Mutant] = {
         acknowledgements_not_written_at_the_end,
     ),
     "a topic unloaded while writes are under way": (TopicRegistry, "unload", unloaded_with_writes_under_way),
+    "the damage of a topic not kept to itself": (LoadFailures, "failed", damage_not_kept_to_the_topic),
     "sequence ids left out of snapshots": (SequenceIds, "delta", sequence_ids_not_written),
 }

@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+from random import Random
+
 import pytest
 
-from magnetar.base.errors import BadVersionError, DiskFullError
+from magnetar.base.errors import BadVersionError, DiskFullError, StorageError
 from magnetar.metadata.store import Put
+from magnetar.sim.disk import FaultyDisk
 from magnetar.sim.loop import HandClock
 from magnetar.sim.metadata import FaultyMetadataStore, ProcessEnded
 from magnetar.sim.scheduler import Scheduler
@@ -73,3 +76,61 @@ def test_one_write_fails_alone() -> None:
         store.put("/a", b"2")
     store.put("/a", b"3")
     assert store.failed_writes == 1
+
+
+@pytest.mark.parametrize("is_found", [True, False])
+def test_a_write_whose_sync_failed_may_be_found_by_the_next_process(is_found: bool) -> None:
+    disk = FaultyDisk()
+    store = FaultyMetadataStore(HandClock(Scheduler()), lambda: disk)
+    store.put("/a", b"1")
+    disk.fail_syncs = True
+    with pytest.raises(StorageError):
+        store.put("/b", b"1")
+    assert store.children("/") == ["a"]
+    assert store.reopened(with_doubtful=is_found).children("/") == (["a", "b"] if is_found else ["a"])
+
+
+def test_a_later_write_replaces_one_whose_sync_failed() -> None:
+    disk = FaultyDisk()
+    store = FaultyMetadataStore(HandClock(Scheduler()), lambda: disk)
+    disk.fail_syncs = True
+    with pytest.raises(StorageError):
+        store.put("/a", b"1")
+    disk.fail_syncs = False
+    store.put("/b", b"1")
+    assert store.reopened(with_doubtful=True).children("/") == ["b"]
+
+
+def test_a_full_disk_takes_no_write() -> None:
+    disk = FaultyDisk()
+    store = FaultyMetadataStore(HandClock(Scheduler()), lambda: disk)
+    disk.room = 3
+    with pytest.raises(DiskFullError):
+        store.put("/a", b"12")
+    store.put("/a", b"1")
+    assert disk.room == 0
+
+
+def test_a_slow_write_keeps_the_process_waiting() -> None:
+    waited: list[float] = []
+    store = FaultyMetadataStore(HandClock(Scheduler()), waits=waited.append)
+    store.commit_s = 0.5
+    store.put("/a", b"1")
+    assert waited == [0.5]
+
+
+def test_what_was_damaged_can_be_put_back_unless_it_was_written() -> None:
+    store = a_store()
+    store.put("/a", b"12345")
+    assert store.damage("/a", Random(1))
+    damaged, written = store.get("/a"), store.written("/a")
+    assert damaged is not None
+    assert written is not None
+    assert len(damaged.value) < len(written.value) == 5
+    next_store = store.reopened()
+    assert next_store.restore("/a")
+    assert next_store.get("/a") == written
+    assert next_store.damage("/a", Random(1))
+    next_store.put("/a", b"new")
+    assert not next_store.restore("/a")
+    assert not next_store.damage("/b", Random(1))

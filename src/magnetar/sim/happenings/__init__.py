@@ -5,6 +5,7 @@ from __future__ import annotations
 from magnetar.sim.happenings.brokers import Brokers
 from magnetar.sim.happenings.clocks import Clocks
 from magnetar.sim.happenings.consumers import Consumers
+from magnetar.sim.happenings.damage import Damage
 from magnetar.sim.happenings.disks import Disks
 from magnetar.sim.happenings.limits import Limits
 from magnetar.sim.happenings.lives import DisksReplaced, Topics
@@ -35,4 +36,5 @@ KINDS = (
     Members,
     Limits,
     Readers,
+    Damage,
 )

@@ -15,6 +15,12 @@ if TYPE_CHECKING:
 FAIL_S = (0.1, 2.0)
 """How long the writes of a metadata store fail."""
 
+COMMIT_S = (0.01, 0.1, 0.5)
+"""How long a write of a slow metadata store takes."""
+
+SLOW_S = (0.5, 4.0)
+"""How long a metadata store is slow."""
+
 WRITES_MAX = 4
 """A broker ends at most so many writes after this was decided."""
 
@@ -37,6 +43,7 @@ class Metadata(Happening):
             Action("metadata writes fail during a trim", 2, self._fail_trim, is_fault=True),
             Action("metadata writes fail while a topic is unloaded", 1, self._fail_unload, is_fault=True),
             Action("metadata write fails while a subscription is deleted", 2, self._fail_unsubscribe, is_fault=True),
+            Action("metadata store is slow", 1, self._slow_down, is_fault=True),
             Action("metadata write to end the broker", 2, self._end_soon, is_fault=True),
         )
 
@@ -45,6 +52,7 @@ class Metadata(Happening):
         for site in self.world.sites.values():
             self._mend(site)
             site.metadata.disarm()
+            site.metadata.commit_s = 0.0
 
     def _fail(self) -> bool:
         return self._fail_some() is not None
@@ -93,6 +101,20 @@ class Metadata(Happening):
         if site.metadata.fail_writes:
             site.metadata.fail_writes = False
             self.world.note(site.name, "its metadata store takes writes again")
+
+    def _slow_down(self) -> bool:
+        """Let each write take a while, in which the broker does nothing else, until it is started again or healed."""
+        running = self.world.running()
+        if not running:
+            return False
+        site = self.chance.choice(running)
+        site.metadata.commit_s = self.chance.choice(COMMIT_S)
+        self.world.note(site.name, f"its metadata store takes {site.metadata.commit_s:g} s for each write")
+        self.world.later(self.chance.uniform(*SLOW_S), lambda: self._speed_up(site))
+        return True
+
+    def _speed_up(self, site: Site) -> None:
+        site.metadata.commit_s = 0.0
 
     def _end_soon(self) -> bool:
         """Arm a write; the trim, the rollover or the subscription that comes next meets it."""

@@ -26,7 +26,7 @@ class Ledgers(Invariant):
             kept_below = _number(site.metadata, "/ledgers-swept-from")
             unnamed = sorted(set(site.store.list()) - set(_named(site)))
             self.world.count("ledger kept because it may be data", sum(each < kept_below for each in unnamed))
-            leaked = [each for each in unnamed if each >= kept_below]
+            leaked = [each for each in unnamed if each >= kept_below and each not in site.given_up]
             if leaked:
                 return f"{site.name} keeps ledgers {leaked[:5]}, which nothing names"
         return ""
