@@ -120,6 +120,7 @@ class TopicSnapshots:
     def handed_over(self, peer: str) -> None:
         """Somebody else carries the link to ``peer`` now; the next tick asks again what may have been lost."""
         self.controller.handed_over(peer)
+        self._arm()
 
     def stop(self) -> None:
         """Take no more snapshots."""

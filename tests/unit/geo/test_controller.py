@@ -61,3 +61,31 @@ def test_one_more_snapshot_follows_the_first_that_nothing_came_after_and_then_no
     assert controller.tick(3.0, 0.5, THERE) == []
     assert controller.is_idle(0.5)
     assert controller.tick(4.0, 3.5, THERE) == ask("s2")
+
+
+def test_a_snapshot_is_due_when_a_cluster_that_was_left_out_is_back() -> None:
+    """Nothing else would tell it what is acknowledged while no messages come."""
+    numbers = count(1)
+    controller = SnapshotController(SnapshotOptions(timeout_s=30.0, without_after_s=5.0), lambda: f"s{next(numbers)}")
+    away: dict[str, float | None] = {"jfk": None, "lga": 6.0}
+    for number, now in ((1, 10.0), (2, 11.0)):
+        assert controller.tick(now, 9.0, away, leaves_out=True) == [Ask(f"s{number}", ("jfk",), ("lga",))]
+        answer = SnapshotResponse(f"s{number}", "jfk", Position(1, 1), frozenset({"lga"}))
+        assert isinstance(controller.answered(answer, now, Position(2, 2))[0], Completed)
+    assert controller.is_idle(9.0)
+    controller.handed_over("lga")
+    assert not controller.is_idle(9.0)
+    assert controller.tick(20.0, 9.0, {"jfk": None, "lga": None}, leaves_out=True) == [Ask("s3", ("jfk", "lga"))]
+
+
+def test_a_cluster_that_comes_back_during_a_snapshot_without_it_is_in_the_next_one() -> None:
+    numbers = count(1)
+    controller = SnapshotController(SnapshotOptions(timeout_s=30.0, without_after_s=5.0), lambda: f"s{next(numbers)}")
+    for number, now in ((1, 10.0), (2, 11.0)):
+        controller.tick(now, 9.0, {"jfk": None, "lga": 6.0}, leaves_out=True)
+        if number == 2:
+            controller.handed_over("lga")
+        controller.answered(
+            SnapshotResponse(f"s{number}", "jfk", Position(1, 1), frozenset({"lga"})), now, Position(2, 2)
+        )
+    assert not controller.is_idle(9.0)
