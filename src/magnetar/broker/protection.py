@@ -78,7 +78,7 @@ def protection_of(topic: Topic) -> dict[str, Judgement]:
 
 
 def _data_facts(replicator: Replicator, now: float) -> DataFacts:
-    entries = replicator.backlog
+    entries = replicator.unconfirmed
     oldest_age_s = replicator.oldest_age_s() if entries else None
     return DataFacts(
         uncarried_since=replicator.uncarried_since,

@@ -59,8 +59,8 @@ class DataFacts:
     """Since when nobody carries them; None while somebody does."""
     unknown_since: float | None = None
     """Since when it is not known what the cluster holds; None while it is known."""
-    entries: int | None = 0
-    """Published here and not confirmed there; None while it is not known what the cluster holds."""
+    entries: int = 0
+    """Published here and not confirmed there. While it is not known what the cluster holds, it may lack more."""
     oldest_appended_at: float | None = None
     """When the oldest of them became durable here; None where there is none, or that was not recorded."""
     steady_since: float

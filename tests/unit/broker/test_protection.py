@@ -77,6 +77,24 @@ def test_messages_that_are_not_there_are_a_risk_too() -> None:
     assert not found.at_least
 
 
+def test_messages_that_are_late_stay_a_risk_while_the_link_changes_hands() -> None:
+    """What the target holds is unknown then, but what it has not confirmed is known."""
+    world = World("ewr", "jfk")
+    worker = Worker(world, "ewr")
+    world.publish("ewr", "a")
+    worker.read()
+    worker.ack("a")
+    carried(world)
+    world.publish("ewr", "b")
+    world.progress(3.0)
+    before = protection(world["ewr"])
+    assert before.status is Status.AT_RISK
+    assert before.reasons[0].startswith("jfk: 1 messages are not there, the oldest stored")
+    world.pipes["ewr", "jfk"].reader.leave()
+    found = protection(world["ewr"])
+    assert (found.status, found.since) == (Status.AT_RISK, before.since)
+
+
 @pytest.mark.parametrize("ahead_s", [-1e6, 1e6])
 def test_the_clock_of_a_producer_does_not_decide_since_when(ahead_s: float) -> None:
     world = World("ewr", "jfk")

@@ -100,7 +100,7 @@ def test_where_progress_goes_nowhere_nothing_else_counts() -> None:
         (PROGRESS, replace(DATA, uncarried_since=100.0), 100.0, True, "jfk: nobody carries messages there"),
         (
             PROGRESS,
-            replace(DATA, entries=None, unknown_since=970.0),
+            replace(DATA, unknown_since=970.0),
             970.0,
             False,
             "jfk: which messages are there is not known before the link has confirmed it",
