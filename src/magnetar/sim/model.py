@@ -146,6 +146,19 @@ class Promise:
 
 
 @dataclass
+class Made(Promise):
+    """What was acknowledged in one cluster, and confirmed to those who did it."""
+
+    at: dict[str, float] = field(default_factory=dict)
+    """When the newest part of each text was confirmed, on the monotonic clock."""
+
+    def add_at(self, epoch: Epoch, acknowledged: Mapping[str, int], now: float) -> None:
+        """More was confirmed."""
+        self.add(epoch, acknowledged)
+        self.at.update(dict.fromkeys(acknowledged, now))
+
+
+@dataclass
 class Lifetime:
     """One epoch of one subscription: what anybody did in it."""
 
@@ -227,6 +240,8 @@ class Model:
         """By cluster and subscription, all epochs in one from before the cluster lost the topic."""
         self.promises: dict[tuple[str, str], Promise] = {}
         """By cluster and subscription."""
+        self.made: dict[tuple[str, str], Made] = {}
+        """By cluster and subscription, those of the promises that were acknowledged by its consumers."""
         self._tombstones: dict[tuple[str, str], list[Epoch]] = {}
         """By cluster and subscription, as in ``lifetimes``."""
 
@@ -257,6 +272,7 @@ class Model:
         self.generations[cluster] += 1
         self.lost[cluster] = len(self.published[cluster])
         self.promises = {key: promise for key, promise in self.promises.items() if key[0] != cluster}
+        self.made = {key: made for key, made in self.made.items() if key[0] != cluster}
         for subscription in {name for scope, name, _ in self.lifetimes if scope == cluster}:
             self._lost_lifetimes[cluster, subscription] = self.ever_acknowledged(cluster, subscription)
         self.lifetimes = {key: lifetime for key, lifetime in self.lifetimes.items() if key[0] != cluster}

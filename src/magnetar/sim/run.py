@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from magnetar.sim.content import Draft
 from magnetar.sim.happenings import KINDS
+from magnetar.sim.limits import small_limits
 from magnetar.sim.scenario import draw
 from magnetar.sim.workload import Workload
 from magnetar.sim.world import World
@@ -61,12 +62,13 @@ def simulate(seed: int, clusters: int | None = None, steps: int | None = None) -
     scenario = draw(seed, KINDS, clusters, steps)
     gc.disable()  # a world is thrown away as a whole
     try:
-        world = World(scenario)
-        try:
-            with world.watched_log():
-                _run(world)
-        finally:
-            world.close()
+        with small_limits():
+            world = World(scenario)
+            try:
+                with world.watched_log():
+                    _run(world)
+            finally:
+                world.close()
     finally:
         gc.enable()
     referee = world.referee

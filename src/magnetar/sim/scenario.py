@@ -25,6 +25,9 @@ SUBSCRIPTION_TYPES: Mapping[str, pb.CommandSubscribe.SubType.ValueType] = {
 }
 """The type of each subscription, by name."""
 
+MANY_SHARE = 0.06
+"""The share of worlds that have four topics or more in any case."""
+
 STEPS = 120
 """Steps of a world with one topic. A world with more topics has fewer, so that all take about as long."""
 
@@ -188,7 +191,7 @@ def draw(seed: int, kinds: Iterable[Kind], clusters: int | None = None, steps: i
         clusters=CLUSTER_NAMES[:count],
         plans=plans,
         subscriptions=tuple(subscriptions),
-        steps=STEPS if topics == 1 else 100,
+        steps=STEPS if topics == 1 else 100 if topics < 4 else 70,
         fault_share=chance.choice((0.08, 0.15, 0.15, 0.25)),
         weights=tuple(weights),
         deduplication=chance.random() < 0.8,
@@ -213,6 +216,8 @@ def draw(seed: int, kinds: Iterable[Kind], clusters: int | None = None, steps: i
 def _plans(chance: Random) -> tuple[TopicPlan, ...]:
     """Mostly one topic, which is cheapest; else a partitioned one, or several."""
     orders, refunds, flights = (TopicName.parse(f"persistent://{NAMESPACE}/{name}") for name in _TOPIC_NAMES)
+    if chance.random() < MANY_SHARE:
+        return (TopicPlan(orders, chance.choice((0, 2))), TopicPlan(refunds, 2), TopicPlan(flights, 0))
     match chance.choice(("one", "one", "one", "partitioned", "several")):
         case "one":
             return (TopicPlan(orders, 0),)

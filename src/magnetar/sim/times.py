@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from magnetar.base.position import Position
 
 
+DRIFTED_S = 0.5
+"""How much too old entries may count because a broker's wall clock drifted while it was down."""
+
+
 class Ages:
     """When each entry of one cluster's log became durable there, in seconds of that cluster's monotonic clock."""
 

@@ -13,8 +13,9 @@ from magnetar.sim.at_risk import AtRisk
 from magnetar.sim.checkers import Checker
 from magnetar.sim.key_holders import KeyHolders
 from magnetar.sim.lifetimes import Lifetimes
-from magnetar.sim.model import ATTEMPT, CHUNK, Model
+from magnetar.sim.model import ATTEMPT, CHUNK, Made, Model
 from magnetar.sim.readings import Readings
+from magnetar.sim.times import DRIFTED_S
 from magnetar.sim.unloads import Unloads
 from magnetar.sim.unsynced import Unsynced
 from magnetar.sim.updates import Updates
@@ -42,9 +43,6 @@ if TYPE_CHECKING:
     Then = Callable[[], None]
 
 _SHARING = frozenset({pb.CommandSubscribe.Shared, pb.CommandSubscribe.Key_Shared})
-
-DRIFTED_S = 0.5
-"""How much too old entries may count because a broker's wall clock drifted while it was down."""
 
 
 class TopicReferee:
@@ -255,7 +253,18 @@ class TopicReferee:
         texts = " ".join(f"{text}({mask:b})" for text, mask in list(inside.items())[-4:])
         self.note(session_name(session), replica.cluster, f"{subscription.name}: ack {texts} in epoch {state.epoch}")
         promise, epoch = self.model.promise(replica.cluster, subscription.name), state.epoch
-        return self._unless_lost(replica.cluster, lambda: promise.add(epoch, inside))
+        # What is acknowledged already, the cluster that acknowledged it tells the others.
+        new = {
+            text: mask & self.checker.left(replica, subscription, self.model.texts[text])
+            for text, mask in inside.items()
+        }
+        made = self.model.made.setdefault((replica.cluster, subscription.name), Made())
+
+        def confirmed() -> None:
+            promise.add(epoch, inside)
+            made.add_at(epoch, new, replica.site.clock.monotonic())
+
+        return self._unless_lost(replica.cluster, confirmed)
 
     def refused(self, consumer: Consumer, positions: list[Position]) -> None:
         """A consumer wants entries again, all that it holds where none is named."""
@@ -382,6 +391,9 @@ class TopicReferee:
         sent = ack_set.words_to_int(message.ack_set) if message.ack_set else entry.every
         if sent & ~self.checker.left(replica, subscription, entry):
             self.violate(f"P3: {where}, {entry.text}, was sent to a consumer though it is acknowledged here")
+        active = replica.topic.policies.replicated_subscription_active_cluster if replica.topic is not None else ""
+        if subscription.is_replicated and active not in ("", replica.cluster):
+            self.violate(f"A: {where}, {entry.text}, was sent to a consumer, and {active} is the active cluster")
         sharing = subscription.type in _SHARING
         if sharing and entry.deliver_at_ms > replica.site.clock.highest * 1000:
             early_s = entry.deliver_at_ms / 1000 - replica.site.clock.highest

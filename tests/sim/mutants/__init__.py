@@ -10,6 +10,7 @@ from tests.sim.mutants import (
     dispatch,
     durability,
     expiry,
+    policies,
     progress,
     publishing,
     readers,
@@ -35,6 +36,7 @@ MUTANTS: dict[str, Mutant] = {
     **snapshots.MUTANTS,
     **durability.MUTANTS,
     **readers.MUTANTS,
+    **policies.MUTANTS,
 }
 
 

@@ -6,7 +6,9 @@ from magnetar.sim.invariants.bounds import Bounds
 from magnetar.sim.invariants.convergence import Convergence
 from magnetar.sim.invariants.ledgers import Ledgers
 from magnetar.sim.invariants.markers import Markers
+from magnetar.sim.invariants.protection import Protection
 from magnetar.sim.invariants.readers import Readers
+from magnetar.sim.invariants.retention import Retention
 from magnetar.sim.invariants.statistics import Statistics
 
-INVARIANTS = (Convergence, Statistics, Bounds, Ledgers, Markers, Readers)
+INVARIANTS = (Convergence, Statistics, Bounds, Ledgers, Markers, Readers, Protection, Retention)
