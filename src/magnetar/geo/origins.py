@@ -87,7 +87,7 @@ class OriginIndex:
             floor = track.last
             if floor is None or floor >= origin_first:
                 floor = Position(origin_first.ledger_id, origin_first.entry_id - 1)
-            elif floor.ledger_id != origin_first.ledger_id and cluster == self.local_cluster:
+            elif self._loss_boundaries and cluster == self.local_cluster and floor[0] != origin_first[0]:
                 floor = self._behind_loss(floor, origin_first)
         track.append(origin_first, count, local_first, floor)
 
