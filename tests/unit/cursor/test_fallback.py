@@ -228,3 +228,29 @@ def test_the_metadata_store_keeps_its_part_until_the_trim_behind_the_checkpoint_
     assert is_there(), "without syncs, a power loss may still take the checkpoint"
     setup.store.settle()
     assert not is_there()
+
+
+def test_the_metadata_store_holds_the_whole_state_while_a_power_loss_could_take_a_reset() -> None:
+    setup = Setup()
+    cursor = setup.cursors.create("worker", setup.start)
+    cursor.acknowledge_ranges(singly(setup.positions[3:50:2]))
+    setup.flush(cursor)
+    setup.store.settle()
+    synced = {ledger_id: list(runs) for ledger_id, runs in setup.store.runs_of.items()}
+    cursor.reset(setup.start, singly(setup.positions[60:62]))
+    setup.flush(cursor)  # confirmed, while the trim behind it is under way
+    cursor.acknowledge_ranges(singly(setup.positions[70:72]))
+    assert fail(setup, cursor) == [None]
+    setup.store.runs_of = synced  # what a power loss leaves without syncs
+    assert same(setup.crash(), cursor)
+
+
+def test_the_metadata_store_holds_the_change_alone_once_a_reset_is_synced() -> None:
+    setup = Setup(CursorLimits(metadata_ranges_max=1))
+    cursor = setup.cursors.create("worker", setup.start)
+    cursor.reset(setup.start, singly(setup.positions[60:70:2]))
+    setup.flush(cursor)
+    setup.store.settle()
+    cursor.acknowledge_ranges(singly(setup.positions[80:81]))
+    assert fail(setup, cursor) == [None], "one range fits"
+    assert same(setup.crash(), cursor)
