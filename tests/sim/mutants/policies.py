@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from magnetar.broker.dispatchers.multiple_consumers import MultipleConsumersDispatcher
 from magnetar.broker.subscription import Subscription
 from magnetar.geo.confirmations import Confirmations
 from magnetar.ledger import managed_ledger
@@ -23,13 +22,6 @@ def retention_ignored(_: Any) -> Any:
     return lambda _retention, _closed_for_ms, _size_behind: False
 
 
-def due_too_early(original: Any) -> Any:
-    def mutant(self: MultipleConsumersDispatcher[Any], entries: Any, heads: Any, now: float) -> Any:
-        return original(self, entries, heads, now + 0.5)
-
-    return mutant
-
-
 def confirmed_when_sent(original: Any) -> Any:
     def mutant(self: Confirmations) -> None:
         original(self)
@@ -41,6 +33,5 @@ def confirmed_when_sent(original: Any) -> Any:
 MUTANTS: dict[str, Mutant] = {
     "the active cluster ignored": (Subscription, "_consumed_elsewhere", active_cluster_ignored),
     "retention ignored": (managed_ledger, "_is_retained", retention_ignored),
-    "a delayed message delivered too early": (MultipleConsumersDispatcher, "_due", due_too_early),
     "progress confirmed when it is sent": (Confirmations, "sent", confirmed_when_sent),
 }

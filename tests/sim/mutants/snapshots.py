@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from magnetar.base.position import EARLIEST
 from magnetar.broker import snapshots as broker_snapshots
-from magnetar.broker.marker_queue import MarkerQueue
 from magnetar.broker.snapshots import TopicSnapshots
 from magnetar.broker.subscription import Subscription
 from magnetar.geo.controller import SnapshotController
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from magnetar.base.position import Position
-    from magnetar.broker.marker_queue import QueuedMarker
     from magnetar.geo.progress import SubscriptionProgress
     from tests.sim.mutants.base import Mutant
 
@@ -29,18 +27,6 @@ def everything_claimed(_: Any) -> Any:
     def mutant(state: SubscriptionProgress, reached: Mapping[str, Position]) -> UpdateClaims:
         whole = {cluster: IntervalSet.from_pairs([(EARLIEST, upper)]) for cluster, upper in reached.items()}
         return UpdateClaims(state.starts(), whole)
-
-    return mutant
-
-
-def gaps_claimed(original: Any) -> Any:
-    def mutant(state: SubscriptionProgress, reached: Mapping[str, Position]) -> UpdateClaims:
-        claims: UpdateClaims = original(state, reached)
-        whole = {}
-        for cluster, intervals in claims.acknowledged.items():
-            bounds = [position for interval in intervals for position in interval]
-            whole[cluster] = IntervalSet.from_pairs([(bounds[0], bounds[-1])])
-        return UpdateClaims(claims.starts, whole)
 
     return mutant
 
@@ -62,18 +48,6 @@ def update_before_it_is_durable(original: Any) -> Any:
     return mutant
 
 
-def acknowledged_before_it_is_sent_through(_: Any) -> Any:
-    def mutant(self: MarkerQueue, _sent_through: Position, now: float) -> QueuedMarker | None:
-        if not self._waiting:
-            return None
-        marker = self._waiting.popleft()
-        if marker.update_of is not None:
-            self._handed[marker.update_of] = now, marker
-        return marker
-
-    return mutant
-
-
 def updates_never_sent(_: Any) -> Any:
     return lambda _self, _subscription, _mark_delete: None
 
@@ -87,10 +61,8 @@ def one_snapshot_is_enough(_: Any) -> Any:
 
 MUTANTS: dict[str, Mutant] = {
     "an update claims what lies before the start": (broker_snapshots, "claims_of", everything_claimed),
-    "an update claims what its sender never held": (broker_snapshots, "claims_of", gaps_claimed),
     "a snapshot completed by the first answer": (SnapshotBuilder, "answered", completed_by_the_first_answer),
     "an update sent before it is durable": (Subscription, "flush", update_before_it_is_durable),
-    "a marker sent before the entries that it follows": (MarkerQueue, "take", acknowledged_before_it_is_sent_through),
     "updates never sent": (TopicSnapshots, "reached", updates_never_sent),
     "no snapshot after the last one that saw entries": (SnapshotController, "_is_due", one_snapshot_is_enough),
 }
