@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from magnetar.broker.topics import DELETION_GRACE_S
 from tests.geo.stories import REPLICATION_TIMEOUT_S, entries, log_of, wait_for_entries
 from tests.kit.clusters import UP_TIMEOUT_S, LocalClusters
-from tests.kit.messages import numbered, publish, receive
+from tests.kit.messages import nothing_comes, numbered, publish, receive, receive_data
 from tests.kit.wait import wait_until
 
 if TYPE_CHECKING:
@@ -78,20 +78,18 @@ def towards_jfk(clusters: LocalClusters) -> dict[str, Any]:
     return found
 
 
-def test_messages_that_the_rebuilt_cluster_published_are_counted_until_they_are_acknowledged(
-    clusters: LocalClusters,
-) -> None:
-    consumer = clusters.client("ewr").subscribe(
-        LOST_TOPIC, "workers", pulsar.ConsumerType.Shared, replicate_subscription_state_enabled=True
-    )
+def test_messages_that_the_rebuilt_cluster_published_come_back_to_it_once(clusters: LocalClusters) -> None:
+    shared = {"consumer_type": pulsar.ConsumerType.Shared, "replicate_subscription_state_enabled": True}
+    consumer = clusters.client("ewr").subscribe(LOST_TOPIC, "workers", **shared)
     publish(clusters.client("jfk"), LOST_TOPIC, numbered(10))
-    received = receive(consumer, 10)
-    for message in received[:4]:
+    wait_until(lambda: entries(clusters, "ewr", LOST_TOPIC) == 10, UP_TIMEOUT_S, what="the pipeline")
+    for message in receive(consumer, 10)[:4]:
         consumer.acknowledge(message)
     wait_until(
         lambda: towards_jfk(clusters).get("lostMessages") == 0, REPLICATION_TIMEOUT_S, what="the life of jfk known"
     )
 
+    clusters.stop_pipeline()
     jfk = clusters.brokers["jfk"]
     jfk.stop()
     wait_until(
@@ -100,10 +98,16 @@ def test_messages_that_the_rebuilt_cluster_published_are_counted_until_they_are_
     shutil.rmtree(jfk.directory / "data")
     jfk.start()
     clusters.make_namespace("geo/rebuilt", NAMES)
-
+    publish(clusters.client("jfk"), LOST_TOPIC, [b"new"])
     wait_until(lambda: towards_jfk(clusters).get("lostMessages") == 6, REPLICATION_TIMEOUT_S, what="6 lost messages")
     assert towards_jfk(clusters)["status"] == "at risk"
-    for message in received[4:]:
-        consumer.acknowledge(message)
-    wait_until(lambda: towards_jfk(clusters).get("lostMessages") == 0, REPLICATION_TIMEOUT_S, what="no lost message")
+
+    consumer.close()
+    clusters.start_pipeline()
+    wait_until(lambda: entries(clusters, "jfk", LOST_TOPIC) == 11, UP_TIMEOUT_S, what="the messages in jfk again")
+    back = clusters.client("jfk").subscribe(LOST_TOPIC, "workers", **shared)
+    assert sorted(receive_data(back, 7, acknowledge=True)) == [*numbered(6, first=4), b"new"]
+    wait_until(lambda: towards_jfk(clusters).get("lostMessages") == 0, REPLICATION_TIMEOUT_S, what="all came back")
+    assert nothing_comes(back)
+    assert sorted(log_of(clusters, "jfk", LOST_TOPIC)) == [*numbered(10), b"new"]
     wait_until(lambda: towards_jfk(clusters)["status"] == "protected", REPLICATION_TIMEOUT_S, what="protection")

@@ -207,7 +207,7 @@ class SubscriptionStats(Model):
 
     progress_lost: dict[str, int | None] | None = None
     """Ours. Of a replicated subscription, per remote cluster: entries that the cluster published before it lost its
-    data, held here and not acknowledged; it does not get them back. None: it is not known in which life it is."""
+    data, held here and not acknowledged, until they are sent back. None: it is not known in which life it is."""
 
     progress_unavailable: dict[str, str] | None = None
     """Ours. Of a replicated subscription, the remote clusters that cannot have exact progress, as Apache Pulsar's
@@ -237,7 +237,7 @@ class ClusterProtection(Model):
     """Entries published here that the cluster has not confirmed."""
     lost_messages: int | None = None
     """Entries that the cluster published before it lost its data, and that this cluster holds and the subscription has
-    not acknowledged: the cluster does not get them back. None while it is not known in which life the cluster is."""
+    not acknowledged, until they are sent back. None while it is not known in which life the cluster is."""
 
 
 @dataclass(slots=True, kw_only=True)

@@ -174,7 +174,9 @@ class Deduplication:
                 break
             now = self._environment.clock.monotonic()
             for _, entry in entries:
-                come = completed_by(parse_metadata(entry), entry)
+                metadata = parse_metadata(entry)
+                is_returned = metadata.replicated_from == self._environment.cluster
+                come = None if is_returned else completed_by(metadata, entry)
                 if come is not None:
                     ids.replay(*come, now)
             replayed += len(entries)

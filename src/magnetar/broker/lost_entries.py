@@ -1,7 +1,7 @@
 """Entries that another cluster published and lost with its data, and that this cluster still holds.
 
-No link sends them back: a link carries what its source published. A subscription that has not acknowledged them does
-not get them in the cluster that lost them. Positions tell them from other entries: a cluster gives no ledger an id
+Until a link has sent them back (broker/copies.py), a subscription that has not acknowledged them does not get them in
+the cluster that lost them. Positions tell them from other entries: a cluster gives no ledger an id
 below the first one of its life (ADR 13).
 """
 
@@ -56,10 +56,13 @@ class LostOf:
                 break
         return self._through >= newest
 
-    def trim(self, first_ledger_id: int) -> None:
-        """Forget the entries of ledgers below this one."""
-        for ledger_id in [each for each in self._ledgers if each < first_ledger_id]:
+    def trim(self, first_ledger_id: int, returned: Position) -> None:
+        """Forget the entries of ledgers below this one, and those up to ``returned``."""
+        for ledger_id in [each for each in self._ledgers if each < max(first_ledger_id, returned.ledger_id)]:
             del self._ledgers[ledger_id]
+        entries = self._ledgers.get(returned.ledger_id)
+        if entries is not None:
+            entries.remove_range(0, returned.entry_id + 1)
 
     def unacknowledged(self, state: CursorState) -> int:
         """How many of the entries found are not acknowledged; one that is acknowledged in part counts."""
@@ -91,10 +94,17 @@ class LostEntries:
         newest = found.newest
         if newest is None or newest <= state.mark_delete_position:
             return 0
-        found.trim(self._topic.ledger.first_position.ledger_id)
+        returned = self._returned_through(peer, life)
+        if newest <= returned:
+            return 0
+        found.trim(self._topic.ledger.first_position.ledger_id, returned)
         if peer in self._looking or not self._look(peer):
             return None
         return found.unacknowledged(state)
+
+    def _returned_through(self, peer: str, life: Life) -> Position:
+        link = self._topic.replicators.get(peer)
+        return EARLIEST if link is None else link.copies.returned_through(life)
 
     def _look(self, peer: str) -> bool:
         """Look for one slice of time, and go on in the next turn; returns whether nothing is left to look at."""

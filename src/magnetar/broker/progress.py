@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from functools import partial
 from typing import TYPE_CHECKING
 
 import structlog
@@ -274,7 +275,7 @@ class SubscriptionProgressKeeper:
         return self._topic.progress.unconfirmed(self)
 
     def lost(self) -> dict[str, int | None]:
-        """For each remote cluster, what it published, lost with its data and does not get back; None: not known."""
+        """For each remote cluster, what it published, lost with its data and has not got back; None: not known."""
         state = self._cursor.state
         lost = self._topic.progress.lost
         return {peer: lost.unacknowledged(peer, state) for peer in self.unconfirmed()}
@@ -327,7 +328,7 @@ class TopicProgress:
                     peer,
                     str(self._topic.name),
                     self.full_states,
-                    self._topic.follow_snapshots,
+                    partial(self._peer_asked, peer),
                     lambda: lives_to_name(self._topic),
                 )
                 self._links[peer] = link
@@ -336,6 +337,13 @@ class TopicProgress:
         for link in self._links.values():
             link.confirmations.keep([keeper.state.name for keeper in self._replicated()])
         self._topic.follow_snapshots()
+
+    def _peer_asked(self, peer: str) -> None:
+        """A peer has said what it is able to do, and which life it is in."""
+        self._topic.follow_snapshots()
+        link = self._topic.replicators.get(peer)
+        if link is not None:
+            link.copies.look()
 
     def check_allowed(self) -> None:
         """Raise RequestError if no peer may bring progress; whoever hears it says so and asks again much later."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import groupby
 from operator import itemgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import structlog
 
@@ -27,10 +27,20 @@ if TYPE_CHECKING:
     from magnetar.broker.producer import ProducerOptions, SendHead
     from magnetar.broker.session import Session
     from magnetar.broker.topic import Topic
+    from magnetar.geo.intervals import IntervalSet
     from magnetar.wire.origin import Origin
     from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 log = structlog.get_logger(__name__)
+
+
+class _Arrived(NamedTuple):
+    """An entry that can be judged."""
+
+    origin: Origin
+    metadata: pb.MessageMetadata
+    is_returned: bool = False
+    """Whether this cluster published it in an earlier life, and the source sends it back."""
 
 
 class ReplicatedProducer:
@@ -67,6 +77,22 @@ class ReplicatedProducer:
         """As ``publish``; an entry that cannot be taken is refused in its turn, and what follows with it."""
         if self.topic.is_closing:
             return
+        arrivals = [self._read(each) for each in entries]
+        first = next((at for at, each in enumerate(arrivals) if isinstance(each, _Arrived) and each.is_returned), None)
+        if first is None:
+            self._take(heads, entries, arrivals)
+            return
+        if first:
+            self._take(heads[:first], entries[:first], arrivals[:first])
+        self._take_returned(heads[first:], entries[first:], arrivals[first:])
+
+    def _take(
+        self,
+        heads: Sequence[SendHead],
+        entries: Sequence[bytes | RequestError],
+        arrivals: Sequence[_Arrived | MagnetarError],
+    ) -> None:
+        """Take entries of the source."""
         self.session.publishes_started(len(heads))
         verdicts: list[Verdict] = []
         accepted: list[bytes] = []
@@ -75,12 +101,12 @@ class ReplicatedProducer:
         told: list[tuple[Position | None, int, bytes]] = []
         link_start = False
         last = self.last_origin_position
-        for head, entry in zip(heads, entries, strict=True):
-            verdict, arrived = self._judge(last, entry)
+        for head, entry, arrival in zip(heads, entries, arrivals, strict=True):
+            verdict, arrived = self._judge(last, arrival)
             verdicts.append(verdict)
             if arrived is None or not isinstance(entry, bytes):
                 continue
-            origin, stamped = arrived
+            origin, stamped, _ = arrived
             if verdict is Verdict.SKIP:
                 place = None if is_stamped(stamped) else origin.position
                 told.append((place, stamped.marker_type, bytes(payload_of(entry))))
@@ -108,33 +134,98 @@ class ReplicatedProducer:
                 for place, kind, payload in told:
                     self.topic.take_marker(self.source, place, kind, payload)
 
+        self._append(Annotation(self.source, tuple(extents), link_start), accepted, durable)
+
+    def _take_returned(
+        self,
+        heads: Sequence[SendHead],
+        entries: Sequence[bytes | RequestError],
+        arrivals: Sequence[_Arrived | MagnetarError],
+    ) -> None:
+        """Take entries that this cluster published in an earlier life.
+
+        Deduplication does not learn their sequence ids: producers may have given these to other messages since.
+        """
+        self.session.publishes_started(len(heads))
+        verdicts: list[Verdict] = []
+        accepted: list[bytes] = []
+        extents: list[RunExtent] = []
+        seen = self.topic.log.index.seen
+        fresh: set[Position] = set()
+        for head, entry, arrival in zip(heads, entries, arrivals, strict=True):
+            verdict = self._judge_returned(seen, fresh, arrival)
+            verdicts.append(verdict)
+            if verdict is Verdict.GAP or not isinstance(entry, bytes) or not isinstance(arrival, _Arrived):
+                continue
+            self.messages_in += head[2]
+            self.bytes_in += len(entry)
+            if verdict is Verdict.APPEND:
+                accepted.append(entry)
+                fresh.add(arrival.origin.position)
+                _extend(extents, arrival.origin.position, arrival.origin.floor)
+        refusal = self._refusal
+
+        def durable(first: Position | None, error: StorageError | None) -> None:
+            self.session.publishes_finished(len(heads))
+            if error is not None:
+                self._refusal = error
+                answer_failed(self, heads, error)
+            else:
+                self._answer(heads, verdicts, first, refusal)
+
+        self._append(Annotation(self.topic.environment.cluster, tuple(extents), link_start=False), accepted, durable)
+
+    def _append(
+        self,
+        origin: Annotation,
+        accepted: list[bytes],
+        durable: Callable[[Position | None, StorageError | None], None],
+    ) -> None:
         if accepted:
-            self.topic.append_replicated(Annotation(self.source, tuple(extents), link_start), accepted, durable)
+            self.topic.append_replicated(origin, accepted, durable)
         else:
             # A duplicate may be of an entry that is not durable yet: answer behind it.
             self.topic.log.barrier(lambda error: durable(None, error))
 
-    def _judge(
-        self, last: Position | None, entry: bytes | RequestError
-    ) -> tuple[Verdict, tuple[Origin, pb.MessageMetadata] | None]:
-        if self._refusal is not None:
-            return Verdict.GAP, None
+    def _read(self, entry: bytes | RequestError) -> _Arrived | MagnetarError:
+        """Read where an entry comes from, or why it cannot be taken."""
         try:
             if isinstance(entry, RequestError):
                 raise entry
             metadata = parse_metadata(entry)
             origin = origin_of(metadata)
-            if origin is None or origin.cluster != self.source:
-                message = f"an entry from {self.source} must name {self.source} and its position there"
-                raise DataLossError(message)
+        except MagnetarError as error:
+            return error
+        except ValueError as error:
+            return DataLossError(str(error))
+        environment = self.topic.environment
+        life = environment.store.life
+        if origin is not None and origin.cluster == self.source:
+            return _Arrived(origin, metadata)
+        if (
+            origin is None
+            or origin.cluster != environment.cluster
+            or life is None
+            or origin.position.ledger_id >= life.first_ledger_id
+            or origin.floor >= origin.position
+        ):
+            return DataLossError(f"an entry from {self.source} must name {self.source} and its position there")
+        return _Arrived(origin, metadata, is_returned=True)
+
+    def _judge(self, last: Position | None, arrival: _Arrived | MagnetarError) -> tuple[Verdict, _Arrived | None]:
+        if self._refusal is not None:
+            return Verdict.GAP, None
+        try:
+            if isinstance(arrival, MagnetarError):
+                raise arrival
+            origin, metadata, _ = arrival
             if metadata.deliver_at_time:
                 self.topic.delayed.begin()
             verdict = judge(last, origin, marker=_is_for_brokers(metadata, origin))
             if verdict is Verdict.GAP:
                 raise gap_error(last, origin)
         except (MagnetarError, ValueError) as error:
-            self._refusal = error if isinstance(error, MagnetarError) else DataLossError(str(error))
-            log.warning("replicated_entry_refused", topic=str(self.topic.name), source=self.source, error=str(error))
+            self._refuse(error)
             return Verdict.GAP, None
         if verdict is Verdict.APPEND and lacks_entries_before(last, origin):
             log.warning(
@@ -144,7 +235,34 @@ class ReplicatedProducer:
                 last=str(last or EARLIEST),
                 previous=str(origin.previous),
             )
-        return verdict, (origin, metadata)
+        return verdict, arrival
+
+    def _judge_returned(self, seen: IntervalSet, fresh: set[Position], arrival: _Arrived | MagnetarError) -> Verdict:
+        """Decide on an entry by the set of those that came back; ``fresh`` are those of this run."""
+        if self._refusal is not None:
+            return Verdict.GAP
+        try:
+            if isinstance(arrival, MagnetarError):
+                raise arrival
+            origin, metadata, is_returned = arrival
+            if not is_returned:
+                message = f"entries of {self.source} itself come in another stay than those that it returns"
+                raise DataLossError(message)
+            if metadata.deliver_at_time:
+                self.topic.delayed.begin()
+            if origin.position in seen or origin.position in fresh:
+                return Verdict.DUPLICATE
+            previous = origin.previous
+            if not (origin.link_start or previous == EARLIEST or previous in seen or previous in fresh):
+                raise gap_error(None, origin)
+        except (MagnetarError, ValueError) as error:
+            self._refuse(error)
+            return Verdict.GAP
+        return Verdict.APPEND
+
+    def _refuse(self, error: MagnetarError | ValueError) -> None:
+        self._refusal = error if isinstance(error, MagnetarError) else DataLossError(str(error))
+        log.warning("replicated_entry_refused", topic=str(self.topic.name), source=self.source, error=str(error))
 
     def _answer(
         self,

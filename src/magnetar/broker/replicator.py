@@ -9,6 +9,7 @@ import structlog
 
 from magnetar.base.errors import RequestError, ServerError
 from magnetar.base.position import EARLIEST, Position
+from magnetar.broker.copies import Copies
 from magnetar.broker.dispatchers.reader import EntryReader
 from magnetar.broker.marker_queue import MarkerQueue
 from magnetar.broker.rates import Rates
@@ -105,6 +106,7 @@ class Replicator:
         self._awaited: tuple[Position, float] | None = None
         """A position that the target has not confirmed, and a moment, monotonic, at which it had become durable."""
         self.rates_out = Rates()
+        self.copies = Copies(self)
         self._start_over()
 
     @property
@@ -195,6 +197,7 @@ class Replicator:
         if self._probe == EARLIEST:  # nothing was ever confirmed, so nothing can be lost
             self._probe = None
             self._answered()
+        self.copies.begin(consumer)
 
     def _note_parked(self, reason: str | None) -> None:
         """Take over from the holder why the link was parked; a holder that does not know leaves it as it is."""
@@ -206,12 +209,13 @@ class Replicator:
         """Nobody holds the link; what was in flight is sent again to the next holder."""
         if consumer is self.consumer:
             self.consumer = None
+            self.copies.end()
             self._probe = None
             self.target_position.lose()
             self.uncarried_since = self.environment.clock.now()
             self._in_flight.clear()
             self._markers_lost()
-            self._flush_soon()
+            self.flush_soon()
 
     def send_again_after(self, position: Position) -> None:
         """The target has everything up to ``position`` and no more: go on right after it, with the next dispatch.
@@ -222,6 +226,9 @@ class Replicator:
         What the target has may be of a topic of this name that was deleted here: it says nothing about this log, so
         the next entry names nothing from there as what came before it, and nobody claims across the two.
         """
+        if self.copies.is_active:
+            self.copies.start_over()
+            return
         log_start = self.topic.log.before_first()
         first = max(log_start, self.cursor.began) if position == EARLIEST else log_start
         start = max(first, position)
@@ -233,7 +240,7 @@ class Replicator:
         self._start_over(start)
         self._probe = None
         self.target_position.go_back(position, self._unfillable_behind(position))
-        self._flush_soon()
+        self.flush_soon()
         self._answered()
         self._advanced()
 
@@ -255,15 +262,20 @@ class Replicator:
     def acknowledge(self, consumer: Consumer, ack: pb.CommandAck, done: Callable[[StorageError | None], None]) -> None:
         """The target holds everything up to the last of these positions."""
         if consumer is self.consumer and ack.message_id:
-            self._answered()
-            self._confirm(max(map(position_of, ack.message_id)))
+            self._acknowledged(max(map(position_of, ack.message_id)))
         done(None)
 
     def acknowledge_entries(self, consumer: Consumer, ledger_id: int, entry_ids: Sequence[int]) -> None:
         """As ``acknowledge``: the target holds everything up to the last of these entries."""
         if consumer is self.consumer:
+            self._acknowledged(Position(ledger_id, max(entry_ids)))
+
+    def _acknowledged(self, position: Position) -> None:
+        if self.copies.is_active:
+            self.copies.confirm(position)
+        else:
             self._answered()
-            self._confirm(Position(ledger_id, max(entry_ids)))
+            self._confirm(position)
 
     def _confirm(self, position: Position) -> None:
         held: Position | None = None
@@ -278,7 +290,7 @@ class Replicator:
         # Between what is confirmed and what is in flight nothing is meant for the target.
         unconfirmed = self._in_flight[0] if self._in_flight else self._read_position
         self.cursor.acknowledge_cumulative(ledger.previous_position(unconfirmed))
-        self._flush_soon()
+        self.flush_soon()
         self._advanced()
 
     def _answered(self) -> None:
@@ -316,7 +328,8 @@ class Replicator:
         if self._awaited is None and self.unconfirmed:
             self._awaited = self.topic.ledger.last_confirmed_entry, self.environment.clock.monotonic()
 
-    def _flush_soon(self) -> None:
+    def flush_soon(self) -> None:
+        """Write the replication cursor within CURSOR_FLUSH_INTERVAL_S."""
         if not self._flush_scheduled:
             self._flush_scheduled = True
             self.environment.loop.call_later(CURSOR_FLUSH_INTERVAL_S, self._flush)
@@ -335,6 +348,9 @@ class Replicator:
         self._await_newest()
         consumer = self.consumer
         if consumer is None or not consumer.is_ready:
+            return
+        if self.copies.is_active:
+            self.copies.dispatch(consumer)
             return
         if self._probe is not None:
             self._send_probe(consumer, self._probe)
@@ -449,6 +465,7 @@ class Replicator:
         if self.consumer is not None:
             self.consumer.close()
         self._reader.close()
+        self.copies.close()
         self._flush()
         self.cursor.close()
 

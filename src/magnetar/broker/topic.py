@@ -110,6 +110,10 @@ class Topic:
             for subscription in self.subscriptions.values():
                 if subscription.progress is not None:
                     subscription.progress.arrived(origin)
+            link = self.replicators.get(origin.cluster)
+            life = self.progress.life_of(origin.cluster)
+            if link is not None and life is not None and origin.extents[0].origin_first[0] < life.first_ledger_id:
+                link.copies.look()
 
     def _appended(self, first: Position, entries: list[bytes]) -> None:
         """Entries are durable, and their receipts are written."""

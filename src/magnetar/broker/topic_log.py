@@ -13,6 +13,7 @@ from magnetar.base.position import EARLIEST, Position
 from magnetar.broker.origin_summaries import OriginSummaries
 from magnetar.cursor.ranges import DeletedEntries, Range
 from magnetar.geo.annotation import encode_annotation
+from magnetar.geo.intervals import IntervalSet
 from magnetar.geo.origins import OriginIndex
 from magnetar.wire import entry as wire_entry
 
@@ -39,6 +40,9 @@ SCAN_ENTRIES, SCAN_BYTES = 500, 1 << 20
 _ORIGINS_PROPERTY = "magnetar.origins"
 """Managed-ledger property: the newest position of each origin when entries were last trimmed, as JSON."""
 
+_RETURNED_PROPERTY = "magnetar.returned"
+"""Managed-ledger property: the positions of returned entries (geo/origins.py) that were trimmed, as bounds in JSON."""
+
 
 class TopicLog:
     """A managed ledger whose entries have origins. Used on the event loop's thread."""
@@ -64,6 +68,7 @@ class TopicLog:
             environment.cluster,
             {cluster: Position.parse(position) for cluster, position in trimmed.items()},
             environment.loss_boundaries,
+            _parse_bounds(ledger.properties.get(_RETURNED_PROPERTY, "[]")),
         )
         self.origins = OriginSummaries(environment.metadata, name, ledger)
         self._environment = environment
@@ -122,8 +127,12 @@ class TopicLog:
         if origin is None:
             self.index.append(self._environment.cluster, first, count, first)
             return
+        is_returned = origin.cluster == self._environment.cluster
         for extent in origin.extents:
-            self.index.append(origin.cluster, extent.origin_first, extent.count, first, extent.floor)
+            if is_returned:
+                self.index.append_returned(extent.origin_first, extent.count, first, extent.floor)
+            else:
+                self.index.append(origin.cluster, extent.origin_first, extent.count, first, extent.floor)
             first = first._replace(entry_id=first.entry_id + extent.count)
 
     # -- looking ------------------------------------------------------------------------------------------------
@@ -205,4 +214,12 @@ class TopicLog:
     def _remember_origins(self, trimmed_through: Position) -> dict[str, str]:
         """What is trimmed can no longer tell how far each origin has come."""
         positions = self.index.positions_at(trimmed_through)
-        return {_ORIGINS_PROPERTY: json.dumps({cluster: str(position) for cluster, position in positions.items()})}
+        kept = {_ORIGINS_PROPERTY: json.dumps({cluster: str(position) for cluster, position in positions.items()})}
+        returned = self.index.returned_through(trimmed_through)
+        if returned:
+            kept[_RETURNED_PROPERTY] = json.dumps([str(bound) for bound in returned.bounds(0, len(returned))])
+        return kept
+
+
+def _parse_bounds(text: str) -> IntervalSet:
+    return IntervalSet.from_bounds([Position.parse(each) for each in json.loads(text)])

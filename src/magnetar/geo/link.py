@@ -263,6 +263,7 @@ class ProgressLink:
             return None
         self._note_unavailable("")
         self.peer_life = _life_of(connection)
+        self._asked()
         return producer
 
     def _note_unavailable(self, reason: str) -> None:

@@ -21,8 +21,9 @@ from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
-from magnetar.base.position import Position
+from magnetar.base.position import EARLIEST, Position
 from magnetar.geo.extents import Track
+from magnetar.geo.intervals import Interval, IntervalSet
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -55,15 +56,25 @@ class OriginIndex:
     and given to the constructor, or a replay could append a trimmed entry again.
     """
 
-    __slots__ = ("_loss_boundaries", "_tracks", "local_cluster")
+    __slots__ = ("_loss_boundaries", "_returned", "_tracks", "_trimmed", "local_cluster", "seen")
 
     def __init__(
-        self, local_cluster: str, before: Mapping[str, Position] | None = None, loss_boundaries: Sequence[int] = ()
+        self,
+        local_cluster: str,
+        before: Mapping[str, Position] | None = None,
+        loss_boundaries: Sequence[int] = (),
+        returned: IntervalSet | None = None,
     ) -> None:
         """Start without entries; ``before`` has the newest origin position of each cluster that was trimmed.
 
-        ``loss_boundaries`` are ledger ids, ascending: own entries of lower ledgers may be missing here.
+        ``loss_boundaries`` are ledger ids, ascending: own entries of lower ledgers may be missing here. ``returned``
+        has the positions of returned entries that were trimmed.
         """
+        self._returned: list[Track] = []
+        """Entries of earlier lives of the local cluster: each track ascends on both sides."""
+        self._trimmed = IntervalSet() if returned is None else returned
+        self.seen = self._trimmed.copy()
+        """Positions of returned entries that the topic holds or held."""
         self.local_cluster = local_cluster
         self._loss_boundaries = loss_boundaries
         self._tracks: dict[str, Track] = {}
@@ -90,6 +101,50 @@ class OriginIndex:
             elif self._loss_boundaries and cluster == self.local_cluster and floor[0] != origin_first[0]:
                 floor = self._behind_loss(floor, origin_first)
         track.append(origin_first, count, local_first, floor)
+
+    def append_returned(self, origin_first: Position, count: int, local_first: Position, floor: Position) -> None:
+        """Record entries that the local cluster published in an earlier life and that another cluster sent back.
+
+        None of them may be in ``seen``. They lie behind entries with higher positions, so they are kept apart from the
+        own entries of the present life.
+        """
+        track = next((each for each in self._returned if each.last is None or each.last < origin_first), None)
+        if track is None:
+            track = Track(None)
+            self._returned.append(track)
+        track.append(origin_first, count, local_first, floor)
+        self.seen.add(floor, Position(origin_first.ledger_id, origin_first.entry_id + count - 1))
+
+    def returned_extents(self, after_local: Position, through_local: Position) -> Iterator[HeldExtent]:
+        """The extents of returned entries at local positions ``(after_local, through_local]``, track by track."""
+        for track in self._returned:
+            yield from track.extents(after_local, through_local)
+
+    def returned_in(self, after_local: Position, through_local: Position) -> Iterator[Interval]:
+        """The positions of the returned entries at local positions ``(after_local, through_local]``, without floors."""
+        for extent in self.returned_extents(after_local, through_local):
+            ledger_id, entry_id = extent.origin_first
+            yield Interval(Position(ledger_id, entry_id - 1), Position(ledger_id, entry_id + extent.count - 1))
+
+    def returned_through(self, local: Position) -> IntervalSet:
+        """The positions of returned entries at or below ``local``, trimmed ones included, as a trim persists them."""
+        found = self._trimmed.copy()
+        for extent in self.returned_extents(EARLIEST, local):
+            ledger_id, entry_id = extent.origin_first
+            found.add(extent.floor, Position(ledger_id, entry_id + extent.count - 1))
+        return found
+
+    def _tracks_of(self, cluster: str) -> Iterator[Track]:
+        track = self._tracks.get(cluster)
+        if track is not None:
+            yield track
+        if cluster == self.local_cluster:
+            yield from self._returned
+
+    def _all_tracks(self) -> Iterator[tuple[str, Track]]:
+        yield from self._tracks.items()
+        for track in self._returned:
+            yield self.local_cluster, track
 
     def _behind_loss(self, previous: Position, first: Position) -> Position:
         """Return the floor of the own entry at ``first``; ``previous`` is the own entry before it."""
@@ -118,11 +173,14 @@ class OriginIndex:
         The claim of an extent's first entry begins at the extent's floor, of any other at the entry before it; claims
         that meet are joined.
         """
-        return [
+        found = [
             Claim(cluster, lower, upper)
             for cluster, track in self._tracks.items()
             for lower, upper in track.claims(local_first, local_last)
         ]
+        for track in self._returned:
+            found += [Claim(self.local_cluster, *pair) for pair in track.claims(local_first, local_last)]
+        return found
 
     def claims(self, ranges: Iterable[Range]) -> list[Claim]:
         """The claims that acknowledging ``ranges`` of local entries makes."""
@@ -135,15 +193,17 @@ class OriginIndex:
 
     def to_local(self, cluster: str, lower: Position, upper: Position) -> list[Range]:
         """The held entries that ``cluster`` produced in ``(lower, upper]`` of its positions, in local ranges."""
-        track = self._tracks.get(cluster)
-        return track.held(lower, upper) if track is not None else []
+        return [found for track in self._tracks_of(cluster) for found in track.held(lower, upper)]
 
     def to_local_all(self, claims: Iterable[Claim]) -> Iterator[Range]:
         """The held entries of many claims, in their order; quick where claims of one cluster follow each other."""
         for cluster, of_cluster in groupby(claims, itemgetter(0)):
-            track = self._tracks.get(cluster)
-            if track is not None:
-                yield from track.held_of_all((lower, upper) for _, lower, upper in of_cluster)
+            tracks = list(self._tracks_of(cluster))
+            pairs: Iterable[tuple[Position, Position]] = ((lower, upper) for _, lower, upper in of_cluster)
+            if len(tracks) > 1:
+                pairs = list(pairs)
+            for track in tracks:
+                yield from track.held_of_all(pairs)
 
     def origin_of(self, local: Position) -> tuple[str, Position] | None:
         """The origin and origin position of one entry; None when the topic does not hold it."""
@@ -153,8 +213,8 @@ class OriginIndex:
 
     def first_after(self, cluster: str, position: Position) -> Position | None:
         """Where the first held entry that ``cluster`` produced after ``position`` is; None when there is none."""
-        track = self._tracks.get(cluster)
-        return track.first_after(position) if track is not None else None
+        found = (track.first_after(position) for track in self._tracks_of(cluster))
+        return min((each for each in found if each is not None), default=None)
 
     def newest_through(self, cluster: str, position: Position) -> Position | None:
         """Where the newest held entry is that ``cluster`` produced at or before ``position``; None when none is."""
@@ -183,18 +243,20 @@ class OriginIndex:
 
     def trim(self, before_local: Position) -> None:
         """Forget the extents that end below ``before_local``; ``last_position`` and the floors stay."""
-        for track in self._tracks.values():
+        self._trimmed = self.returned_through(Position(before_local.ledger_id, before_local.entry_id - 1))
+        for _, track in self._all_tracks():
             track.trim(before_local)
 
     def cut_back(self, last_local: Position) -> None:
         """Forget all entries after ``last_local``: their append failed."""
-        for track in self._tracks.values():
+        for _, track in self._all_tracks():
             track.cut_back(last_local)
 
     def clusters(self) -> list[str]:
         """The clusters of which anything is or was held, sorted."""
-        return sorted(cluster for cluster, track in self._tracks.items() if track.last is not None)
+        found = {cluster for cluster, track in self._tracks.items() if track.last is not None}
+        return sorted(found | {self.local_cluster} if self._returned else found)
 
     def __len__(self) -> int:
         """How many extents it takes."""
-        return sum(len(track) for track in self._tracks.values())
+        return sum(len(track) for _, track in self._all_tracks())

@@ -73,7 +73,7 @@ class PeerFacts:
     progress: ProgressFacts
     data: DataFacts
     lost: int | None = None
-    """Entries that the cluster published, lost with its data and does not get back, and that the subscription has not
+    """Entries that the cluster published, lost with its data and has not got back, and that the subscription has not
     acknowledged; None while that is not known."""
 
 
@@ -133,7 +133,7 @@ def _judge_peer(cluster: str, peer: PeerFacts, observed_since: float, now: float
         return Judgement(Status.UNPROTECTED, since, progress.is_first, (f"{cluster}: {progress.unavailable}",))
     risks = [*_progress_risks(progress, observed_since, now), *_data_risks(data, observed_since, now)]
     if peer.lost:
-        reason = f"{peer.lost} messages that it published before it lost its data are not sent back to it"
+        reason = f"{peer.lost} messages that it published before it lost its data were not sent back to it yet"
         risks.append(_risk(observed_since, reason, at_least=True))
     # What is not known is never taken to be well.
     risks = [risk for risk in risks if risk.at_least or risk.since <= now - tolerance_s]

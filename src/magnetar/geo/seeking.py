@@ -17,6 +17,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from magnetar.base.position import EARLIEST, LATEST
+from magnetar.geo.intervals import IntervalSet
 from magnetar.geo.progress import OriginProgress
 
 if TYPE_CHECKING:
@@ -37,7 +38,9 @@ def sought(
     for cluster in sorted({*state.origins, *index.clusters()}):
         old = state.origins.get(cluster) or OriginProgress()
         if index.last_position(cluster) is None:
-            found[cluster] = old
+            kept = found[cluster] = old.copy()
+            if cluster == index.local_cluster:
+                _seek_returned(index, kept, mark_delete)
             continue
         reached = before.get(cluster)
         if reached is None:
@@ -47,10 +50,33 @@ def sought(
             last = extent.origin_first._replace(entry_id=extent.origin_first.entry_id + extent.count - 1)
             if last > kept.start:
                 kept.acknowledge(max(extent.floor, kept.start), last)
+        if cluster == index.local_cluster:
+            _seek_returned(index, kept, mark_delete)
         # One that wants nothing before the new place begins there: the usual case.
         begins = kept.start < reached and kept.acknowledged.covers(kept.start, reached)
         found[cluster] = _cut(kept, reached, LATEST) if begins else kept
     return found
+
+
+def _seek_returned(index: OriginIndex, kept: OriginProgress, mark_delete: Position) -> None:
+    """Have returned entries up to the new place not wanted, and those behind it wanted again.
+
+    These lie behind own entries with higher positions, so each counts by its local place.
+    """
+    wanted = IntervalSet()
+    for after, through in ((EARLIEST, mark_delete), (mark_delete, LATEST)):
+        for lower, upper in index.returned_in(after, through):
+            if through == LATEST:
+                wanted.add(lower, upper)
+            elif upper > kept.start:
+                kept.acknowledge(max(lower, kept.start), upper)
+    if wanted:
+        kept.acknowledged = kept.acknowledged.subtract(wanted)
+        first = next(iter(wanted)).lower
+        if kept.start > first:
+            kept.acknowledge(first, kept.start)
+            kept.acknowledged = kept.acknowledged.subtract(wanted)
+            kept.start = first
 
 
 def _cut(old: OriginProgress, start: Position, through: Position) -> OriginProgress:

@@ -284,7 +284,7 @@ class Tail:
 
     def _metadata(self, inlet: Inlet) -> dict[str, str]:
         """What a source is told at SUBSCRIBE: who asks under which lease, and why the link was parked, if it was."""
-        metadata = {"magnetar.lease": str(self._task.lease)}
+        metadata = {"magnetar.lease": str(self._task.lease), "magnetar.copies": "true"}
         if self._task.pipeline:
             metadata["magnetar.pipeline"] = self._task.pipeline
         if inlet.reason and not inlet.reason.startswith(RIVAL):

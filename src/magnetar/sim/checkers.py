@@ -103,9 +103,19 @@ class Checker:
             if position <= self._model.given[replica.cluster]:
                 self._violated(f"P5: {replica.cluster} gave {entry.text} {position}, which held another entry before")
             self.check_content(f"{replica.cluster} holds at {position}", entry.text, data)
-            if entry.cluster == replica.cluster:
+            if entry.cluster == replica.cluster and entry.position != position:
+                self._check_returned(replica, entry)
+            elif entry.cluster == replica.cluster:
                 self._check_published(replica, entry, log.bases.get(entry.whole))
             self._model.add(replica.cluster, position, entry, len(data), replica.site.clock.monotonic())
+
+    def _check_returned(self, replica: Replica, entry: Entry) -> None:
+        """P2: what others send back is what the cluster published before it lost its disk, each entry once."""
+        here, model = replica.cluster, self._model
+        if model.texts.get(entry.text) != entry or model.ranks[entry.text] >= model.lost_with_disk[here]:
+            self._violated(f"P2: {here} took {entry} back, which it did not lose")
+        if entry.text in model.logs[here].places:
+            self._violated(f"P2: {here} took {entry.text} back, which it held")
 
     def _check_receipts(self, replica: Replica) -> None:
         receipts = self._model.receipts[replica.cluster]

@@ -109,15 +109,19 @@ class SiteLog:
     ages: Ages = field(default_factory=Ages)
     """When each entry became durable."""
 
-    def add(self, position: Position, entry: Entry, size: int, now: float) -> None:
-        """Note the next entry, of ``size`` bytes, which became durable ``now`` on the monotonic clock."""
+    def add(self, position: Position, entry: Entry, size: int, now: float, *, is_returned: bool = False) -> None:
+        """Note the next entry, of ``size`` bytes, which became durable ``now`` on the monotonic clock.
+
+        ``is_returned``: the cluster published it before it lost its disk. Deduplication does not know it.
+        """
         self.entries.append((position, entry))
         self.sizes.append(size)
         self.ages.appended(position, now)
         self.at[position] = entry
         self.places[entry.text] = position
         self.of.setdefault(entry.cluster, []).append(entry)
-        self.bases.setdefault(entry.base, entry)
+        if not is_returned:
+            self.bases.setdefault(entry.base, entry)
 
     def starts_after(self, mark_delete: Position) -> Starts:
         """The starts of a subscription that begins after ``mark_delete``."""
@@ -223,6 +227,10 @@ class Model:
         """How many of those were published before the cluster last lost the topic."""
         self.lost_with_disk: dict[str, int] = dict.fromkeys(clusters, 0)
         """How many of those were published before the cluster last lost its disk."""
+        self.disk_generations: dict[str, int] = {}
+        """Which generation of the topic that loss began."""
+        self.returned: dict[str, set[str]] = {cluster: set() for cluster in clusters}
+        """Texts of those that other clusters have sent back since; not iterated."""
         self.unsynced: set[str] = set()
         """Texts that a cluster published and lost with the power; not iterated."""
         self.given: dict[str, Position] = dict.fromkeys(clusters, EARLIEST)
@@ -247,13 +255,16 @@ class Model:
 
     def add(self, cluster: str, position: Position, entry: Entry, size: int, now: float) -> None:
         """Note the next durable entry of a cluster's log; see ``SiteLog.add``."""
-        if entry.cluster == cluster:
+        is_returned = entry.cluster == cluster and entry.position != position
+        if is_returned:
+            self.returned[cluster].add(entry.text)
+        elif entry.cluster == cluster:
             self.ranks[entry.text] = len(self.published[cluster])
             self.published[cluster].append(entry)
         self.texts[entry.text] = entry
         self.ever[cluster][entry.text] = entry
         self.bases[cluster].add(entry.base)
-        self.logs[cluster].add(position, entry, size, now)
+        self.logs[cluster].add(position, entry, size, now, is_returned=is_returned)
         self.given[cluster] = max(self.given[cluster], position)
 
     def cut(self, cluster: str, first: Position) -> None:
@@ -261,9 +272,10 @@ class Model:
         before = self.logs[cluster]
         after = self.logs[cluster] = SiteLog()
         for (position, entry), size in zip(before.entries, before.sizes, strict=True):
+            is_returned = entry.cluster == cluster and entry.position != position
             if position < first:
-                after.add(position, entry, size, before.ages.appended_at[position])
-            elif entry.cluster == cluster:
+                after.add(position, entry, size, before.ages.appended_at[position], is_returned=is_returned)
+            elif entry.cluster == cluster and not is_returned:
                 self.unsynced.add(entry.text)
 
     def lose(self, cluster: str) -> None:
@@ -277,6 +289,12 @@ class Model:
             self._lost_lifetimes[cluster, subscription] = self.ever_acknowledged(cluster, subscription)
         self.lifetimes = {key: lifetime for key, lifetime in self.lifetimes.items() if key[0] != cluster}
         self._tombstones = {key: epochs for key, epochs in self._tombstones.items() if key[0] != cluster}
+
+    def lose_disk(self, cluster: str) -> None:
+        """Note that the topic was lost with the cluster's disk, just now."""
+        self.lost_with_disk[cluster] = self.lost[cluster]
+        self.disk_generations[cluster] = self.generations[cluster]
+        self.returned[cluster].clear()
 
     def is_lost(self, entry: Entry) -> bool:
         """Whether the cluster that published an entry has lost it since."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from magnetar.base.errors import ServerError
 from magnetar.base.life import LIFE_METADATA
 from magnetar.base.position import EARLIEST, Position
+from magnetar.broker.copies import COPIES_METADATA
 from magnetar.broker.replicator import LEASE_METADATA
 from magnetar.sim.cluster import TOPIC, Client, Cluster
 from magnetar.wire import commands
@@ -32,6 +33,8 @@ class Pipe:
     unconfirmed: dict[int, Position] = field(default_factory=dict)
     last_origin: Position | None = None
     gaps: int = 0
+    copies: bool = True
+    """Whether it says that it carries copies (broker/copies.py)."""
     refusals: list[Any] = field(default_factory=list)
     """Errors that answered the last ``attach``."""
     _sequence_id: int = 0
@@ -50,7 +53,9 @@ class Pipe:
             subType=pb.CommandSubscribe.Exclusive,
             consumer_id=1,
             request_id=self.reader.request_id(),
-            metadata=commands.key_values({LEASE_METADATA: str(self.lease)}),
+            metadata=commands.key_values(
+                {LEASE_METADATA: str(self.lease)} | ({COPIES_METADATA: "true"} if self.copies else {})
+            ),
         )
         self.reader.say(commands.subscribe(body))
         self.refusals = self.reader.take("ERROR")

@@ -194,8 +194,7 @@ class World:
         site.replace_disk()
         for name in self.scenario.topics:
             self.lose(site.replicas[name])
-            model = self.referee.topics[name].model
-            model.lost_with_disk[site.name] = model.lost[site.name]
+            self.referee.topics[name].model.lose_disk(site.name)
 
     def lose(self, replica: Replica) -> None:
         """Tell everybody that a cluster has lost a topic."""

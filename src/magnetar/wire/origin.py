@@ -18,7 +18,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from magnetar.base.errors import LocalProtocolError, RemoteProtocolError, RequestError, ServerError
+from magnetar.base.errors import RemoteProtocolError, RequestError, ServerError
 from magnetar.base.position import EARLIEST, Position
 from magnetar.wire.entry import assemble, checksum_matches, metadata_bytes, parse_metadata, payload_of
 from magnetar.wire.proto import pulsar_api_pb2 as pb
@@ -47,15 +47,26 @@ class Origin:
 def stamp(entry: bytes, origin: Origin) -> bytes:
     """Return the entry with ``origin`` in its metadata and a new checksum; nothing else changes.
 
-    Raises LocalProtocolError when the entry bears a stamp already, and RemoteProtocolError when its checksum does not
-    match: a new one would hide the damage.
+    An entry that bears a stamp already is returned as it is: its source has stamped it. Raises RemoteProtocolError when
+    its checksum does not match: a new one would hide the damage.
     """
     if not checksum_matches(entry):
         message = f"checksum of the entry at {origin.position} does not match"
         raise RemoteProtocolError(message)
     if parse_metadata(entry).HasField("replicated_from"):
-        message = f"the entry at {origin.position} is stamped already"
-        raise LocalProtocolError(message)
+        return entry
+    replicated_from = pb.MessageMetadata(replicated_from=origin.cluster).SerializePartialToString()
+    return assemble(metadata_bytes(entry) + replicated_from + _properties(origin), payload_of(entry))
+
+
+def stamp_again(entry: bytes, origin: Origin) -> bytes:
+    """Return a stamped entry with another stamp behind the one that it has; ``origin_of`` reads the last one.
+
+    Raises RemoteProtocolError when its checksum does not match.
+    """
+    if not checksum_matches(entry):
+        message = f"checksum of the entry at {origin.position} does not match"
+        raise RemoteProtocolError(message)
     replicated_from = pb.MessageMetadata(replicated_from=origin.cluster).SerializePartialToString()
     return assemble(metadata_bytes(entry) + replicated_from + _properties(origin), payload_of(entry))
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from magnetar.base.position import EARLIEST, Position
 from magnetar.broker import receiver
+from magnetar.broker.copies import Copies
 from magnetar.broker.replicator import Replicator
 from magnetar.broker.target_position import TargetPosition
 from magnetar.broker.topic import Topic
@@ -91,6 +92,19 @@ def lost_told_as_held(_: Any) -> Any:
     return lambda _self, _cluster, _position: None
 
 
+def copies_kept(_: Any) -> Any:
+    return lambda _self, _consumer: None
+
+
+def returned_entries_forgotten(original: Any) -> Any:
+    def mutant(self: OriginIndex, origin: Position, count: int, local: Position, floor: Position) -> None:
+        seen = self.seen.copy()
+        original(self, origin, count, local, floor)
+        self.seen = seen
+
+    return mutant
+
+
 def delay_told_where_there_is_none(_: Any) -> Any:
     return lambda _self: 1
 
@@ -126,5 +140,7 @@ MUTANTS: dict[str, Mutant] = {
     "a frame sent that is too large for the target": (BrokerConnection, "frame_size_max", size_not_checked),
     "a probe of the target never sent": (Replicator, "_send_probe", probe_not_sent),
     "the reason why a link is parked not told": (Replicator, "_note_parked", parked_reason_not_told),
+    "copies not sent back": (Copies, "begin", copies_kept),
+    "entries that came back taken again": (OriginIndex, "append_returned", returned_entries_forgotten),
     "a link that does not go back over a gap": (Inlet, "gap", gap_not_gone_back_over),
 }

@@ -119,7 +119,7 @@ def test_each_risk(progress: ProgressFacts, data: DataFacts, since: float, at_le
 
 
 def test_messages_that_the_cluster_published_and_lost_are_a_risk_as_long_as_they_are_not_acknowledged() -> None:
-    reason = "jfk: 3 messages that it published before it lost its data are not sent back to it"
+    reason = "jfk: 3 messages that it published before it lost its data were not sent back to it yet"
     assert judged(replace(peer(), lost=3)) == (Status.AT_RISK, 100.0, True, (reason,))
     assert judged(replace(peer(), lost=0))[0] is Status.PROTECTED
     assert judged(replace(peer(), lost=None))[0] is Status.PROTECTED, "a cluster of an earlier release names no life"

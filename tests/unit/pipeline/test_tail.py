@@ -58,7 +58,7 @@ class Reader:
 
 def test_a_task_names_its_lease_and_its_pipeline() -> None:
     reader = Reader()
-    assert reader.metadata() == [{"magnetar.lease": "7", "magnetar.pipeline": "host:1:a"}]
+    assert reader.metadata() == [{"magnetar.lease": "7", "magnetar.copies": "true", "magnetar.pipeline": "host:1:a"}]
     assert (reader.tail.live_links, reader.tail.parked, reader.tail.rivals) == (1, {}, set())
 
 

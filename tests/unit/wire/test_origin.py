@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from magnetar.base.errors import LocalProtocolError, RemoteProtocolError, RequestError, ServerError
+from magnetar.base.errors import RemoteProtocolError, RequestError, ServerError
 from magnetar.base.position import EARLIEST, Position
 from magnetar.wire import origin as wire_origin
 from magnetar.wire.entry import (
@@ -17,7 +17,7 @@ from magnetar.wire.entry import (
     parse_metadata,
     payload_of,
 )
-from magnetar.wire.origin import Origin, origin_of, read_origin, stamp
+from magnetar.wire.origin import Origin, origin_of, read_origin, stamp, stamp_again
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 ORIGIN = Origin("ewr", Position(7, 8), Position(7, 6))
@@ -85,8 +85,12 @@ def test_an_entry_without_checksum_gets_one() -> None:
 
 def test_an_entry_is_stamped_once() -> None:
     entry = stamp(build_entry(pb.MessageMetadata(producer_name="p", sequence_id=1, publish_time=1), b""), ORIGIN)
-    with pytest.raises(LocalProtocolError, match="the entry at 7:8 is stamped already"):
-        stamp(entry, ORIGIN)
+    other = Origin("lga", Position(1, 2))
+    assert stamp(entry, other) == entry
+    again = stamp_again(entry, other)
+    assert read_origin(again) == other
+    assert checksum_matches(again)
+    assert payload_of(again) == payload_of(entry)
 
 
 def test_damage_is_not_hidden_under_a_new_checksum() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from magnetar.base.position import EARLIEST
 from magnetar.sim.invariants.base import Invariant
 
 if TYPE_CHECKING:
@@ -32,7 +33,9 @@ class Convergence(Invariant):
             return f"{unready} have not loaded the topic"
         for source in replicas:
             for target in replicas:
-                missing = self._lacks(topic, source, target) if target is not source else ""
+                missing = ""
+                if target is not source:
+                    missing = self._lacks(topic, source, target) or self._not_returned(topic, source, target)
                 if missing:
                     return missing
         if self.world.scenario.markers is not None:
@@ -58,6 +61,24 @@ class Convergence(Invariant):
                 continue
             if entry.text not in ever and not model.is_lost(entry):
                 return f"{source.cluster} trimmed {entry.text}, which {target.cluster} never had"
+        return ""
+
+    def _not_returned(self, topic: TopicReferee, holder: Replica, owner: Replica) -> str:
+        """What ``owner`` published, lost with its disk and has not got back though ``holder`` has it.
+
+        That is found out over progress links. A topic that was deleted later does not get it a second time.
+        """
+        assert holder.topic is not None
+        model, first = topic.model, holder.topic.ledger.first_position
+        scenario = self.world.scenario
+        has_links = scenario.replicated and scenario.markers is None
+        is_away = {holder.cluster, owner.cluster} & self.world.were_away
+        if not has_links or is_away or model.disk_generations.get(owner.cluster) != model.generations[owner.cluster]:
+            return ""
+        held, back = model.logs[holder.cluster].places, model.returned[owner.cluster]
+        for entry in model.published[owner.cluster][: model.lost_with_disk[owner.cluster]]:
+            if held.get(entry.text, EARLIEST) >= first and entry.text not in back:
+                return f"{owner.cluster} lost {entry.text}, and {holder.cluster} has not sent it back"
         return ""
 
 

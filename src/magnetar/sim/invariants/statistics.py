@@ -86,6 +86,7 @@ class Statistics(Invariant):
             entry.text
             for entry in model.published[remote][: model.lost_with_disk[remote]]
             if model.logs[replica.cluster].places.get(entry.text, EARLIEST) >= first
+            and entry.text not in model.returned[remote]
             and topic.checker.left(replica, subscription, entry)
         ]
 
