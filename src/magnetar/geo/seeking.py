@@ -72,6 +72,8 @@ def _seek_returned(index: OriginIndex, kept: OriginProgress, mark_delete: Positi
                 kept.acknowledge(max(lower, kept.start), upper)
     if wanted:
         kept.acknowledged = kept.acknowledged.subtract(wanted)
+        for lower, upper in wanted:
+            kept.partial.discard(lower, upper)
         first = next(iter(wanted)).lower
         if kept.start > first:
             kept.acknowledge(first, kept.start)

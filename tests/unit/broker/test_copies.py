@@ -6,7 +6,8 @@ from magnetar.base.life import Life
 from magnetar.base.position import EARLIEST, LATEST, Position
 from magnetar.geo.intervals import Interval
 from magnetar.geo.origins import OriginIndex
-from magnetar.geo.progress import OriginProgress
+from magnetar.geo.progress import OriginProgress, SubscriptionProgress
+from magnetar.geo.seeking import sought
 from magnetar.sim.pipe import read_all
 from magnetar.wire import commands
 from tests.unit.broker.world import Worker, World
@@ -157,6 +158,19 @@ def test_a_seek_counts_each_returned_entry_by_its_place_in_the_log() -> None:
             known = state.state.origins.get(origin[0]) or OriginProgress()
             is_done = origin[1] <= known.start or origin[1] in known.acknowledged
             assert is_done == cursor.is_deleted(place), (place, origin)
+
+
+def test_a_seek_to_a_returned_batch_makes_all_of_its_messages_wanted_again() -> None:
+    index = OriginIndex("jfk")
+    index.append("jfk", Position(9, 0), 1, Position(9, 0))
+    index.append_returned(Position(5, 0), 2, Position(9, 1), Position(5, -1))
+    state = SubscriptionProgress("worker")
+    state.origin("jfk").narrow(Position(5, 0), 0b011)
+    state.origin("jfk").narrow(Position(5, 1), 0b011)
+    found = sought(index, state, Position(9, 1), to_end=False)["jfk"]
+    assert Position(5, 0) in found.acknowledged
+    assert Position(5, 1) not in found.acknowledged
+    assert list(found.partial) == []
 
 
 def test_what_came_back_and_was_trimmed_is_not_taken_again() -> None:
