@@ -95,9 +95,12 @@ class Lifetimes:
                     self._note(replica.cluster, "", f"{subscription.name} goes on in epoch {epoch}")
 
     def _was_there(self, replica: Replica, name: str) -> bool:
-        """Whether a topic had a subscription when it was loaded last."""
+        """Whether a topic had a subscription when it was loaded last, or may have got it before a crash."""
         crashes, topic = self._last_seen.get(replica.cluster, (replica.crashes, None))
-        return topic is not None and (crashes != replica.crashes or name in topic.subscriptions)
+        if topic is None:
+            return False
+        in_doubt = crashes != replica.crashes and self._model.has_begun(replica.cluster, name)
+        return in_doubt or name in topic.subscriptions
 
     def _created(self, replica: Replica, name: str) -> None:
         created = replica.topic.subscriptions.get(name) if replica.topic is not None else None

@@ -313,6 +313,11 @@ class Model:
         """An epoch of a subscription of ``cluster`` of which it is known how it begins."""
         return self.lifetimes.setdefault((self._scope(cluster), subscription, epoch), Lifetime())
 
+    def has_begun(self, cluster: str, subscription: str) -> bool:
+        """Whether any epoch of a subscription of ``cluster`` is known."""
+        scope = self._scope(cluster)
+        return any((each, name) == (scope, subscription) for each, name, _ in self.lifetimes)
+
     def ever_acknowledged(self, cluster: str, subscription: str) -> Lifetime:
         """All epochs of a subscription of ``cluster`` in one, with those before the cluster lost the topic."""
         ever = Lifetime()
