@@ -129,7 +129,7 @@ class ReplicatedProducer:
             if error is not None:
                 self._refusal = error
                 answer_failed(self, heads, error)
-            else:
+            elif not (told and self.topic.is_closing):  # unanswered, the markers come again to the topic's next run
                 self._answer(heads, verdicts, first, refusal)
                 for place, kind, payload in told:
                     self.topic.take_marker(self.source, place, kind, payload)

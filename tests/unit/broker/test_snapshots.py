@@ -23,6 +23,9 @@ from tests.unit.broker.test_changing_clusters import configure
 from tests.unit.broker.world import Worker, World
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from magnetar.base.errors import StorageError
     from magnetar.base.position import Position
     from magnetar.cursor.ranges import Range
     from magnetar.geo.progress import SubscriptionProgress
@@ -619,6 +622,25 @@ def test_a_marker_that_means_nothing_here_is_receipted_and_leaves_nothing(kind: 
     topic = mesh.clusters["ewr"].topic()
     assert (topic.subscriptions, topic.ledger.entries) == ({}, 0)
     assert mesh.problems() == []
+
+
+def test_a_topic_that_was_closed_takes_no_update_any_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The topic may have been deleted and created again meanwhile, with subscriptions of its own."""
+    mesh = among_others()
+    mesh.publish("ewr", "a")
+    writer = apache_writer(mesh)
+    topic = mesh.clusters["ewr"].topic()
+    entry = from_apache(markers.UPDATE, markers.subscription_update("worker", {"ewr": mesh.end("ewr")}), 1)
+    barrier = topic.log.barrier
+
+    def closed_meanwhile(done: Callable[[StorageError | None], None]) -> None:
+        barrier(lambda _error: topic.begin_closing())
+        barrier(done)
+
+    monkeypatch.setattr(topic.log, "barrier", closed_meanwhile)
+    writer.say(commands.send(producer_id=1, sequence_id=0, entry=entry, marker=True))
+    assert writer.receipts() == []
+    assert topic.subscriptions == {}
 
 
 def test_an_update_beyond_the_log_acknowledges_nothing() -> None:
