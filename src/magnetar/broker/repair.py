@@ -45,6 +45,10 @@ _PROPERTIES: dict[str, tuple[Callable[[str], object], str]] = {
         lambda text: {key: Position.parse(value) for key, value in json.loads(text).items()},
         "entries of other clusters that were trimmed here may be stored again",
     ),
+    "magnetar.returned": (
+        lambda text: [Position.parse(each) for each in json.loads(text)],
+        "entries that this cluster published before it lost its data may be stored again",
+    ),
     "magnetar.tombstones": (json.loads, "subscriptions that were deleted may come back from other clusters"),
     "magnetar.replication.off": (json.loads, "subscriptions whose replication was switched off are replicated again"),
     LOST_PROPERTY: (int, "it is no longer known that the topic may lack entries"),

@@ -74,6 +74,7 @@ DAMAGES: dict[str, Callable[[Cluster], None]] = {
     "a cursor's record cannot be read": damage_cursor_record,
     "the epoch is no number": property_of("pulsar.topic.epoch", "x"),
     "the origins are no JSON": property_of("magnetar.origins", "{"),
+    "the returned entries are no JSON": property_of("magnetar.returned", "{"),
     "the tombstones are no JSON": property_of("magnetar.tombstones", "{"),
 }
 
