@@ -12,6 +12,7 @@ from magnetar.ledger.record import (
     Footer,
     Kind,
     Record,
+    RunHead,
     Table,
     decode_record,
     decode_run_entries,
@@ -88,7 +89,10 @@ class _Check:
         """Ledger id -> the entry that the next run must start with."""
 
     def problems(self, progress: Progress) -> Iterator[str]:
-        """Yield what is wrong; what follows a broken record in its segment is only seen through the index."""
+        """Yield what is wrong; what follows a broken record in its segment is only seen through the index.
+
+        In the unsealed segment, records whose entries alone are damaged do not end the look.
+        """
         try:
             found = survey(self._files, self._directory)
         except StorageError as error:
@@ -106,7 +110,7 @@ class _Check:
             if sequence != unborn:
                 self._report.segments += 1
                 try:
-                    self._check_segment(sequence)
+                    yield from self._check_segment(sequence)
                 except CorruptionError as error:
                     yield str(error)
                     yield from self._name_damaged(sequence)
@@ -133,16 +137,23 @@ class _Check:
         for first, count, offset, size, annotation in runs:
             data = file.read_at(offset, size)
             if decode_record(data, 0, sequence, offset) is None:
-                for start, end in damaged_ranges(salvage(data[HEADER_SIZE:], count, len(annotation)), first):
-                    self._report.damaged.append(Damage(ledger_id, start, end))
-                    yield f"{path}: offset {offset}: entries {start} to {end - 1} of ledger {ledger_id} are damaged"
+                head = RunHead(ledger_id, first, count, annotation, 0)
+                yield from self._name_damaged_run(path, offset, head, data[HEADER_SIZE:])
         self._lengths[ledger_id] = table.firsts[-1] + table.counts[-1]
 
-    def _check_segment(self, sequence: int) -> None:
+    def _name_damaged_run(self, path: Path, offset: int, head: RunHead, body: bytes) -> Iterator[str]:
+        salvaged = salvage(body, head.entries, len(head.annotation))
+        for start, end in damaged_ranges(salvaged, head.first_entry_id):
+            self._report.damaged.append(Damage(head.ledger_id, start, end))
+            yield f"{path}: offset {offset}: entries {start} to {end - 1} of ledger {head.ledger_id} are damaged"
+
+    def _check_segment(self, sequence: int) -> Iterator[str]:
+        """Yield the damaged entries of an unsealed segment; raises CorruptionError for other damage."""
         path = segment_path(self._directory, sequence)
         file = self._files.open(path)
         try:
             data = file.read_at(0, file.size())
+            is_sealed = read_footer(file, sequence) is not None
         finally:
             file.close()
         header = decode_segment_header(data, sequence)
@@ -152,9 +163,15 @@ class _Check:
         indexes: dict[int, tuple[int, Record]] = {}
         end = SEGMENT_HEADER_SIZE
         for record in walk(data, header, path):
+            if not record.intact and is_sealed:
+                raise corruption(path, record.place.offset, "broken record")
             end = record.end
             if record.kind is Kind.RUN:
                 self._check_run(record, tables, path)
+                if not record.intact:
+                    yield from self._name_damaged_run(
+                        path, record.place.offset, decode_run_head(record.body), record.body
+                    )
             elif record.kind is Kind.INDEX:
                 ledger_id, _ = Table.decode(record.body)
                 indexes[record.place.offset] = ledger_id, record

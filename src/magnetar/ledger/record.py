@@ -42,7 +42,7 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 import google_crc32c
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 MAGIC = b"MgRc"
 HEADER_SIZE = 32
@@ -89,12 +89,13 @@ class Place(NamedTuple):
 
 
 class Record(NamedTuple):
-    """A record that was read and is intact."""
+    """A record that was read: intact, or a RUN of which only the content of entries is damaged."""
 
     kind: Kind
     place: Place
     crc: int
     body: bytes
+    intact: bool = True
 
     @property
     def end(self) -> int:
@@ -127,8 +128,13 @@ def encode_header(kind: Kind, body: Body, place: Place) -> tuple[bytes, int]:
     return _UNCHECKED.pack(MAGIC, crc) + checked, crc
 
 
-def decode_record(data: bytes, at: int, segment: int, offset: int) -> Record | None:
-    """Read the record that starts at ``data[at]`` and claims to lie at ``offset``; None if it is not intact."""
+def decode_record(
+    data: bytes, at: int, segment: int, offset: int, crc_of: Callable[[bytes], int] = google_crc32c.value
+) -> Record | None:
+    """Read the record that starts at ``data[at]`` and claims to lie at ``offset``; None if it is not intact.
+
+    ``crc_of`` returns the CRC32C that the body had when it was written.
+    """
     if len(data) - at < HEADER_SIZE:
         return None
     magic, crc, previous, own_segment, own_offset, synced, kind, length = _HEADER.unpack_from(data, at)
@@ -137,7 +143,7 @@ def decode_record(data: bytes, at: int, segment: int, offset: int) -> Record | N
         return None
     body_at = at + HEADER_SIZE
     body = data[body_at:end]
-    if google_crc32c.extend(google_crc32c.value(body), data[at + _UNCHECKED.size : body_at]) != crc:
+    if google_crc32c.extend(crc_of(body), data[at + _UNCHECKED.size : body_at]) != crc:
         return None
     return Record(Kind(kind), Place(segment, offset, previous, synced), crc, body)
 
@@ -194,6 +200,14 @@ def decode_run_entries(body: bytes, skip: int = 0, count_max: int = _COUNT_MAX) 
     lengths = _unpack("I", body[lengths_at:entries_at])
     ends = accumulate(lengths[skip : skip + count_max], initial=entries_at + sum(lengths[:skip]))
     return [body[start:end] for start, end in pairwise(ends)]
+
+
+def decode_run_counts(body: bytes) -> tuple[int, int]:
+    """Read how many entries a RUN's body claims to have, and the size of its annotation; zeros if it is too short."""
+    if len(body) < _RUN.size:
+        return 0, 0
+    _, _, count, annotation_size = _RUN.unpack_from(body)
+    return count, annotation_size
 
 
 def run_lengths(body: bytes, count: int, annotation_size: int) -> tuple[Sequence[int], bytes]:

@@ -1,7 +1,8 @@
 """Finding the log again: footers of the sealed segments, and a walk through the unsealed one.
 
 Cut is only the tail that a crash tore: bytes at the end of the newest segment that no later record proves to have been
-synced. Everything else that is not as it was written raises CorruptionError.
+synced. A run of the newest segment that is damaged in the content of its entries only stays as it is, and readers meet
+the damage as they do in a sealed segment. Everything else that is not as it was written raises CorruptionError.
 
 Recovery does not trust the page cache. After a failed fsync Linux marks the pages clean: they are readable, they are
 not on the disk, and the next fsync succeeds without them (ADR 12). Whatever was read from the newest segment is
@@ -16,7 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from magnetar.base.durable import COPY_SUFFIX, storage_error, write_again
-from magnetar.base.errors import StorageError
+from magnetar.base.errors import CorruptionError, StorageError
 from magnetar.ledger.index import Extent, LedgerIndex, LogIndex
 from magnetar.ledger.record import HEADER_SIZE, Footer, Kind, body_of, decode_run_head, encode_header
 from magnetar.ledger.segment import (
@@ -44,19 +45,22 @@ if TYPE_CHECKING:
     """Told how much of how much is done."""
 
 
+_WAY_OUT = "restore the data directory from a copy, or start an empty broker and let replication fill it"
+
+
 @dataclass(frozen=True, slots=True)
 class Tail:
     """The unsealed segment; ``size - end`` bytes of it are torn."""
 
     sequence: int
     size: int
-    intact: bytes
-    """Everything up to the end of the last intact record."""
+    kept: bytes
+    """Everything in front of the torn part, byte by byte as it was read; a damaged entry keeps its failing checksum."""
 
     @property
     def end(self) -> int:
-        """Offset behind the last intact record."""
-        return len(self.intact)
+        """Offset behind the last record that is not torn."""
+        return len(self.kept)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,10 +83,14 @@ class Survey:
 def survey(files: Files, directory: Path, progress: Progress = lambda _done, _total: None) -> Survey:
     """Read the state of the log in ``directory`` and change nothing; ``progress`` counts segments.
 
-    Raises CorruptionError, naming file and offset, for damage that no crash explains, StorageError if it is unreadable.
+    Raises CorruptionError, naming file, offset and what an operator can do, for damage that no crash explains and that
+    concerns more than the content of entries; StorageError if the log is unreadable.
     """
     try:
         return _Surveyor(files, directory).run(progress)
+    except CorruptionError as error:
+        message = f"{error}. The log cannot be repaired: {_WAY_OUT}"
+        raise CorruptionError(message) from error
     except OSError as error:
         message = f"{directory}: cannot read the log: {error}"
         raise StorageError(message) from error
@@ -115,12 +123,12 @@ def recover(
 
 
 def _write_tail_again(files: Files, directory: Path, tail: Tail, previous: int, room: int) -> SegmentWriter:
-    """Replace the unsealed segment by a synced copy of its intact records.
+    """Replace the unsealed segment by a synced copy of what it has in front of the torn part.
 
     The copy is made of the bytes that were checked: pages that are clean and not on the disk may be evicted any time.
     """
     path = segment_path(directory, tail.sequence)
-    write_again(files, path, tail.intact)
+    write_again(files, path, tail.kept)
     file = files.open(path)
     if room:
         set_room_aside(files, directory, file, room)

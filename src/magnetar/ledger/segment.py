@@ -37,6 +37,7 @@ from magnetar.ledger.record import (
     encode_header,
     footer_offset,
 )
+from magnetar.ledger.salvage import decode_damaged
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -130,26 +131,45 @@ def read_footer(file: File, sequence: int) -> Record | None:
 def walk(data: bytes, header: SegmentHeader, path: Path) -> Iterator[Record]:
     """Yield the records of a whole segment's bytes, in order, each checked against the one before.
 
-    Ends in front of a torn tail. Raises CorruptionError where bytes are broken that had reached the disk.
+    A record that had reached the disk may be damaged in the content of entries only (``decode_damaged``): it is not
+    ``intact``. Ends in front of a torn tail. Raises CorruptionError where other bytes are broken that had reached the
+    disk.
     """
     offset, previous = SEGMENT_HEADER_SIZE, header.crc
     while offset < len(data):
         record = decode_record(data, offset, header.sequence, offset)
         if record is None or record.place.previous != previous:
-            refuse_synced_damage(data, header.sequence, offset, path)
-            return
+            proof = _find_later_sync(data, header.sequence, offset)
+            if proof is None:
+                return
+            record = decode_damaged(data, offset, header.sequence, offset)
+            if record is None or record.place.previous != previous:
+                raise _synced_damage(path, offset, proof)
         yield record
         offset, previous = record.end, record.crc
 
 
 def refuse_synced_damage(data: bytes, sequence: int, offset: int, path: Path) -> None:
     """Raise CorruptionError if a record behind ``offset`` proves that what is at ``offset`` had been synced."""
+    proof = _find_later_sync(data, sequence, offset)
+    if proof is not None:
+        raise _synced_damage(path, offset, proof)
+
+
+def _synced_damage(path: Path, offset: int, proof: int) -> CorruptionError:
+    what = f"broken record, though the record at {proof} followed its sync; more than the content of entries is damaged"
+    return corruption(path, offset, what)
+
+
+def _find_later_sync(data: bytes, sequence: int, offset: int) -> int | None:
+    """Return the offset of a record that proves that what is at ``offset`` had been synced; None if there is none."""
     at = data.find(MAGIC, offset + 1)
     while at >= 0:
         record = decode_record(data, at, sequence, at)
         if record is not None and record.place.synced > offset:
-            raise corruption(path, offset, f"broken record, though the record at {at} followed its sync")
+            return at
         at = data.find(MAGIC, at + 1)
+    return None
 
 
 class SegmentWriter:

@@ -58,6 +58,25 @@ def proves_itself(entry: bytes) -> bool:
     return entry.startswith(_MAGIC) and checksum_matches(entry)
 
 
+def split_checksum(entry: bytes) -> tuple[int | None, bytes, bytes]:
+    """Return the checksum that the entry states, the bytes in front of what it covers, and what it covers.
+
+    Without a checksum: None, nothing, and the entry.
+    """
+    if not entry.startswith(_MAGIC) or len(entry) < _CHECKSUMMED_START:
+        return None, b"", entry
+    (stated,) = _read_size(entry, len(_MAGIC))
+    return stated, entry[:_CHECKSUMMED_START], entry[_CHECKSUMMED_START:]
+
+
+def with_checksum(entry: bytes) -> bytes:
+    """Return the entry with the magic and the right checksum in place of its first bytes; itself if it is shorter."""
+    if len(entry) < _CHECKSUMMED_START:
+        return entry
+    content = entry[_CHECKSUMMED_START:]
+    return _MAGIC + _pack_size(google_crc32c.value(content)) + content
+
+
 def check_checksum(entry: bytes) -> None:
     """Raise ChecksumMismatchError where ``checksum_matches`` would not be True."""
     if not checksum_matches(entry):

@@ -1,0 +1,72 @@
+"""A broker whose newest, unsealed segment has a flipped bit below what was synced."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pulsar
+import pytest
+
+from magnetar.base.errors import CorruptionError
+from magnetar.broker.check import LEDGERS
+from magnetar.ledger.recovery import recover
+from magnetar.ledger.segment import read_footer
+from magnetar.sim.disk import FaultyDisk
+from tests.kit.in_process import BrokerInProcess
+from tests.kit.messages import connect, publish, read_log, receive_data
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+DAMAGED, SOUND = "persistent://public/default/damaged", "persistent://public/default/sound"
+PAYLOADS = [b"payload %d of the topic" % number for number in range(6)]
+
+
+def killed_broker(directory: Path) -> FaultyDisk:
+    """The disk of a broker that was killed while it sealed the segment, with two topics of six messages each."""
+    disk = FaultyDisk()
+    with BrokerInProcess(directory, disk) as broker:
+        client = connect(broker.service_url)
+        for topic in (DAMAGED, SOUND):
+            publish(client, topic, PAYLOADS, batching_enabled=False)
+        client.close()
+    path = max(path for path in disk.nodes if path.name.startswith("segment-"))
+    file = disk.open(path)
+    footer = read_footer(file, int(path.stem[-16:]))
+    assert footer is not None
+    file.truncate(footer.place.offset)
+    file.sync()
+    file.close()
+    return disk
+
+
+def segment_of(disk: FaultyDisk) -> bytearray:
+    return next(node.data for node in disk.nodes.values() if PAYLOADS[0] in node.data)
+
+
+def test_a_flipped_bit_costs_the_message_that_it_is_in(tmp_path: Path) -> None:
+    disk = killed_broker(tmp_path)
+    segment_of(disk)[bytes(segment_of(disk)).index(PAYLOADS[3])] ^= 0x04
+    rest = [*PAYLOADS[:3], *PAYLOADS[4:]]
+    for again in range(2):  # the second start reads a segment that was sealed with the damage
+        with BrokerInProcess(tmp_path, disk) as broker:
+            client = connect(broker.service_url)
+            assert [message.data() for message in read_log(client, SOUND)] == PAYLOADS
+            consumer = client.subscribe(DAMAGED, f"sub-{again}", initial_position=pulsar.InitialPosition.Earliest)
+            assert receive_data(consumer, len(rest)) == rest
+            publish(client, DAMAGED, [b"more"])
+            assert receive_data(consumer, 1) == [b"more"]
+            assert broker.rest.is_healthy()
+            stats = broker.rest.request("GET", f"persistent/{DAMAGED.removeprefix('persistent://')}/stats").json()
+            assert stats["damagedEntries"] == 1
+            client.close()
+        rest.append(b"more")
+
+
+def test_a_flipped_bit_in_the_head_of_a_record_refuses_the_start_and_says_where_and_what_to_do(tmp_path: Path) -> None:
+    disk = killed_broker(tmp_path)
+    data = segment_of(disk)
+    record_at = bytes(data).rindex(b"MgRc", 0, bytes(data).index(PAYLOADS[3]))
+    data[record_at + 33] ^= 0x01  # a ledger id
+    with pytest.raises(CorruptionError, match=rf"offset {record_at}: .* restore the data directory from a copy"):
+        recover(disk, tmp_path / LEDGERS)
