@@ -9,6 +9,7 @@ import pytest
 
 from magnetar.base.errors import CorruptionError
 from magnetar.broker.check import LEDGERS
+from magnetar.cli.main import main
 from magnetar.ledger.recovery import recover
 from magnetar.ledger.segment import read_footer
 from magnetar.sim.disk import FaultyDisk
@@ -40,13 +41,27 @@ def killed_broker(directory: Path) -> FaultyDisk:
     return disk
 
 
+def repair(directory: Path, disk: FaultyDisk, capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
+    """Run ``magnetar check --repair`` on the directory with what ``disk`` has; the exit code and what it says."""
+    for path, node in disk.nodes.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(bytes(node.data))
+    code = main(["check", str(directory), "--repair"])
+    return code, capsys.readouterr().err
+
+
 def segment_of(disk: FaultyDisk) -> bytearray:
     return next(node.data for node in disk.nodes.values() if PAYLOADS[0] in node.data)
 
 
-def test_a_flipped_bit_costs_the_message_that_it_is_in(tmp_path: Path) -> None:
+def test_a_flipped_bit_costs_the_message_that_it_is_in(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     disk = killed_broker(tmp_path)
     segment_of(disk)[bytes(segment_of(disk)).index(PAYLOADS[3])] ^= 0x04
+    code, said = repair(tmp_path, disk, capsys)
+    assert code == 1
+    assert f"lost: {DAMAGED}: 1 entries" in said
+    assert "damaged entries keep no broker from starting" in said
+    assert "skip-entries" in said
     rest = [*PAYLOADS[:3], *PAYLOADS[4:]]
     for again in range(2):  # the second start reads a segment that was sealed with the damage
         with BrokerInProcess(tmp_path, disk) as broker:
@@ -63,10 +78,16 @@ def test_a_flipped_bit_costs_the_message_that_it_is_in(tmp_path: Path) -> None:
         rest.append(b"more")
 
 
-def test_a_flipped_bit_in_the_head_of_a_record_refuses_the_start_and_says_where_and_what_to_do(tmp_path: Path) -> None:
+def test_a_flipped_bit_in_the_head_of_a_record_refuses_the_start_and_says_where_and_what_to_do(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     disk = killed_broker(tmp_path)
     data = segment_of(disk)
     record_at = bytes(data).rindex(b"MgRc", 0, bytes(data).index(PAYLOADS[3]))
     data[record_at + 33] ^= 0x01  # a ledger id
     with pytest.raises(CorruptionError, match=rf"offset {record_at}: .* restore the data directory from a copy"):
         recover(disk, tmp_path / LEDGERS)
+    code, said = repair(tmp_path, disk, capsys)
+    assert code == 1
+    assert f"offset {record_at}: broken record" in said
+    assert "keep no broker from starting" not in said

@@ -157,6 +157,11 @@ def _tell_repair(report: DirectoryReport, *, delete_unlisted: bool) -> int:
     if not report.intact:
         say("error: not repaired: only a torn tail can be cut without losing what was confirmed, and more is wrong")
         say("hint: restore the directory from a copy, or start an empty broker and let replication fill it")
+        if report.log.opens and report.log.damaged:
+            say(
+                "hint: damaged entries keep no broker from starting; consumers get the others, and a link that stops "
+                "at one goes on after `magnetar topics skip-entries`"
+            )
         return 1
     torn = report.log.torn_bytes
     say(f"cut {torn} torn bytes; nothing in them was ever confirmed" if torn else "nothing to repair")

@@ -64,6 +64,8 @@ class Report:
     """Each names the file and the offset."""
     damaged: list[Damage] = field(default_factory=list)
     """The entries in broken records, where an index says which those are."""
+    opens: bool = False
+    """Whether a broker that starts can open the log; entries that are damaged do not keep it from that."""
 
     @property
     def intact(self) -> bool:
@@ -99,6 +101,7 @@ class _Check:
             yield str(error)
             unborn = None
         else:
+            self._report.opens = True
             self._report.ledgers = len(found.index.ledgers)
             self._report.torn_bytes = found.tail.size - found.tail.end if found.tail else 0
             unborn = found.unborn
