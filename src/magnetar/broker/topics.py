@@ -268,6 +268,12 @@ class TopicRegistry:
             self.when_unloaded(topic)
         topic.log.barrier(lambda _: self._closed(topic.name))
 
+    def _load_after(self, topic: Topic) -> None:
+        """Let nobody into a topic that was closed before all that it wrote is durable."""
+        if topic.name not in self._unloading:
+            self._unloading[topic.name] = asyncio.Event()
+            topic.log.barrier(lambda _: self._closed(topic.name))
+
     def _closed(self, name: TopicName) -> None:
         unloading = self._unloading.pop(name, None)
         if unloading is None:
@@ -284,7 +290,11 @@ class TopicRegistry:
             delete_damaged(self.environment, name)
         else:
             self.loaded.pop(name, None)
-            topic.delete()
+            try:
+                topic.delete()
+            except StorageError:
+                self._load_after(topic)
+                raise
         self.load_failures.forget(name)
         now = self.environment.clock.monotonic()
         self._deleted_at = {each: at for each, at in self._deleted_at.items() if now - at < DELETION_GRACE_S}

@@ -74,3 +74,21 @@ def test_holes_near_each_other_share_a_read(limit: int) -> None:
     wanted = range(0, 55, 2)
     assert read_all(ledger, wanted, limit) == list(wanted)
     assert ledger.reads == len(wanted) // 4  # as many are among the 7 of a read that begins with one
+
+
+def test_entries_that_are_not_there_are_not_asked_for_at_once_again() -> None:
+    async def run() -> int:
+        ledger = ReadLedger(cached=False)
+        beyond = Position(LEDGER, ENTRIES)
+
+        def ask() -> None:
+            assert reader.read(beyond, beyond, 1) is None
+
+        reader = EntryReader(ledger, ask, lambda _: None, max_entries=READ_MAX, max_bytes=1000)  # type: ignore[arg-type]
+        ask()
+        for _ in range(20):
+            await asyncio.sleep(0)
+        reader.close()
+        return ledger.reads
+
+    assert asyncio.run(run()) == 1

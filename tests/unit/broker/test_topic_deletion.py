@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from magnetar.base.errors import RequestError
 from magnetar.metadata.resources import managed_ledger_path
-from magnetar.sim.cluster import TOPIC, Cluster
+from magnetar.sim.cluster import TOPIC, Cluster, entry
 from magnetar.sim.loop import HandClock
 from magnetar.sim.metadata import FaultyMetadataStore, ProcessEnded
 
@@ -115,3 +116,18 @@ def test_the_end_of_a_deletion_waits_for_a_metadata_store_that_takes_writes() ->
     use(cluster, store.reopened())
     assert not cluster.topic().subscriptions
     assert "worker" not in cluster.metadata.children(cursors)
+
+
+def test_a_topic_that_could_not_be_deleted_is_loaded_once_all_that_it_wrote_is_durable() -> None:
+    cluster, store = a_cluster()
+    topic = cluster.topic()
+    cluster.prompt = False
+    cluster.do(lambda: topic.log.append([entry("b")], lambda *_: None))
+    store.fail_writes = True
+    delete(cluster)
+    store.fail_writes = False
+    with pytest.raises(RequestError, match="is being unloaded"):
+        cluster.topics.get_or_create(TOPIC)
+    cluster.prompt = True
+    cluster.settle()
+    assert cluster.topic().ledger.entries == 2

@@ -97,6 +97,9 @@ class EntryReader:
     async def _fetch(self, first: Position) -> None:
         try:
             self._fetched = await self._ledger.read(first, self._max_entries, self._max_bytes)
+            if not self._fetched:  # the log has become shorter: to ask at once would only ask again
+                self._retry_later()
+                return
         except DamagedEntriesError as error:
             self._damaged(error)
         except StorageError as error:
