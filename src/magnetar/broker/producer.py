@@ -152,7 +152,7 @@ def answer_stored(producer: Producer, heads: Sequence[SendHead], first: Position
     """Receipt SENDs whose entries lie in a row from ``first`` on, as soon as that may be promised."""
     receipts = commands.send_receipts(producer_id=producer.options.producer_id, heads=heads, first=first)
     if producer.topic.lag_bound.gate is None:
-        producer.session.write(receipts)
+        _write(producer, receipts)
     else:
         last = first._replace(entry_id=first.entry_id + len(heads) - 1)
         _write_when_safe(producer, last, len(heads), receipts)
@@ -169,14 +169,14 @@ def answer_repeated(producer: Producer, heads: Sequence[SendHead]) -> None:
 
 
 def _write_when_safe(producer: Producer, last: Position, count: int, receipts: bytes) -> None:
-    session, producer_id = producer.session, producer.options.producer_id
+    producer.topic.lag_bound.after(producer.session, last, count, lambda: _write(producer, receipts))
 
-    def write() -> None:
-        # Another producer may have the id by now, whose SENDs these receipts are not for.
-        if session.producers.get(producer_id, producer) is producer:
-            session.write(receipts)
 
-    producer.topic.lag_bound.after(session, last, count, write)
+def _write(producer: Producer, answers: bytes) -> None:
+    """Write answers to SENDs, unless another producer has the id by now: they are not for its SENDs."""
+    session = producer.session
+    if session.producers.get(producer.options.producer_id, producer) is producer:
+        session.write(answers)
 
 
 def answer_failed(producer: Producer, heads: Sequence[SendHead], error: MagnetarError) -> None:
@@ -187,19 +187,20 @@ def answer_failed(producer: Producer, heads: Sequence[SendHead], error: Magnetar
 
 def answer_error(producer: Producer, head: SendHead, code: ServerError, message: str) -> None:
     """Answer one SEND with SEND_ERROR."""
-    producer.session.write(
+    _write(
+        producer,
         commands.send_error(
             producer_id=producer.options.producer_id,
             sequence_id=max(head[:2]),
             code=code,
             message=message,
-        )
+        ),
     )
 
 
 def answer_duplicate(producer: Producer, sequence_id: int, highest: int) -> None:
     """Receipt a SEND that is here already: Pulsar's position for it is -1:-1."""
-    producer.session.write(_receipt_of_duplicate(producer, sequence_id, highest))
+    _write(producer, _receipt_of_duplicate(producer, sequence_id, highest))
 
 
 def _receipt_of_duplicate(producer: Producer, sequence_id: int, highest: int) -> bytes:

@@ -166,3 +166,18 @@ def test_a_consumer_whose_connection_ends_while_it_is_created_is_not_let_in() ->
     client.leave()
     proceed(cluster)
     assert "worker" not in cluster.topic().subscriptions
+
+
+def test_receipts_of_a_closed_producer_are_not_sent_to_the_next_one_with_its_id() -> None:
+    cluster = Cluster()
+    client = cluster.client()
+    client.produce()
+    cluster.prompt = False
+    client.send("a", "b", first=7)
+    client.session.close_producer(client.session.producers[1])
+    client.produce()
+    client.take("SEND_RECEIPT")
+    proceed(cluster)
+    assert client.receipts() == []
+    client.send("c", first=7)
+    assert [sequence_id for sequence_id, _ in client.receipts()] == [7]
