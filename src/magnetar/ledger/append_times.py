@@ -14,7 +14,7 @@ from bisect import bisect_left, bisect_right
 
 from magnetar.base.position import Position
 
-WINDOW_S = 1.0
+WINDOW_S = 0.1
 """Seconds within which appended entries share a window."""
 
 WINDOWS_MAX = 1024

@@ -77,6 +77,27 @@ def test_messages_that_are_not_there_are_a_risk_too() -> None:
     assert not found.at_least
 
 
+def test_later_messages_do_not_hide_that_the_oldest_is_late() -> None:
+    """Append times are kept for groups of messages. Such a group spans far less than the tolerance."""
+    world = World("ewr", "jfk")
+    worker = Worker(world, "ewr")
+    world.publish("ewr", "a")
+    worker.read()
+    worker.ack("a")
+    carried(world)
+    world.progress(2.0)
+    assert protection(world["ewr"]).status is Status.PROTECTED
+    client = world["ewr"].client()
+    client.produce(name="steady")
+    first_at = world["ewr"].clock.now()
+    for each in range(4):
+        client.send(f"steady-{each}")
+        world.progress(0.4)
+    found = protection(world["ewr"])
+    assert found.status is Status.AT_RISK
+    assert found.since == pytest.approx(first_at, abs=0.15)
+
+
 def test_messages_that_are_late_stay_a_risk_while_the_link_changes_hands() -> None:
     """What the target holds is unknown then, but what it has not confirmed is known."""
     world = World("ewr", "jfk")

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from magnetar.base.position import Position
-from magnetar.ledger.append_times import WINDOWS_MAX, AppendTimes
+from magnetar.ledger.append_times import WINDOW_S, WINDOWS_MAX, AppendTimes
 
 STEPS = st.lists(st.tuples(st.floats(0.0, 5.0), st.integers(1, 3), st.booleans()), min_size=1, max_size=60)
 
@@ -33,7 +33,7 @@ def test_no_entry_is_older_than_it_is_and_none_seems_younger_by_more_than_a_wind
     for position, at in exact:
         bound = times.bound_of(position)
         assert bound is not None
-        assert at <= bound <= at + 1.0
+        assert at <= bound <= at + WINDOW_S
 
 
 @given(STEPS, st.floats(-1.0, 310.0), st.booleans())
@@ -46,7 +46,7 @@ def test_what_lies_before_the_first_since_a_time_is_older(
         if first is None or position < first:
             assert at < time or (at == time and not inclusive)
         else:
-            assert at + 1.0 >= time
+            assert at + WINDOW_S >= time
 
 
 @given(STEPS, st.integers(0, 59))
