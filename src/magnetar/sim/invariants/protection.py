@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 EVERY = 4
 """Checks come after every so many steps."""
 
+LATE_S = 1.5
+"""What is missing for longer is no longer under way: some more than ``replicatedSubscriptionAtRiskAfterMs``."""
+
 
 class Protection(Invariant):
     """See the module. It says nothing where entries are not synced: a cluster may lose what it has confirmed."""
@@ -49,12 +52,15 @@ class Protection(Invariant):
             keeper = subscription.shared_progress
             if keeper is None:
                 continue
-            self.world.count("subscription protected", judged[name].status is Status.PROTECTED)
+            is_protected = judged[name].status is Status.PROTECTED
+            self.world.count("subscription protected", is_protected)
             for remote, unconfirmed in keeper.unconfirmed().items():
                 self.world.count("progress unknown", unconfirmed is None)
                 if not topic.model.generations[remote]:
                     lacks = self._lacks(topic, replica, subscription, remote)
                     self._check_count(topic, f"{name} in {replica.cluster}", remote, unconfirmed, lacks)
+                    if is_protected and not self.world.scenario.weight("clocks"):
+                        self._check_protected(topic, replica, name, remote, lacks)
 
     def _check_count(
         self, topic: TopicReferee, where: str, remote: str, unconfirmed: Unconfirmed | None, lacks: dict[str, float]
@@ -67,6 +73,24 @@ class Protection(Invariant):
             self.world.referee.violate(
                 f"S: {topic.name.local_name}: {where} reports that {remote} has confirmed everything, and it has not "
                 f"heard of {list(lacks)[:5]}"
+            )
+
+    def _check_protected(
+        self, topic: TopicReferee, replica: Replica, name: str, remote: str, lacks: dict[str, float]
+    ) -> None:
+        """S: a subscription is protected only if the other clusters have all but what is under way."""
+        assert replica.topic is not None
+        model, before = topic.model, self.world.scheduler.now - LATE_S
+        late = [text for text, at in lacks.items() if at < before]
+        first, log, ever = replica.topic.ledger.first_position, model.logs[replica.cluster], model.ever[remote]
+        for entry in log.of.get(replica.cluster, []):
+            is_late = entry.position >= first and log.ages.appended_at[entry.position] < before
+            if is_late and entry.text not in ever and entry.is_for(remote):
+                late.append(entry.text)
+        if late:
+            self.world.referee.violate(
+                f"S: {topic.name.local_name}: {name} in {replica.cluster} is reported as protected, and {remote} has "
+                f"lacked {late[:5]} for {LATE_S} s"
             )
 
     def _lacks(
