@@ -28,6 +28,9 @@ SUBSCRIPTION_TYPES: Mapping[str, pb.CommandSubscribe.SubType.ValueType] = {
 MANY_SHARE = 0.06
 """The share of worlds that have four topics or more in any case."""
 
+LONG_FLUSH_MS = 300
+"""``acknowledgmentFlushIntervalMs`` of a third of the worlds; a topic can be unloaded meanwhile."""
+
 STEPS = 120
 """Steps of a world with one topic. A world with more topics has fewer, so that all take about as long."""
 
@@ -99,6 +102,8 @@ class Scenario:
     """Of mode ``markers`` (``replicatedSubscriptionSync``); None: progress is exact."""
     metadata_on_disk: bool = False
     """Whether the metadata store is on the disk of the log, and fails with it."""
+    ack_flush_ms: int = 10
+    """For how long acknowledgements without a receipt may wait to be written (``acknowledgmentFlushIntervalMs``)."""
 
     @property
     def topics(self) -> tuple[TopicName, ...]:
@@ -131,6 +136,8 @@ class Scenario:
         yield f"subscriptions {'replicated' if self.replicated else 'not replicated'}"
         if not self.sync:
             yield "entries not synced"
+        if self.ack_flush_ms == LONG_FLUSH_MS:
+            yield "acknowledgements written late"
         if self.metadata_on_disk:
             yield "metadata store on the disk of the log"
         if self.markers is not None:
@@ -146,6 +153,7 @@ class Scenario:
             f"{plan.name.local_name}{f'({plan.partitions})' if plan.partitions else ''}" for plan in self.plans
         )
         lag = "" if self.lag is None else f", at risk at most {self.lag.messages} in {self.lag.copies} others"
+        late = ", acknowledgements written late" if self.ack_flush_ms == LONG_FLUSH_MS else ""
         kinds = " ".join(f"{name}*{weight:g}" for name, weight in self.weights)
         markers = ""
         if self.markers is not None:
@@ -158,7 +166,7 @@ class Scenario:
             f"{'' if self.replicated else '(not replicated)'}; "
             f"deduplication {'on' if self.deduplication else 'off'}{lag}"
             f"{', messages to chosen clusters' if self.replicate_to else ''}"
-            f"{'' if self.sync else ', entries not synced'}{markers}; {self.steps} steps, "
+            f"{'' if self.sync else ', entries not synced'}{markers}{late}; {self.steps} steps, "
             f"{self.fault_share:.0%} faults; {kinds}"
         )
 
@@ -168,6 +176,7 @@ FEATURES = (
     *("1 topics", "2 topics", "3 topics", "4 or more topics", "partitioned topic"),
     *("deduplication on", "deduplication off", "bound on what is at risk", "messages to chosen clusters"),
     *("subscriptions replicated", "subscriptions not replicated", "entries not synced"),
+    "acknowledgements written late",
     "metadata store on the disk of the log",
     *("subscriptions replicated by markers", "clusters left out of snapshots"),
     *(f"subscription type {pb.CommandSubscribe.SubType.Name(each)}" for each in SUBSCRIPTION_TYPES.values()),
@@ -202,8 +211,9 @@ def draw(seed: int, kinds: Iterable[Kind], clusters: int | None = None, steps: i
         markers=MarkersPlan(chance.choice((3, 30)), chance.choice((0.0, 1.0))) if chance.random() < 0.25 else None,
     )
     drawn = replace(drawn, metadata_on_disk=chance.random() < 0.4)
-    if drawn.markers is not None and chance.random() < 0.3:
+    if drawn.markers is not None and chance.random() < 0.6:
         drawn = replace(drawn, replicate_to=True)  # what an update must not acknowledge
+    drawn = replace(drawn, ack_flush_ms=chance.choice((10, 10, LONG_FLUSH_MS)))
     if clusters is not None:
         drawn = replace(drawn, clusters=CLUSTER_NAMES[:clusters])
     if steps is not None:

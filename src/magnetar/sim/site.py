@@ -258,6 +258,7 @@ def _config(cluster: str, scenario: Scenario, max_message_size: int) -> BrokerCo
     return BrokerConfig(
         clusterName=cluster,
         maxMessageSize=max_message_size,
+        acknowledgmentFlushIntervalMs=scenario.ack_flush_ms,
         brokerDeduplicationEnabled=scenario.deduplication,
         brokerDeduplicationEntriesInterval=10,
         diskLowWaterBytes=0,

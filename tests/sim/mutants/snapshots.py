@@ -31,6 +31,18 @@ def everything_claimed(_: Any) -> Any:
     return mutant
 
 
+def gaps_claimed(original: Any) -> Any:
+    def mutant(state: SubscriptionProgress, reached: Mapping[str, Position]) -> UpdateClaims:
+        claims: UpdateClaims = original(state, reached)
+        whole = {}
+        for cluster, intervals in claims.acknowledged.items():
+            bounds = [position for interval in intervals for position in interval]
+            whole[cluster] = IntervalSet.from_pairs([(bounds[0], bounds[-1])])
+        return UpdateClaims(claims.starts, whole)
+
+    return mutant
+
+
 def completed_by_the_first_answer(original: Any) -> Any:
     def mutant(self: SnapshotBuilder, cluster: str, position: Position) -> Round:
         found: Round = original(self, cluster, position)
@@ -61,6 +73,7 @@ def one_snapshot_is_enough(_: Any) -> Any:
 
 MUTANTS: dict[str, Mutant] = {
     "an update claims what lies before the start": (broker_snapshots, "claims_of", everything_claimed),
+    "an update claims what its sender never held": (broker_snapshots, "claims_of", gaps_claimed),
     "a snapshot completed by the first answer": (SnapshotBuilder, "answered", completed_by_the_first_answer),
     "an update sent before it is durable": (Subscription, "flush", update_before_it_is_durable),
     "updates never sent": (TopicSnapshots, "reached", updates_never_sent),

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from magnetar.sim.happenings.base import Action, Happening
+from magnetar.sim.happenings.consumers import Consumers
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from magnetar.sim.consumer import SimConsumer
     from magnetar.sim.replica import Replica
+
+
+BEFORE_S = 0.05
+"""Within how many virtual seconds before an unload a consumer acknowledges what must not be forgotten."""
 
 
 class Brokers(Happening):
@@ -19,7 +26,11 @@ class Brokers(Happening):
 
     def actions(self) -> Iterable[Action]:
         """See Happening."""
-        return (Action("trim", 3, self._trim), Action("unload a topic", 1, self._unload))
+        return (
+            Action("trim", 3, self._trim),
+            Action("unload a topic", 1, self._unload),
+            Action("unload behind acknowledgements", 1, self._unload_behind_acknowledgements),
+        )
 
     def _trim(self) -> bool:
         running = self.world.running()
@@ -39,6 +50,26 @@ class Brokers(Happening):
         self.world.note(replica.cluster, f"unloads {replica.name.local_name}")
         replica.site.loop.call_soon(self._unload_now, replica)
         return True
+
+    def _unload_behind_acknowledgements(self) -> bool:
+        """Unload a topic right after acknowledgements without a receipt, some of which are not written yet."""
+        consumer = self.world.kind(Consumers).holding()
+        if consumer is None:
+            return False
+        replica = self.world.sites[consumer.cluster].replicas[consumer.topic]
+        for _ in range(3):
+            self.world.later(self.chance.uniform(0.0, BEFORE_S), partial(self._acknowledge_one, consumer))
+        self.world.note(replica.cluster, f"is about to unload {replica.name.local_name}")
+        self.world.later(BEFORE_S, partial(self._unload_soon, replica))
+        return True
+
+    def _acknowledge_one(self, consumer: SimConsumer) -> None:
+        if not self.world.is_healed:
+            consumer.acknowledge(list(consumer.held.values())[:1], confirmed=False)
+
+    def _unload_soon(self, replica: Replica) -> None:
+        if not self.world.is_healed and replica.topic is not None:
+            replica.site.loop.call_soon(self._unload_now, replica)
 
     def _unload_now(self, replica: Replica) -> None:
         self.world.referee.topics[replica.name].unloads(replica)
