@@ -21,10 +21,11 @@ SMALL_BYTES = 1
 PADDING_BYTES = (REPLICATED_ENTRY_PADDING, 12_000)
 """Bounds of what makes a message too large: for the broker's check of entries, or for that of frames."""
 
-NOTICED_S = 2 * PARK_MAX_SECONDS + 10.0
+NOTICED_S = 3 * PARK_MAX_SECONDS
 """Virtual seconds of peace within which each link that meets such a message must be parked, with the reason.
 
-A link that comes out of a long wait learns the reason, waits again, and names it when it comes the next time.
+A link that comes out of a long wait learns the reason, waits again, and names it when it comes the next time. In
+between, a lease may end, and brokers that start again may let it wait.
 """
 
 
