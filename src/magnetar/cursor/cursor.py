@@ -104,8 +104,6 @@ class Cursor:
         self._failure: StorageError | None = None  # of the last write, unless the metadata store took all of it
         self._fallback: Fallback | None = None
         self._fallbacks = 0
-        self._unsynced_checkpoint: Change | None = None
-        """The change of a checkpoint that replaced older state, until it is synced even where records are not."""
         self.recovered_through: Position | None = None
         """The newest entry that its records acknowledge on its own, even where the log has none."""
 
@@ -271,10 +269,9 @@ class Cursor:
             if checkpoint:
                 with suppress(StorageError):  # the cursor was deleted meanwhile
                     store.trim(ledger_id, first)
-                if change.replaced or self._fallback is not None:
-                    self._unsynced_checkpoint = change
+                if self._fallback is not None:
                     # Behind the trim: that is synced even where records are not, and the checkpoint with it.
-                    store.barrier(lambda error: self._synced(change, fallbacks) if error is None else None)
+                    store.barrier(lambda error: self._forget_fallback(fallbacks) if error is None else None)
             on_durable(None)
 
         *others, last = pieces_of(data, self._home.limits.record_bytes_max)
@@ -346,11 +343,11 @@ class Cursor:
     def _fall_back(self, lost: Change) -> int:
         """Write to the metadata store what the ledger lacks; how much of it is not there, 0 when all is.
 
-        The record holds the whole state while a power loss could take the checkpoint that the lost changes follow:
-        recovery would add them to a state from before a reset.
+        The record holds the whole state where a power loss could take the records that the lost changes follow:
+        recovery would add them to a state from before a reset, or to one without the acknowledgements in between.
         """
         limit = self._home.limits.metadata_ranges_max
-        if self._unsynced_checkpoint is not None:
+        if not self._home.store.syncs:
             lost = replace(lost, replaced=True)
         whole = self._whole_attachment() if lost.replaced else []
         record, left_out = fallback_record(self.state, lost, self.properties, whole, limit)
@@ -366,13 +363,11 @@ class Cursor:
             return left_out + 1
         return left_out
 
-    def _synced(self, change: Change, fallbacks: int) -> None:
-        """The checkpoint of ``change`` is synced; it holds the first ``fallbacks`` fallback records.
+    def _forget_fallback(self, fallbacks: int) -> None:
+        """A checkpoint is durable that holds the first ``fallbacks`` of them.
 
         A closed cursor leaves them: its successor may have others, and ignores these.
         """
-        if self._unsynced_checkpoint is change:
-            self._unsynced_checkpoint = None
         if self._fallback is not None and self._fallback.number <= fallbacks and not self._closed:
             self._fallback = None
             with suppress(StorageError):  # it does not apply any more, wherever it is kept

@@ -174,6 +174,11 @@ class LocalLedgerStore:
         return self._next_ledger_id
 
     @property
+    def syncs(self) -> bool:
+        """See LedgerStore."""
+        return self._options.sync
+
+    @property
     def may_lack_entries(self) -> bool:
         """Whether confirmed entries may be missing: the last run did not sync its entries and was not stopped in order.
 

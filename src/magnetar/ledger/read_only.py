@@ -30,6 +30,7 @@ class ReadOnlyLedgerStore:
         """Read the segments in ``directory``."""
         self.state = StoreState(_REASON)
         self.life: Life | None = None
+        self.syncs = True
         self._index = index
         self._reader = LogReader(files, directory, index, _CACHED_RUNS)
 

@@ -65,6 +65,11 @@ class LedgerStore(Protocol):
         """The life whose ledger ids it gives; None where nobody gave it an identity."""
         ...
 
+    @property
+    def syncs(self) -> bool:
+        """Whether all that is reported as durable is synced; False with ``journalSyncData=false``."""
+        ...
+
     def look_at_space(self) -> None:
         """Find out whether there is room on the disk, and change ``state`` by it; to be called every second or so."""
         ...

@@ -42,6 +42,7 @@ class ManualStore:
         self.damaged: set[bytes] = set()
         """Entries that cannot be read from the disk."""
         self.life: Life | None = None
+        self.syncs = True
         self._next_id = 0
 
     def commit(self, count: int | None = None) -> None:

@@ -61,6 +61,7 @@ class MemoryLedgerStore:
     def __init__(self) -> None:
         self.state = StoreState()
         self.life: Life | None = None
+        self.syncs = True
         self.runs_of: dict[int, list[Run]] = {}
         self.lengths: dict[int, int] = {}
         self.pending: list[tuple[int | None, Run | None, OnDurable]] = []

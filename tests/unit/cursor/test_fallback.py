@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -16,10 +17,9 @@ from tests.unit.cursor.fakes import singly
 from tests.unit.cursor.support import TOPIC, Setup, same
 
 if TYPE_CHECKING:
-    import pytest
-
     from magnetar.base.position import Position
     from magnetar.cursor.cursor import Cursor
+    from magnetar.ledger.store import Run
 
 
 def fail(setup: Setup, cursor: Cursor, *, full: bool = False) -> list[StorageError | None]:
@@ -230,27 +230,40 @@ def test_the_metadata_store_keeps_its_part_until_the_trim_behind_the_checkpoint_
     assert not is_there()
 
 
-def test_the_metadata_store_holds_the_whole_state_while_a_power_loss_could_take_a_reset() -> None:
+def lose_power(setup: Setup, synced: dict[int, list[Run]]) -> Cursor:
+    """Start again with the records that were synced."""
+    setup.store.runs_of = synced
+    return setup.crash()
+
+
+@pytest.mark.parametrize("is_reset", [True, False])
+def test_the_metadata_store_holds_the_whole_state_where_a_power_loss_could_take_records(*, is_reset: bool) -> None:
     setup = Setup()
+    setup.store.syncs = False
     cursor = setup.cursors.create("worker", setup.start)
+    cursor.checkpoint_attachment = lambda: b"all that is claimed"
     cursor.acknowledge_ranges(singly(setup.positions[3:50:2]))
     setup.flush(cursor)
     setup.store.settle()
     synced = {ledger_id: list(runs) for ledger_id, runs in setup.store.runs_of.items()}
-    cursor.reset(setup.start, singly(setup.positions[60:62]))
-    setup.flush(cursor)  # confirmed, while the trim behind it is under way
+    if is_reset:
+        cursor.reset(setup.start, singly(setup.positions[60:62]))
+    else:
+        cursor.acknowledge_cumulative(setup.positions[20])
+    cursor.attach(b"more")
+    setup.flush(cursor)
     cursor.acknowledge_ranges(singly(setup.positions[70:72]))
     assert fail(setup, cursor) == [None]
-    setup.store.runs_of = synced  # what a power loss leaves without syncs
-    assert same(setup.crash(), cursor)
+    recovered = lose_power(setup, synced)
+    assert same(recovered, cursor)
+    assert recovered.attachments == [b"all that is claimed"]
 
 
-def test_the_metadata_store_holds_the_change_alone_once_a_reset_is_synced() -> None:
+def test_the_metadata_store_holds_the_change_alone_where_records_are_synced() -> None:
     setup = Setup(CursorLimits(metadata_ranges_max=1))
     cursor = setup.cursors.create("worker", setup.start)
     cursor.reset(setup.start, singly(setup.positions[60:70:2]))
     setup.flush(cursor)
-    setup.store.settle()
     cursor.acknowledge_ranges(singly(setup.positions[80:81]))
     assert fail(setup, cursor) == [None], "one range fits"
     assert same(setup.crash(), cursor)
