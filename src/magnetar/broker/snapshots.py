@@ -302,6 +302,8 @@ class TopicSnapshots:
             return
         if update.name in self._topic.progress.switched_off:
             return
+        # A power loss may have taken the entry at this place: nothing may be acknowledged that is not in the log.
+        position = self._topic.ledger.previous_position(Position(position.ledger_id, position.entry_id + 1))
         subscription = self._topic.subscriptions.get(update.name)
         if subscription is None:
             if self._topic.progress.tombstones.covers(update.name, position):

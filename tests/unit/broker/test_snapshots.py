@@ -654,6 +654,22 @@ def test_an_update_beyond_the_log_acknowledges_nothing() -> None:
     assert mesh.acknowledged("ewr") == set()
 
 
+def test_an_update_acknowledges_no_place_whose_entry_a_power_loss_took() -> None:
+    mesh = among_others()
+    mesh.publish("ewr", "a", "b")
+    lost = mesh.end("ewr")._replace(entry_id=7)
+    cluster = mesh.clusters["ewr"]
+    cluster.crash()
+    mesh.publish("ewr", "c")
+    mesh.subscribe("ewr", permits=0)
+    update = markers.subscription_update("worker", {"ewr": lost}, ({}, {"ewr": [(EARLIEST, lost)]}))
+    writer = apache_writer(mesh)
+    writer.say(commands.send(producer_id=1, sequence_id=0, entry=from_apache(markers.UPDATE, update, 1), marker=True))
+    subscription = cluster.subscription()
+    assert subscription.backlog == 1
+    assert subscription.cursor.state.mark_delete_position == lost._replace(entry_id=1)
+
+
 def test_what_an_update_acknowledges_goes_on_to_the_clusters_that_are_exact(monkeypatch: pytest.MonkeyPatch) -> None:
     mesh = among_others()
     mesh.publish("ewr", "a", "b")
