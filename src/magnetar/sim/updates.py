@@ -138,7 +138,7 @@ class Updates:
             epoch = replica.topic.progress.tombstones.epoch_for_new(name)
         else:
             epoch = subscription.progress.state.epoch
-        if subscription is None:
+        if subscription is None or not self._model.has_begun(replica.cluster, name):  # the answer is flushed later
             self.created_count += 1
             lifetime = self._model.begin_lifetime(replica.cluster, name, epoch)
             lifetime.starts += arriving.starts
