@@ -86,8 +86,11 @@ def test_entries_that_are_not_there_are_not_asked_for_at_once_again() -> None:
 
         reader = EntryReader(ledger, ask, lambda _: None, max_entries=READ_MAX, max_bytes=1000)  # type: ignore[arg-type]
         ask()
+        loop = asyncio.get_running_loop()
         for _ in range(20):
-            await asyncio.sleep(0)
+            turn = loop.create_future()
+            loop.call_soon(turn.set_result, None)
+            await turn
         reader.close()
         return ledger.reads
 
