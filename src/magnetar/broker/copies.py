@@ -100,8 +100,7 @@ class Copies:
         extent = self._next(self._life)
         if extent is None:
             return
-        last = extent.local_first._replace(entry_id=extent.local_first.entry_id + extent.count - 1)
-        for position, entry in self._reader.read(extent.local_first, last, consumer.permits) or ():
+        for position, entry in self._reader.read(extent.local_first, extent.local_last, consumer.permits) or ():
             self._send(consumer, extent, position, entry)
             self._topic.notify()
 

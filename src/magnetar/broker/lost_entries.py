@@ -51,7 +51,7 @@ class LostOf:
         for extent in self._index.own_extents(self._through, newest, self._cluster):
             ledger_id, first = extent.local_first
             self._ledgers.setdefault(ledger_id, BitMap()).add_range(first, first + extent.count)
-            self._through = Position(ledger_id, first + extent.count - 1)
+            self._through = extent.local_last
             if is_over():
                 break
         return self._through >= newest

@@ -383,8 +383,7 @@ class Replicator:
         if extent is None:
             self._skip_to(ledger.next_position(ledger.last_confirmed_entry))
             return
-        last = extent.local_first._replace(entry_id=extent.local_first.entry_id + extent.count - 1)
-        entries = self._reader.read(extent.local_first, last, consumer.permits)
+        entries = self._reader.read(extent.local_first, extent.local_last, consumer.permits)
         if entries is None:
             return
         self._floor = max(self._floor, extent.floor)

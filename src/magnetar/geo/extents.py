@@ -25,6 +25,16 @@ class HeldExtent:
     floor: Position  # exclusive: from here up to origin_first the origin produced nothing else
     previous: Position | None  # the origin's entry held before origin_first, trimmed ones included
 
+    @property
+    def local_last(self) -> Position:
+        """The local position of its last entry."""
+        return Position(self.local_first.ledger_id, self.local_first.entry_id + self.count - 1)
+
+    @property
+    def origin_last(self) -> Position:
+        """The origin position of its last entry."""
+        return Position(self.origin_first.ledger_id, self.origin_first.entry_id + self.count - 1)
+
 
 class Track:
     """The extents of one origin, in the order in which both sides grow."""

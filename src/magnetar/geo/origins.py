@@ -124,14 +124,13 @@ class OriginIndex:
         """The positions of the returned entries at local positions ``(after_local, through_local]``, without floors."""
         for extent in self.returned_extents(after_local, through_local):
             ledger_id, entry_id = extent.origin_first
-            yield Interval(Position(ledger_id, entry_id - 1), Position(ledger_id, entry_id + extent.count - 1))
+            yield Interval(Position(ledger_id, entry_id - 1), extent.origin_last)
 
     def returned_through(self, local: Position) -> IntervalSet:
         """The positions of returned entries at or below ``local``, trimmed ones included, as a trim persists them."""
         found = self._trimmed.copy()
         for extent in self.returned_extents(EARLIEST, local):
-            ledger_id, entry_id = extent.origin_first
-            found.add(extent.floor, Position(ledger_id, entry_id + extent.count - 1))
+            found.add(extent.floor, extent.origin_last)
         return found
 
     def _tracks_of(self, cluster: str) -> Iterator[Track]:
@@ -173,14 +172,11 @@ class OriginIndex:
         The claim of an extent's first entry begins at the extent's floor, of any other at the entry before it; claims
         that meet are joined.
         """
-        found = [
+        return [
             Claim(cluster, lower, upper)
-            for cluster, track in self._tracks.items()
+            for cluster, track in self._all_tracks()
             for lower, upper in track.claims(local_first, local_last)
         ]
-        for track in self._returned:
-            found += [Claim(self.local_cluster, *pair) for pair in track.claims(local_first, local_last)]
-        return found
 
     def claims(self, ranges: Iterable[Range]) -> list[Claim]:
         """The claims that acknowledging ``ranges`` of local entries makes."""

@@ -47,9 +47,8 @@ def sought(
             reached = next(iter(index.own_extents(EARLIEST, LATEST, cluster))).floor
         kept = _cut(old, min(old.start, reached), LATEST if to_end else reached)
         for extent in index.own_extents(EARLIEST, mark_delete, cluster):
-            last = extent.origin_first._replace(entry_id=extent.origin_first.entry_id + extent.count - 1)
-            if last > kept.start:
-                kept.acknowledge(max(extent.floor, kept.start), last)
+            if extent.origin_last > kept.start:
+                kept.acknowledge(max(extent.floor, kept.start), extent.origin_last)
         if cluster == index.local_cluster:
             _seek_returned(index, kept, mark_delete)
         # One that wants nothing before the new place begins there: the usual case.
@@ -63,22 +62,21 @@ def _seek_returned(index: OriginIndex, kept: OriginProgress, mark_delete: Positi
 
     These lie behind own entries with higher positions, so each counts by its local place.
     """
+    for lower, upper in index.returned_in(EARLIEST, mark_delete):
+        if upper > kept.start:
+            kept.acknowledge(max(lower, kept.start), upper)
     wanted = IntervalSet()
-    for after, through in ((EARLIEST, mark_delete), (mark_delete, LATEST)):
-        for lower, upper in index.returned_in(after, through):
-            if through == LATEST:
-                wanted.add(lower, upper)
-            elif upper > kept.start:
-                kept.acknowledge(max(lower, kept.start), upper)
-    if wanted:
-        kept.acknowledged = kept.acknowledged.subtract(wanted)
-        for lower, upper in wanted:
-            kept.partial.discard(lower, upper)
-        first = next(iter(wanted)).lower
-        if kept.start > first:
-            kept.acknowledge(first, kept.start)
-            kept.acknowledged = kept.acknowledged.subtract(wanted)
-            kept.start = first
+    for lower, upper in index.returned_in(mark_delete, LATEST):
+        wanted.add(lower, upper)
+    if not wanted:
+        return
+    first = next(iter(wanted)).lower
+    if kept.start > first:
+        kept.acknowledge(first, kept.start)
+        kept.start = first
+    kept.acknowledged = kept.acknowledged.subtract(wanted)
+    for lower, upper in wanted:
+        kept.partial.discard(lower, upper)
 
 
 def _cut(old: OriginProgress, start: Position, through: Position) -> OriginProgress:

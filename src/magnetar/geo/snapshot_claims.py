@@ -112,7 +112,7 @@ def _parts(extent: HeldExtent, intervals: IntervalSet) -> Iterator[Range]:
     """The local ranges of the entries of an extent that are in ``intervals``."""
     ledger_id, origin_first = extent.origin_first
     local_ledger, local_first = extent.local_first
-    before, last = Position(ledger_id, origin_first - 1), Position(ledger_id, origin_first + extent.count - 1)
-    for lower, upper in intervals.within(before, last):
+    before = Position(ledger_id, origin_first - 1)
+    for lower, upper in intervals.within(before, extent.origin_last):
         first, end = lower.entry_id + 1 - origin_first, upper.entry_id - origin_first
         yield Range(Position(local_ledger, local_first + first), Position(local_ledger, local_first + end))
