@@ -198,10 +198,10 @@ class ReplicatedProducer:
             return error
         except ValueError as error:
             return DataLossError(str(error))
-        environment = self.topic.environment
-        life = environment.store.life
         if origin is not None and origin.cluster == self.source:
             return _Arrived(origin, metadata)
+        environment = self.topic.environment
+        life = environment.store.life
         if (
             origin is None
             or origin.cluster != environment.cluster

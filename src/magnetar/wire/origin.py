@@ -50,13 +50,8 @@ def stamp(entry: bytes, origin: Origin) -> bytes:
     An entry that bears a stamp already is returned as it is: its source has stamped it. Raises RemoteProtocolError when
     its checksum does not match: a new one would hide the damage.
     """
-    if not checksum_matches(entry):
-        message = f"checksum of the entry at {origin.position} does not match"
-        raise RemoteProtocolError(message)
-    if parse_metadata(entry).HasField("replicated_from"):
-        return entry
-    replicated_from = pb.MessageMetadata(replicated_from=origin.cluster).SerializePartialToString()
-    return assemble(metadata_bytes(entry) + replicated_from + _properties(origin), payload_of(entry))
+    _require_intact(entry, origin)
+    return entry if parse_metadata(entry).HasField("replicated_from") else _with_stamp(entry, origin)
 
 
 def stamp_again(entry: bytes, origin: Origin) -> bytes:
@@ -64,9 +59,18 @@ def stamp_again(entry: bytes, origin: Origin) -> bytes:
 
     Raises RemoteProtocolError when its checksum does not match.
     """
+    _require_intact(entry, origin)
+    return _with_stamp(entry, origin)
+
+
+def _require_intact(entry: bytes, origin: Origin) -> None:
     if not checksum_matches(entry):
         message = f"checksum of the entry at {origin.position} does not match"
         raise RemoteProtocolError(message)
+
+
+def _with_stamp(entry: bytes, origin: Origin) -> bytes:
+    """Return the entry with ``origin`` behind the rest of its metadata and a new checksum."""
     replicated_from = pb.MessageMetadata(replicated_from=origin.cluster).SerializePartialToString()
     return assemble(metadata_bytes(entry) + replicated_from + _properties(origin), payload_of(entry))
 
