@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from magnetar.base.position import EARLIEST, Position
-from magnetar.sim.client import SimClient
 from magnetar.sim.content import text_in
 from magnetar.sim.scenario import SUBSCRIPTION_TYPES
+from magnetar.sim.subscriber import SimSubscriber
 from magnetar.wire import ack_set, commands
 from magnetar.wire.entry import parse_metadata
 from magnetar.wire.message_id import message_id, position_of
@@ -16,10 +16,6 @@ from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 if TYPE_CHECKING:
     from magnetar.sim.client import Surroundings
-    from magnetar.wire.frame import Frame
-
-PERMITS = 20
-"""Messages that a consumer asks for in advance."""
 
 
 @dataclass
@@ -33,8 +29,10 @@ class Held:
     """A bit for each member that it has not acknowledged."""
 
 
-class SimConsumer(SimClient):
+class SimConsumer(SimSubscriber):
     """Takes part in a replicated subscription."""
+
+    permits = 20
 
     def __init__(
         self, name: str, cluster: str, surroundings: Surroundings, subscription: str, *, earliest: bool
@@ -42,11 +40,8 @@ class SimConsumer(SimClient):
         """Subscribe in ``cluster``; a subscription that is not there begins at its earliest entry, or at its end."""
         self.subscription = subscription
         self.held: dict[Position, Held] = {}
-        self.ready = False
         self._earliest = earliest
         self._replicated = surroundings.replicated
-        self._consumer_id = 0
-        self._used = 0
         super().__init__(name, cluster, surroundings)
 
     # -- what its user does -----------------------------------------------------------------------------------------
@@ -120,38 +115,14 @@ class SimConsumer(SimClient):
         self.held.clear()
         self.ready = False
 
-    def take(self, frame: Frame) -> None:
-        """Keep messages, subscribe again when told to."""
-        command = frame.command
-        match command.type:
-            case pb.BaseCommand.SUCCESS if not self.ready and not self.stopped:
-                self.ready = True
-                self.say(commands.flow(consumer_id=self._consumer_id, message_permits=PERMITS))
-            case pb.BaseCommand.MESSAGE if command.message.consumer_id == self._consumer_id:
-                self._receive(command.message, frame.body)
-            case pb.BaseCommand.ERROR if not self.ready:
-                self.again(self._reopen)
-            case pb.BaseCommand.CLOSE_CONSUMER if command.close_consumer.consumer_id == self._consumer_id:
-                self.closed()
-                self.again(self._reopen)
-            case _:
-                pass
-
-    def _reopen(self) -> None:
-        if self.peer is not None and not self.ready and not self.stopped:
-            self.opened()
-
     def _receive(self, message: pb.CommandMessage, entry: bytes) -> None:
         position, metadata = position_of(message.message_id), parse_metadata(entry)
         members = max(1, metadata.num_messages_in_batch)
         remaining = ack_set.words_to_int(message.ack_set) if message.ack_set else ack_set.all_remaining(members)
         held = Held(position, text_in(metadata, entry), members, remaining)
         self.held[position] = held
-        self._used += remaining.bit_count()
         self.witness.delivered(self, held, entry)
-        if self._used >= PERMITS // 2:
-            self.say(commands.flow(consumer_id=self._consumer_id, message_permits=self._used))
-            self._used = 0
+        self._use(remaining.bit_count())
 
     def _ack(self, ids: list[pb.MessageIdData], *, confirmed: bool, cumulative: bool) -> None:
         request_id = self.request_id() if confirmed else None
