@@ -7,13 +7,16 @@ import threading
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from magnetar.admin.client import AdminClient, AdminError, ClusterUnreachableError
+from magnetar.admin.client import AdminError, ClusterUnreachableError
 from magnetar.base.errors import ConfigurationError, MagnetarError
 from magnetar.pipeline import limits
 from magnetar.pipeline.options import ClusterAddress
+from magnetar.pipeline.watch import Watch, admin_client
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
+
+    from magnetar.admin.client import AdminClient
 
 
 def addresses(clusters: str) -> tuple[ClusterAddress, ...]:
@@ -25,49 +28,38 @@ def addresses(clusters: str) -> tuple[ClusterAddress, ...]:
     urls = dict(map(_name_and_url, clusters.split(",")))
     found = []
     with contextlib.ExitStack() as clients:
-        known = {name: clients.enter_context(_client(url)) for name, url in urls.items()}
+        known = {name: clients.enter_context(admin_client(url)) for name, url in urls.items()}
         for name, url in urls.items():
             itself_first = [known[name], *(client for other, client in known.items() if other != name)]
             found.append(ClusterAddress(name, _broker_url(name, itself_first), url))
     return tuple(found)
 
 
-class AddressWatch:
+class AddressWatch(Watch):
     """Notices broker URLs that change, in a thread of its own.
 
     A cluster is asked for its own URL. The others are asked where it does not answer, and believed where what they say
     has changed: they may always have reached it by another URL.
     """
 
-    def __init__(
-        self, clusters: Sequence[ClusterAddress], client_of: Callable[[str], AdminClient] | None = None
-    ) -> None:
+    def __init__(self, clusters: Sequence[ClusterAddress]) -> None:
         """Watch ``clusters``, which are at these addresses now; `start` begins."""
+        super().__init__(
+            "addresses",
+            limits.ADDRESSES_POLL_SECONDS,
+            {cluster.name: admin_client(cluster.admin_url) for cluster in clusters},
+        )
         self._clusters = {cluster.name: cluster for cluster in clusters}
-        self._clients = {cluster.name: (client_of or _client)(cluster.admin_url) for cluster in clusters}
         self._said: dict[tuple[str, str], str] = {}
         """The URL that the first cluster named last for the second one."""
         self._moved: dict[str, ClusterAddress] = {}
         self._lock = threading.Lock()
-        self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="addresses", daemon=True)
 
     @property
     def clusters(self) -> tuple[ClusterAddress, ...]:
         """All clusters, at their newest addresses."""
         with self._lock:
             return tuple(self._clusters.values())
-
-    def start(self) -> None:
-        """Ask from now on."""
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Ask no more; waits for a request under way, at most its timeout."""
-        self._stopped.set()
-        self._thread.join()
-        for client in self._clients.values():
-            client.close()
 
     def take_moved(self) -> list[ClusterAddress]:
         """Return the clusters that moved since the last call."""
@@ -101,13 +93,8 @@ class AddressWatch:
             self._said[asked, name] = str(url)
         return str(url) if url else None
 
-    def _run(self) -> None:
-        while not self._stopped.wait(limits.ADDRESSES_POLL_SECONDS):
-            self.poll()
-
-
-def _client(url: str) -> AdminClient:
-    return AdminClient(url, timeout_s=limits.ADMIN_TIMEOUT_SECONDS)
+    def _ask_all(self) -> None:
+        self.poll()
 
 
 def _name_and_url(part: str) -> tuple[str, str]:

@@ -6,14 +6,15 @@ import threading
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
-from magnetar.admin.client import AdminClient
 from magnetar.base.errors import AdminError, MagnetarError
 from magnetar.base.names import NamespaceName
 from magnetar.pipeline import limits
+from magnetar.pipeline.watch import admin_client
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from magnetar.admin.client import AdminClient
     from magnetar.pipeline.options import ClusterAddress, ReplicationOptions
 
 POLLS_PER_POLICY = 2
@@ -76,7 +77,7 @@ class NamespaceWatch:
         target: str,
         options: ReplicationOptions,
         on_change: Callable[[tuple[NamespaceName, ...] | None, str], None],
-        client_of: Callable[[str], AdminClient] = lambda url: AdminClient(url, timeout_s=limits.ADMIN_TIMEOUT_SECONDS),
+        client_of: Callable[[str], AdminClient] = admin_client,
     ) -> None:
         """Call ``on_change``, in the watch's thread, with the namespaces and the reason why they may be outdated.
 

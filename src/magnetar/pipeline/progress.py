@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import contextlib
-import threading
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from magnetar.admin.client import AdminClient
 from magnetar.base.errors import AdminError, MagnetarError
 from magnetar.base.names import NamespaceName
 from magnetar.pipeline import limits
 from magnetar.pipeline.foreign import SUBSCRIPTION_PREFIX
 from magnetar.pipeline.namespaces import Policies
+from magnetar.pipeline.watch import Watch, admin_client
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from magnetar.admin.client import AdminClient
     from magnetar.base.names import TopicName
     from magnetar.base.world import Clock
     from magnetar.pipeline.options import ClusterAddress
@@ -59,7 +59,7 @@ class LinkProgress:
         return replace(self, rate=rate)
 
 
-class ProgressWatch:
+class ProgressWatch(Watch):
     """Asks all clusters every PROGRESS_SECONDS, in a thread of its own."""
 
     def __init__(
@@ -74,27 +74,16 @@ class ProgressWatch:
         A foreign cluster is asked for ``namespaces`` and for those that a Magnetar's policies name.
         """
         self._namespaces = frozenset(map(NamespaceName.parse, namespaces))
-        self._clients = {
-            cluster.name: AdminClient(cluster.admin_url, timeout_s=limits.ADMIN_TIMEOUT_SECONDS) for cluster in clusters
-        }
+        super().__init__(
+            "progress",
+            limits.PROGRESS_SECONDS,
+            {cluster.name: admin_client(cluster.admin_url) for cluster in clusters},
+        )
         self._policies = {name: Policies(client, polls_per_policy=1) for name, client in self._clients.items()}
         self._clock = clock
         self._on_progress = on_progress
         self._before: dict[tuple[str, str], LinkProgress] = {}
         self._asked_at = clock.monotonic()
-        self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="progress", daemon=True)
-
-    def start(self) -> None:
-        """Ask from now on."""
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Ask no more; waits for a request under way, at most its timeout."""
-        self._stopped.set()
-        self._thread.join()
-        for client in self._clients.values():
-            client.close()
 
     def poll(self) -> list[LinkProgress]:
         """Ask now. A cluster that does not answer is left out."""
@@ -121,9 +110,8 @@ class ProgressWatch:
         self._before = {(link.source, link.target): link for link in links}
         return reported
 
-    def _run(self) -> None:
-        while not self._stopped.wait(limits.PROGRESS_SECONDS):
-            self._on_progress(self.poll())
+    def _ask_all(self) -> None:
+        self._on_progress(self.poll())
 
     def _links_of(
         self,

@@ -30,7 +30,9 @@ def records(monkeypatch: pytest.MonkeyPatch) -> Records:
         record = found[request.url.host].get(request.url.path.rpartition("/")[2])
         return httpx.Response(200, json=record) if record is not None else httpx.Response(404, json={"reason": "none"})
 
-    monkeypatch.setattr(addresses, "AdminClient", partial(AdminClient, transport=httpx.MockTransport(answer)))
+    monkeypatch.setattr(
+        "magnetar.pipeline.watch.AdminClient", partial(AdminClient, transport=httpx.MockTransport(answer))
+    )
     return found
 
 
