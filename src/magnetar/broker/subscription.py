@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -300,10 +301,18 @@ class Subscription:
         if position > self.topic.ledger.last_confirmed_entry:
             return []
         if not message_id.ack_set or not self.environment.config.acknowledgmentAtBatchIndexLevelEnabled:
-            return self.cursor.acknowledge_cumulative(position)
-        deleted = self.cursor.acknowledge_cumulative(self.topic.ledger.previous_position(position))
+            return self._acknowledge_intact(position)
+        deleted = self._acknowledge_intact(self.topic.ledger.previous_position(position))
         remaining = ack_set.words_to_int(message_id.ack_set)
         return deleted + self._acknowledge_batch(position, remaining, message_id.batch_size)
+
+    def _acknowledge_intact(self, through: Position) -> list[Range]:
+        """Acknowledge everything up to and including ``through`` but damaged entries: no consumer was sent them."""
+        damaged = self.topic.log.damaged
+        if not damaged:
+            return self.cursor.acknowledge_cumulative(through)
+        left = self.cursor.state.undeleted(self.first_unread(), through, sys.maxsize)
+        return self.cursor.acknowledge_ranges([part for each in left for part in damaged.absent(each)])
 
     def _acknowledge_individually(self, message_ids: Iterable[pb.MessageIdData]) -> list[Range]:
         deleted: list[Range] = []

@@ -12,10 +12,10 @@ from magnetar.ledger.managed_ledger import ManagedLedgerConfig
 from magnetar.sim.cluster import Cluster, Exclusive, Key_Shared, Shared, entry
 from magnetar.sim.pipe import Pipe
 from magnetar.wire import commands
+from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 if TYPE_CHECKING:
     from magnetar.base.position import Position
-    from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 TEXTS = [str(number) for number in range(250)]
 """More than two reads."""
@@ -73,6 +73,39 @@ def test_what_is_damaged_stays_unacknowledged_until_it_is_skipped() -> None:
     cluster.do(lambda: subscription.skip(1))
     assert cluster.subscription().backlog == 1
     assert cluster.subscription().cursor.state.mark_delete_position == positions[2]
+
+
+@pytest.mark.parametrize("damaged", [["0"], ["3", "4"], TEXTS[90:230]], ids=["the first", "two", "more than a read"])
+def test_a_cumulative_acknowledgment_leaves_out_what_is_damaged(damaged: list[str]) -> None:
+    cluster, positions = on_disk(*damaged)
+    client = cluster.client()
+    client.subscribe(kind=Exclusive)
+    assert client.messages()[-1] == TEXTS[-1]
+    client.ack(positions[-1], cumulative=True, request_id=9)
+    assert cluster.subscription().backlog == len(damaged)
+    cluster.crash()
+    cluster.store.damaged = set()  # repaired from a copy
+    again = cluster.client()
+    again.subscribe(kind=Exclusive)
+    assert again.messages() == damaged
+
+
+def test_a_cumulative_acknowledgment_within_a_batch_leaves_out_what_is_damaged_before_it() -> None:
+    cluster, _ = on_disk("3")
+    producer = cluster.client()
+    producer.produce()
+    batch = entry("batch", num_messages_in_batch=3)
+    producer.say(commands.send(producer_id=1, sequence_id=999, entry=batch, num_messages=3))
+    (*_, (_, position)) = producer.receipts()
+    client = cluster.client()
+    client.subscribe(kind=Exclusive)
+    client.messages()
+    of_first_two = pb.MessageIdData(ledgerId=position.ledger_id, entryId=position.entry_id, batch_size=3, ack_set=[4])
+    client.say(commands.ack(consumer_id=1, message_ids=[of_first_two], cumulative=True))
+    state = cluster.subscription().cursor.state
+    assert cluster.subscription().backlog == 2
+    assert state.remaining(position) == 0b100
+    assert state.mark_delete_position < position
 
 
 def test_an_entry_that_is_to_be_sent_again_and_rotted_meanwhile_is_given_up() -> None:
