@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -18,16 +19,29 @@ STOP_TIMEOUT_S = 30.0
 """Seconds between SIGTERM and SIGKILL."""
 
 
+_PORTS = range(10_000, 32_000)
+"""Ports that the kernel gives to no outgoing connection: one of those would keep a server from listening later."""
+
+
 def free_ports(count: int) -> list[int]:
     """Return ``count`` different ports that nothing listened on a moment ago."""
-    sockets = [socket.socket() for _ in range(count)]
-    try:
-        for held in sockets:
-            held.bind((LOOPBACK, 0))
-        return [held.getsockname()[1] for held in sockets]
-    finally:
-        for held in sockets:
-            held.close()
+    found: list[int] = []
+    while len(found) < count:
+        port = random.choice(_PORTS)
+        if port not in found and is_free(port):
+            found.append(port)
+    return found
+
+
+def is_free(port: int) -> bool:
+    """Whether nothing listens on a port."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as servers do: an old connection is no obstacle
+        try:
+            probe.bind((LOOPBACK, port))
+        except OSError:
+            return False
+    return True
 
 
 class ChildProcess:

@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import sys
 from typing import TYPE_CHECKING, Protocol, Self
 
 from tests.kit.broker import Broker
-from tests.kit.child import LOOPBACK, ChildProcess, free_ports
+from tests.kit.child import ChildProcess, free_ports, is_free
 from tests.kit.messages import connect
 from tests.kit.processes import connected_ports, find, is_alive
 from tests.kit.rest import Rest
@@ -222,14 +221,5 @@ def free_base_port(count: int) -> int:
     while True:
         base = free_ports(1)[0]
         needed = [base + PORT_STEP * index + offset for index in range(count) for offset in (0, 1)]
-        if needed[-1] < 1 << 16 and all(map(_is_free, needed)):
+        if needed[-1] < 1 << 16 and all(map(is_free, needed)):
             return base
-
-
-def _is_free(port: int) -> bool:
-    with socket.socket() as probe:
-        try:
-            probe.bind((LOOPBACK, port))
-        except OSError:
-            return False
-    return True
