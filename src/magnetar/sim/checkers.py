@@ -108,6 +108,9 @@ class Checker:
             elif entry.cluster == replica.cluster:
                 self._check_published(replica, entry, log.bases.get(entry.whole))
             self._model.add(replica.cluster, position, entry, len(data), replica.site.clock.monotonic())
+        last = replica.topic.ledger.last_confirmed_entry
+        if last.entry_id >= 0 and (not log.entries or log.entries[-1][0] < last):
+            self._violated(f"P1: {replica.cluster} calls {last} durable, and its log ends before that")
 
     def _check_returned(self, replica: Replica, entry: Entry) -> None:
         """P2: what others send back is what the cluster published before it lost its disk, each entry once."""
@@ -162,7 +165,7 @@ class Checker:
 
     def _check_published(self, replica: Replica, entry: Entry, attempt: Entry | None) -> None:
         """Check an entry that ``replica`` has published; ``attempt``: the one of the same messages that it held."""
-        if attempt is not None and self._deduplicated:
+        if attempt is not None and self._deduplicated and attempt.whole not in self._model.damaged:
             self._violated(f"D: {replica.cluster} stored {entry.text} though it held {attempt.text}, the same messages")
         before = self._model.texts.get(entry.text)
         if before is not None and before != entry:

@@ -9,11 +9,11 @@ import os
 import random
 import sys
 import threading
-from contextlib import suppress
-from typing import TYPE_CHECKING
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
 SECTOR = 64
@@ -56,12 +56,31 @@ class Node:
         self._clean = min(self._clean, length)
         self._lost = [(start, min(end, length)) for start, end in self._lost if start < length]
 
+    def replace(self, start: int, before: bytes, after: bytes) -> bool:
+        """Have ``after`` where ``before`` is, in memory and on the disk; False if it is not there."""
+        end = start + len(before)
+        if self.data[start:end] != before:
+            return False
+        self.data[start:end] = after
+        if self.synced[start:end] == before:
+            self.synced = self.synced[:start] + after + self.synced[end:]
+        return True
+
     def image(self) -> bytes:
         """The content without what can no longer reach the disk."""
         image = bytearray(self.data)
         for start, end in self._lost:
             image[start:end] = bytes(end - start)
         return bytes(image)
+
+
+class Rot(NamedTuple):
+    """Bytes of a file that the disk returns other than they were written."""
+
+    path: Path
+    start: int
+    written: bytes
+    read: bytes
 
 
 class FaultyFile:
@@ -146,6 +165,8 @@ class FaultyDisk:
         self.syncs = 0
         self.errors = 0
         """Writes that found no room, and syncs that failed."""
+        self.rot: list[Rot] = []
+        """What is damaged; changed by ``damage`` and ``restore``."""
         self.lock = threading.Lock()
         """Makes every operation one step, so that a crash comes between two of them or tears the last write."""
         self.after_crash: FaultyDisk | None = None
@@ -159,6 +180,35 @@ class FaultyDisk:
     def is_sound(self) -> bool:
         """Whether no fault is switched on that a healthy broker could meet."""
         return self.room is None and not self.fail_syncs
+
+    def find(self, written: bytes) -> tuple[Path, int] | None:
+        """Which file has these bytes, and at which offset."""
+        found = ((path, node.data.find(written)) for path, node in self.nodes.items())
+        return next(((path, start) for path, start in found if start >= 0), None)
+
+    def damage(self, path: Path, start: int, written: bytes, read: bytes) -> None:
+        """Return ``read`` from now on where ``written`` was written."""
+        self.nodes[path].replace(start, written, read)
+        self.rot.append(Rot(path, start, written, read))
+
+    def restore(self) -> None:
+        """Put back what was damaged, where it still is."""
+        self._put_back()
+        self.rot.clear()
+
+    @contextmanager
+    def intact(self) -> Iterator[None]:
+        """Have everything as it was written for a moment."""
+        restored = self._put_back()
+        try:
+            yield
+        finally:
+            for rot in restored:
+                self.nodes[rot.path].replace(rot.start, rot.written, rot.read)
+
+    def _put_back(self) -> list[Rot]:
+        found = [rot for rot in self.rot if rot.path in self.nodes]
+        return [rot for rot in found if self.nodes[rot.path].replace(rot.start, rot.read, rot.written)]
 
     @property
     def is_synced(self) -> bool:
@@ -258,6 +308,7 @@ class FaultyDisk:
 
     def _crash(self, chance: random.Random) -> FaultyDisk:
         after = FaultyDisk()
+        after.rot = self.rot
         for path in sorted(self.nodes.keys() | self._durable.keys()):
             found = [names[path] for names in (self.nodes, self._durable) if path in names]
             if len(found) == 1 and chance.random() < 0.5:

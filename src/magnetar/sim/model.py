@@ -233,6 +233,8 @@ class Model:
         """Texts of those that other clusters have sent back since; not iterated."""
         self.unsynced: set[str] = set()
         """Texts that a cluster published and lost with the power; not iterated."""
+        self.damaged: set[str] = set()
+        """The messages of which an entry could not be read for a while, by ``Entry.whole``; not iterated."""
         self.given: dict[str, Position] = dict.fromkeys(clusters, EARLIEST)
         """The highest position of each cluster that ever held an entry."""
         self.texts: dict[str, Entry] = {}

@@ -28,17 +28,17 @@ class Readings:
         """Entries that were read."""
         self.whole = 0
         """Chunked messages that were put together."""
-        self._expired: dict[str, set[Position]] = {}
-        """By cluster, entries that a TTL or a quota may have taken from readers that had not read them."""
+        self._excused: dict[str, set[Position]] = {}
+        """By cluster, entries that readers need not get; see ``may_miss``."""
 
     def lose(self, cluster: str) -> None:
         """Forget a cluster that lost the topic."""
-        self._expired.pop(cluster, None)
+        self._excused.pop(cluster, None)
 
-    def may_expire(self, cluster: str, entries: Iterable[Entry]) -> None:
-        """Note entries that are so old, or have so much behind them, that subscriptions need not deliver them."""
+    def may_miss(self, cluster: str, entries: Iterable[Entry]) -> None:
+        """Note entries that a TTL or a quota may take from readers that have not read them, or that are damaged."""
         places = self._model.logs[cluster].places
-        self._expired.setdefault(cluster, set()).update(places[entry.text] for entry in entries)
+        self._excused.setdefault(cluster, set()).update(places[entry.text] for entry in entries)
 
     def read(self, reader: SimReader, position: Position, data: bytes) -> None:
         """N: a reader gets the next entry of the log, and no other."""
@@ -63,11 +63,11 @@ class Readings:
     def unread(self, reader: SimReader, *, before: Position | None = None) -> str:
         """The text of the first entry that a reader has yet to get, in front of ``before``; empty: there is none."""
         first = ""
-        expired, listed = self._expired.get(reader.cluster, set()), dict[int, bool]()
+        excused, listed = self._excused.get(reader.cluster, set()), dict[int, bool]()
         for position, entry in reversed(self._model.logs[reader.cluster].entries):
             if position <= reader.last:
                 break
-            if (before is not None and position >= before) or position in expired:
+            if (before is not None and position >= before) or position in excused:
                 continue
             if position.ledger_id not in listed:
                 listed[position.ledger_id] = reader.replica.has_listed(position)

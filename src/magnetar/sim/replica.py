@@ -62,20 +62,26 @@ class Replica:
             return False
 
     def durable_entries(self, after: Position) -> Iterator[tuple[Position, bytes]]:
-        """The durable entries behind ``after``, straight from the disk where they are no longer in memory."""
+        """The durable entries behind ``after``, straight from the disk where they are no longer in memory.
+
+        Those that are damaged are given as they were written.
+        """
         topic, store = self.topic, self.site.store
         if topic is None:
             return
         last = topic.ledger.last_confirmed_entry
         for ledger in topic.ledger.ledgers():
             position = Position(ledger.ledger_id, after.entry_id + 1 if ledger.ledger_id == after.ledger_id else 0)
-            if ledger.ledger_id < after.ledger_id or position > last:
+            if ledger.ledger_id < after.ledger_id or position > last or not self.has_stored(position):
                 continue
             end = last.entry_id + 1 if ledger.ledger_id == last.ledger_id else store.length(ledger.ledger_id)
             while position.entry_id < end:
                 entries = store.read_cached(*position, 1000, 1 << 20)
                 if entries is None:
-                    entries = store._reader.read(*position, 1000, 1 << 20)  # noqa: SLF001 - without waiting
+                    with self.site.disk.intact():
+                        entries = store._reader.read(*position, 1000, 1 << 20)  # noqa: SLF001 - without waiting
+                if not entries:  # the topic counts entries that the store does not have
+                    return
                 for entry in entries[: end - position.entry_id]:
                     yield position, entry
                     position = position._replace(entry_id=position.entry_id + 1)

@@ -207,8 +207,8 @@ def draw(seed: int, kinds: Iterable[Kind], clusters: int | None = None, steps: i
         lag=lag,
         replicate_to=chance.random() < 0.25,
         replicated=chance.random() < 0.95,
-        sync=chance.random() >= 0.25,
-        markers=MarkersPlan(chance.choice((3, 30)), chance.choice((0.0, 1.0))) if chance.random() < 0.25 else None,
+        sync=chance.random() >= 0.3,
+        markers=MarkersPlan(chance.choice((3, 30)), chance.choice((0.0, 1.0))) if chance.random() < 0.3 else None,
     )
     drawn = replace(drawn, metadata_on_disk=chance.random() < 0.4)
     if drawn.markers is not None and chance.random() < 0.6:

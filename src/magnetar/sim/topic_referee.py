@@ -91,6 +91,12 @@ class TopicReferee:
             self._at_risk.lose(replica.cluster)
         self.note(replica.cluster, "", "the topic is lost, with all that it held")
 
+    def damaged(self, cluster: str, position: Position) -> None:
+        """An entry of a cluster cannot be read for a while: readers go past it, and it is taken if it is sent again."""
+        entry = self.model.logs[cluster].at[position]
+        self.model.damaged.add(entry.whole)
+        self.readings.may_miss(cluster, [entry])
+
     def _unless_lost(self, cluster: str, work: Then) -> Then:
         """``work`` for when something is confirmed; without effect if the topic is lost in the meantime."""
         generation = self.model.generations[cluster]
@@ -178,7 +184,7 @@ class TopicReferee:
     def _may_go(self, replica: Replica, entries: list[Entry]) -> Then:
         if replica.topic is None:
             return lambda: None
-        self.readings.may_expire(replica.cluster, entries)
+        self.readings.may_miss(replica.cluster, entries)
         asked: list[tuple[Subscription, Epoch, list[Entry]]] = []
         for subscription in replica.topic.subscriptions.values():
             if subscription.progress is not None:
@@ -245,7 +251,8 @@ class TopicReferee:
                 continue
             meant[entry.text] = entry.every & ~(ack_set.words_to_int(each.ack_set) if each.ack_set else 0)
             if cumulative:
-                before = (other for at, other in log.entries if first <= at < position)
+                unread = replica.topic.log.damaged
+                before = (other for at, other in log.entries if first <= at < position and at not in unread)
                 meant.update((other.text, other.every) for other in before)
         for text, mask in meant.items():
             lifetime.acknowledge(text, mask)

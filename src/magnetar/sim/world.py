@@ -200,14 +200,14 @@ class World:
         """Tell everybody that a cluster has lost a topic."""
         self.referee.topics[replica.name].lose(replica)
 
-    def kill(self, site: Site) -> None:
-        """End a broker's process and start it again a while later; without effect while it is down."""
+    def kill(self, site: Site, down_s: float | None = None) -> None:
+        """End a broker's process and start it again in ``down_s``, else a while later; no effect while it is down."""
         if site.running:
             self.note(site.name, "is killed")
             self.referee.look_at_logs(site)
             site.kill(self.chance)
             self.referee.ended(site, power_lost=False)
-            self.later(self.chance.uniform(*DOWN_S), lambda: self.start(site))
+            self.later(self.chance.uniform(*DOWN_S) if down_s is None else down_s, lambda: self.start(site))
 
     def start(self, site: Site) -> None:
         """Start a broker that is down; it must accept what a crash left it, once its disk takes writes."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from unittest.mock import patch
 
 from tests.sim.mutants import (
+    bit_rot,
     dispatch,
     durability,
     expiry,
@@ -37,6 +38,7 @@ MUTANTS: dict[str, Mutant] = {
     **durability.MUTANTS,
     **readers.MUTANTS,
     **policies.MUTANTS,
+    **bit_rot.MUTANTS,
 }
 
 

@@ -64,9 +64,9 @@ def updates_never_sent(_: Any) -> Any:
     return lambda _self, _subscription, _mark_delete: None
 
 
-def one_snapshot_is_enough(_: Any) -> Any:
+def return_forgotten(_: Any) -> Any:
     def mutant(self: SnapshotController, moved_at: float) -> bool:
-        return self._completed_start is None or moved_at >= self._completed_start
+        return self._completed_before is None or moved_at >= self._completed_before
 
     return mutant
 
@@ -77,5 +77,5 @@ MUTANTS: dict[str, Mutant] = {
     "a snapshot completed by the first answer": (SnapshotBuilder, "answered", completed_by_the_first_answer),
     "an update sent before it is durable": (Subscription, "flush", update_before_it_is_durable),
     "updates never sent": (TopicSnapshots, "reached", updates_never_sent),
-    "no snapshot after the last one that saw entries": (SnapshotController, "_is_due", one_snapshot_is_enough),
+    "no snapshot after a cluster that was left out is back": (SnapshotController, "_is_due", return_forgotten),
 }

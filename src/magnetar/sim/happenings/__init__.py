@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from magnetar.sim.happenings.bit_rot import BitRot
 from magnetar.sim.happenings.brokers import Brokers
 from magnetar.sim.happenings.clocks import Clocks
 from magnetar.sim.happenings.consumers import Consumers
@@ -37,4 +38,5 @@ KINDS = (
     Limits,
     Readers,
     Damage,
+    BitRot,
 )

@@ -33,13 +33,13 @@ class Limits(Happening):
     """See the module."""
 
     name = "limits"
-    share = 0.15
+    share = 0.2
     counted = ("link parked for the size of a message",)
 
     def actions(self) -> Iterable[Action]:
         """See Happening."""
         return (
-            Action("size limit lowered", 1.5, self._lower),
+            Action("size limit lowered", 2.5, self._lower),
             Action("large message published", 5, self._publish),
         )
 

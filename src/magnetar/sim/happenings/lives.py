@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from magnetar.base.errors import MagnetarError, RequestError
 from magnetar.broker.administration import Administration
 from magnetar.sim.happenings.base import Action, Happening
+from magnetar.sim.happenings.producers import Producers
 from magnetar.sim.metadata import ProcessEnded
 
 if TYPE_CHECKING:
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
     from magnetar.base.names import TopicName
     from magnetar.sim.scenario import TopicPlan
     from magnetar.sim.site import Site
+
+REPLACED_S = (0.02, 1.0)
+"""Virtual seconds between the last messages that are published on a disk and its replacement."""
 
 APART_S = (0.0, 3.0)
 """Virtual seconds between two deletions of a topic that is deleted in all clusters."""
@@ -100,12 +104,22 @@ class DisksReplaced(Happening):
 
     def actions(self) -> Iterable[Action]:
         """See Happening."""
-        return (Action("disk replaced", 0.7, self._replace, is_fault=True),)
+        return (Action("disk replaced", 4, self._replace, is_fault=True),)
 
     def _replace(self) -> bool:
+        """Replace a disk soon after messages were published: other clusters have some of them, and send them back."""
         running = self.world.running()
-        if running:
-            site = self.chance.choice(running)
+        if not running:
+            return False
+        site = self.chance.choice(running)
+        for producer in self.world.producers:
+            if producer.cluster == site.name:
+                for _ in range(self.chance.choice((0, 1, 4))):
+                    self.world.kind(Producers).publish_one(producer)
+        self.world.later(self.chance.uniform(*REPLACED_S), lambda: self._replace_in(site))
+        return True
+
+    def _replace_in(self, site: Site) -> None:
+        if site.running and not self.world.is_healed:
             self.world.note(site.name, "its disk is replaced by an empty one")
             self.world.replace_disk(site)
-        return bool(running)

@@ -8,7 +8,7 @@ from magnetar.sim.happenings.base import Action, Happening
 from magnetar.sim.happenings.consumers import Consumers
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from magnetar.sim.site import Site
 
@@ -40,7 +40,7 @@ class Metadata(Happening):
         """See Happening."""
         return (
             Action("metadata writes fail", 1, self._fail, is_fault=True),
-            Action("metadata writes fail during a trim", 2, self._fail_trim, is_fault=True),
+            Action("metadata writes fail during a trim", 5, self._fail_trim, is_fault=True),
             Action("metadata writes fail while a topic is unloaded", 1, self._fail_unload, is_fault=True),
             Action("metadata write fails while a subscription is deleted", 2, self._fail_unsubscribe, is_fault=True),
             Action("metadata store is slow", 1, self._slow_down, is_fault=True),
@@ -55,16 +55,16 @@ class Metadata(Happening):
             site.metadata.commit_s = 0.0
 
     def _fail(self) -> bool:
-        return self._fail_some() is not None
+        return self._fail_some(self.world.running()) is not None
 
     def _fail_trim(self) -> bool:
-        site = self._fail_some()
+        site = self._fail_some([site for site in self.world.running() if _has_consumed_a_ledger(site)])
         if site is not None:
             site.loop.create_task(site.maintenance.trim())
         return site is not None
 
     def _fail_unload(self) -> bool:
-        site = self._fail_some()
+        site = self._fail_some(self.world.running())
         if site is not None and site.topics.loaded:
             site.loop.call_soon(site.topics.unload, self.chance.choice(list(site.topics.loaded)))
         return site is not None
@@ -86,12 +86,11 @@ class Metadata(Happening):
             self.world.later(self.chance.uniform(*KILLED_S), lambda: self.world.kill(site))
         return True
 
-    def _fail_some(self) -> Site | None:
-        """Let the writes of some metadata store fail for a while; None: no broker runs."""
-        running = self.world.running()
-        if not running:
+    def _fail_some(self, sites: Sequence[Site]) -> Site | None:
+        """Let the writes of the metadata store of one of ``sites`` fail for a while; None: there are none."""
+        if not sites:
             return None
-        site = self.chance.choice(running)
+        site = self.chance.choice(sites)
         site.metadata.fail_writes = True
         self.world.note(site.name, "its metadata store takes no writes")
         self.world.later(self.chance.uniform(*FAIL_S), lambda: self._mend(site))
@@ -129,3 +128,12 @@ class Metadata(Happening):
     def _end(self, site: Site) -> None:
         self.world.count("broker ends at a metadata write")
         self.chance.choice((self.world.crash, self.world.kill))(site)
+
+
+def _has_consumed_a_ledger(site: Site) -> bool:
+    """Whether a trim would delete something."""
+    for topic in site.topics.loaded.values():
+        ledgers = topic.ledger.ledgers()
+        if len(ledgers) > 1 and topic.consumed_through(topic.all_cursors()).ledger_id > ledgers[0].ledger_id:
+            return True
+    return False

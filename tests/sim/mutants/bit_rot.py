@@ -1,0 +1,47 @@
+"""Bugs of what is done about entries that are damaged on the disk."""
+
+# ruff: noqa: ANN401 - a mutant takes the place of anything
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from magnetar.base.position import Position
+from magnetar.broker.replicator import Replicator
+from magnetar.broker.subscription import Subscription
+from magnetar.ledger import segment
+
+if TYPE_CHECKING:
+    from magnetar.base.errors import DamagedEntriesError
+    from magnetar.cursor.ranges import Range
+    from tests.sim.mutants.base import Mutant
+
+
+def damaged_entries_acknowledged(_: Any) -> Any:
+    def mutant(self: Subscription, through: Position) -> list[Range]:
+        return self.cursor.acknowledge_cumulative(through)
+
+    return mutant
+
+
+def link_goes_on(_: Any) -> Any:
+    def mutant(self: Replicator, error: DamagedEntriesError) -> None:
+        self.topic.log.note_damage(error)
+        self._skip_to(Position(error.ledger_id, error.end))
+
+    return mutant
+
+
+def start_refused(_: Any) -> Any:
+    return lambda _data, _at, _segment, _offset: None
+
+
+MUTANTS: dict[str, Mutant] = {
+    "damaged entries acknowledged with those behind them": (
+        Subscription,
+        "_acknowledge_intact",
+        damaged_entries_acknowledged,
+    ),
+    "a link goes past a damaged entry by itself": (Replicator, "_stop_at", link_goes_on),
+    "a damaged entry refuses the start": (segment, "decode_damaged", start_refused),
+}
