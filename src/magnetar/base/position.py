@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from typing import NamedTuple, Self
 
-_LONG_MAX = 2**63 - 1
+LONG_MAX = 2**63 - 1
+"""The highest id of a ledger or an entry."""
+
+_SHOWN_MAX = 100
+"""Characters that an error message shows of a text."""
 
 
 class Position(NamedTuple):
@@ -22,17 +26,22 @@ class Position(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read ``ledger:entry``; raises ValueError, naming the text, for anything else."""
+        """Read ``ledger:entry``, each from -1 to 2^63 - 1; raises ValueError, naming the text, for anything else."""
         ledger, _, entry = text.partition(":")
         try:
-            return cls(int(ledger), int(entry))
-        except ValueError:
-            message = f"not a position of the form ledger:entry: {text!r}"
-            raise ValueError(message) from None
+            position = cls(int(ledger), int(entry))
+        except ValueError:  # also for more digits than int() takes
+            position = None
+        if position is not None and text.isascii():
+            ledger_id, entry_id = position
+            if -1 <= ledger_id <= LONG_MAX and -1 <= entry_id <= LONG_MAX:
+                return position
+        message = f"not a position of the form ledger:entry: {text[:_SHOWN_MAX]!r}"
+        raise ValueError(message)
 
 
 EARLIEST = Position(-1, -1)
 """Before every entry; clients send it as ledger and entry 2^64-1 (-1 as signed)."""
 
-LATEST = Position(_LONG_MAX, _LONG_MAX)
+LATEST = Position(LONG_MAX, LONG_MAX)
 """After every entry, as clients send it."""

@@ -176,7 +176,10 @@ class Administration:
             raise subscription_exists()
         if replicated:
             _check_replication_allowed(found)
-        created = found.create_subscription(subscription, _mark_delete_before(found, position))
+        try:
+            created = found.create_subscription(subscription, _mark_delete_before(found, position))
+        except RequestError as error:
+            raise _as_admin_error(topic, error) from None
         if replicated:
             found.set_replicated(created, replicated=True)
         await created.flushed()

@@ -14,6 +14,7 @@ from magnetar.broker.incoming_progress import IncomingProgress
 from magnetar.broker.lives import lives_to_name
 from magnetar.broker.lost_entries import LostEntries
 from magnetar.broker.producer import answer_duplicate, answer_failed, publish_rest
+from magnetar.broker.subscription_names import is_reserved
 from magnetar.broker.switched_off import SwitchedOff
 from magnetar.broker.tombstones import Tombstones
 from magnetar.geo.confirmations import Acknowledged
@@ -394,6 +395,9 @@ class TopicProgress:
 
     def _take(self, source: str, marker: ProgressReport, incoming: SubscriptionProgress) -> None:
         """Apply a state, or part of one, that a marker of ``source`` brought."""
+        if is_reserved(incoming.name):
+            log.warning("progress_of_a_reserved_name", topic=str(self._topic.name), source=source, name=incoming.name)
+            return
         subscription = self._topic.subscriptions.get(incoming.name)
         if incoming.name in self.switched_off:
             self._remember(incoming)

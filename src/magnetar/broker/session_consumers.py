@@ -9,11 +9,11 @@ import structlog
 from magnetar.base.errors import RemoteProtocolError, RequestError, ServerError, StorageError
 from magnetar.base.position import EARLIEST, LATEST
 from magnetar.broker.consumer import Consumer, ConsumerOptions, KeySharedPolicy
-from magnetar.broker.deduplication import CURSOR_NAME
 from magnetar.broker.dispatchers.selectors import check_ranges
 from magnetar.broker.producer import REPLICATOR_PREFIX
 from magnetar.broker.replicator import LEASE_METADATA, Replicator
 from magnetar.broker.subscription import Subscription
+from magnetar.broker.subscription_names import check_subscription_name
 from magnetar.broker.topics import parse_topic
 from magnetar.wire import ack_set, commands, transactions
 from magnetar.wire.message_id import message_id, position_of
@@ -162,11 +162,7 @@ def _begins_to_replicate(subscription: Subscription, command: pb.CommandSubscrib
 
 
 def _check_request(command: pb.CommandSubscribe, config: BrokerConfig) -> None:
-    if not command.subscription:
-        raise RequestError(ServerError.ProducerBusy, "Empty subscription name")
-    if command.subscription.startswith(REPLICATOR_PREFIX.rstrip(".")) or command.subscription == CURSOR_NAME:
-        message = f"Subscription name {command.subscription} is reserved"
-        raise RequestError(ServerError.ProducerBusy, message)
+    check_subscription_name(command.subscription)
     if command.subType == pb.CommandSubscribe.Key_Shared and not config.subscriptionKeySharedEnable:
         raise RequestError(ServerError.NotAllowedError, "Key_Shared subscription is disabled by broker.")
     if command.read_compacted and command.subType in (pb.CommandSubscribe.Shared, pb.CommandSubscribe.Key_Shared):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import repeat
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from magnetar.base.errors import ChecksumMismatchError, RemoteProtocolError, RequestError, ServerError, StorageError
 from magnetar.base.limits import ENTRY_METADATA_PADDING, REPLICATED_ENTRY_PADDING
@@ -27,6 +27,10 @@ if TYPE_CHECKING:
     from magnetar.broker.session import Session
     from magnetar.broker.topic import Topic
     from magnetar.wire.proto import pulsar_api_pb2 as pb
+
+
+_OF_CLUSTERS: Final = ("replicated_from", "marker_type")
+"""Fields of MessageMetadata that a client must not set."""
 
 
 def create(session: Session, command: pb.CommandProducer) -> None:
@@ -263,10 +267,22 @@ def _check(producer: Producer, heads: Sequence[SendHead], entries: Sequence[byte
         metadata = producer.check(entry)
         if metadata is None:
             continue
-        if transactions.has_transaction(metadata) and isinstance(producer, LocalProducer):
-            raise transactions.refusal()
+        if isinstance(producer, LocalProducer):
+            _check_is_of_a_client(metadata)
         if metadata.deliver_at_time:
             producer.topic.delayed.check(metadata)
+
+
+def _check_is_of_a_client(metadata: pb.MessageMetadata) -> None:
+    """Raise RequestError for fields that only brokers and replicators set.
+
+    An entry that names another cluster as its origin would never be replicated: links would take it for one of theirs.
+    """
+    if transactions.has_transaction(metadata):
+        raise transactions.refusal()
+    for field in _OF_CLUSTERS:
+        if metadata.HasField(field):
+            raise RequestError(ServerError.NotAllowedError, f"{field} is set by replicators only, not by producers")
 
 
 def _checked(producer: Producer, head: SendHead, entry: bytes, size_max: int) -> bytes | RequestError:

@@ -12,7 +12,7 @@ from magnetar.base.errors import RequestError, ServerError, StorageError
 from magnetar.broker.access import ProducerAccess
 from magnetar.broker.backlog_quotas import BacklogQuotas
 from magnetar.broker.closing import close_each
-from magnetar.broker.deduplication import CURSOR_NAME, Deduplication
+from magnetar.broker.deduplication import Deduplication
 from magnetar.broker.delayed.index import DelayedIndex
 from magnetar.broker.lag_bound import LagBound
 from magnetar.broker.producer import REPLICATOR_PREFIX, LocalProducer
@@ -25,6 +25,7 @@ from magnetar.broker.replicator import Replicator
 from magnetar.broker.skipped_entries import SkippedEntries
 from magnetar.broker.snapshots import TopicSnapshots, marker_peers, takes_markers
 from magnetar.broker.subscription import REPLICATED_PROPERTY, Subscription
+from magnetar.broker.subscription_names import check_subscription_name, is_of_a_subscription
 from magnetar.broker.topic_log import TopicLog
 from magnetar.cursor.store import CursorStore
 from magnetar.wire.markers import PROBE
@@ -95,7 +96,7 @@ class Topic:
         self._is_dismissing = False
         self._dispatch_scheduled = False
         try:
-            for cursor in self.cursors.open_all(_is_of_a_subscription):
+            for cursor in self.cursors.open_all(is_of_a_subscription):
                 self._add_subscription(Subscription(self, cursor))
             self._follow_policies()
         except BaseException:
@@ -203,7 +204,8 @@ class Topic:
     def create_subscription(
         self, name: str, mark_delete: Position, *, durable: bool = True, properties: dict[str, str] | None = None
     ) -> Subscription:
-        """Create a subscription that starts after ``mark_delete``."""
+        """Create a subscription that starts after ``mark_delete``; raises RequestError for a reserved name."""
+        check_subscription_name(name)
         cursor = self.cursors.create(name, mark_delete, durable=durable, subscription_properties=properties or {})
         subscription = Subscription(self, cursor, is_new=True)
         self._add_subscription(subscription)
@@ -468,7 +470,3 @@ class Topic:
             self.cursors.finish_deletion(name)
         self.log.origins.delete()
         self.delayed.delete()
-
-
-def _is_of_a_subscription(cursor_name: str) -> bool:
-    return cursor_name != CURSOR_NAME and not cursor_name.startswith(REPLICATOR_PREFIX)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
+
+EPOCH_COUNTER_MAX: Final = 1 << 62
+"""The highest counter that is taken from another cluster or a disk. Each seek adds one, so that none comes near it."""
 
 
 class Epoch(NamedTuple):

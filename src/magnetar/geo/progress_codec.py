@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from google.protobuf.message import DecodeError
 
 from magnetar.base.errors import CorruptionError, RemoteProtocolError
-from magnetar.base.position import EARLIEST, Position
-from magnetar.geo.epochs import Epoch
+from magnetar.base.position import EARLIEST, LONG_MAX, Position
+from magnetar.geo.epochs import EPOCH_COUNTER_MAX, Epoch
 from magnetar.geo.intervals import IntervalSet
 from magnetar.geo.progress import SubscriptionProgress
 from magnetar.wire.ack_set import int_to_words, words_to_int
@@ -190,6 +190,9 @@ def _bounds_in(message: pb.OriginProgress) -> list[Position]:
     for ledger in message.acknowledged:
         entry_ids = islice(accumulate(ledger.entry_steps, initial=-1), 1, None)
         bounds.extend(map(Position, repeat(ledger.ledger_id), entry_ids))
+        if bounds and bounds[-1].entry_id > LONG_MAX:
+            text = f"an entry id beyond {LONG_MAX}"
+            raise ValueError(text)
     return bounds
 
 
@@ -205,6 +208,9 @@ def _from_message(message: pb.SubscriptionProgress) -> SubscriptionProgress:
     """Raises ValueError for what no state can hold."""
     starts = {origin.cluster: _position(origin.start) for origin in message.origins if origin.HasField("start")}
     epoch = Epoch(message.epoch.counter, message.epoch.cluster)
+    if epoch.counter > EPOCH_COUNTER_MAX:
+        text = f"epoch {epoch} is beyond {EPOCH_COUNTER_MAX}"
+        raise ValueError(text)
     state = SubscriptionProgress(message.subscription, starts, epoch, deleted=message.deleted)
     for origin in message.origins:
         progress = state.origin(origin.cluster)

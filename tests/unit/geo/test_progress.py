@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from magnetar.base.errors import CorruptionError, RemoteProtocolError
 from magnetar.base.position import Position
-from magnetar.geo.epochs import FIRST_EPOCH, Epoch
+from magnetar.geo.epochs import EPOCH_COUNTER_MAX, FIRST_EPOCH, Epoch
 from magnetar.geo.intervals import Interval, IntervalSet
 from magnetar.geo.origins import Claim, PartialClaim
 from magnetar.geo.progress import Kind, OriginProgress, SubscriptionProgress
@@ -148,13 +148,33 @@ def test_what_cannot_be_read_is_refused() -> None:
         decode_marker(b"\xff")
     with pytest.raises(CorruptionError):
         decode_state(b"\xff")
-    for ledgers in ([(1, [5, 0])], [(1, [5])], [(1, [1]), (0, [1])], [(-2, [1, 1])], [(-1, [0, 0])]):
+    for ledgers in (
+        [(1, [5, 0])],
+        [(1, [5])],
+        [(1, [1]), (0, [1])],
+        [(-2, [1, 1])],
+        [(-1, [0, 0])],
+        [(1, [1, 2**63])],
+        [(1, [1, 2**64 - 1])],
+    ):
         message = pb.SubscriptionProgress(subscription="worker", epoch=pb.Epoch(counter=0, cluster=""))
         origin = message.origins.add(cluster="a")
         for ledger_id, steps in ledgers:
             origin.acknowledged.add(ledger_id=ledger_id, entry_steps=steps)
         with pytest.raises(CorruptionError, match="cannot be read"):
             decode_state(message.SerializeToString())
+
+
+@pytest.mark.parametrize("counter", [EPOCH_COUNTER_MAX + 1, 2**64 - 1])
+def test_an_epoch_that_could_not_be_raised_any_more_is_refused(counter: int) -> None:
+    message = pb.ProgressMarker(source_cluster="jfk")
+    message.subscriptions.add(subscription="worker").epoch.MergeFrom(pb.Epoch(counter=counter, cluster="jfk"))
+    with pytest.raises(RemoteProtocolError, match="epoch"):
+        decode_marker(message.SerializeToString())
+    message.subscriptions[0].epoch.counter = EPOCH_COUNTER_MAX
+    (state,) = decode_marker(message.SerializeToString()).states
+    state.epoch = state.epoch.raised_by("ewr")
+    assert encode_state(state)
 
 
 def test_a_marker_of_a_state_with_many_holes_is_made_of_few_of_them() -> None:
