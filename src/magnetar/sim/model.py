@@ -285,6 +285,7 @@ class Model:
         self.logs[cluster] = SiteLog()
         self.generations[cluster] += 1
         self.lost[cluster] = len(self.published[cluster])
+        self.receipts[cluster].clear()  # the log may never have been looked at: the topic was not loaded
         self.promises = {key: promise for key, promise in self.promises.items() if key[0] != cluster}
         self.made = {key: made for key, made in self.made.items() if key[0] != cluster}
         for subscription in {name for scope, name, _ in self.lifetimes if scope == cluster}:
