@@ -29,6 +29,10 @@ between, a lease may end, and brokers that start again may let it wait.
 """
 
 
+LOOKED_AGAIN_S = 5.0
+"""Virtual seconds after which a link that tells no reason is looked at once more."""
+
+
 class Limits(Happening):
     """See the module."""
 
@@ -72,31 +76,38 @@ class Limits(Happening):
         self.world.kind(Producers).publish_one(self.chance.choice(producers), padding)
         return True
 
-    def _raise(self) -> None:
+    def _raise(self, untold_before: frozenset[tuple[Replica, str]] = frozenset()) -> None:
+        """B: a link whose next message is too large for the target is parked, and its statistics say why.
+
+        A link that confirms something tells no reason for a moment, until it comes to the message again. So a link that
+        tells none is looked at once more.
+        """
         limited = self._limited()
-        for replica in self.world.loaded():
-            for site in limited:
-                self._check_parked(replica, site)
+        links = ((replica, site) for replica in self.world.loaded() for site in limited)
+        untold = frozenset((replica, site.name) for replica, site in links if self._tells_nothing(replica, site))
+        if untold and not untold_before:
+            self.world.peace_from_s = self.world.scheduler.now + LOOKED_AGAIN_S
+            self.world.later(LOOKED_AGAIN_S, lambda: self._raise(untold))
+            return
+        for replica, target in sorted(untold & untold_before, key=lambda each: (str(each[0].name), each[0].cluster)):
+            self.world.referee.violate(
+                f"B: nothing tells why the link of {replica.name.local_name} from {replica.cluster} to {target} waits"
+            )
         for site in limited:
             site.max_message_size = MAX_MESSAGE_SIZE
             self.world.note(site.name, "takes large messages from its next start on")
             self.world.kill(site)
 
-    def _check_parked(self, replica: Replica, target: Site) -> None:
-        """B: a link whose next message is too large for the target is parked, and its statistics say why."""
+    def _tells_nothing(self, replica: Replica, target: Site) -> bool:
+        """Whether the next message of a link is too large for the target, and nothing says so."""
         assert replica.topic is not None
         link = replica.topic.replicators.get(target.name)
         if link is None or link.oldest_unconfirmed is None:
-            return
+            return False
         model = self.world.referee.topics[replica.name].model
-        log = model.logs[replica.cluster]
-        entry = log.at.get(link.oldest_unconfirmed)
-        is_large = entry is not None and len(model.contents[entry.text]) > SMALL_BYTES + REPLICATED_ENTRY_PADDING
-        if entry is None or not is_large or not entry.is_for(target.name):
-            return
-        self.world.count("link parked for the size of a message")
-        if not link.parked_reason:
-            self.world.referee.violate(
-                f"B: {replica.name.local_name} in {replica.cluster}: nothing tells why the link to {target.name} waits "
-                f"at {entry.text}, which is too large for it"
-            )
+        entry = model.logs[replica.cluster].at.get(link.oldest_unconfirmed)
+        if entry is None or not entry.is_for(target.name):
+            return False
+        is_large = len(model.contents[entry.text]) > SMALL_BYTES + REPLICATED_ENTRY_PADDING
+        self.world.count("link parked for the size of a message", is_large)
+        return is_large and not link.parked_reason
