@@ -101,7 +101,13 @@ class BitRot(Happening):
         self.world.later(restored_s, partial(self._restore, site))
 
     def _acknowledge_behind(self, site: Site) -> None:
-        """Have consumers acknowledge cumulatively what they got, among it what lies behind the damaged entry."""
+        """Have consumers acknowledge cumulatively what they got, among it what lies behind the damaged entry.
+
+        Without effect in peace. A Shared or Key_Shared subscription refuses a cumulative acknowledgement, but the
+        consumer forgets its entries, so nobody would acknowledge these any more.
+        """
+        if self.world.is_healed:
+            return
         for consumer in self.world.consumers:
             if consumer.cluster == site.name and consumer.held:
                 consumer.acknowledge_through(max(consumer.held.values(), key=attrgetter("position")), confirmed=True)
