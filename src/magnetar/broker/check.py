@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote_plus
 
-from magnetar.base.errors import CorruptionError, StorageError
+from magnetar.base.errors import CorruptionError, DataLossError, StorageError
 from magnetar.base.position import Position
 from magnetar.base.real import SystemClock, SystemFiles
 from magnetar.broker.deduplication import CURSOR_NAME
@@ -189,7 +189,7 @@ class _Examination:
         if not missing:
             try:
                 log = ManagedLedger.open(self._store, self._metadata, name, ManagedLedgerConfig(), SystemClock())
-            except CorruptionError as error:
+            except (CorruptionError, DataLossError) as error:
                 self._report.problems.append(str(error))
             else:
                 self.opened.append(log)

@@ -7,6 +7,7 @@ import contextlib
 import secrets
 import signal
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import structlog
@@ -29,7 +30,7 @@ from magnetar.broker.server import Server
 from magnetar.broker.starting import Starting
 from magnetar.broker.topics import TopicRegistry
 from magnetar.geo.link import LinkOptions, ProgressLinks
-from magnetar.ledger.agreement import bring_to_agreement
+from magnetar.ledger.agreement import bring_to_agreement, highest_named_ledger
 from magnetar.ledger.local import LocalLedgerStore, LocalStoreOptions
 from magnetar.ledger.managed_ledger import ManagedLedgerConfig
 from magnetar.ledger.space import give_reserve
@@ -91,7 +92,8 @@ class Broker:
         opened.callback(metadata.close)
         delayed = StoreThread(DelayedStore(config.dataDirectory / DELAYED), loop)
         opened.push_async_callback(asyncio.to_thread, delayed.close)
-        store = LocalLedgerStore(config.dataDirectory / LEDGERS, self._files, loop, _store_options(config, self._clock))
+        options = replace(_store_options(config, self._clock), named_ledger_id=highest_named_ledger(metadata))
+        store = LocalLedgerStore(config.dataDirectory / LEDGERS, self._files, loop, options)
         store.open(lambda done, total: starting.told("segments", done, total))
         opened.push_async_callback(store.close)
         loss_boundaries = bring_to_agreement(store, metadata)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_left
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -195,6 +196,20 @@ def _read_listing(metadata: MetadataStore) -> dict[int, int] | None:
     return confirmed
 
 
+def highest_named_ledger(metadata: MetadataStore) -> int:
+    """Return the highest ledger id that the metadata names; 0 for none. Records that cannot be read do not count."""
+    highest = max(noted_deletions(metadata), default=0)
+    for name in Topics(metadata).all():
+        path = managed_ledger_path(name)
+        for child in (path, *(f"{path}/cursors/{each}" for each in metadata.children(f"{path}/cursors"))):
+            stored = metadata.get(child)
+            with suppress(ValueError, KeyError, TypeError):
+                named = {} if stored is None or stored.value == DELETED_TOPIC else json.loads(stored.value)
+                ledgers = [each["ledgerId"] for each in named.get("ledgers", ())]
+                highest = max(highest, *ledgers, named.get("cursorsLedgerId", 0), 0)
+    return highest
+
+
 def _sweep(store: LocalLedgerStore, metadata: MetadataStore, confirmed: dict[int, int] | None) -> None:
     if confirmed is None:
         return
@@ -231,6 +246,10 @@ def _accept_losses(store: LocalLedgerStore, metadata: MetadataStore) -> None:
             continue
         try:
             stored = json.loads(found.value)
+            foreign = [each["ledgerId"] for each in stored["ledgers"] if not store.has_given(each["ledgerId"])]
+            if foreign:  # its files are gone, which is no loss of recent entries: it refuses, when it is loaded
+                log.warning("losses_not_accepted", topic=str(name), error=f"the log does not know ledger {foreign[0]}")
+                continue
             # The list of a ledger that is not closed tells only how many entries were confirmed when it was written.
             may_lack_more = any(each["closedAt"] is None for each in stored["ledgers"])
             lost = shorten(stored, length_of)

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from magnetar.base.durable import storage_error, write_again
-from magnetar.base.errors import ConfigurationError, CorruptionError, DiskFullError, StorageError
+from magnetar.base.errors import ConfigurationError, DiskFullError, StorageError
 from magnetar.base.life import Life
 from magnetar.ledger.committer import Committer
+from magnetar.ledger.life_file import read_life, write_life
 from magnetar.ledger.log import Log, Operation, with_entries, without_entries
 from magnetar.ledger.reader import LogReader
 from magnetar.ledger.record import Kind
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from magnetar.ledger.recovery import Progress
     from magnetar.ledger.store import OnDurable, Run
 
-LIFE_NAME = "life"
 """File in the log's directory that names the cluster's life."""
 
 UNSYNCED_NAME = "unsynced"
@@ -71,6 +71,8 @@ class LocalStoreOptions:
     """What tells this life of the cluster from others, if the directory has none yet; empty: it gets none."""
     first_ledger_id: int = 1
     """Where the ids of a store begin that has never given any."""
+    named_ledger_id: int = 0
+    """The highest id that the metadata names. Ids given from now on are greater, even if the log lost its files."""
 
     def __post_init__(self) -> None:
         """Raise ConfigurationError for what cannot work."""
@@ -115,7 +117,9 @@ class LocalLedgerStore:
         self._ledgers: dict[int, _Ledger] = {}
         self._deferred: list[Operation] = []
         """Control operations that found the disk full; tried again before whatever is asked next."""
-        self._next_ledger_id = 0
+        self._next_ledger_id = self._began_at = 0
+        self._earlier_ids = range(0)
+        """The ids that earlier runs may have given, as far as the log knows."""
         self._reserving = 0
         """Upper bound, exclusive, of the ids whose reservation was asked for; ``_reserved`` is the durable one."""
         self._id_block = options.ledger_id_block
@@ -135,10 +139,14 @@ class LocalLedgerStore:
         is_unborn = index.is_unborn
         if is_unborn:
             index.next_ledger_id = options.first_ledger_id
-        self._next_ledger_id = index.next_ledger_id
+        recovered_end = index.next_ledger_id
+        index.next_ledger_id = max(recovered_end, options.named_ledger_id + 1)
+        self._next_ledger_id = self._began_at = index.next_ledger_id
         self._reserving = self._next_ledger_id + options.ledger_id_block
         try:
             self._recover_life(is_unborn=is_unborn)
+            if not is_unborn:
+                self._earlier_ids = range(1 if self._life is None else self._life.first_ledger_id, recovered_end)
             self._note_mode()
             self._reserve_first()
         except StorageError:
@@ -172,6 +180,10 @@ class LocalLedgerStore:
     def next_ledger_id(self) -> int:
         """The lowest id that a ledger created from now on can have."""
         return self._next_ledger_id
+
+    def has_given(self, ledger_id: int) -> bool:
+        """See LedgerStore."""
+        return ledger_id in self._earlier_ids or self._began_at <= ledger_id < self._next_ledger_id
 
     @property
     def syncs(self) -> bool:
@@ -359,20 +371,11 @@ class LocalLedgerStore:
 
         A log of an earlier release may have given any id.
         """
-        path = self._directory / LIFE_NAME
-        try:
-            if LIFE_NAME in self._files.list(self._directory):
-                file = self._files.open(path)
-                self._life = Life.parse(file.read_at(0, file.size()).decode())
-                file.close()
-            elif self._options.identity:
-                self._life = Life(self._options.identity, self._options.first_ledger_id if is_unborn else 1)
-                write_again(self._files, path, str(self._life).encode())
-        except OSError as error:
-            raise storage_error(path, error) from error
-        except ValueError as error:
-            message = f"{path}: offset 0: {error}"
-            raise CorruptionError(message) from error
+        found = read_life(self._files, self._directory)
+        self._life = None if is_unborn else found  # the log of a life without an id is gone, and the life with it
+        if self._life is None and self._options.identity:
+            self._life = Life(self._options.identity, self._next_ledger_id if is_unborn else 1)
+            write_life(self._files, self._directory, self._life)
 
     def _note_mode(self) -> None:
         """Note durably that entries are not synced, before the first one; find out whether the last run did so."""

@@ -467,8 +467,14 @@ class ManagedLedger:
     def _stored_length(self, ledger_id: int) -> int:
         try:
             return self._store.length(ledger_id)
-        except StorageError:  # it was listed, but nothing of it became durable
-            return 0
+        except StorageError:
+            if self._store.has_given(ledger_id):
+                return 0  # it was listed, but nothing of it became durable
+            message = (
+                f"{self.name}: ledger {ledger_id} is unknown to the log: files of the ledger directory are missing, or "
+                f"it is another one. Restore it from a copy, or delete the topic with force"
+            )
+            raise DataLossError(message) from None
 
     def _persist(self) -> None:
         """Write the list of ledgers; raises BadVersionError if another writer has the topic now."""

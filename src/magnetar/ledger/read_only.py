@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from magnetar.base.errors import StorageError
+from magnetar.ledger.life_file import read_life
 from magnetar.ledger.reader import LogReader
 from magnetar.ledger.store import StoreState
 
@@ -29,10 +30,15 @@ class ReadOnlyLedgerStore:
     def __init__(self, directory: Path, files: Files, index: LogIndex) -> None:
         """Read the segments in ``directory``."""
         self.state = StoreState(_REASON)
-        self.life: Life | None = None
+        self.life: Life | None = read_life(files, directory)
         self.syncs = True
         self._index = index
         self._reader = LogReader(files, directory, index, _CACHED_RUNS)
+
+    def has_given(self, ledger_id: int) -> bool:
+        """See LedgerStore."""
+        first = 1 if self.life is None else self.life.first_ledger_id
+        return not self._index.is_unborn and first <= ledger_id < self._index.next_ledger_id
 
     def look_at_space(self) -> None:
         """Change nothing."""

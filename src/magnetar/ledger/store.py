@@ -78,6 +78,10 @@ class LedgerStore(Protocol):
         """Return the id of a new, empty ledger, greater than every id that was ever given in this cluster."""
         ...
 
+    def has_given(self, ledger_id: int) -> bool:
+        """Whether the log may ever have given an id. A ledger with another one was in files that are gone."""
+        ...
+
     def append(
         self,
         ledger_id: int,

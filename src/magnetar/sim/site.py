@@ -18,7 +18,7 @@ from magnetar.broker.server import Server, ServerProtocol
 from magnetar.broker.service import first_ledger_id
 from magnetar.broker.topics import TopicRegistry
 from magnetar.geo.link import LinkOptions, ProgressLinks
-from magnetar.ledger.agreement import bring_to_agreement
+from magnetar.ledger.agreement import bring_to_agreement, highest_named_ledger
 from magnetar.ledger.local import LocalLedgerStore, LocalStoreOptions
 from magnetar.ledger.managed_ledger import ManagedLedgerConfig
 from magnetar.metadata.policies import TenantInfo
@@ -122,7 +122,11 @@ class Site:
         chance = self._network.chance
         first = first_ledger_id(self.clock.now())
         options = replace(
-            _STORE, first_ledger_id=first, identity=f"{self.name}-{self.crashes}", sync=self.scenario.sync
+            _STORE,
+            first_ledger_id=first,
+            named_ledger_id=highest_named_ledger(self.metadata),
+            identity=f"{self.name}-{self.crashes}",
+            sync=self.scenario.sync,
         )
         self.store = LocalLedgerStore(
             _DIRECTORY, self.disk, loop, options, committer=partial(self._make_committer, loop, chance)
