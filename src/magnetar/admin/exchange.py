@@ -115,12 +115,17 @@ def flag(request: Request, name: str, *, default: bool = False) -> bool:
 
 
 async def body(request: Request, kind: TypeAdapter[Kind]) -> Kind:
-    """The request's JSON, null if it has no body, as ``kind``; refuses with 400 naming what is wrong with it."""
-    content = await request.body()
-    if len(content) > BODY_SIZE_MAX:
-        raise AdminError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"The body is larger than {BODY_SIZE_MAX} bytes")
+    """The request's JSON, null if it has no body, as ``kind``; refuses with 400 naming what is wrong with it.
+
+    Refuses with 413 what is larger than BODY_SIZE_MAX, without reading the rest.
+    """
+    content = bytearray()
+    async for part in request.stream():
+        content += part
+        if len(content) > BODY_SIZE_MAX:
+            raise AdminError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"The body is larger than {BODY_SIZE_MAX} bytes")
     try:
-        return kind.validate_json(content or b"null", strict=True)
+        return kind.validate_json(bytes(content) or b"null", strict=True)
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"]))

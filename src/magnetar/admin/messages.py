@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 from starlette.responses import Response
 
 from magnetar.admin.models import iso_time
+from magnetar.base.errors import RemoteProtocolError
 from magnetar.wire.batch import decompress
 from magnetar.wire.entry import parse_metadata, payload_of
 from magnetar.wire.proto import pulsar_api_pb2 as pb
@@ -16,6 +19,10 @@ if TYPE_CHECKING:
     from magnetar.base.position import Position
 
 _PREFIX = "X-Pulsar-"
+
+_IMPRINTABLE = re.compile(r"[^\x20-\x7e\xa0-\xff]")
+
+_SAFE = "".join(chr(code) for code in range(0x20, 0x7F) if chr(code) != "%")
 
 _TEXTS = {
     "producer_name": "producer-name",
@@ -35,12 +42,28 @@ _TIMES = {"publish_time": "publish-time", "event_time": "event-time", "deliver_a
 
 
 def entry_response(position: Position, entry: bytes) -> Response:
-    """Answer with ``entry``: decompressed; a batch as it is, its messages one after the other."""
+    """Answer with ``entry``: decompressed; a batch as it is, its messages one after the other.
+
+    An encrypted payload stays as it is, because only its consumers have the key; so does one that cannot be
+    decompressed, and a header says why. Headers take printable Latin-1 only: other characters are percent-encoded in
+    UTF-8, and another header names the headers with such values.
+    """
     metadata = parse_metadata(entry)
     payload = payload_of(entry)
-    # What is encrypted stays as it is: only its consumers have the key.
-    content = bytes(payload) if metadata.encryption_keys else decompress(metadata, payload)
-    return Response(content, headers=_headers(position, metadata), media_type="application/octet-stream")
+    headers = _headers(position, metadata)
+    content = bytes(payload)
+    if not metadata.encryption_keys:
+        try:
+            content = decompress(metadata, payload)
+        except RemoteProtocolError as error:
+            headers["payload-error"] = str(error)
+    encoded = sorted(name for name, value in headers.items() if _IMPRINTABLE.search(value))
+    for name in encoded:
+        headers[name] = quote(headers[name], safe=_SAFE)
+    if encoded:
+        headers["percent-encoded"] = ",".join(encoded)
+    named = {f"{_PREFIX}{name}": value for name, value in headers.items()}
+    return Response(content, headers=named, media_type="application/octet-stream")
 
 
 def _headers(position: Position, metadata: pb.MessageMetadata) -> dict[str, str]:
@@ -49,19 +72,29 @@ def _headers(position: Position, metadata: pb.MessageMetadata) -> dict[str, str]
         if field.name in _TEXTS:
             headers[_TEXTS[field.name]] = _text(value)
         elif field.name in _TIMES:
-            headers[_TIMES[field.name]] = iso_time(value)
+            headers[_TIMES[field.name]] = _time(value)
     if metadata.replicate_to:
-        headers["replicated-to"] = json.dumps(list(metadata.replicate_to))
+        headers["replicated-to"] = json.dumps(list(map(_text, metadata.replicate_to)))
     if metadata.properties:
-        headers["PROPERTY"] = json.dumps({each.key: each.value for each in metadata.properties})
+        headers["PROPERTY"] = json.dumps({_text(each.key): _text(each.value) for each in metadata.properties})
     if metadata.encryption_keys:
         headers["Is-Encrypted"] = "true"
     if metadata.compression != pb.NONE:
         headers["compression"] = pb.CompressionType.Name(metadata.compression)
     if metadata.HasField("num_messages_in_batch"):
         headers["num-batch-message"] = str(metadata.num_messages_in_batch)
-    return {f"{_PREFIX}{name}": value for name, value in headers.items()}
+    return headers
 
 
 def _text(value: object) -> str:
+    if isinstance(value, bytes):  # protobuf leaves as bytes what is not UTF-8
+        return value.decode(errors="backslashreplace")
     return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _time(timestamp_ms: int) -> str:
+    """The moment; the number itself where no calendar has it."""
+    try:
+        return iso_time(timestamp_ms)
+    except (ValueError, OverflowError, OSError):
+        return str(timestamp_ms)

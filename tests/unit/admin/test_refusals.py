@@ -179,6 +179,19 @@ def test_a_body_has_a_limit(http: httpx.Client) -> None:
     assert response.status_code == 413
 
 
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [
+        ("obs/subscription/sub/position/0", 400),
+        (f"obs/subscription/sub/position/{2**70}", 404),
+        (f"obs/ledger/{2**70}/entry/0", 404),
+        (f"obs/ledger/3/entry/{2**64}", 404),
+    ],
+)
+def test_a_position_that_cannot_be_is_refused(http: httpx.Client, path: str, status: int) -> None:
+    assert http.get(f"{TOPIC}/{path}").status_code == status
+
+
 def test_cluster_must_be_allowed_for_the_tenant(http: httpx.Client) -> None:
     http.put("clusters/C", json={})
     response = http.post(f"{NAMESPACE}/replication", json=["A", "C"])

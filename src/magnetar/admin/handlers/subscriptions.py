@@ -9,9 +9,9 @@ from pydantic import BaseModel, Field, TypeAdapter
 
 from magnetar.admin.exchange import Context, body, flag, path_text, route
 from magnetar.admin.messages import entry_response
-from magnetar.admin.service import topic_not_found
+from magnetar.admin.service import message_not_found, topic_not_found
 from magnetar.base.errors import AdminError
-from magnetar.base.position import EARLIEST, LATEST, Position
+from magnetar.base.position import EARLIEST, LATEST, LONG_MAX, Position
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -127,12 +127,17 @@ class _Subscriptions:
 
     async def peek(self, request: Request) -> Response:
         topic = self._single(request, "Peek messages on a partitioned topic is not allowed")
-        position, entry = await self._service.peek(topic, _name(request), request.path_params["message"])
+        message = request.path_params["message"]
+        if message < 1:
+            raise AdminError(HTTPStatus.BAD_REQUEST, "Message position must be at least 1")
+        position, entry = await self._service.peek(topic, _name(request), message)
         return entry_response(position, entry)
 
     async def read_entry(self, request: Request) -> Response:
         topic = self._single(request, "Get message by id on a partitioned topic is not allowed")
         position = Position(request.path_params["ledger"], request.path_params["entry"])
+        if max(position) > LONG_MAX:
+            raise message_not_found()
         return entry_response(position, await self._service.read_entry(topic, position))
 
     def _parts(self, request: Request) -> list[TopicName]:

@@ -1,0 +1,68 @@
+"""Entries as peek answers them, whatever their publisher wrote."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import unquote
+
+import pytest
+
+from magnetar.admin.messages import entry_response
+from magnetar.base.position import Position
+from magnetar.wire.entry import build_entry
+from magnetar.wire.proto import pulsar_api_pb2 as pb
+
+
+def peeked(
+    payload: bytes = b"payload",
+    **fields: Any,  # noqa: ANN401 - of MessageMetadata
+) -> tuple[bytes, dict[str, str]]:
+    metadata = pb.MessageMetadata(producer_name="p", sequence_id=1, publish_time=1, **fields)
+    response = entry_response(Position(3, 0), build_entry(metadata, payload))
+    return bytes(response.body), {name.decode(): value.decode("latin-1") for name, value in response.raw_headers}
+
+
+@pytest.mark.parametrize("key", ["schlüssel", "ключ", "a\r\nX-Injected: b", "100 %\t", "\x00", "鍵"])
+def test_a_key_of_any_characters_gets_through(key: str) -> None:
+    content, headers = peeked(partition_key=key)
+    assert content == b"payload"
+    assert not any(character in value for value in headers.values() for character in "\r\n\0")
+    assert "x-injected" not in headers
+    if "x-pulsar-percent-encoded" in headers:
+        assert headers["x-pulsar-percent-encoded"] == "partition-key"
+        assert unquote(headers["x-pulsar-partition-key"]) == key
+    else:
+        assert headers["x-pulsar-partition-key"] == key == "schlüssel"
+
+
+def test_what_can_be_printed_stays_as_it_is() -> None:
+    _, headers = peeked(partition_key="100 % /a?b=c")
+    assert headers["x-pulsar-partition-key"] == "100 % /a?b=c"
+    assert "x-pulsar-percent-encoded" not in headers
+
+
+@pytest.mark.parametrize("moment", [2**64 - 1, 2**63, 10**17])
+def test_a_time_that_no_calendar_has_is_told_as_a_number(moment: int) -> None:
+    _, headers = peeked(event_time=moment)
+    assert headers["x-pulsar-event-time"] == str(moment)
+    assert headers["x-pulsar-publish-time"] == "1970-01-01T00:00:00.001Z"
+
+
+@pytest.mark.parametrize("compression", [pb.ZLIB, pb.LZ4, pb.ZSTD, pb.SNAPPY])
+def test_a_payload_that_cannot_be_decompressed_is_answered_as_it_is(compression: pb.CompressionType.ValueType) -> None:
+    content, headers = peeked(b"no such stream", compression=compression, uncompressed_size=100)
+    assert content == b"no such stream"
+    assert headers["x-pulsar-payload-error"]
+    assert headers["x-pulsar-compression"] == pb.CompressionType.Name(compression)
+
+
+def test_text_that_is_none_is_shown_with_its_bytes() -> None:
+    metadata = pb.MessageMetadata(producer_name="p", sequence_id=1, publish_time=1)
+    raw = (
+        metadata.SerializeToString() + b"\x32\x02\xff\xfe" + b"\x22\x06\x0a\x01k\x12\x01\xff"
+    )  # partition_key, property
+    length = len(raw).to_bytes(4, "big")
+    response = entry_response(Position(3, 0), length + raw + b"payload")
+    headers = {name.decode(): value.decode("latin-1") for name, value in response.raw_headers}
+    assert headers["x-pulsar-partition-key"] == r"\xff\xfe"
+    assert headers["x-pulsar-property"] == r'{"k": "\\xff"}'
