@@ -15,5 +15,8 @@ REPLICATED_ENTRY_PADDING = ENTRY_METADATA_PADDING + STAMP_SIZE_MAX
 FRAME_SIZE_PADDING = 10 * 1024
 """Bytes that a frame may exceed the largest message by (protocol, 1.1)."""
 
+HANDSHAKE_FRAME_SIZE_MAX = 64 * 1024
+"""Bytes of a frame before the connection is established, size fields included: CONNECT holds names and credentials."""
+
 KEEP_ALIVE_INTERVAL_SECONDS = 30.0
 """Seconds between two keep-alive ticks (``keepAliveIntervalSeconds``)."""

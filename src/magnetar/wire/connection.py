@@ -21,7 +21,12 @@ from enum import Enum, auto
 from typing import TYPE_CHECKING, cast
 
 from magnetar.base.errors import LocalProtocolError, PeerSilentError, RemoteProtocolError
-from magnetar.base.limits import FRAME_SIZE_PADDING, KEEP_ALIVE_INTERVAL_SECONDS, MAX_MESSAGE_SIZE
+from magnetar.base.limits import (
+    FRAME_SIZE_PADDING,
+    HANDSHAKE_FRAME_SIZE_MAX,
+    KEEP_ALIVE_INTERVAL_SECONDS,
+    MAX_MESSAGE_SIZE,
+)
 from magnetar.wire import commands
 from magnetar.wire.frame import FRAME_SIZE_MAX, Frame, FrameDecoder
 from magnetar.wire.proto import pulsar_api_pb2 as pb
@@ -107,9 +112,15 @@ class Connection:
         keep_alive_interval_s: float = KEEP_ALIVE_INTERVAL_SECONDS,
         now: float,
     ) -> None:
-        """Begin at ``now``; refuse frames of more than ``frame_size_max`` bytes."""
+        """Begin at ``now``; refuse frames of more than ``frame_size_max`` bytes.
+
+        A broker refuses frames of more than HANDSHAKE_FRAME_SIZE_MAX bytes until it has answered CONNECT: until then
+        nobody knows the client, and an unfinished frame takes memory.
+        """
         self._role = role
-        self._decoder = FrameDecoder(frame_size_max)
+        self._frame_size_max = frame_size_max
+        first_max = min(frame_size_max, HANDSHAKE_FRAME_SIZE_MAX) if role is Role.BROKER else frame_size_max
+        self._decoder = FrameDecoder(first_max)
         self._keep_alive_interval_s = keep_alive_interval_s
         self._output: list[bytes] = []
         self._ping_unanswered = False
@@ -167,6 +178,7 @@ class Connection:
         if self._role is not Role.BROKER or self.state is not State.AUTHENTICATING:
             message = f"connected() as {self._role.name} in state {self.state.name}"
             raise LocalProtocolError(message)
+        self._decoder.limit(self._frame_size_max)
         self._enter(State.CONNECTED)
 
     def closed(self) -> None:

@@ -76,6 +76,10 @@ class FrameDecoder:
         # Bytes still to come before the pieces are worth joining: the rest of the two sizes, or of a frame.
         self._missing = 0
 
+    def limit(self, frame_size_max: int) -> None:
+        """Refuse frames of more than ``frame_size_max`` bytes, size fields included, from the next one on."""
+        self._total_size_max = frame_size_max - _SIZE_LENGTH
+
     def feed(self, data: bytes) -> list[Frame]:
         """Take the next bytes of the stream and return the frames that they complete, in order.
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import struct
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from magnetar.base.errors import LocalProtocolError, PeerSilentError, RemoteProtocolError, ServerError
+from magnetar.base.limits import HANDSHAKE_FRAME_SIZE_MAX
 from magnetar.base.position import Position
 from magnetar.wire import commands
 from magnetar.wire.connection import _ANSWERS, _REQUESTS, Connection, Role, State
-from magnetar.wire.frame import Frame, FrameDecoder
+from magnetar.wire.frame import FRAME_SIZE_MAX, Frame, FrameDecoder
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 CONNECT = commands.connect(
@@ -44,6 +47,23 @@ def connected_client() -> Connection:
 
 def types(frames: list[Frame]) -> list[str]:
     return [pb.BaseCommand.Type.Name(frame.command.type) for frame in frames]
+
+
+def size_of(frame_size: int) -> bytes:
+    """What a frame of so many bytes begins with."""
+    return struct.pack(">II", frame_size - 4, 16)
+
+
+def test_a_frame_before_the_handshake_has_a_small_limit() -> None:
+    broker = new_broker()
+    assert broker.receive(size_of(HANDSHAKE_FRAME_SIZE_MAX), 100.0) == []
+    with pytest.raises(RemoteProtocolError, match=f"frame of {HANDSHAKE_FRAME_SIZE_MAX + 1} bytes exceeds the limit"):
+        new_broker().receive(size_of(HANDSHAKE_FRAME_SIZE_MAX + 1), 100.0)
+    assert connected_broker().receive(size_of(FRAME_SIZE_MAX), 100.0) == []
+    with pytest.raises(RemoteProtocolError, match=f"exceeds the limit of {FRAME_SIZE_MAX}"):
+        connected_broker().receive(size_of(FRAME_SIZE_MAX + 1), 100.0)
+    with pytest.raises(RemoteProtocolError, match="exceeds the limit of 1000"):
+        Connection(Role.BROKER, frame_size_max=1000, now=100.0).receive(size_of(1001), 100.0)
 
 
 def test_handshake() -> None:
