@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,6 +13,7 @@ import structlog
 import typer
 
 from magnetar.base.errors import ConfigurationError
+from magnetar.base.log_limit import LogLimit
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -73,6 +75,7 @@ def _log_to_stderr() -> None:
     )
     structlog.configure(
         processors=[
+            LogLimit(time.monotonic),
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso"),
             structlog.processors.format_exc_info,

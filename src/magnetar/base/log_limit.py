@@ -1,0 +1,69 @@
+"""A limit on log lines: a client that makes errors as fast as it can fills no disk, and hides nothing for long."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import structlog
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+LINES_MAX = 100
+"""Lines of one event that are written in PERIOD_S; the others are dropped."""
+
+PERIOD_S = 60.0
+"""Seconds after which lines of an event are counted anew."""
+
+EVENTS_MAX = 1000
+"""Events that are counted; the one that was seen least recently is forgotten."""
+
+
+@dataclass(slots=True)
+class _Count:
+    """The lines of one event in its current period."""
+
+    began_at: float
+    lines: int = 0
+    dropped: int = 0
+
+
+_UNLIMITED = frozenset({"debug", "info"})
+
+
+class LogLimit:
+    """A structlog processor: of each event, at most LINES_MAX warnings and errors pass in PERIOD_S.
+
+    The first line of the next period says in ``dropped`` how many were dropped since the last one that passed.
+    """
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        """``now`` is a clock that never goes back, in seconds."""
+        self._now = now
+        self._counts: OrderedDict[object, _Count] = OrderedDict()
+        self.dropped = 0
+        """Lines that were dropped since the start."""
+
+    def __call__(self, _logger: object, method: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
+        """Return the line, or raise DropEvent."""
+        if method in _UNLIMITED:
+            return event
+        now, name = self._now(), event.get("event")
+        count = self._counts.get(name)
+        if count is None:
+            count = self._counts[name] = _Count(now)
+            if len(self._counts) > EVENTS_MAX:
+                self._counts.popitem(last=False)
+        self._counts.move_to_end(name)
+        if now - count.began_at >= PERIOD_S:
+            count.began_at, count.lines = now, 0
+            if count.dropped:
+                event["dropped"], count.dropped = count.dropped, 0
+        count.lines += 1
+        if count.lines > LINES_MAX:
+            count.dropped += 1
+            self.dropped += 1
+            raise structlog.DropEvent
+        return event
