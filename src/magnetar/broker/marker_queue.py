@@ -41,7 +41,7 @@ class MarkerQueue:
     """What waits for one link; ``now`` is in seconds of one clock that never goes back."""
 
     def __init__(self, doubt_s: float) -> None:
-        """Nothing waits. What was handed out ``doubt_s`` before the link was lost may not have arrived."""
+        """Nothing waits. What was handed out at most ``doubt_s`` before the link was lost may not have arrived."""
         self._doubt_s = doubt_s
         self._waiting: deque[QueuedMarker] = deque()
         self._handed: dict[str, tuple[float, QueuedMarker]] = {}

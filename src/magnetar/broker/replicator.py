@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import structlog
 
 from magnetar.base.errors import RequestError, ServerError
+from magnetar.base.limits import KEEP_ALIVE_INTERVAL_SECONDS
 from magnetar.base.position import EARLIEST, Position
 from magnetar.broker.copies import Copies
 from magnetar.broker.dispatchers.reader import EntryReader
@@ -46,6 +47,10 @@ PARKED_METADATA = "magnetar.parked"
 """Consumer metadata of SUBSCRIBE by which a pipeline task says why it had given up the link before."""
 
 _NO_LEASE = -1
+
+DOUBT_KEEP_ALIVES = 3
+"""Keep-alive intervals for which a marker that was handed out is in doubt. A peer that is silent, such as a target that
+hangs or cannot be reached, is noticed after at most two of them (two and a half by a broker)."""
 
 CURSOR_FLUSH_INTERVAL_S = 0.1
 """Seconds between two writes of a replication cursor. A crash sends that much again, and the receiver drops it."""
@@ -400,12 +405,19 @@ class Replicator:
         if self.consumer is None and not marker.outlives_holder:
             return
         if self.markers is None:
-            self.markers = MarkerQueue(self.environment.config.replicatedSubscriptionsSnapshotTimeoutSeconds)
+            self.markers = MarkerQueue(self._doubt_s)
         if self.consumer is None:
             self.markers.put_for_next(marker)
             return
         self.markers.put(marker)
         self.topic.notify()
+
+    @property
+    def _doubt_s(self) -> float:
+        """Seconds after which a marker that was handed out has arrived, if the link was not lost meanwhile."""
+        config = self.environment.config
+        keep_alive_s = max(config.keepAliveIntervalSeconds, KEEP_ALIVE_INTERVAL_SECONDS)  # here, and of pipelines
+        return max(config.replicatedSubscriptionsSnapshotTimeoutSeconds, DOUBT_KEEP_ALIVES * keep_alive_s)
 
     def _dispatch_markers(self, consumer: Consumer, markers: MarkerQueue) -> None:
         """Send the markers whose turn has come, each as an entry in the place of the one before it.

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from magnetar.base.errors import RequestError
+from magnetar.base.limits import KEEP_ALIVE_INTERVAL_SECONDS
 from magnetar.base.position import EARLIEST
 from magnetar.broker.snapshots import SNAPSHOTS_PROPERTY
 from magnetar.geo.snapshot_claims import claimed
@@ -388,6 +389,25 @@ def test_news_that_was_under_way_when_a_link_was_lost_arrives_all_the_same() -> 
     pipe = mesh.pipes["ewr", "jfk"]
     pipe.read()
     assert len(pipe.carried) == 1
+    pipe.attach(permits=10)
+    mesh.carry()
+    assert mesh.acknowledged("jfk") == {"a"}
+
+
+def test_news_reaches_a_cluster_that_was_silent_until_keep_alive_noticed_it() -> None:
+    """Nothing comes later that would tell of the acknowledgement: no entries, and so no snapshot."""
+    mesh = Mesh("ewr", "jfk")
+    mesh.publish("ewr", "a")
+    consumer = mesh.subscribe("ewr")
+    mesh.second()
+    mesh.second()
+    acknowledge_all(mesh, "ewr", consumer)
+    mesh.loop.advance(0.1)
+    mesh.clusters["ewr"].settle()
+    pipe = mesh.pipes["ewr", "jfk"]
+    pipe.read()
+    assert len(pipe.carried) == 1
+    mesh.loop.advance(2 * KEEP_ALIVE_INTERVAL_SECONDS)
     pipe.attach(permits=10)
     mesh.carry()
     assert mesh.acknowledged("jfk") == {"a"}
