@@ -15,6 +15,18 @@ REPLICATED_ENTRY_PADDING = ENTRY_METADATA_PADDING + STAMP_SIZE_MAX
 FRAME_SIZE_PADDING = 10 * 1024
 """Bytes that a frame may exceed the largest message by (protocol, 1.1)."""
 
+BATCHED_MESSAGE_SIZE_MIN = 6
+"""Bytes of a message within a batch at least: the size of its metadata (4), and in that the size of its payload (2)."""
+
+BATCH_MESSAGES_MAX = 1_000_000
+"""Messages of a batch. Clients put 1,000 into one unless they are told otherwise."""
+
+OPENED_BATCH_MESSAGES_MAX = 50_000
+"""Messages of a batch that a broker opens to tell which of them it has: some 40 ms of work."""
+
+UNREAD_BATCH_MESSAGES_MAX = 10_000
+"""Messages of a batch that a client is believed to know of, where the entry is not in memory and says otherwise."""
+
 HANDSHAKE_FRAME_SIZE_MAX = 64 * 1024
 """Bytes of a frame before the connection is established, size fields included: CONNECT holds names and credentials."""
 

@@ -6,7 +6,7 @@ that are here and end with some that are not. Dropping it would lose the latter,
 
 from __future__ import annotations
 
-from magnetar.wire.batch import BatchedMessage, compress, decode_batch, encode_batch
+from magnetar.wire.batch import BatchedMessage, check_opened, compress, decode_batch, encode_batch
 from magnetar.wire.entry import build_entry, parse_metadata, payload_of
 
 
@@ -19,6 +19,7 @@ def cut_batch(entry: bytes, lowest: int, pushed: int) -> bytes | None:
     metadata = parse_metadata(entry)
     kept: list[BatchedMessage] = []
     sequence_id = lowest - 1
+    check_opened(metadata)
     for message in decode_batch(metadata, payload_of(entry)):
         own = message.metadata.HasField("sequence_id")
         sequence_id = message.metadata.sequence_id if own else sequence_id + 1

@@ -16,6 +16,7 @@ from magnetar.broker.subscription import Subscription
 from magnetar.broker.subscription_names import check_subscription_name
 from magnetar.broker.topics import parse_topic
 from magnetar.wire import ack_set, commands, transactions
+from magnetar.wire.entry import messages_in
 from magnetar.wire.message_id import message_id, position_of
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 
@@ -302,8 +303,13 @@ async def _seek_to_id(session: Session, request_id: int, subscription: Subscript
         mark_delete = topic.ledger.last_confirmed_entry
     else:
         mark_delete = max(topic.log.before_first(), topic.ledger.previous_position(position))
-    in_batch = target.ack_set and topic.ledger.contains(position)
-    await subscription.reset(mark_delete, [(position, ack_set.words_to_int(target.ack_set))] if in_batch else ())
+    partial: list[tuple[Position, int]] = []
+    if target.ack_set and topic.ledger.contains(position):
+        members = ack_set.all_remaining(messages_in(await topic.log.read_entry(position)))
+        remaining = ack_set.words_to_int(target.ack_set) & members
+        if remaining:
+            partial.append((position, remaining))
+    await subscription.reset(mark_delete, partial)
     session.write(commands.success(request_id=request_id))
 
 

@@ -16,7 +16,7 @@ from magnetar.broker.storage_watch import check_publishable
 from magnetar.broker.topics import parse_topic
 from magnetar.geo.link import PROGRESS_PREFIX
 from magnetar.wire import commands, transactions
-from magnetar.wire.entry import parse_metadata
+from magnetar.wire.entry import check_count, parse_metadata
 from magnetar.wire.runs import Sends
 
 if TYPE_CHECKING:
@@ -269,6 +269,7 @@ def _check(producer: Producer, heads: Sequence[SendHead], entries: Sequence[byte
             continue
         if isinstance(producer, LocalProducer):
             _check_is_of_a_client(metadata)
+            check_count(metadata, entry)
         if metadata.deliver_at_time:
             producer.topic.delayed.check(metadata)
 

@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from magnetar.base.errors import RequestError, ServerError
+from magnetar.base.limits import UNREAD_BATCH_MESSAGES_MAX
 from magnetar.broker.ack_state import AckState
 from magnetar.broker.dispatchers.key_shared import KeySharedDispatcher
 from magnetar.broker.dispatchers.multiple_consumers import MultipleConsumersDispatcher
@@ -18,6 +19,7 @@ from magnetar.broker.protection import ProtectionRecord
 from magnetar.broker.rates import Rates
 from magnetar.cursor.ranges import ranges_of
 from magnetar.wire import ack_set
+from magnetar.wire.entry import messages_in
 from magnetar.wire.message_id import position_of
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 
@@ -303,8 +305,7 @@ class Subscription:
         if not message_id.ack_set or not self.environment.config.acknowledgmentAtBatchIndexLevelEnabled:
             return self._acknowledge_intact(position)
         deleted = self._acknowledge_intact(self.topic.ledger.previous_position(position))
-        remaining = ack_set.words_to_int(message_id.ack_set)
-        return deleted + self._acknowledge_batch(position, remaining, message_id.batch_size)
+        return deleted + self._acknowledge_batch(position, message_id)
 
     def _acknowledge_intact(self, through: Position) -> list[Range]:
         """Acknowledge everything up to and including ``through`` but damaged entries: no consumer was sent them."""
@@ -323,8 +324,7 @@ class Subscription:
             elif self.environment.config.acknowledgmentAtBatchIndexLevelEnabled:
                 position = position_of(message_id)
                 if self.topic.ledger.contains(position):
-                    remaining = ack_set.words_to_int(message_id.ack_set)
-                    deleted += self._acknowledge_batch(position, remaining, message_id.batch_size)
+                    deleted += self._acknowledge_batch(position, message_id)
         for ledger_id, entry_ids in whole.items():
             deleted += self._acknowledge_whole(ledger_id, entry_ids)
         return deleted
@@ -334,13 +334,29 @@ class Subscription:
         held = [entry_id for entry_id in entry_ids if entry_id < entries]
         return self.cursor.acknowledge_ranges(ranges_of(ledger_id, held))
 
-    def _acknowledge_batch(self, position: Position, remaining: int, batch_size: int) -> list[Range]:
+    def _acknowledge_batch(self, position: Position, message_id: pb.MessageIdData) -> list[Range]:
         if self.cursor.state.is_deleted(position):
             return []
-        deleted = self.cursor.acknowledge_batch(position, remaining, batch_size or None)
+        members = self._members_of(position, message_id)
+        if members is None:
+            return []  # the batch is sent again, unless it is acknowledged as a whole
+        remaining = ack_set.words_to_int(message_id.ack_set)
+        deleted = self.cursor.acknowledge_batch(position, remaining, members)
         if self.progress is not None and not deleted:
             self.progress.narrowed(position)
         return deleted
+
+    def _members_of(self, position: Position, message_id: pb.MessageIdData) -> int | None:
+        """How many messages an entry has: as it says itself if it is in memory, else as the client says.
+
+        None if the client says more than UNREAD_BATCH_MESSAGES_MAX: each of them would take memory.
+        """
+        cached = self.topic.ledger.read_cached(position, 1, 1)
+        if cached and cached[0][0] == position:
+            return messages_in(cached[0][1])
+        bits = ack_set.WORD_BITS * len(message_id.ack_set)
+        members = message_id.batch_size if message_id.batch_size > 0 else bits
+        return members if members <= UNREAD_BATCH_MESSAGES_MAX else None
 
     # -- durability ---------------------------------------------------------------------------------------------
 

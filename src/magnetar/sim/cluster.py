@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from magnetar.base.errors import MagnetarError
+from magnetar.base.limits import BATCHED_MESSAGE_SIZE_MIN
 from magnetar.base.names import NamespaceName, TopicName
 from magnetar.broker.config import BrokerConfig
 from magnetar.broker.delayed.store import DelayedStore
@@ -45,9 +46,10 @@ Key_Shared = pb.CommandSubscribe.Key_Shared
 
 
 def entry(text: str, **metadata: Any) -> bytes:
-    """An entry as a client publishes it."""
+    """An entry as a client publishes it, as large as the messages need that it claims to have."""
     values = {"producer_name": "client", "sequence_id": 0, "publish_time": 1_700_000_000_000, **metadata}
-    return build_entry(pb.MessageMetadata(**values), text.encode())
+    size = BATCHED_MESSAGE_SIZE_MIN * metadata.get("num_messages_in_batch", 0)
+    return build_entry(pb.MessageMetadata(**values), text.encode().ljust(size, b"\0"))
 
 
 class NoLinks(ProgressLinks):
@@ -306,4 +308,4 @@ class Client:
 
 
 def _payload(body: bytes) -> str:
-    return bytes(payload_of(body)).decode()
+    return bytes(payload_of(body)).decode().rstrip("\0")

@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_WORD_BITS = 64
+WORD_BITS = 64
+"""Messages that a word is for."""
+
 _WORD_LENGTH = 8
 
 
@@ -26,7 +28,7 @@ def int_to_words(remaining: int) -> list[int]:
 
     On the wire no words mean no ack set, so a batch with nothing remaining is acknowledged as a whole instead.
     """
-    count = -(-remaining.bit_length() // _WORD_BITS)
+    count = -(-remaining.bit_length() // WORD_BITS)
     return list(struct.unpack(f"<{count}q", remaining.to_bytes(count * _WORD_LENGTH, "little")))
 
 

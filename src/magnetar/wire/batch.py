@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from google.protobuf.message import DecodeError
 
 from magnetar.base.errors import RemoteProtocolError, RequestError, ServerError
-from magnetar.base.limits import MAX_MESSAGE_SIZE
+from magnetar.base.limits import MAX_MESSAGE_SIZE, OPENED_BATCH_MESSAGES_MAX
 from magnetar.wire import varint
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 
@@ -79,8 +79,10 @@ def decode_batch(
 def last_sequence_id(metadata: pb.MessageMetadata, payload: bytes | memoryview) -> int | None:
     """The sequence id that the last message of a batch bears; None when it bears none of its own.
 
-    Raises as ``decode_batch``; of the messages before the last nothing but their sizes is read.
+    Raises as ``decode_batch``, and RequestError as ``check_opened``; of the messages before the last nothing but their
+    sizes is read.
     """
+    check_opened(metadata)
     data = decompress(metadata, payload)
     offset = 0
     try:
@@ -98,6 +100,13 @@ def last_sequence_id(metadata: pb.MessageMetadata, payload: bytes | memoryview) 
         raise RemoteProtocolError(message) from error
     last, _ = _read_message(data, offset)
     return last.metadata.sequence_id if last.metadata.HasField("sequence_id") else None
+
+
+def check_opened(metadata: pb.MessageMetadata) -> None:
+    """Raise RequestError for a batch of so many messages that a broker does not open it."""
+    if metadata.num_messages_in_batch > OPENED_BATCH_MESSAGES_MAX:
+        message = f"a batch of {metadata.num_messages_in_batch} messages; up to {OPENED_BATCH_MESSAGES_MAX} are opened"
+        raise RequestError(ServerError.NotAllowedError, message)
 
 
 def compress(payload: bytes, compression: pb.CompressionType.ValueType) -> bytes:

@@ -15,8 +15,10 @@ import google_crc32c
 from google.protobuf.message import DecodeError
 
 from magnetar.base.errors import ChecksumMismatchError, RemoteProtocolError
+from magnetar.base.limits import BATCH_MESSAGES_MAX, BATCHED_MESSAGE_SIZE_MIN
 from magnetar.wire.plain_metadata import (
     is_plain,
+    is_plain_and_fits,
     messages_and_key_in_plain,
     messages_in_plain,
     publish_time_in_plain,
@@ -88,13 +90,13 @@ def check(entry: bytes) -> pb.MessageMetadata | None:
     """Raise ChecksumMismatchError or RemoteProtocolError where ``checksum_matches`` or ``parse_metadata`` would object.
 
     Once per published message, so what most of them are is found out in one go. Returns the metadata if it is not
-    plain: then it may say something about dispatch.
+    plain, and may say something about dispatch, or if it names more messages than the entry may hold uncompressed.
     """
     if len(entry) >= _METADATA_START:
         magic, checksum, size = _read_head(entry)
         if magic == _MAGIC and google_crc32c.value(entry[_CHECKSUMMED_START:]) == checksum:
             end = _METADATA_START + size
-            if end > len(entry) or not is_plain(entry, _METADATA_START, end):
+            if end > len(entry) or not is_plain_and_fits(entry, _METADATA_START, end):
                 return parse_metadata(entry)
             return None
     check_checksum(entry)
@@ -144,7 +146,7 @@ def messages_and_delivery(entry: bytes) -> tuple[int, int]:
     if messages is not None:
         return messages, 0
     metadata = parse_metadata(entry)
-    return max(1, metadata.num_messages_in_batch), metadata.deliver_at_time
+    return _messages(metadata), metadata.deliver_at_time
 
 
 def messages_delivery_and_key(entry: bytes) -> tuple[int, int, bytes]:
@@ -158,7 +160,7 @@ def messages_delivery_and_key(entry: bytes) -> tuple[int, int, bytes]:
     if plain is not None:
         return plain[0], 0, plain[1]
     metadata = parse_metadata(entry)
-    return max(1, metadata.num_messages_in_batch), metadata.deliver_at_time, _sticky_key(metadata)
+    return _messages(metadata), metadata.deliver_at_time, _sticky_key(metadata)
 
 
 def replicate_to(entry: bytes) -> Sequence[str]:
@@ -189,6 +191,21 @@ def _metadata_span(entry: bytes) -> tuple[int, int]:
         message = f"message metadata of {end - start} bytes exceeds its entry of {len(entry)}"
         raise RemoteProtocolError(message)
     return start, end
+
+
+def check_count(metadata: pb.MessageMetadata, entry: bytes) -> None:
+    """Raise RemoteProtocolError for a batch that cannot hold as many messages as its metadata says."""
+    messages = metadata.num_messages_in_batch
+    if messages <= 1:
+        return
+    size = len(payload_of(entry)) if metadata.compression == pb.NONE else metadata.uncompressed_size
+    if messages > min(size // BATCHED_MESSAGE_SIZE_MIN, BATCH_MESSAGES_MAX):
+        message = f"a batch of {size} bytes cannot hold {messages} messages"
+        raise RemoteProtocolError(message)
+
+
+def _messages(metadata: pb.MessageMetadata) -> int:
+    return min(max(1, metadata.num_messages_in_batch), BATCH_MESSAGES_MAX)
 
 
 def _sticky_key(metadata: pb.MessageMetadata) -> bytes:

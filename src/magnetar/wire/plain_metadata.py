@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 
+from magnetar.base.limits import BATCH_MESSAGES_MAX, BATCHED_MESSAGE_SIZE_MIN
 from magnetar.wire import varint
 
 _LENGTH_MAX = 63
@@ -63,6 +64,18 @@ is_plain = _PLAIN.fullmatch
 """Whether ``data[start:end]``, which lies within ``data``, is plain metadata: called with ``data, start, end``."""
 
 
+def is_plain_and_fits(data: bytes, start: int, end: int) -> bool:
+    """Whether the metadata that lies there is plain, and the rest of ``data`` may hold as many messages as it says.
+
+    A compressed batch may hold more than fit as they are; it is not plain in this sense.
+    """
+    plain = is_plain(data, start, end)
+    if plain is None:
+        return False
+    batch = plain[1]
+    return batch is None or varint.read(batch, 0)[0] * BATCHED_MESSAGE_SIZE_MIN <= len(data) - end
+
+
 def messages_in_plain(data: bytes, start: int, end: int) -> int | None:
     """How many messages, at least 1, an entry has whose metadata lies there; None if that is not plain."""
     plain = is_plain(data, start, end)
@@ -87,4 +100,4 @@ def publish_time_in_plain(data: bytes, start: int, end: int) -> int | None:
 
 
 def _messages(batch: bytes | None) -> int:
-    return 1 if batch is None else max(1, varint.read(batch, 0)[0])
+    return 1 if batch is None else min(max(1, varint.read(batch, 0)[0]), BATCH_MESSAGES_MAX)

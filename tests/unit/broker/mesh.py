@@ -85,7 +85,7 @@ class Mesh:
         ledger = self.clusters[name].topic(TOPIC).ledger
         found = ledger.read_cached(ledger.first_position, ledger.entries, 1 << 30) if ledger.entries else []
         assert found is not None
-        return {position: bytes(payload_of(entry)).decode() for position, entry in found}
+        return {position: bytes(payload_of(entry)).decode().rstrip("\0") for position, entry in found}
 
     def acknowledged(self, name: str, subscription: str = "worker") -> set[str]:
         """Which of that the subscription has acknowledged; nothing while it does not exist."""

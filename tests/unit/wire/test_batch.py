@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from magnetar.base.errors import RemoteProtocolError, RequestError
+from magnetar.base.limits import OPENED_BATCH_MESSAGES_MAX
 from magnetar.wire.batch import BatchedMessage, compress, decode_batch, decompress, encode_batch, last_sequence_id
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 
@@ -73,7 +74,9 @@ def test_a_batch_that_claims_more_messages_than_it_has_is_refused() -> None:
     for serialized in (backwards, b"\x40\x00" + backwards):
         payload = len(serialized).to_bytes(4, "big") + serialized
         with pytest.raises(RemoteProtocolError):
-            last_sequence_id(pb.MessageMetadata(num_messages_in_batch=2**31 - 1), payload)
+            last_sequence_id(pb.MessageMetadata(num_messages_in_batch=OPENED_BATCH_MESSAGES_MAX), payload)
+        with pytest.raises(RequestError, match="up to 50000 are opened"):
+            last_sequence_id(pb.MessageMetadata(num_messages_in_batch=OPENED_BATCH_MESSAGES_MAX + 1), payload)
 
 
 def test_the_payload_size_is_written_anew() -> None:
