@@ -11,7 +11,7 @@ import structlog
 from magnetar.base.errors import RequestError, ServerError
 from magnetar.base.life import LIFE_METADATA, Life
 from magnetar.base.position import EARLIEST
-from magnetar.geo.lives import may_be_mixed_up, reason_against
+from magnetar.geo.lives import may_be_mixed_up, may_follow, reason_against
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -51,8 +51,10 @@ def check_life(topic: Topic, source: str, metadata: Mapping[str, str]) -> None:
 def check_progress(topic: Topic, marker: ProgressReport) -> None:
     """Take note of the lives that a progress marker names; an older sender names none.
 
-    A third cluster may know the new life of a rebuilt cluster first, or still the earlier one. Raises RequestError
-    where the positions that the marker brings may be taken for those of the life that is known here. Durable on return.
+    A third cluster may know the new life of a rebuilt cluster first, or still the earlier one. The earlier one is not
+    noted again: entries of the new life would be stored under it, and the next link of the new life be refused. Raises
+    RequestError where the positions that the marker brings may be taken for those of the life that is known here.
+    Durable on return.
     """
     if not marker.lives:
         return
@@ -64,7 +66,8 @@ def check_progress(topic: Topic, marker: ProgressReport) -> None:
         before = topic.environment.store.life if is_own else known.get(cluster)
         if before is not None and before.identity == life.identity:
             continue
-        if not is_own and _reason_against(topic, cluster, life, before) is None:
+        is_noted = not is_own and (cluster == marker.source_cluster or may_follow(life, before))
+        if is_noted and _reason_against(topic, cluster, life, before) is None:
             learned[cluster] = life
         elif before is not None and may_be_mixed_up(life, before, max(_positions_of(cluster, marker.states))):
             reason = f"{marker.source_cluster} names positions of its life {life}, and here its life is {before}"

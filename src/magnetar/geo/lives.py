@@ -14,6 +14,15 @@ def may_be_mixed_up(other: Life, known: Life, brought: Position) -> bool:
     return other.identity != known.identity and brought.ledger_id >= known.first_ledger_id
 
 
+def may_follow(life: Life, known: Life | None) -> bool:
+    """Whether ``life`` is noted instead of ``known`` because a third cluster names it; None: no life is known.
+
+    The third cluster may know an earlier life than ``known``. Of two lives the later one has the higher first ledger
+    id, unless the clock was behind. Only the cluster itself can announce a later life with a lower one.
+    """
+    return known is None or life.first_ledger_id > known.first_ledger_id
+
+
 def reason_against(life: Life, known: str | None, newest: Position) -> str | None:
     """Return why nothing of ``life`` can be taken, None if all of it can.
 

@@ -124,6 +124,17 @@ def test_a_third_cluster_that_knows_only_the_earlier_life_is_listened_to() -> No
     assert told(target, "pulsar.repl.ewr-->jfk", "second@7000") == []
 
 
+def test_a_third_cluster_does_not_bring_the_earlier_life_back_where_no_position_is_known() -> None:
+    loop = HandLoop()
+    target = Cluster("jfk", targets=["ewr", "lga"], loop=loop)
+    pipe = carry(source(loop, "second", 7000), target, "a")
+    assert progress(target, "lga", Position(5000, 0), ewr="first@5000") == ""
+    pipe.run()
+    assert read_all(target) == ["a"]
+    assert lives_to_name(target.topic())["ewr"] == "second@7000"
+    assert told(target, "pulsar.repl.ewr-->jfk", "second@7000") == []
+
+
 def test_progress_of_a_life_whose_ids_repeat_is_refused() -> None:
     target = taught(life="first")
     refusal = progress(target, "lga", Position(5000, 3), ewr="second@4000")

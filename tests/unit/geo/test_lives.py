@@ -4,7 +4,7 @@ import pytest
 
 from magnetar.base.life import Life
 from magnetar.base.position import EARLIEST, Position
-from magnetar.geo.lives import may_be_mixed_up, reason_against
+from magnetar.geo.lives import may_be_mixed_up, may_follow, reason_against
 
 NEWEST = Position(2000, 7)
 
@@ -48,3 +48,11 @@ def test_positions_of_another_life_are_told_apart_below_the_first_ledger_of_the_
     assert not may_be_mixed_up(Life("a", 1000), known, Position(2000, 7))
     assert may_be_mixed_up(Life("a", 1000), known, Position(2001, 0))
     assert not may_be_mixed_up(known, known, Position(2001, 0))
+
+
+def test_a_third_cluster_is_believed_only_about_a_life_that_begins_above_the_known_one() -> None:
+    known = Life("b", 2001)
+    assert may_follow(Life("a", 1000), None)
+    assert may_follow(Life("c", 2002), known)
+    assert not may_follow(Life("a", 1000), known)
+    assert not may_follow(Life("c", 2001), known)
