@@ -21,7 +21,7 @@ def is_unused(topic: Topic) -> bool:
         or topic.producers
         or topic.access.waiting
         or topic.replicators
-        or any(each.consumers or each.is_resetting or not each.is_durable for each in topic.subscriptions.values())
+        or any(each.is_in_use or not each.is_durable for each in topic.subscriptions.values())
     )
 
 

@@ -503,14 +503,15 @@ class TopicProgress:
         """Delete a subscription that was deleted elsewhere, unless it is another one by now, or somebody uses it.
 
         Who consumes here keeps it, and with that every cluster does: in one cluster, too, a subscription is not deleted
-        that has other consumers. A cluster that has never sent a state of this one cannot have deleted it: its
-        tombstone is of another of this name, as of one in a topic that was deleted here and made again.
+        that has other consumers. A consumer that a seek has disconnected keeps it as well: it comes again, and would
+        find a new subscription at its initial position. A cluster that has never sent a state of this one cannot have
+        deleted it: its tombstone is of another of this name, as of one in a topic that was deleted here and made again.
         """
         keeper = subscription.shared_progress
         if keeper is None or incoming.epoch < keeper.state.epoch:
             return
         topic, name = str(self._topic.name), subscription.name
-        if subscription.consumers or not keeper.is_known_to(incoming.epoch.cluster):
+        if subscription.is_in_use or not keeper.is_known_to(incoming.epoch.cluster):
             log.info("subscription_deleted_elsewhere_goes_on_here", topic=topic, subscription=name)
             keeper.outlive(incoming.epoch)
         else:

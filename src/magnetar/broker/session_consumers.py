@@ -55,11 +55,12 @@ def _subscribe(session: Session, command: pb.CommandSubscribe) -> None:
     topic = session.topics.get_or_create(name) if command.force_topic_creation else session.topics.get(name)
     options = _options(session, command)
     subscription = _find(topic, command)
-    hindrance = _hindrance(subscription, command, options) if isinstance(subscription, Subscription) else None
-    if hindrance is not None:
-        _subscribe_after(session, command, hindrance)
-    else:
-        _admit(session, command, options, subscription)
+    if isinstance(subscription, Subscription):
+        hindrance = _hindrance(subscription, command, options)
+        if hindrance is not None:
+            _subscribe_after(session, command, subscription.waiting(hindrance))
+            return
+    _admit(session, command, options, subscription)
 
 
 def _hindrance(

@@ -24,7 +24,7 @@ from magnetar.wire.message_id import position_of
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
     from magnetar.base.errors import StorageError
     from magnetar.base.position import Position
@@ -71,6 +71,8 @@ class Subscription:
         self._flush_soon = False
         self._flushed_at = 0.0
         self._resets = 0
+        self._waiting = 0
+        """Consumers that wait to be let in."""
         self._settled = asyncio.Event()
         self._settled.set()
         self._closed = False
@@ -103,6 +105,11 @@ class Subscription:
     def consumers(self) -> list[Consumer]:
         """The connected consumers, in the order in which they came."""
         return self.dispatcher.consumers if self.dispatcher else []
+
+    @property
+    def is_in_use(self) -> bool:
+        """Whether it has consumers, some wait to be let in, or a reset has disconnected them and is not durable yet."""
+        return bool(self.consumers) or self._waiting > 0 or self.is_resetting
 
     @property
     def type_name(self) -> str:
@@ -200,6 +207,14 @@ class Subscription:
         if options.type != self.type:
             raise RequestError(ServerError.ConsumerBusy, "Subscription is of different type")
         self.dispatcher.check_can_add(options)
+
+    async def waiting(self, event: Awaitable[None]) -> None:
+        """Return after ``event``, for which a consumer waits before it is let in; raises what the event raises."""
+        self._waiting += 1
+        try:
+            await event
+        finally:
+            self._waiting -= 1
 
     def add_consumer(self, consumer: Consumer) -> None:
         """Let a consumer in whom ``check_can_add`` did not refuse."""

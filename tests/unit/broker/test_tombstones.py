@@ -13,7 +13,10 @@ from magnetar.broker.administration import Administration
 from magnetar.broker.tombstones import Tombstones
 from magnetar.geo.epochs import FIRST_EPOCH, Epoch
 from magnetar.geo.progress import SubscriptionProgress
-from magnetar.sim.cluster import TOPIC, Cluster
+from magnetar.geo.progress_codec import encode_markers
+from magnetar.sim.cluster import TOPIC, Cluster, Exclusive
+from magnetar.wire import commands
+from magnetar.wire.proto import pulsar_api_pb2 as pb
 from tests.unit.broker.mesh import SECOND, Mesh
 from tests.unit.broker.world import Worker, World
 
@@ -106,6 +109,41 @@ def test_who_consumes_in_another_cluster_keeps_the_subscription_and_gets_nothing
     worker.ack("b")
     world.progress()
     assert Worker(world, "ewr").read() == ["c"]
+
+
+def test_a_deletion_that_arrives_during_a_seek_leaves_the_subscription_where_it_was_sought() -> None:
+    world = subscribed()
+    jfk = world["jfk"]
+    client = jfk.client()
+    client.subscribe(permits=0)
+    jfk.prompt = False
+    client.say(commands.seek(consumer_id=1, request_id=90, position=EARLIEST))
+    assert client.names() == ["SUCCESS", "CLOSE_CONSUMER"]
+    (marker,) = encode_markers("ewr", [SubscriptionProgress("worker", epoch=Epoch(9, "ewr"), deleted=True)])
+    progress = jfk.topic().progress
+    jfk.do(lambda: progress.receive("ewr", marker, lambda _: None, lambda error: pytest.fail(str(error))))
+    jfk.prompt = True
+    jfk.settle()
+    assert client.names() == ["SUCCESS"]
+    client.subscribe(initialPosition=pb.CommandSubscribe.Latest)
+    assert client.messages() == ["a", "b"]
+
+
+def test_a_consumer_that_waits_for_a_dead_rival_keeps_the_subscription() -> None:
+    world = subscribed()
+    jfk = world["jfk"]
+    rival, client = jfk.client(), jfk.client()
+    rival.subscribe(kind=Exclusive, permits=0)
+    client.subscribe(kind=Exclusive, initialPosition=pb.CommandSubscribe.Latest)
+    rival.leave()
+    assert not jfk.subscription().consumers
+    unsubscribe(world, "ewr")
+    world.progress()
+    assert exists(world) == ["ewr", "jfk"]
+    world.loop.advance(6.0)
+    world.settle()
+    client.say(commands.flow(consumer_id=1, message_permits=9))
+    assert client.messages() == ["b"]
 
 
 def test_one_that_is_not_replicated_here_is_not_deleted_from_elsewhere() -> None:
