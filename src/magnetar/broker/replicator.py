@@ -240,6 +240,8 @@ class Replicator:
         if start < self.cursor.state.mark_delete_position:
             log.warning("link_goes_back", topic=str(self.topic.name), target=self.target, to=str(position))
             self.cursor.reset(start)
+            if self.topic.snapshots is not None:
+                self.topic.snapshots.went_back()
         elif position <= self.topic.ledger.last_confirmed_entry:
             self.cursor.acknowledge_cumulative(position)
         self._start_over(start)

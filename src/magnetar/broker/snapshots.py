@@ -122,6 +122,11 @@ class TopicSnapshots:
         self.controller.handed_over(peer)
         self._arm()
 
+    def went_back(self) -> None:
+        """A link sends again what its target confirmed and lost: take a snapshot with where that is now."""
+        self.controller.went_back()
+        self._arm()
+
     def stop(self) -> None:
         """Take no more snapshots."""
         if self._timer is not None:

@@ -78,8 +78,8 @@ class SnapshotController:
         """When the one before that was."""
         self._left_out: tuple[str, ...] = ()
         """The clusters that the last complete snapshot left out."""
-        self._is_back = False
-        """Whether one of these can be asked since."""
+        self._again = False
+        """Whether another one is due though no entries come."""
 
     @property
     def pending(self) -> int:
@@ -125,12 +125,21 @@ class SnapshotController:
 
         If the last snapshot left it out, another one is due, though no entries come.
         """
-        self._is_back = self._is_back or peer in self._left_out
+        self._again = self._again or peer in self._left_out
         for builder in self._pending.values():
             if peer in builder.missing:
                 builder.in_doubt = True
             if peer in builder.without:
-                builder.is_back = True
+                builder.again = True
+
+    def went_back(self) -> None:
+        """A cluster lost entries, and the link there sends them again, to new positions.
+
+        No snapshot names these positions, so another one is due, though no entries come.
+        """
+        self._again = True
+        for builder in self._pending.values():
+            builder.again = True
 
     def asked(self, request: SnapshotRequest, end: Position) -> list[Effect]:
         """Answer a cluster that asks.
@@ -155,7 +164,7 @@ class SnapshotController:
                 if self._completed_start is not None and builder.started_at < self._completed_start:
                     return []  # one that was begun later knows more
                 self._completed_before, self._completed_start = self._completed_start, builder.started_at
-                self._left_out, self._is_back = builder.without, builder.is_back
+                self._left_out, self._again = builder.without, builder.again
                 self.completed += 1
                 self.took_s += now - builder.started_at
                 return [Completed(Snapshot(builder.snapshot_id, end, builder.positions))]
@@ -166,4 +175,4 @@ class SnapshotController:
         Apache Pulsar looks at the last. What a third cluster published may be here before the snapshot and come to a
         cluster only after that has answered: its acknowledgement waits there for the next snapshot, so there is one.
         """
-        return self._is_back or self._completed_before is None or moved_at >= self._completed_before
+        return self._again or self._completed_before is None or moved_at >= self._completed_before

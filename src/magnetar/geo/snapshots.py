@@ -49,7 +49,7 @@ class Round(Enum):
 class SnapshotBuilder:
     """A snapshot that waits for answers."""
 
-    __slots__ = ("_missing", "_rounds_left", "in_doubt", "is_back", "positions", "snapshot_id", "started_at", "without")
+    __slots__ = ("_missing", "_rounds_left", "again", "in_doubt", "positions", "snapshot_id", "started_at", "without")
 
     def __init__(self, snapshot_id: str, clusters: Iterable[str], now: float, without: Iterable[str] = ()) -> None:
         """Wait for the answers of ``clusters``, at least one; those in ``without`` are left out."""
@@ -59,8 +59,9 @@ class SnapshotBuilder:
         self.in_doubt = False
         """Whether a request may have been lost with who carried it. It is not sent again: an answer to the request of
         the first round must not count in the second."""
-        self.is_back = False
-        """Whether one of those that are left out can be asked by now."""
+        self.again = False
+        """Whether another snapshot is due once this one is complete: one that is left out can be asked by now, or a
+        cluster lost entries."""
         self.positions: dict[str, Position] = {}
         """What the clusters answered first."""
         self._missing = dict.fromkeys(sorted(clusters))

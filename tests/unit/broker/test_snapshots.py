@@ -413,6 +413,28 @@ def test_news_reaches_a_cluster_that_was_silent_until_keep_alive_noticed_it() ->
     assert mesh.acknowledged("jfk") == {"a"}
 
 
+def test_what_a_cluster_lost_and_gets_again_is_acknowledged_there_too() -> None:
+    """The last snapshot does not name its new position, and no entries come for which another one would be due."""
+    mesh = Mesh("ewr", "jfk")
+    mesh.publish("jfk", "a")
+    mesh.carry()
+    mesh.publish("ewr", "b")
+    consumer = mesh.subscribe("ewr")
+    for _ in range(4):
+        mesh.second()
+    _, lost = mesh.texts("jfk")
+    mesh.clusters["jfk"].lose_power(lost.ledger_id, lost.entry_id)
+    assert mesh.entries("jfk") == 1
+    for pipe in mesh.pipes.values():
+        pipe.attach(permits=100)
+    acknowledge_all(mesh, "ewr", consumer)
+    for _ in range(4):
+        mesh.second()
+    assert mesh.entries("jfk") == 2
+    assert mesh.end("jfk").ledger_id > lost.ledger_id
+    assert mesh.backlog("jfk") == 0
+
+
 @pytest.mark.parametrize("end", ["unload", "crash"])
 def test_a_restart_need_not_consume_its_backlog_to_the_end(end: str) -> None:
     mesh = Mesh("ewr", "jfk")

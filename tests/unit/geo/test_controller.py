@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from itertools import count
 
+import pytest
+
 from magnetar.base.position import Position
 from magnetar.geo.controller import Ask, Completed, Effect, SnapshotController, SnapshotOptions
 from magnetar.geo.snapshot_markers import SnapshotResponse
@@ -76,6 +78,25 @@ def test_a_snapshot_is_due_when_a_cluster_that_was_left_out_is_back() -> None:
     controller.handed_over("lga")
     assert not controller.is_idle(9.0)
     assert controller.tick(20.0, 9.0, {"jfk": None, "lga": None}, leaves_out=True) == [Ask("s3", ("jfk", "lga"))]
+
+
+@pytest.mark.parametrize("is_pending", [False, True])
+def test_a_snapshot_is_due_when_a_cluster_lost_entries(is_pending: bool) -> None:
+    """Those are sent there again, to positions that no snapshot names."""
+    controller = new_controller()
+    for number, now in enumerate((1.0, 2.0)):
+        assert controller.tick(now, 0.5, THERE) == ask(f"s{number}")
+        if is_pending and number == 1:
+            controller.went_back()
+        for cluster in ("jfk", "lga", "jfk", "lga"):
+            answer(controller, f"s{number}", cluster)
+    if not is_pending:
+        controller.went_back()
+    assert not controller.is_idle(0.5)
+    assert controller.tick(3.0, 0.5, THERE) == ask("s2")
+    for cluster in ("jfk", "lga", "jfk", "lga"):
+        answer(controller, "s2", cluster)
+    assert controller.is_idle(0.5)
 
 
 def test_a_cluster_that_comes_back_during_a_snapshot_without_it_is_in_the_next_one() -> None:
