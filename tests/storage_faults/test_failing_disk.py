@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from magnetar.base.errors import DiskFullError, StorageError
+from magnetar.base.errors import DiskFullError, StorageError, TooManyOpenFilesError
 from magnetar.base.names import TopicName
 from magnetar.base.real import SystemClock
 from magnetar.ledger.check import check
@@ -117,6 +117,35 @@ def test_a_full_disk_fails_what_was_asked_and_nothing_that_comes_later() -> None
         async with opened(DIRECTORY, OPTIONS, disk) as store:
             assert (store.length(one), store.length(two)) == (length_one, length_two)
             assert len(await read_all(store, one)) == length_one
+
+    asyncio.run(story())
+
+
+def test_a_segment_for_which_no_file_can_be_opened_is_made_later() -> None:
+    async def story() -> None:
+        disk = FaultyDisk()
+        stored: list[bytes] = []
+        async with opened(DIRECTORY, OPTIONS, disk) as store:
+            ledger_id = store.create()
+            refused = 0
+            for number in range(200):
+                disk.fail_opens = number % 3 == 0
+                reports: list[StorageError | None] = []
+                store.append(ledger_id, [entry(number)], reports.append)
+                await barrier(store)
+                disk.fail_opens = False
+                assert store.state.healthy
+                if reports == [None]:
+                    stored.append(entry(number))
+                else:
+                    assert [type(error) for error in reports] == [TooManyOpenFilesError]
+                    assert "ulimit -n" in str(reports[0])
+                    refused += 1
+            assert refused, "some segment ended just then"
+            assert len(store.segments()) > 2
+            assert await read_all(store, ledger_id) == stored
+        async with opened(DIRECTORY, OPTIONS, disk) as store:
+            assert await read_all(store, ledger_id) == stored
 
     asyncio.run(story())
 
@@ -331,7 +360,7 @@ def break_disk(disk: FaultyDisk, fault: str) -> None:
         case "no room at the sync":
             disk.fail_syncs, disk.sync_errno = True, errno.ENOSPC
         case "a file that cannot be made":
-            disk.fail_opens = True
+            disk.fail_opens, disk.open_errno = True, errno.EACCES
         case "a directory that cannot be synced":
             disk.fail_directory_syncs = True
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 from typing import TYPE_CHECKING
 
-from magnetar.base.errors import DiskFullError, StorageError
+from magnetar.base.errors import DiskFullError, StorageError, TooManyOpenFilesError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -16,6 +16,8 @@ COPY_SUFFIX = ".copy"
 """Ends the name of a copy until the copy replaces its file; a crash may leave one, and it may be removed."""
 
 _DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
+
+_NO_DESCRIPTOR = (errno.EMFILE, errno.ENFILE)
 
 _WRITE_BYTES = 1 << 20
 """Bytes that are written at once."""
@@ -40,6 +42,8 @@ def write_again(files: Files, path: Path, content: bytes) -> None:
 
 
 def storage_error(path: Path, error: OSError) -> StorageError:
-    """Make the error for a write that failed: DiskFullError without room, else StorageError."""
+    """Make the error for a write that failed; the kinds without a descriptor or without room pass by themselves."""
+    if error.errno in _NO_DESCRIPTOR:
+        return TooManyOpenFilesError(f"{path}: cannot open: {error}: raise the limit of open files (ulimit -n)")
     kind = DiskFullError if error.errno in _DISK_FULL else StorageError
     return kind(f"{path}: cannot write: {error}")

@@ -102,6 +102,10 @@ class DiskFullError(StorageError):
     """No space was left to write; nothing of the failed write remains, later ones may succeed."""
 
 
+class TooManyOpenFilesError(DiskFullError):
+    """No file could be opened because too many are open. As with a full disk, nothing of the failed write remains."""
+
+
 class CorruptionError(StorageError):
     """Bytes on disk are not what was written; the text names the file and the offset."""
 

@@ -51,7 +51,9 @@ class BrokerConfig(BaseModel):
         gt=0,
         description="Receipts withheld because too much is at risk at which a connection is no longer read.",
     )
-    maxConcurrentConnections: int = Field(10_000, gt=0, description="Connections accepted at the same time.")
+    maxConcurrentConnections: int = Field(
+        10_000, gt=0, description="Connections accepted at the same time; fewer if the limit of open files is low."
+    )
     connectionSendBufferBytes: int = Field(
         1 << 20, gt=0, description="Unsent bytes at which a connection gets no more messages."
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import resource
 import sys
 
 GC_THRESHOLD = 100_000
@@ -13,6 +14,31 @@ SWITCH_INTERVAL_S = 0.0005
 
 The thread that commits to the log waits for its turn after each write and each sync, with the disk idle.
 """
+
+
+DESCRIPTORS_RESERVED = 256
+"""Open files that are kept for the log, the metadata store, links and REST; connections get the others."""
+
+DESCRIPTORS_MAX = 1 << 20
+"""Open files that a broker asks for if the system would grant more."""
+
+
+def raise_descriptor_limit() -> int:
+    """Ask for as many open files as the system grants this process; return how many that are."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = DESCRIPTORS_MAX if hard == resource.RLIM_INFINITY else min(hard, DESCRIPTORS_MAX)
+    if soft == resource.RLIM_INFINITY or soft >= wanted:
+        return DESCRIPTORS_MAX if soft == resource.RLIM_INFINITY else soft
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    except (OSError, ValueError):  # some systems name a hard limit and grant less
+        return soft
+    return wanted
+
+
+def connections_max(configured: int, descriptors: int) -> int:
+    """Return how many connections a broker with so many open files may accept: at least one, and half of them."""
+    return max(1, min(configured, max(descriptors - DESCRIPTORS_RESERVED, descriptors // 2)))
 
 
 def tune() -> None:

@@ -48,7 +48,12 @@ class ServerProtocol(asyncio.Protocol):
         host, port = transport.get_extra_info("peername")[:2]
         self.session.address = f"/{host}:{port}"
         if not self._server.admit(self):
-            log.warning("connection_refused", address=self.session.address, limit="maxConcurrentConnections")
+            log.warning(
+                "connection_refused",
+                address=self.session.address,
+                limit="maxConcurrentConnections, or that of open files",
+                connections=self._server.connections_max,
+            )
             transport.abort()
 
     def data_received(self, data: bytes) -> None:
@@ -146,8 +151,9 @@ class Server:
     protocol: type[ServerProtocol] = ServerProtocol
     """What serves a connection."""
 
-    def __init__(self, environment: Environment, topics: TopicRegistry) -> None:
-        """Not listening yet."""
+    def __init__(self, environment: Environment, topics: TopicRegistry, connections_max: int | None = None) -> None:
+        """Not listening yet; accept ``connections_max`` connections, by default what the configuration says."""
+        self.connections_max = connections_max or environment.config.maxConcurrentConnections
         self.environment = environment
         self.topics = topics
         self._protocols: dict[ServerProtocol, None] = {}  # in the order in which they connected
@@ -173,7 +179,7 @@ class Server:
 
     def admit(self, protocol: ServerProtocol) -> bool:
         """Count a connection in; whether there is room for it."""
-        if len(self._protocols) >= self.environment.config.maxConcurrentConnections:
+        if len(self._protocols) >= self.connections_max:
             return False
         self._protocols[protocol] = None
         return True

@@ -25,7 +25,7 @@ from magnetar.broker.delayed.store import DELAYED, DelayedStore
 from magnetar.broker.delayed.thread import StoreThread
 from magnetar.broker.environment import Environment
 from magnetar.broker.maintenance import Maintenance
-from magnetar.broker.process import tune
+from magnetar.broker.process import connections_max, raise_descriptor_limit, tune
 from magnetar.broker.server import Server
 from magnetar.broker.starting import Starting
 from magnetar.broker.topics import TopicRegistry
@@ -121,7 +121,7 @@ class Broker:
         config = self.config
         self.environment = environment
         self.topics = TopicRegistry(environment, "")
-        server = Server(environment, self.topics)
+        server = Server(environment, self.topics, _connections_max(config))
         opened.push_async_callback(server.stop)
         opened.callback(self.topics.close)
         try:
@@ -245,6 +245,21 @@ def _log_unhandled(_loop: asyncio.AbstractEventLoop, context: dict[str, Any]) ->
 def _service_url(resources: Resources, cluster: str) -> str | None:
     data = resources.clusters.get(cluster)
     return data.brokerServiceUrl if data is not None else None
+
+
+def _connections_max(config: BrokerConfig) -> int:
+    """Return how many connections the open files of this process allow, at most ``maxConcurrentConnections``."""
+    descriptors = raise_descriptor_limit()
+    allowed = connections_max(config.maxConcurrentConnections, descriptors)
+    if allowed < config.maxConcurrentConnections:
+        log.warning(
+            "connections_limited",
+            connections=allowed,
+            maxConcurrentConnections=config.maxConcurrentConnections,
+            open_files=descriptors,
+            remedy="raise the limit of open files (ulimit -n)",
+        )
+    return allowed
 
 
 def _store_options(config: BrokerConfig, clock: Clock) -> LocalStoreOptions:

@@ -159,6 +159,7 @@ class FaultyDisk:
         self.tear_write_at: int | None = None
         """Bytes of a write after which it fails; None: writes are whole."""
         self.fail_opens = False
+        self.open_errno = errno.EMFILE
         self.fail_removes = False
         self.fail_renames = False
         self.fail_directory_syncs = False
@@ -239,7 +240,7 @@ class FaultyDisk:
     def open(self, path: Path) -> FaultyFile:
         """See Files."""
         if self.fail_opens:
-            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+            raise OSError(self.open_errno, os.strerror(self.open_errno))
         with self.lock:
             return FaultyFile(self, self.nodes.setdefault(path, Node()))
 
