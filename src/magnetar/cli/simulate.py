@@ -45,12 +45,13 @@ def simulate(
 ) -> int:
     """Run clusters, pipeline and clients on a virtual clock, network and disk, from a seed.
 
-    The seed draws what the world contains (topics, subscriptions, settings) and what may happen to it: partitions, lost
-    connections, crashes, stopped processes, torn writes, replaced disks, slow peers, clocks that jump or drift, policy
-    changes, topics that are deleted, clusters that leave. After every step what the brokers promise is checked; in the
-    end all clusters must agree, and what nobody acknowledged must be delivered. A seed that breaks a promise is printed
-    with its world and the command that runs it again. The same seed is always the same run. A table counts in how many
-    worlds, and how often, each event and state occurred. Exits with 1 when a promise was broken.
+    The seed draws what the world contains (topics, subscriptions, settings) and what may happen to it: partitions,
+    lost connections, crashes, stopped processes, torn writes, bits that flip, replaced disks, slow peers, clocks that
+    jump or drift, policy changes, topics that are deleted, clusters that leave. After every step what the brokers
+    promise is checked; in the end all clusters must agree, and what nobody acknowledged must be delivered. A seed that
+    breaks a promise is printed with its world and the command that runs it again. The same seed is always the same
+    run. A table counts in how many worlds, and how often, each event and state occurred. Exits with 1 when a promise
+    was broken.
     """
     if seed is not None:
         return _tell(seed, clusters, steps, output, _Form(lines=story, diagram=diagram))
