@@ -14,9 +14,10 @@ from magnetar.sim.workload import Workload
 from magnetar.sim.world import World
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Collection, Iterable
 
     from magnetar.sim.consumer import SimConsumer
+    from magnetar.sim.site import Site
     from magnetar.sim.story import Story
 
 STEP_S = 0.12
@@ -24,6 +25,12 @@ STEP_S = 0.12
 
 AWAY_S = 5.0
 """For how long the broker of a cluster is down while all is acknowledged in another one."""
+
+HANGS_S = 40.0
+"""For how long the broker of a cluster hangs, not noticed by keep-alive, until it is killed."""
+
+SNAPSHOTS_S = 2.0
+"""Within so many seconds there are snapshots of all that was published."""
 
 PEACE_S = 120.0
 """Virtual seconds within which everything must have converged; it is looked at every second."""
@@ -150,11 +157,33 @@ def _consume_in_one(world: World, consumers: list[SimConsumer], left: Callable[[
         if consumer.cluster != chosen:
             consumer.stop()
             consumer.held.clear()
-    for producer in world.producers:
-        if producer.cluster != away:
-            producer.publish(Draft(int(world.sites[producer.cluster].clock.now() * 1000)))
+    _publish(world, [cluster for cluster in world.sites if cluster != away])
     world.note(chosen, "is the only cluster with consumers from now on")
     _wait(world, lambda: _missing(world) or left())
+    _acknowledge_while_one_hangs(world, world.sites[others[0]], left)
+
+
+def _acknowledge_while_one_hangs(world: World, site: Site, left: Callable[[], str]) -> None:
+    """A broker hangs and is killed: it must learn what was acknowledged meanwhile, though nothing is published later.
+
+    All snapshots are complete before, so that each cluster is told once, and is not told again by another snapshot.
+    """
+    _publish(world, world.sites)
+    _wait(world, lambda: _missing(world))
+    world.run(SNAPSHOTS_S)
+    world.note(site.name, "hangs")
+    site.loop.stopped_until = world.scheduler.now + 2 * HANGS_S  # it is killed before that
+    left()
+    world.run(HANGS_S)
+    world.kill(site, AWAY_S)
+    _wait(world, lambda: _missing(world) or left())
+
+
+def _publish(world: World, clusters: Collection[str]) -> None:
+    """Publish one message with each producer in these clusters."""
+    for producer in world.producers:
+        if producer.cluster in clusters:
+            producer.publish(Draft(int(world.sites[producer.cluster].clock.now() * 1000)))
 
 
 def _missing(world: World) -> str:

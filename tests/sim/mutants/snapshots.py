@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from magnetar.base.position import EARLIEST
 from magnetar.broker import snapshots as broker_snapshots
+from magnetar.broker.replicator import Replicator
 from magnetar.broker.snapshots import TopicSnapshots
 from magnetar.broker.subscription import Subscription
 from magnetar.geo.controller import SnapshotController
@@ -71,11 +72,16 @@ def return_forgotten(_: Any) -> Any:
     return mutant
 
 
+def doubt_too_short(_: Any) -> Any:
+    return property(lambda self: self.environment.config.replicatedSubscriptionsSnapshotTimeoutSeconds)
+
+
 MUTANTS: dict[str, Mutant] = {
     "an update claims what lies before the start": (broker_snapshots, "claims_of", everything_claimed),
     "an update claims what its sender never held": (broker_snapshots, "claims_of", gaps_claimed),
     "a snapshot completed by the first answer": (SnapshotBuilder, "answered", completed_by_the_first_answer),
     "an update sent before it is durable": (Subscription, "flush", update_before_it_is_durable),
     "updates never sent": (TopicSnapshots, "reached", updates_never_sent),
+    "updates in doubt only for the timeout of a snapshot": (Replicator, "_doubt_s", doubt_too_short),
     "no snapshot after a cluster that was left out is back": (SnapshotController, "_is_due", return_forgotten),
 }
