@@ -49,8 +49,8 @@ PARKED_METADATA = "magnetar.parked"
 _NO_LEASE = -1
 
 DOUBT_KEEP_ALIVES = 3
-"""Keep-alive intervals for which a marker that was handed out is in doubt. A peer that is silent, such as a target that
-hangs or cannot be reached, is noticed after at most two of them (two and a half by a broker)."""
+"""Keep-alive intervals for which a marker that was handed out is in doubt. Keep-alive notices a silent peer after at
+most two and a half of them: a pipeline whose machine is lost, or a target, which a pipeline mostly gives up earlier."""
 
 CURSOR_FLUSH_INTERVAL_S = 0.1
 """Seconds between two writes of a replication cursor. A crash sends that much again, and the receiver drops it."""

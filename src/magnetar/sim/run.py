@@ -27,7 +27,7 @@ AWAY_S = 5.0
 """For how long the broker of a cluster is down while all is acknowledged in another one."""
 
 HANGS_S = 40.0
-"""For how long the broker of a cluster hangs, not noticed by keep-alive, until it is killed."""
+"""For how long the broker of a cluster hangs until it is killed. Links give it up earlier."""
 
 SNAPSHOTS_S = 2.0
 """Within so many seconds there are snapshots of all that was published."""
