@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from magnetar.base.errors import RemoteProtocolError
+from magnetar.base.limits import BATCH_MESSAGES_MAX
 from magnetar.wire import entry as wire_entry
 from magnetar.wire.plain_metadata import is_plain, messages_in_plain, publish_time_in_plain
 from magnetar.wire.proto import pulsar_api_pb2 as pb
@@ -45,6 +46,11 @@ def built(fields: dict[str, Any]) -> pb.MessageMetadata:
 
 
 metadata = st.fixed_dictionaries(REQUIRED, optional={**PLAIN, **OTHER}).map(built)
+
+
+def naive_messages(metadata: pb.MessageMetadata) -> int:
+    """No entry has more messages than the limit, whatever it says."""
+    return min(max(1, metadata.num_messages_in_batch), BATCH_MESSAGES_MAX)
 
 
 def naive_sticky_key(metadata: pb.MessageMetadata) -> bytes:
@@ -84,7 +90,7 @@ def test_plain_is_what_protobuf_reads_with_nothing_that_concerns_dispatch(
     read = pb.MessageMetadata.FromString(data)
     assert read.IsInitialized()
     assert isinstance(read.producer_name, str)
-    assert messages == max(1, read.num_messages_in_batch)
+    assert messages == naive_messages(read)
     assert publish_time_in_plain(before + data + behind, start, end) == read.publish_time
     assert {field.name for field, _ in read.ListFields()} <= {*REQUIRED, *PLAIN}
 
@@ -107,7 +113,7 @@ def test_dispatch_knows_what_the_metadata_says(data: bytes) -> None:
             wire_entry.publish_time_ms(entry)
     else:
         assert wire_entry.publish_time_ms(entry) == read.publish_time
-        assert wire_entry.messages_and_delivery(entry) == (max(1, read.num_messages_in_batch), read.deliver_at_time)
+        assert wire_entry.messages_and_delivery(entry) == (naive_messages(read), read.deliver_at_time)
         assert wire_entry.messages_delivery_and_key(entry)[:2] == wire_entry.messages_and_delivery(entry)
         assert wire_entry.messages_delivery_and_key(entry)[2] == naive_sticky_key(read)
         assert list(wire_entry.replicate_to(entry)) == list(read.replicate_to)
