@@ -208,7 +208,8 @@ class RawConnection:
             return False
         for frame in self._decoder.feed(data):
             if name_of(frame) == "PING":
-                self.send("PONG")
+                with contextlib.suppress(ConnectionError):  # it may have been shut down for writing
+                    self.send("PONG")
             else:
                 self._frames.append(frame)
         return True
