@@ -17,6 +17,7 @@ from google.protobuf.message import DecodeError
 from magnetar.base.errors import ChecksumMismatchError, RemoteProtocolError
 from magnetar.base.limits import BATCH_MESSAGES_MAX, BATCHED_MESSAGE_SIZE_MIN
 from magnetar.wire.plain_metadata import (
+    bounded,
     is_plain,
     is_plain_and_fits,
     messages_and_key_in_plain,
@@ -146,7 +147,7 @@ def messages_and_delivery(entry: bytes) -> tuple[int, int]:
     if messages is not None:
         return messages, 0
     metadata = parse_metadata(entry)
-    return _messages(metadata), metadata.deliver_at_time
+    return bounded(metadata.num_messages_in_batch), metadata.deliver_at_time
 
 
 def messages_delivery_and_key(entry: bytes) -> tuple[int, int, bytes]:
@@ -160,7 +161,7 @@ def messages_delivery_and_key(entry: bytes) -> tuple[int, int, bytes]:
     if plain is not None:
         return plain[0], 0, plain[1]
     metadata = parse_metadata(entry)
-    return _messages(metadata), metadata.deliver_at_time, _sticky_key(metadata)
+    return bounded(metadata.num_messages_in_batch), metadata.deliver_at_time, _sticky_key(metadata)
 
 
 def replicate_to(entry: bytes) -> Sequence[str]:
@@ -202,10 +203,6 @@ def check_count(metadata: pb.MessageMetadata, entry: bytes) -> None:
     if messages > min(size // BATCHED_MESSAGE_SIZE_MIN, BATCH_MESSAGES_MAX):
         message = f"a batch of {size} bytes cannot hold {messages} messages"
         raise RemoteProtocolError(message)
-
-
-def _messages(metadata: pb.MessageMetadata) -> int:
-    return min(max(1, metadata.num_messages_in_batch), BATCH_MESSAGES_MAX)
 
 
 def _sticky_key(metadata: pb.MessageMetadata) -> bytes:

@@ -100,4 +100,9 @@ def publish_time_in_plain(data: bytes, start: int, end: int) -> int | None:
 
 
 def _messages(batch: bytes | None) -> int:
-    return 1 if batch is None else min(max(1, varint.read(batch, 0)[0]), BATCH_MESSAGES_MAX)
+    return 1 if batch is None else bounded(varint.read(batch, 0)[0])
+
+
+def bounded(messages: int) -> int:
+    """How many messages an entry counts as that names so many: at least 1, at most BATCH_MESSAGES_MAX."""
+    return min(max(1, messages), BATCH_MESSAGES_MAX)
