@@ -377,24 +377,8 @@ def test_a_first_request_that_was_under_way_when_a_link_was_handed_over_is_made_
     assert mesh.acknowledged("jfk") == {"a"}
 
 
-def test_news_that_was_under_way_when_a_link_was_lost_arrives_all_the_same() -> None:
-    mesh = Mesh("ewr", "jfk")
-    mesh.publish("ewr", "a")
-    consumer = mesh.subscribe("ewr")
-    mesh.second()
-    mesh.second()
-    acknowledge_all(mesh, "ewr", consumer)
-    mesh.loop.advance(0.1)
-    mesh.clusters["ewr"].settle()
-    pipe = mesh.pipes["ewr", "jfk"]
-    pipe.read()
-    assert len(pipe.carried) == 1
-    pipe.attach(permits=10)
-    mesh.carry()
-    assert mesh.acknowledged("jfk") == {"a"}
-
-
-def test_news_reaches_a_cluster_that_was_silent_until_keep_alive_noticed_it() -> None:
+@pytest.mark.parametrize("silent_s", [0.0, 2 * KEEP_ALIVE_INTERVAL_SECONDS], ids=["at once", "after keep-alive"])
+def test_news_that_was_under_way_when_a_link_was_lost_arrives_all_the_same(silent_s: float) -> None:
     """Nothing comes later that would tell of the acknowledgement: no entries, and so no snapshot."""
     mesh = Mesh("ewr", "jfk")
     mesh.publish("ewr", "a")
@@ -407,7 +391,7 @@ def test_news_reaches_a_cluster_that_was_silent_until_keep_alive_noticed_it() ->
     pipe = mesh.pipes["ewr", "jfk"]
     pipe.read()
     assert len(pipe.carried) == 1
-    mesh.loop.advance(2 * KEEP_ALIVE_INTERVAL_SECONDS)
+    mesh.loop.advance(silent_s)
     pipe.attach(permits=10)
     mesh.carry()
     assert mesh.acknowledged("jfk") == {"a"}
