@@ -25,6 +25,9 @@ SUBSCRIPTION_TYPES: Mapping[str, pb.CommandSubscribe.SubType.ValueType] = {
 }
 """The type of each subscription, by name."""
 
+SHARING = frozenset({pb.CommandSubscribe.Shared, pb.CommandSubscribe.Key_Shared})
+"""The types whose consumers share the messages: none of them can acknowledge cumulatively."""
+
 MANY_SHARE = 0.06
 """The share of worlds that have four topics or more in any case."""
 

@@ -15,6 +15,7 @@ from magnetar.sim.key_holders import KeyHolders
 from magnetar.sim.lifetimes import Lifetimes
 from magnetar.sim.model import ATTEMPT, CHUNK, Made, Model
 from magnetar.sim.readings import Readings
+from magnetar.sim.scenario import SHARING
 from magnetar.sim.times import DRIFTED_S
 from magnetar.sim.unloads import Unloads
 from magnetar.sim.unsynced import Unsynced
@@ -41,8 +42,6 @@ if TYPE_CHECKING:
     from magnetar.sim.replica import Replica
 
     Then = Callable[[], None]
-
-_SHARING = frozenset({pb.CommandSubscribe.Shared, pb.CommandSubscribe.Key_Shared})
 
 
 class TopicReferee:
@@ -235,7 +234,7 @@ class TopicReferee:
         if subscription.progress is None or replica.topic is None:
             return None
         cumulative = ack.ack_type == pb.CommandAck.Cumulative
-        if cumulative and subscription.type in _SHARING:
+        if cumulative and subscription.type in SHARING:
             return None  # who shares cannot acknowledge for others, in Pulsar neither
         self.checker.look_at_log(replica)
         log, state = self.model.logs[replica.cluster], subscription.progress.state
@@ -401,7 +400,7 @@ class TopicReferee:
         active = replica.topic.policies.replicated_subscription_active_cluster if replica.topic is not None else ""
         if subscription.is_replicated and active not in ("", replica.cluster):
             self.violate(f"A: {where}, {entry.text}, was sent to a consumer, and {active} is the active cluster")
-        sharing = subscription.type in _SHARING
+        sharing = subscription.type in SHARING
         if sharing and entry.deliver_at_ms > replica.site.clock.highest * 1000:
             early_s = entry.deliver_at_ms / 1000 - replica.site.clock.highest
             self.violate(f"T: {where}, {entry.text}, was sent to a consumer {early_s:.3f} s before its time")

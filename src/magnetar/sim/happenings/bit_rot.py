@@ -11,8 +11,7 @@ from magnetar.base.position import EARLIEST
 from magnetar.ledger.segment import refuse_synced_damage, segment_sequences
 from magnetar.sim.happenings.base import Action, Happening
 from magnetar.sim.happenings.producers import Producers
-from magnetar.sim.scenario import SUBSCRIPTION_TYPES
-from magnetar.wire.proto import pulsar_api_pb2 as pb
+from magnetar.sim.scenario import SHARING, SUBSCRIPTION_TYPES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -36,10 +35,6 @@ NEWEST_ENTRIES = 6
 
 MAGIC_BYTES = 2
 """The first bytes of an entry, which say that it has a checksum. Without them a start is refused (ADR 14)."""
-
-
-CUMULATIVE = (pb.CommandSubscribe.Exclusive, pb.CommandSubscribe.Failover)
-"""The types of subscriptions that can be acknowledged cumulatively."""
 
 
 class BitRot(Happening):
@@ -73,7 +68,7 @@ class BitRot(Happening):
 
     def _have_consumer(self, topic: TopicName, cluster: str) -> None:
         """Have a consumer there who acknowledges cumulatively, if any subscription allows it."""
-        names = [name for name in self.world.scenario.subscriptions if SUBSCRIPTION_TYPES[name] in CUMULATIVE]
+        names = [name for name in self.world.scenario.subscriptions if SUBSCRIPTION_TYPES[name] not in SHARING]
         there = {each.subscription for each in self.world.consumers if (each.topic, each.cluster) == (topic, cluster)}
         if names and there.isdisjoint(names):
             self.world.add_consumer(topic, self.chance.choice(names), cluster, earliest=True)
