@@ -11,7 +11,7 @@ import pytest
 from magnetar.base.errors import DataLossError
 from magnetar.base.real import SystemClock, SystemFiles
 from magnetar.broker.check import LEDGERS, METADATA
-from magnetar.ledger.agreement import bring_to_agreement, highest_named_ledger
+from magnetar.ledger.agreement import bring_to_agreement, read_named_ledgers
 from magnetar.ledger.life_file import LIFE_NAME
 from magnetar.ledger.local import LocalLedgerStore, LocalStoreOptions
 from magnetar.ledger.managed_ledger import ManagedLedger, ManagedLedgerConfig
@@ -48,16 +48,14 @@ async def start(directory: Path, *, sync: bool, first_ledger_id: int) -> tuple[l
     """Start a broker's storage; return why the topic does not open, and the ids of the next ledgers."""
     clock, refusals = SystemClock(), []
     metadata = LocalMetadataStore(directory / METADATA, clock)
+    named = read_named_ledgers(metadata)
     options = LocalStoreOptions(
-        sync=sync,
-        identity="new",
-        first_ledger_id=first_ledger_id,
-        named_ledger_id=highest_named_ledger(metadata),
+        sync=sync, identity="new", first_ledger_id=first_ledger_id, named_ledger_id=named.highest
     )
     store = LocalLedgerStore(directory / LEDGERS, SystemFiles(), asyncio.get_running_loop(), options)
     store.open()
     try:
-        bring_to_agreement(store, metadata)
+        bring_to_agreement(store, metadata, named)
         for _ in range(2):  # the second one finds what the first one left
             try:
                 ManagedLedger.open(store, metadata, TOPIC, CONFIG, clock)

@@ -16,7 +16,7 @@ from magnetar.base.real import SystemClock, SystemFiles
 from magnetar.broker.check import LEDGERS, METADATA, check
 from magnetar.cli.main import main
 from magnetar.cursor.store import CursorStore
-from magnetar.ledger.agreement import bring_to_agreement, loss_boundaries
+from magnetar.ledger.agreement import bring_to_agreement, loss_boundaries, read_named_ledgers
 from magnetar.ledger.local import LocalLedgerStore, LocalStoreOptions
 from magnetar.ledger.managed_ledger import ManagedLedger, ManagedLedgerConfig
 from magnetar.metadata.local import LocalMetadataStore
@@ -49,7 +49,7 @@ def opened(directory: Path, look: Callable[[ManagedLedger, Cursor | None], objec
         store = LocalLedgerStore(directory / LEDGERS, SystemFiles(), asyncio.get_running_loop(), LocalStoreOptions())
         store.open()
         try:
-            bring_to_agreement(store, metadata)
+            bring_to_agreement(store, metadata, read_named_ledgers(metadata))
             log = ManagedLedger.open(store, metadata, TOPIC, ManagedLedgerConfig(), clock)
             look(log, CursorStore(store, metadata, str(TOPIC), log).open(CURSOR))
             position = log.append(ENTRIES[:1], lambda _position, _error: None)

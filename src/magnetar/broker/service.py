@@ -30,7 +30,7 @@ from magnetar.broker.server import Server
 from magnetar.broker.starting import Starting
 from magnetar.broker.topics import TopicRegistry
 from magnetar.geo.link import LinkOptions, ProgressLinks
-from magnetar.ledger.agreement import bring_to_agreement, highest_named_ledger
+from magnetar.ledger.agreement import bring_to_agreement, read_named_ledgers
 from magnetar.ledger.local import LocalLedgerStore, LocalStoreOptions
 from magnetar.ledger.managed_ledger import ManagedLedgerConfig
 from magnetar.ledger.space import give_reserve
@@ -92,11 +92,12 @@ class Broker:
         opened.callback(metadata.close)
         delayed = StoreThread(DelayedStore(config.dataDirectory / DELAYED), loop)
         opened.push_async_callback(asyncio.to_thread, delayed.close)
-        options = replace(_store_options(config, self._clock), named_ledger_id=highest_named_ledger(metadata))
+        named = read_named_ledgers(metadata)
+        options = replace(_store_options(config, self._clock), named_ledger_id=named.highest)
         store = LocalLedgerStore(config.dataDirectory / LEDGERS, self._files, loop, options)
         store.open(lambda done, total: starting.told("segments", done, total))
         opened.push_async_callback(store.close)
-        loss_boundaries = bring_to_agreement(store, metadata)
+        loss_boundaries = bring_to_agreement(store, metadata, named)
         resources = Resources.over(metadata)
         link_options = _link_options(config, store.life)
         links = ProgressLinks(config.clusterName, lambda peer: _service_url(resources, peer), self._clock, link_options)

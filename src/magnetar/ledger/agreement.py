@@ -1,5 +1,7 @@
 """Bringing the log and the metadata store to agree, once, after both were opened and before a topic is loaded.
 
+The metadata is read before the log is opened, which needs the highest ledger id that the metadata names.
+
 The metadata store syncs every change. The log may lag behind it: with ``journalSyncData=false`` entries are confirmed
 before they are on the disk, and a power loss takes the newest of them. And the log may hold ledgers that nothing lists
 any more, left behind by an interrupted change of the metadata.
@@ -16,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import structlog
 
-from magnetar.base.errors import CorruptionError, DiskFullError
+from magnetar.base.errors import CorruptionError, DiskFullError, NotFoundError
 from magnetar.base.position import Position
 from magnetar.ledger.deletions import finish_deletions, noted_deletions
 from magnetar.metadata.resources import DELETED_TOPIC, Topics, managed_ledger_path
@@ -58,8 +60,52 @@ class Unlisted:
     """These may be data: of topics whose metadata was lost, or is an older copy."""
 
 
-def bring_to_agreement(store: LocalLedgerStore, metadata: MetadataStore) -> tuple[int, ...]:
+@dataclass(frozen=True, slots=True)
+class NamedLedgers:
+    """The ledgers that the metadata names."""
+
+    confirmed: dict[int, int]
+    """Ledger id to the entries that were confirmed in it; 0 for a cursor's ledger and for one that is being deleted."""
+    unreadable: str | None
+    """Path and error of a record that cannot be read; then ``confirmed`` may lack ledgers."""
+    deleted_topics: list[str]
+    """Paths of topics whose deletion a crash interrupted."""
+
+    @property
+    def highest(self) -> int:
+        """The highest ledger id; 0 for none."""
+        return max((0, *self.confirmed))
+
+
+def read_named_ledgers(metadata: MetadataStore) -> NamedLedgers:
+    """Read the records of all topics and cursors, and the noted deletions; changes nothing."""
+    named = dict.fromkeys(noted_deletions(metadata), 0)
+    unreadable: str | None = None
+    deleted_topics: list[str] = []
+    for name in Topics(metadata).all():
+        topic = managed_ledger_path(name)
+        for path in (topic, *(f"{topic}/cursors/{cursor}" for cursor in metadata.children(f"{topic}/cursors"))):
+            stored = metadata.get(path)
+            if stored is None:
+                continue
+            if stored.value == DELETED_TOPIC:
+                deleted_topics.append(path)
+                continue
+            try:
+                record = json.loads(stored.value)
+                if path == topic:
+                    named.update((int(each["ledgerId"]), int(each["entries"])) for each in record["ledgers"])
+                elif (ledger_id := int(record["cursorsLedgerId"])) >= 0:  # else the cursor has no ledger
+                    named.setdefault(ledger_id, 0)
+            except (ValueError, KeyError, TypeError) as error:
+                unreadable = f"{path}: {error!r}"
+    return NamedLedgers(named, unreadable, deleted_topics)
+
+
+def bring_to_agreement(store: LocalLedgerStore, metadata: MetadataStore, named: NamedLedgers) -> tuple[int, ...]:
     """Finish interrupted deletions, accept what a log without syncs lost, and delete what nothing lists.
+
+    ``named`` was read from the metadata, which has not changed since.
 
     Returns the loss boundaries, ascending: the next ledger id at each start that may have lacked entries, and what a
     repair added. Other clusters may hold lost entries of lower ledgers, so there may have been entries between any two
@@ -68,17 +114,23 @@ def bring_to_agreement(store: LocalLedgerStore, metadata: MetadataStore) -> tupl
     On a full disk the metadata store gets the room that is held back. Raises DiskFullError where that is not enough.
     """
     try:
-        return _agree(store, metadata)
+        return _agree(store, metadata, named)
     except DiskFullError:
         if not store.give_reserve():
             raise
-        return _agree(store, metadata)
+        return _agree(store, metadata, named)
 
 
-def _agree(store: LocalLedgerStore, metadata: MetadataStore) -> tuple[int, ...]:
+def _agree(store: LocalLedgerStore, metadata: MetadataStore, named: NamedLedgers) -> tuple[int, ...]:
     """See ``bring_to_agreement``; what a failure left undone is done by the next call."""
     finish_deletions(store, metadata)
-    _sweep(store, metadata, _read_listing(metadata))
+    for path in named.deleted_topics:
+        with suppress(NotFoundError):  # an attempt before this one deleted it
+            metadata.delete(path)
+    if named.unreadable is None:
+        _sweep(store, metadata, named.confirmed)
+    else:
+        log.warning("ledgers_not_swept", error=named.unreadable)
     try:
         boundaries = loss_boundaries(metadata)
     except CorruptionError as error:
@@ -174,45 +226,7 @@ def keep_unlisted(existing: Collection[int]) -> Put:
     return Put(_SWEPT_FROM, str(max(existing, default=0) + 1).encode())
 
 
-def _read_listing(metadata: MetadataStore) -> dict[int, int] | None:
-    """Return the named ledgers with their confirmed entries; None if something cannot be read."""
-    confirmed = dict.fromkeys(noted_deletions(metadata), 0)
-    for name in Topics(metadata).all():
-        path = managed_ledger_path(name)
-        try:
-            stored = metadata.get(path)
-            if stored is not None and stored.value == DELETED_TOPIC:
-                metadata.delete(path)  # a crash interrupted the deletion of the topic
-            elif stored is not None:
-                confirmed.update((each["ledgerId"], each["entries"]) for each in json.loads(stored.value)["ledgers"])
-            for child in metadata.children(f"{path}/cursors"):
-                cursor = metadata.get(f"{path}/cursors/{child}")
-                ledger_id = -1 if cursor is None else json.loads(cursor.value)["cursorsLedgerId"]
-                if ledger_id >= 0:  # else the cursor has no ledger
-                    confirmed.setdefault(ledger_id, 0)
-        except (ValueError, KeyError, TypeError) as error:
-            log.warning("ledgers_not_swept", path=path, error=repr(error))
-            return None
-    return confirmed
-
-
-def highest_named_ledger(metadata: MetadataStore) -> int:
-    """Return the highest ledger id that the metadata names; 0 for none. Records that cannot be read do not count."""
-    highest = max(noted_deletions(metadata), default=0)
-    for name in Topics(metadata).all():
-        path = managed_ledger_path(name)
-        for child in (path, *(f"{path}/cursors/{each}" for each in metadata.children(f"{path}/cursors"))):
-            stored = metadata.get(child)
-            with suppress(ValueError, KeyError, TypeError):
-                named = {} if stored is None or stored.value == DELETED_TOPIC else json.loads(stored.value)
-                ledgers = [each["ledgerId"] for each in named.get("ledgers", ())]
-                highest = max(highest, *ledgers, named.get("cursorsLedgerId", 0), 0)
-    return highest
-
-
-def _sweep(store: LocalLedgerStore, metadata: MetadataStore, confirmed: dict[int, int] | None) -> None:
-    if confirmed is None:
-        return
+def _sweep(store: LocalLedgerStore, metadata: MetadataStore, confirmed: dict[int, int]) -> None:
     existing = store.list()
     stored = metadata.get(_SWEPT_FROM)
     try:

@@ -18,7 +18,7 @@ from magnetar.broker.server import Server, ServerProtocol
 from magnetar.broker.service import first_ledger_id
 from magnetar.broker.topics import TopicRegistry
 from magnetar.geo.link import LinkOptions, ProgressLinks
-from magnetar.ledger.agreement import bring_to_agreement, highest_named_ledger
+from magnetar.ledger.agreement import bring_to_agreement, read_named_ledgers
 from magnetar.ledger.local import LocalLedgerStore, LocalStoreOptions
 from magnetar.ledger.managed_ledger import ManagedLedgerConfig
 from magnetar.metadata.policies import TenantInfo
@@ -121,10 +121,11 @@ class Site:
         loop = self.loop = MachineLoop(self._scheduler, self.name, self._network)
         chance = self._network.chance
         first = first_ledger_id(self.clock.now())
+        named = read_named_ledgers(self.metadata)
         options = replace(
             _STORE,
             first_ledger_id=first,
-            named_ledger_id=highest_named_ledger(self.metadata),
+            named_ledger_id=named.highest,
             identity=f"{self.name}-{self.crashes}",
             sync=self.scenario.sync,
         )
@@ -133,7 +134,7 @@ class Site:
         )
         self.store.open()
         link_options = replace(_LINKS, life=self.store.life)
-        loss_boundaries = bring_to_agreement(self.store, self.metadata)
+        loss_boundaries = bring_to_agreement(self.store, self.metadata, named)
         self._delayed = HandThread(self._delayed_store, loop)
         self.environment = Environment(
             config=_config(self.name, self.scenario, self.max_message_size),

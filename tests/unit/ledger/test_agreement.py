@@ -21,6 +21,7 @@ from magnetar.ledger.agreement import (
     find_unlisted,
     needed_boundaries,
     note_losses,
+    read_named_ledgers,
     shorten,
 )
 from magnetar.ledger.local import UNSYNCED_NAME, LocalLedgerStore, LocalStoreOptions
@@ -121,7 +122,7 @@ async def power_loss_without_syncs(entries: int) -> tuple[FaultyDisk, MemoryMeta
     """A topic whose list says more than its log holds, and the positions that were confirmed."""
     disk, metadata = FaultyDisk(), MemoryMetadataStore(CLOCK)
     store = open_store(disk, UNSYNCED)
-    bring_to_agreement(store, metadata)
+    bring_to_agreement(store, metadata, read_named_ledgers(metadata))
     ledger = open_topic(store, metadata)
     positions = await publish(ledger, store, entries)
     with disk.lock:  # the list is written while the ledger's end is not on the disk
@@ -141,7 +142,7 @@ def test_entries_lost_without_syncs_are_accepted_whatever_the_configuration_says
             assert store.may_lack_entries
             with pytest.raises(DataLossError):
                 open_topic(store, metadata)
-            bring_to_agreement(store, metadata)
+            bring_to_agreement(store, metadata, read_named_ledgers(metadata))
             ledger = open_topic(store, metadata)
             kept = ledger.entries
             assert kept < 10
@@ -152,7 +153,7 @@ def test_entries_lost_without_syncs_are_accepted_whatever_the_configuration_says
             ledger.close()
             await barrier(store)
         async with opened(DIRECTORY, options, disk) as store:
-            bring_to_agreement(store, metadata)
+            bring_to_agreement(store, metadata, read_named_ledgers(metadata))
             assert open_topic(store, metadata).entries == kept + 1
 
     asyncio.run(story())
@@ -162,14 +163,14 @@ def test_a_topic_that_lost_entries_without_syncs_counts_those_that_are_known_to_
     async def story() -> None:
         disk, metadata, _ = await power_loss_without_syncs(10)
         async with opened(DIRECTORY, UNSYNCED, disk) as store:
-            bring_to_agreement(store, metadata)
+            bring_to_agreement(store, metadata, read_named_ledgers(metadata))
             ledger = open_topic(store, metadata)
             lost = 10 - ledger.entries
             assert ledger.properties == {LOST_PROPERTY: str(lost)}
             ledger.close()
             await barrier(store)
         async with opened(DIRECTORY, UNSYNCED, disk) as store:
-            bring_to_agreement(store, metadata)
+            bring_to_agreement(store, metadata, read_named_ledgers(metadata))
             assert open_topic(store, metadata).properties == {LOST_PROPERTY: str(lost)}, "the stop was in order"
 
     asyncio.run(story())
@@ -179,7 +180,7 @@ def test_a_topic_whose_list_was_written_before_its_last_entries_may_lack_them_an
     async def story() -> None:
         disk, metadata = FaultyDisk(), MemoryMetadataStore(CLOCK)
         async with opened(DIRECTORY, UNSYNCED, disk) as store:
-            bring_to_agreement(store, metadata)
+            bring_to_agreement(store, metadata, read_named_ledgers(metadata))
             idle = ManagedLedger.open(store, metadata, IDLE, CONFIG, CLOCK)
             await publish(idle, store, 1)
             idle.close()
@@ -187,7 +188,7 @@ def test_a_topic_whose_list_was_written_before_its_last_entries_may_lack_them_an
             crashed, kept = without_unsynced_bytes(disk), metadata.reopened()
             crashed.nodes |= {path: node for path, node in disk.nodes.items() if path != DIRECTORY}
         async with opened(DIRECTORY, UNSYNCED, crashed) as store:
-            bring_to_agreement(store, kept)
+            bring_to_agreement(store, kept, read_named_ledgers(kept))
             assert open_topic(store, kept).properties == {LOST_PROPERTY: "0"}
             assert ManagedLedger.open(store, kept, IDLE, CONFIG, CLOCK).properties == {}, "its list was complete"
 
@@ -207,7 +208,7 @@ def test_a_shorter_log_is_data_loss_where_entries_were_always_synced() -> None:
         del disk.nodes[DIRECTORY / UNSYNCED_NAME]
         async with opened(DIRECTORY, SYNCED, disk) as store:
             assert not store.may_lack_entries
-            bring_to_agreement(store, metadata)
+            bring_to_agreement(store, metadata, read_named_ledgers(metadata))
             with pytest.raises(DataLossError):
                 open_topic(store, metadata)
 
@@ -219,14 +220,14 @@ def test_the_note_of_a_run_without_syncs_goes_when_the_log_is_closed_in_order_or
         disk, metadata = FaultyDisk(), MemoryMetadataStore(CLOCK)
         note = DIRECTORY / UNSYNCED_NAME
         async with opened(DIRECTORY, UNSYNCED, disk) as store:
-            bring_to_agreement(store, metadata)
+            bring_to_agreement(store, metadata, read_named_ledgers(metadata))
             assert note in disk.nodes
             crashed = without_unsynced_bytes(disk)
         assert note not in disk.nodes
         assert note in crashed.nodes
         async with opened(DIRECTORY, SYNCED, crashed) as store:
             assert note in crashed.nodes
-            bring_to_agreement(store, metadata)
+            bring_to_agreement(store, metadata, read_named_ledgers(metadata))
             assert note not in crashed.nodes
         async with opened(DIRECTORY, SYNCED, crashed) as store:
             assert not store.may_lack_entries
@@ -241,7 +242,7 @@ def test_a_start_that_may_lack_entries_sets_a_boundary_that_later_starts_keep() 
         for options in (UNSYNCED, UNSYNCED, SYNCED, SYNCED):
             metadata = metadata.reopened()
             async with opened(DIRECTORY, options, disk) as store:
-                boundaries.append(bring_to_agreement(store, metadata))
+                boundaries.append(bring_to_agreement(store, metadata, read_named_ledgers(metadata)))
                 (position,) = await publish(open_topic(store, metadata), store, 1)
                 assert boundaries[-1][-1] <= position.ledger_id
         first, second, synced, again = boundaries
@@ -263,7 +264,7 @@ def test_a_cursor_ahead_of_a_log_that_lost_entries_takes_what_comes() -> None:
     async def story() -> None:
         disk, metadata, confirmed = await power_loss_without_syncs(10)
         async with opened(DIRECTORY, UNSYNCED, disk) as store:
-            bring_to_agreement(store, metadata)
+            bring_to_agreement(store, metadata, read_named_ledgers(metadata))
             ledger = open_topic(store, metadata)
             cursor = CursorStore(store, metadata, str(TOPIC), ledger).create("s", confirmed[-1])
             assert cursor.state.backlog(ledger.last_confirmed_entry) == 0
@@ -286,7 +287,7 @@ def test_power_loss_without_syncs_loses_the_end_and_gives_no_id_twice(seed: int)
         seen: list[Position] = []
         for _ in range(6):
             store = open_store(disk, options)
-            bring_to_agreement(store, metadata)
+            bring_to_agreement(store, metadata, read_named_ledgers(metadata))
             ledger = open_topic(store, metadata)
             held = [position for position in seen if ledger.contains(position)]
             assert held == seen[: len(held)], "a prefix"
@@ -325,7 +326,7 @@ def test_a_start_on_a_full_disk_notes_losses_in_the_room_that_was_held_back() ->
         options = LocalStoreOptions(sync=False, reserve_bytes=100)
         async with opened(DIRECTORY, options, disk) as store:
             assert DIRECTORY / RESERVE_NAME in disk.nodes
-            (boundary,) = bring_to_agreement(store, metadata)
+            (boundary,) = bring_to_agreement(store, metadata, read_named_ledgers(metadata))
             assert DIRECTORY / RESERVE_NAME not in disk.nodes
             assert boundary == store.next_ledger_id == store.create()
             assert not store.may_lack_entries
@@ -377,7 +378,7 @@ def test_ledgers_that_nothing_lists_are_deleted_when_the_store_is_opened() -> No
             await publish(ledger, store, 1)
         async with opened(DIRECTORY, SYNCED, disk) as store:
             assert orphan in store.list()
-            bring_to_agreement(store, metadata)
+            bring_to_agreement(store, metadata, read_named_ledgers(metadata))
             assert orphan not in store.list()
             assert len(store.list()) == 3
             assert open_topic(store, metadata).entries == 5
@@ -394,7 +395,7 @@ def test_the_log_of_a_lost_metadata_store_is_never_deleted() -> None:
         older = MemoryMetadataStore(CLOCK)
         for _ in range(3):  # topics are made on top of it
             async with opened(DIRECTORY, SYNCED, disk) as store:
-                bring_to_agreement(store, older)
+                bring_to_agreement(store, older, read_named_ledgers(older))
                 await publish(open_topic(store, older), store, 5)
                 assert set(held) <= set(store.list())
 
@@ -410,7 +411,7 @@ def test_a_list_that_cannot_be_read_keeps_every_ledger() -> None:
             await publish(ManagedLedger.open(store, metadata, other, CONFIG, CLOCK), store, 4)
             held = store.list()
             metadata.put(managed_ledger_path(other), json.dumps({"unknown": "format"}).encode())
-            bring_to_agreement(store, metadata)
+            bring_to_agreement(store, metadata, read_named_ledgers(metadata))
             assert store.list() == held
 
     asyncio.run(story())
@@ -437,7 +438,7 @@ def test_a_bound_of_the_sweep_that_cannot_be_read_keeps_every_ledger(value: byte
     def look(store: LocalLedgerStore, metadata: MemoryMetadataStore) -> None:
         held = store.list()
         for _ in range(2):  # later starts keep them, too
-            bring_to_agreement(store, metadata)
+            bring_to_agreement(store, metadata, read_named_ledgers(metadata))
             assert store.list() == held
 
     with_record("/ledgers-swept-from", value, look)
@@ -446,9 +447,9 @@ def test_a_bound_of_the_sweep_that_cannot_be_read_keeps_every_ledger(value: byte
 @pytest.mark.parametrize("value", [b"", b"x", b"7", b'["x"]'])
 def test_loss_boundaries_that_cannot_be_read_divide_all_ledgers(value: bytes) -> None:
     def look(store: LocalLedgerStore, metadata: MemoryMetadataStore) -> None:
-        boundaries = bring_to_agreement(store, metadata)
+        boundaries = bring_to_agreement(store, metadata, read_named_ledgers(metadata))
         assert boundaries == (*store.list(), store.next_ledger_id)
-        assert bring_to_agreement(store, metadata) == boundaries, "they are stored"
+        assert bring_to_agreement(store, metadata, read_named_ledgers(metadata)) == boundaries, "they are stored"
 
     with_record("/ledgers-loss-boundaries", value, look)
 
@@ -457,7 +458,7 @@ def test_loss_boundaries_that_cannot_be_read_divide_all_ledgers(value: bytes) ->
 def test_a_note_of_a_deletion_that_cannot_be_read_stops_no_start(value: bytes) -> None:
     def look(store: LocalLedgerStore, metadata: MemoryMetadataStore) -> None:
         listed = [each.ledger_id for each in open_topic(store, metadata).ledgers()]
-        bring_to_agreement(store, metadata)
+        bring_to_agreement(store, metadata, read_named_ledgers(metadata))
         assert [each for each in store.list() if each in listed] == listed
 
     with_record("/deleting-ledgers/1", value, look)
