@@ -13,14 +13,15 @@ import typer
 from magnetar.base.errors import ConfigurationError
 from magnetar.cli.output import Output, say, show_fields, show_json, show_lines
 from magnetar.cli.progress import progress
-from magnetar.sim.coverage import Coverage
-from magnetar.sim.run import judge
-from magnetar.sim.run import simulate as run_seed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from magnetar.sim.coverage import Coverage
     from magnetar.sim.run import Verdict
+
+# The simulator is imported in the functions that need it: its modules, and pyarrow, would take a third of the time and
+# of the memory of every other command, a broker's among them.
 
 
 def simulate(
@@ -53,6 +54,8 @@ def simulate(
     run. A table counts in how many worlds, and how often, each event and state occurred. Exits with 1 when a promise
     was broken.
     """
+    from magnetar.sim.coverage import Coverage  # noqa: PLC0415 - see the top
+
     if seed is not None:
         return _tell(seed, clusters, steps, output, _Form(lines=story, diagram=diagram))
     chosen = _range(seeds)
@@ -96,6 +99,8 @@ class _Form:
 
 
 def _tell(seed: int, clusters: int | None, steps: int | None, output: Output, form: _Form) -> int:
+    from magnetar.sim.run import simulate as run_seed  # noqa: PLC0415 - see the top
+
     verdict, story = run_seed(seed, clusters, steps)
     if form.lines:
         show_lines(story.lines())
@@ -119,6 +124,8 @@ def _range(seeds: str) -> range:
 
 
 def _judge_all(seeds: range, clusters: int | None, steps: int | None, jobs: int) -> Iterator[Verdict]:
+    from magnetar.sim.run import judge  # noqa: PLC0415 - see the top
+
     one = partial(judge, clusters=clusters, steps=steps)
     if jobs == 1:
         yield from map(one, seeds)

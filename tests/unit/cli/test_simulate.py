@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from magnetar.cli import simulate
 from magnetar.cli.main import ExitCode, main
+from magnetar.sim import run
 from magnetar.sim.run import Verdict
 
 
@@ -27,7 +27,7 @@ def test_a_violation_is_printed_with_the_command_that_repeats_it(
         counts = (("crash", seed), ("seek", 0))
         return Verdict(seed, clusters or 3, steps or 9, violation, "", 0, 0, 0.0, "one topic", counts)
 
-    monkeypatch.setattr(simulate, "judge", judged)
+    monkeypatch.setattr(run, "judge", judged)
     assert main(["simulate", "--seeds", "7:10", "--steps", "4"]) == ExitCode.FAILED
     captured = capsys.readouterr()
     assert "seed 8: P1: lost" in captured.err
