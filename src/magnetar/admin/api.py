@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
@@ -47,7 +48,7 @@ def build_app(service: AdminService, resources: Resources, extra_routes: Sequenc
         routes=[*(route for noun in _NOUNS for route in noun.routes(context)), *extra_routes],
         middleware=[Middleware(_RawPath)],
         exception_handlers={
-            AdminError: _refused,
+            AdminError: partial(_refused, service),
             HTTPException: _not_routed,
             BadVersionError: _conflict,
             MagnetarError: _failed,
@@ -69,19 +70,21 @@ class _RawPath:
         await self._app(scope, receive, send)
 
 
-def _refused(_: Request, error: Exception) -> Response:
+async def _refused(service: AdminService, _: Request, error: Exception) -> Response:
     assert isinstance(error, AdminError)
+    if error.limit is not None:
+        service.limit_hit(error.limit)
     return refusal(error.status, str(error))
 
 
-def _not_routed(request: Request, error: Exception) -> Response:
+async def _not_routed(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     return refusal(error.status_code, f"HTTP {error.status_code} {error.detail}: {request.method} {request.url.path}")
 
 
-def _conflict(_: Request, error: Exception) -> Response:
+async def _conflict(_: Request, error: Exception) -> Response:
     return refusal(HTTPStatus.CONFLICT, f"Concurrent modification: {error}")
 
 
-def _failed(_: Request, error: Exception) -> Response:
+async def _failed(_: Request, error: Exception) -> Response:
     return refusal(HTTPStatus.INTERNAL_SERVER_ERROR, str(error))

@@ -14,6 +14,7 @@ from starlette.routing import Route
 
 from magnetar.admin.models import Model
 from magnetar.base.errors import AdminError
+from magnetar.base.limits import Limit
 from magnetar.base.names import PERSISTENT, NamespaceName, TopicName, is_named_entity
 
 if TYPE_CHECKING:
@@ -123,7 +124,9 @@ async def body(request: Request, kind: TypeAdapter[Kind]) -> Kind:
     async for part in request.stream():
         content += part
         if len(content) > BODY_SIZE_MAX:
-            raise AdminError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"The body is larger than {BODY_SIZE_MAX} bytes")
+            limit = Limit.HTTP_BODY_SIZE
+            text = f"The body is larger than {BODY_SIZE_MAX} bytes ({limit})"
+            raise AdminError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, text, limit)
     try:
         return kind.validate_json(bytes(content) or b"null", strict=True)
     except ValidationError as error:

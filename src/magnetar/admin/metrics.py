@@ -174,6 +174,7 @@ class _Snapshot:
         self._cluster = service.cluster_name
         self._storage = service.storage_refuses()
         self._unloadable = service.load_failures()
+        self._limit_hits = service.limit_hits()
         found = service.all_topic_stats().items()
         self._topics = [((self._cluster, str(name.namespace_name), str(name)), stats) for name, stats in found]
 
@@ -310,6 +311,14 @@ class _Snapshot:
             storage = GaugeMetricFamily(name, text, labels=("cluster",))
             storage.add_metric((self._cluster,), is_so)
             yield storage
+        hits = CounterMetricFamily(
+            "magnetar_limit_hits",
+            "How often a limit was hit since the start of the broker",
+            labels=("cluster", "limit"),
+        )
+        for limit, count in self._limit_hits.items():
+            hits.add_metric((self._cluster, limit), count)
+        yield hits
         per_namespace = GaugeMetricFamily("pulsar_topics_count", "", labels=("cluster", "namespace"))
         for namespace, count in Counter(namespace for (_, namespace, _), _ in self._topics).items():
             per_namespace.add_metric((self._cluster, namespace), count)

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from magnetar.admin.models import MessageId, PersistentTopicInternalStats, SubscriptionProtection, TopicStats
+    from magnetar.base.limits import Limit
     from magnetar.base.names import NamespaceName, TopicName
     from magnetar.base.position import Position
     from magnetar.metadata.effective import EffectivePolicies
@@ -200,6 +201,14 @@ class AdminService(Protocol):
 
     def storage_refuses(self) -> tuple[bool, bool]:
         """Whether storage has failed for good, and whether publishing is paused because the disk is full."""
+        ...
+
+    def limit_hits(self) -> Mapping[str, int]:
+        """How often each limit was hit since the start of the broker, by its name; 0 for one that was not."""
+        ...
+
+    def limit_hit(self, limit: Limit) -> None:
+        """Count a hit of a limit of this API."""
         ...
 
     async def health(self) -> None:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from http import HTTPStatus
 
+    from magnetar.base.limits import Limit
+
 
 class ServerError(IntEnum):
     """Pulsar's error codes on the wire (PulsarApi.proto, ServerError)."""
@@ -43,6 +45,9 @@ class ServerError(IntEnum):
 class MagnetarError(Exception):
     """Root of every error that Magnetar raises on purpose."""
 
+    limit: Limit | None = None
+    """The limit that was exceeded, to be counted where the error is answered; None for other errors."""
+
 
 class LocalProtocolError(MagnetarError):
     """We broke the protocol: a bug of ours, never the peer's."""
@@ -50,6 +55,11 @@ class LocalProtocolError(MagnetarError):
 
 class RemoteProtocolError(MagnetarError):
     """The peer broke the protocol; the connection cannot go on."""
+
+    def __init__(self, message: str, limit: Limit | None = None) -> None:
+        """Keep the limit that the peer exceeded, if it did."""
+        super().__init__(message)
+        self.limit = limit
 
 
 class ChecksumMismatchError(RemoteProtocolError):
@@ -63,10 +73,11 @@ class PeerSilentError(RemoteProtocolError):
 class RequestError(MagnetarError):
     """A request that cannot be granted: answered with ``code`` on the wire, the connection lives."""
 
-    def __init__(self, code: ServerError, message: str) -> None:
-        """Keep the code to answer with."""
+    def __init__(self, code: ServerError, message: str, limit: Limit | None = None) -> None:
+        """Keep the code to answer with, and the limit that was exceeded, if one was."""
         super().__init__(message)
         self.code = code
+        self.limit = limit
 
 
 class InvalidTopicNameError(RequestError):
@@ -84,10 +95,11 @@ class TopicLoadError(RequestError):
 class AdminError(MagnetarError):
     """An admin request that cannot be granted: answered with ``status`` and ``{"reason": message}``."""
 
-    def __init__(self, status: HTTPStatus, message: str) -> None:
-        """Keep the HTTP status to answer with."""
+    def __init__(self, status: HTTPStatus, message: str, limit: Limit | None = None) -> None:
+        """Keep the HTTP status to answer with, and the limit that was exceeded, if one was."""
         super().__init__(message)
         self.status = status
+        self.limit = limit
 
 
 class ConfigurationError(MagnetarError):

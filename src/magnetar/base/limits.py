@@ -1,4 +1,40 @@
-"""Limits of the wire: each has a name, a unit and Pulsar's default."""
+"""Limits: each has a name, a unit and, where Pulsar has the same limit, Pulsar's name and default."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class Limit(StrEnum):
+    """Every limit whose hits are counted. The value is its name: the key in the configuration where there is one."""
+
+    CONNECTIONS = "maxConcurrentConnections"
+    OPEN_FILES = "openFiles"
+    """Connections that are refused because of RLIMIT_NOFILE, before ``maxConcurrentConnections`` is reached."""
+    HANDSHAKE_FRAME_SIZE = "maxHandshakeFrameSize"
+    """HANDSHAKE_FRAME_SIZE_MAX."""
+    MESSAGE_SIZE = "maxMessageSize"
+    """Entries, and frames after the handshake."""
+    BATCH_MESSAGES = "maxMessagesPerBatch"
+    """BATCH_MESSAGES_MAX."""
+    OPENED_BATCH_MESSAGES = "maxMessagesPerOpenedBatch"
+    """OPENED_BATCH_MESSAGES_MAX."""
+    UNREAD_BATCH_MESSAGES = "maxMessagesPerUnreadBatch"
+    """UNREAD_BATCH_MESSAGES_MAX."""
+    PENDING_PUBLISHES = "maxPendingPublishRequestsPerConnection"
+    WITHHELD_RECEIPTS = "maxWithheldReceiptsPerConnection"
+    SEND_BUFFER = "connectionSendBufferBytes"
+    CLOSED_PRODUCERS = "maxClosedProducersPerConnection"
+    UNACKED_PER_CONSUMER = "maxUnackedMessagesPerConsumer"
+    UNACKED_PER_SUBSCRIPTION = "maxUnackedMessagesPerSubscription"
+    PARTITIONS = "maxNumPartitionsPerPartitionedTopic"
+    TOPICS_PATTERN_LENGTH = "subscriptionPatternMaxLength"
+    DELIVERY_DELAY = "delayedDeliveryMaxDelayInMillis"
+    DEDUPLICATION_PRODUCERS = "brokerDeduplicationMaxNumberOfProducers"
+    PROGRESS_MARKERS = "maxPendingProgressMarkersPerTopic"
+    HTTP_BODY_SIZE = "httpMaxRequestBodySize"
+    LOG_LINES = "maxLogLinesPerEvent"
+
 
 MAX_MESSAGE_SIZE = 5 * 1024 * 1024
 """Bytes of payload in one entry (``maxMessageSize``). Clients cut their messages by this, give or take metadata."""

@@ -18,6 +18,7 @@ from magnetar.admin.service import (
     topic_not_found,
 )
 from magnetar.base.errors import AdminError, RequestError, ServerError, StorageError, TopicLoadError
+from magnetar.base.limits import Limit
 from magnetar.base.position import EARLIEST
 from magnetar.broker import stats
 from magnetar.broker.protection import subscription_protection
@@ -101,7 +102,7 @@ class Administration:
         most = self._environment.config.maxNumPartitionsPerPartitionedTopic
         if partitions > most:
             message = f"Number of partitions should be less than or equal to {most}"
-            raise AdminError(HTTPStatus.NOT_ACCEPTABLE, message)
+            raise AdminError(HTTPStatus.NOT_ACCEPTABLE, message, Limit.PARTITIONS)
         self._topics.create_partitioned(topic, partitions, dict(properties))
 
     async def update_partitioned_topic(self, topic: TopicName, partitions: int) -> None:
@@ -310,6 +311,14 @@ class Administration:
         state = self._environment.store.state
         return state.failure is not None, state.shortage is not None
 
+    def limit_hits(self) -> Mapping[str, int]:
+        """See AdminService."""
+        return self._environment.limit_hits.counts()
+
+    def limit_hit(self, limit: Limit) -> None:
+        """See AdminService."""
+        self._environment.limit_hits.hit(limit)
+
     def _check_unused(self, name: TopicName) -> None:
         """Refuse the deletion of a topic that is in use, or of which that is not known."""
         try:
@@ -359,7 +368,7 @@ def _as_admin_error(name: TopicName, error: RequestError) -> AdminError:
         return topic_not_found(name)
     if error.code is ServerError.ServiceNotReady:
         return AdminError(HTTPStatus.SERVICE_UNAVAILABLE, str(error))
-    return AdminError(HTTPStatus.PRECONDITION_FAILED, str(error))
+    return AdminError(HTTPStatus.PRECONDITION_FAILED, str(error), error.limit)
 
 
 def _mark_delete_before(topic: Topic, position: Position) -> Position:

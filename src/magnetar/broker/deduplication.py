@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 import structlog
 
 from magnetar.base.errors import DamagedEntriesError, MagnetarError, RequestError, ServerError, StorageError
+from magnetar.base.limits import Limit
 from magnetar.base.position import EARLIEST, Position
 from magnetar.base.tasks import start_task
 from magnetar.broker.overlap import cut_batch
@@ -30,7 +31,7 @@ from magnetar.wire.entry import parse_metadata, payload_of
 from magnetar.wire.markers import marker_type
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from magnetar.broker.producer import Producer, SendHead
     from magnetar.broker.topic import Topic
@@ -208,10 +209,10 @@ class Deduplication:
 
     def publish(self, producer: Producer, heads: Sequence[SendHead], entries: list[bytes]) -> int:
         """Append of a run what is not here yet, and answer all of it in order; returns how many messages are new."""
-        ids, name = self.sequence_ids, producer.options.name
+        ids, name, note = self.sequence_ids, producer.options.name, self._environment.limit_hits.note
         assert ids is not None
         if self.status is not Status.ENABLED:  # nobody can tell yet, and nobody was promised anything
-            ends = [_highest_in(entry, *head) for head, entry in zip(heads, entries, strict=True) if head[2]]
+            ends = [_highest_in(entry, head, note) for head, entry in zip(heads, entries, strict=True) if head[2]]
             highest = max([ids.pushed(name), *ends])
             return self._append(ids, producer, heads, entries, highest)
         highest = ids.pushed(name)
@@ -221,7 +222,7 @@ class Deduplication:
             if num_messages == 1 and not highest_sequence_id:  # by far the most frequent
                 highest = sequence_id
             elif num_messages:
-                highest = _highest_in(entry, sequence_id, highest_sequence_id, num_messages)
+                highest = _highest_in(entry, (sequence_id, highest_sequence_id, num_messages), note)
         else:
             if not ids.has_failed(name):
                 return self._append(ids, producer, heads, entries, highest)
@@ -253,11 +254,12 @@ class Deduplication:
         name, topic = producer.options.name, self._topic
         producer.session.publishes_started(len(heads))
         pushed, failed = ids.pushed(name), ids.has_failed(name)
+        note = self._environment.limit_hits.note
         verdicts: list[Verdict] = []
         rest: list[bytes] = []
         messages = 0
         for head, entry in zip(heads, entries, strict=True):
-            verdict, stored, highest = (Verdict.UNKNOWN, entry, pushed) if failed else _judge(pushed, head, entry)
+            verdict, stored, highest = (Verdict.UNKNOWN, entry, pushed) if failed else _judge(pushed, head, entry, note)
             verdicts.append(verdict)
             if verdict is Verdict.NEW:
                 rest.append(stored)
@@ -348,6 +350,7 @@ class Deduplication:
         forgotten = ids.forget_inactive(self._environment.clock.monotonic() - timeout_s)
         excess = ids.forget_excess(config.brokerDeduplicationMaxNumberOfProducers)
         if excess:
+            self._environment.limit_hits.hit(Limit.DEDUPLICATION_PRODUCERS)
             log.warning(
                 "deduplication_producers_forgotten",
                 topic=str(self._topic.name),
@@ -379,7 +382,7 @@ def completed_by(metadata: pb.MessageMetadata, entry: bytes) -> tuple[str, int] 
     if marker_type(metadata) is not None or not is_whole(metadata):
         return None
     numbers = metadata.sequence_id, metadata.highest_sequence_id, metadata.num_messages_in_batch
-    return metadata.producer_name, _highest_in(entry, *numbers)
+    return metadata.producer_name, _highest_in(entry, numbers)
 
 
 def is_whole(metadata: pb.MessageMetadata) -> bool:
@@ -387,26 +390,32 @@ def is_whole(metadata: pb.MessageMetadata) -> bool:
     return metadata.chunk_id >= metadata.num_chunks_from_msg - 1
 
 
-def _highest_in(entry: bytes, sequence_id: int, highest_sequence_id: int, num_messages: int) -> int:
+def _highest_in(entry: bytes, head: SendHead, note: Callable[[MagnetarError], None] | None = None) -> int:
     """The sequence id of an entry's last message: named, or born by it, or counted.
 
     Clients in C++, and Python's, name only the first message of a batch, and an application may leave holes behind it;
     but each message bears its own sequence id. Only of an encrypted batch holes remain unknown.
+    ``note`` is told why a batch cannot be opened.
     """
+    sequence_id, highest_sequence_id, num_messages = head
     highest = highest_of(sequence_id, highest_sequence_id, num_messages)
     if num_messages > 1 and not highest_sequence_id:
         try:
             own = last_sequence_id(parse_metadata(entry), payload_of(entry))
-        except MagnetarError:
+        except MagnetarError as error:
             own = None
+            if note is not None:
+                note(error)
         if own is not None and own > highest:
             return own
     return highest
 
 
-def _judge(pushed: int, head: SendHead, entry: bytes) -> tuple[Verdict, bytes, int]:
+def _judge(
+    pushed: int, head: SendHead, entry: bytes, note: Callable[[MagnetarError], None]
+) -> tuple[Verdict, bytes, int]:
     """Whether an entry is new or a duplicate, what to store of it, and how far it brings its producer."""
-    highest = _highest_in(entry, *head)
+    highest = _highest_in(entry, head, note)
     verdict = judge(pushed, head[0], highest)
     if verdict is Verdict.NEW:
         return verdict, entry, highest if head[2] else pushed
@@ -415,6 +424,7 @@ def _judge(pushed: int, head: SendHead, entry: bytes) -> tuple[Verdict, bytes, i
     try:
         rest = cut_batch(entry, head[0], pushed)
     except MagnetarError as error:  # to repeat messages is the lesser evil, and it is said
+        note(error)
         log.warning("batch_partly_repeated", sequence_id=head[0], last=pushed, error=str(error))
         rest = entry
     return (Verdict.NEW, rest, highest) if rest is not None else (Verdict.DUPLICATE, entry, pushed)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
+from magnetar.broker.limit_hits import LimitHits
 from magnetar.broker.policies import broker_policies
 from magnetar.cursor.limits import CursorLimits
 from magnetar.metadata.effective import EffectivePolicies, effective
@@ -43,6 +44,7 @@ class Environment:
     """Close a topic so that it starts over from its log."""
     loss_boundaries: Sequence[int] = ()
     """Ledger ids, ascending: entries that were confirmed in lower ledgers may be lost (see ``bring_to_agreement``)."""
+    limit_hits: LimitHits = field(default_factory=LimitHits)
 
     @property
     def cursor_limits(self) -> CursorLimits:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from magnetar.base.errors import MagnetarError, RequestError, ServerError
+from magnetar.base.limits import Limit
 from magnetar.broker.lives import check_progress
 from magnetar.broker.slices import SlicedWork
 from magnetar.geo.parts import in_parts, takes_nothing_back
@@ -54,7 +55,9 @@ class IncomingProgress:
         the sender sends everything again.
         """
         if self._markers >= MARKERS_MAX:
-            message = f"{self._topic.name}: {MARKERS_MAX} progress markers wait to be applied"
+            limit = Limit.PROGRESS_MARKERS
+            self._topic.environment.limit_hits.hit(limit)
+            message = f"{self._topic.name}: {MARKERS_MAX} progress markers wait to be applied ({limit})"
             refused(RequestError(ServerError.TooManyRequests, message))
             return
         self._markers += 1

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, cast
 import structlog
 
 from magnetar.base.errors import RemoteProtocolError
-from magnetar.base.limits import FRAME_SIZE_PADDING
+from magnetar.base.limits import FRAME_SIZE_PADDING, Limit
 from magnetar.broker.closing import close_each
 from magnetar.broker.session import Session
 from magnetar.wire.connection import Connection, Role
@@ -48,10 +48,12 @@ class ServerProtocol(asyncio.Protocol):
         host, port = transport.get_extra_info("peername")[:2]
         self.session.address = f"/{host}:{port}"
         if not self._server.admit(self):
+            limit = self._server.connections_limit
+            self._environment.limit_hits.hit(limit)
             log.warning(
                 "connection_refused",
                 address=self.session.address,
-                limit="maxConcurrentConnections, or that of open files",
+                limit=limit.value,
                 connections=self._server.connections_max,
             )
             transport.abort()
@@ -141,6 +143,7 @@ class ServerProtocol(asyncio.Protocol):
             self._transport.write(b"".join(output))
 
     def _drop(self, event: str, error: RemoteProtocolError) -> None:
+        self._environment.limit_hits.note(error)
         log.warning(event, address=self.session.address, client=self._connection.peer_version, error=str(error))
         self.close()
 
@@ -176,6 +179,12 @@ class Server:
         close_each(self.environment.loop, "server", [("connection", protocol.close) for protocol in self._protocols])
         if self._listener is not None:
             await self._listener.wait_closed()
+
+    @property
+    def connections_limit(self) -> Limit:
+        """The limit that decides how many connections are accepted."""
+        configured = self.environment.config.maxConcurrentConnections
+        return Limit.OPEN_FILES if self.connections_max < configured else Limit.CONNECTIONS
 
     def admit(self, protocol: ServerProtocol) -> bool:
         """Count a connection in; whether there is room for it."""

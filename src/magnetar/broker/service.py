@@ -24,6 +24,7 @@ from magnetar.broker.check import LEDGERS, METADATA
 from magnetar.broker.delayed.store import DELAYED, DelayedStore
 from magnetar.broker.delayed.thread import StoreThread
 from magnetar.broker.environment import Environment
+from magnetar.broker.limit_hits import LimitHits
 from magnetar.broker.maintenance import Maintenance
 from magnetar.broker.process import connections_max, raise_descriptor_limit, tune
 from magnetar.broker.server import Server
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
     from starlette.applications import Starlette
 
     from magnetar.base.life import Life
+    from magnetar.base.log_limit import LogLimit
     from magnetar.base.world import Clock, Files
     from magnetar.broker.config import BrokerConfig
 
@@ -60,9 +62,10 @@ _MINUTE_MS = 60_000
 class Broker:
     """One cluster's server in this process. Start it once, stop it once."""
 
-    def __init__(self, config: BrokerConfig, files: Files = _FILES) -> None:
-        """Nothing is opened yet; ``files`` are where the log is."""
+    def __init__(self, config: BrokerConfig, files: Files = _FILES, log_limit: LogLimit | None = None) -> None:
+        """Nothing is opened yet; ``files`` are where the log is, and ``log_limit`` limits this process's log lines."""
         self.config = config
+        self._log_limit = log_limit
         self._files = files
         self._clock = SystemClock()
         self._lifecycle = asyncio.Lock()
@@ -115,6 +118,7 @@ class Broker:
             delayed=delayed,
             unload=lambda name: self.topics.unload(name),  # noqa: PLW0108 - made before the topics are
             loss_boundaries=loss_boundaries,
+            limit_hits=LimitHits(self._log_limit),
         )
 
     async def _serve(self, opened: AsyncExitStack, starting: Starting, environment: Environment) -> None:

@@ -11,6 +11,7 @@ import structlog
 
 import magnetar
 from magnetar.base.errors import MetadataError, RemoteProtocolError, RequestError, ServerError, StorageError
+from magnetar.base.limits import Limit
 from magnetar.base.tasks import report_bug, start_task
 from magnetar.broker import session_consumers, session_lookup, session_producers
 from magnetar.broker.closing import close_each
@@ -141,6 +142,7 @@ class Session:
 
     def answer_error(self, request_id: int, error: RequestError) -> None:
         """Answer a request with ERROR."""
+        self.environment.limit_hits.note(error)
         self.write(commands.error(request_id=request_id, code=error.code, message=str(error)))
 
     def close_producer(self, producer: Producer) -> None:
@@ -159,7 +161,10 @@ class Session:
         closed.pop(producer_id, None)
         closed[producer_id] = now
         for oldest in tuple(islice(closed, 2)):  # one comes, and two may go
-            if now - closed[oldest] > keep_s or len(closed) > CLOSED_PRODUCERS_MAX:
+            if now - closed[oldest] > keep_s:
+                del closed[oldest]
+            elif len(closed) > CLOSED_PRODUCERS_MAX:
+                self.environment.limit_hits.hit(Limit.CLOSED_PRODUCERS)
                 del closed[oldest]
 
     def close_consumer(self, consumer: Consumer) -> None:
@@ -182,7 +187,8 @@ class Session:
     def publishes_started(self, count: int) -> None:
         """Count publishes in; past the limit the socket is not read until half of them are done."""
         self._in_flight += count
-        if self._in_flight > self.environment.config.maxPendingPublishRequestsPerConnection:
+        if self._publishing and self._in_flight > self.environment.config.maxPendingPublishRequestsPerConnection:
+            self.environment.limit_hits.hit(Limit.PENDING_PUBLISHES)
             self._publishing = False
             self._read_or_pause()
 
@@ -201,11 +207,15 @@ class Session:
         self._withheld += count
         limit = self.environment.config.maxWithheldReceiptsPerConnection
         if self._withheld > limit or self._withheld <= limit // 2:
+            if self._promising and self._withheld > limit:
+                self.environment.limit_hits.hit(Limit.WITHHELD_RECEIPTS)
             self._promising = self._withheld <= limit
             self._read_or_pause()
 
     def writable(self, *, is_writable: bool) -> None:
         """The client stopped to read, or reads again: until it does it is sent no message and heard no more."""
+        if not is_writable:
+            self.environment.limit_hits.hit(Limit.SEND_BUFFER)
         self.is_writable = is_writable and self._open
         self._read_or_pause()
         if self.is_writable:

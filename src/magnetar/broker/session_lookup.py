@@ -8,6 +8,7 @@ import google_crc32c
 import re2  # a stranger's pattern must not hold the loop: its time is linear in the name
 
 from magnetar.base.errors import ServerError
+from magnetar.base.limits import Limit
 from magnetar.base.names import NamespaceName
 from magnetar.broker.refusals import REFUSED, as_request_error
 from magnetar.broker.topics import parse_topic
@@ -34,6 +35,7 @@ def partitioned_metadata(session: Session, command: pb.CommandPartitionedTopicMe
         )
     except REFUSED as error:
         refusal = as_request_error(error)
+        session.environment.limit_hits.note(refusal)
         session.write(
             commands.partitioned_metadata_failed(request_id=command.request_id, code=refusal.code, message=str(refusal))
         )
@@ -47,6 +49,7 @@ def lookup(session: Session, command: pb.CommandLookupTopic) -> None:
         session.topics.check_served(parse_topic(command.topic))
     except REFUSED as error:
         refusal = as_request_error(error)
+        session.environment.limit_hits.note(refusal)
         session.write(commands.lookup_failed(request_id=command.request_id, code=refusal.code, message=str(refusal)))
     else:
         session.write(
@@ -57,6 +60,8 @@ def lookup(session: Session, command: pb.CommandLookupTopic) -> None:
 def topics_of_namespace(session: Session, command: pb.CommandGetTopicsOfNamespace) -> None:
     """Answer the namespace's topics, partitions as topics of their own (protocol, 2.7)."""
     namespace = NamespaceName.parse(command.namespace)
+    if len(command.topics_pattern) > TOPICS_PATTERN_LENGTH_MAX:
+        session.environment.limit_hits.hit(Limit.TOPICS_PATTERN_LENGTH)
     topics, pattern = session.environment.resources.topics, _compiled(command.topics_pattern)
     if command.mode == pb.CommandGetTopicsOfNamespace.NON_PERSISTENT:
         names = []

@@ -6,7 +6,7 @@ from itertools import repeat
 from typing import TYPE_CHECKING, Final
 
 from magnetar.base.errors import ChecksumMismatchError, RemoteProtocolError, RequestError, ServerError, StorageError
-from magnetar.base.limits import ENTRY_METADATA_PADDING, REPLICATED_ENTRY_PADDING
+from magnetar.base.limits import ENTRY_METADATA_PADDING, REPLICATED_ENTRY_PADDING, Limit
 from magnetar.broker.deduplication import is_whole
 from magnetar.broker.lives import check_life
 from magnetar.broker.producer import REPLICATOR_PREFIX, LocalProducer, ProducerOptions, answer_failed
@@ -259,7 +259,9 @@ def publish(session: Session, sends: Sends) -> None:
 def _check(producer: Producer, heads: Sequence[SendHead], entries: Sequence[bytes], size_max: int) -> None:
     """Raise what is wrong with SENDs."""
     if max(map(len, entries)) > size_max:
-        raise RequestError(ServerError.NotAllowedError, "Exceed maximum message size")
+        raise RequestError(
+            ServerError.NotAllowedError, "Exceed maximum message size (maxMessageSize)", Limit.MESSAGE_SIZE
+        )
     for sequence_id, highest, _ in heads:
         if highest and highest < sequence_id:
             raise RequestError(ServerError.MetadataError, "Invalid lowest or highest sequence id")
@@ -291,12 +293,15 @@ def _checked(producer: Producer, head: SendHead, entry: bytes, size_max: int) ->
     try:
         _check(producer, [head], [entry], size_max)
     except RequestError as error:
-        return error
+        refusal = error
     except ChecksumMismatchError:
-        return RequestError(ServerError.ChecksumError, "Checksum failed on the broker")
+        refusal = RequestError(ServerError.ChecksumError, "Checksum failed on the broker")
     except RemoteProtocolError as error:
-        return RequestError(ServerError.MetadataError, str(error))
-    return entry
+        refusal = RequestError(ServerError.MetadataError, str(error), error.limit)
+    else:
+        return entry
+    producer.topic.environment.limit_hits.note(refusal)
+    return refusal
 
 
 def _check_recently_closed(session: Session, producer_id: int) -> None:

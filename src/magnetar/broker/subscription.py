@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from magnetar.base.errors import RequestError, ServerError
-from magnetar.base.limits import UNREAD_BATCH_MESSAGES_MAX
+from magnetar.base.limits import UNREAD_BATCH_MESSAGES_MAX, Limit
 from magnetar.broker.ack_state import AckState
 from magnetar.broker.dispatchers.key_shared import KeySharedDispatcher
 from magnetar.broker.dispatchers.multiple_consumers import MultipleConsumersDispatcher
@@ -354,6 +354,7 @@ class Subscription:
             return []
         members = self._members_of(position, message_id)
         if members is None:
+            self.environment.limit_hits.hit(Limit.UNREAD_BATCH_MESSAGES)
             return []  # the batch is sent again, unless it is acknowledged as a whole
         remaining = ack_set.words_to_int(message_id.ack_set)
         deleted = self.cursor.acknowledge_batch(position, remaining, members)

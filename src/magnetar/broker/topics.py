@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import structlog
 
 from magnetar.base.errors import MagnetarError, RequestError, ServerError, StorageError, TopicLoadError
+from magnetar.base.limits import Limit
 from magnetar.base.names import NamespaceName, TopicName
 from magnetar.base.tasks import report_bug
 from magnetar.broker.closing import close_each
@@ -139,7 +140,8 @@ class TopicRegistry:
         self.check_served(name)
         most, whole = self.environment.config.maxNumPartitionsPerPartitionedTopic, name.partitioned_topic
         if name.partition_index >= most:
-            raise RequestError(ServerError.NotAllowedError, f"{name}: a topic may have {most} partitions here")
+            text, limit = f"{name}: a topic may have {most} partitions here", Limit.PARTITIONS
+            raise RequestError(ServerError.NotAllowedError, f"{text} ({limit})", limit)
         self._check_not_deleted(name)
         known = self.partitions_of(whole) if name.partition_index >= 0 else 0
         if known is None and self._may_create(name):

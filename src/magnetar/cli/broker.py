@@ -45,8 +45,9 @@ def broker(
         message = "the broker does not run under python -O: its assertions protect the data"
         raise ConfigurationError(message)
     settings = load(config, os.environ, _flags(context.args))
-    _log_to_stderr()
-    uvloop.run(Broker(settings).run())
+    log_limit = LogLimit(time.monotonic)
+    _log_to_stderr(log_limit)
+    uvloop.run(Broker(settings, log_limit=log_limit).run())
 
 
 def _flags(arguments: Sequence[str]) -> dict[str, str]:
@@ -68,14 +69,14 @@ def _flags(arguments: Sequence[str]) -> dict[str, str]:
     return flags
 
 
-def _log_to_stderr() -> None:
+def _log_to_stderr(log_limit: LogLimit) -> None:
     """JSON lines, or readable ones on a terminal."""
     renderer: structlog.typing.Processor = (
         structlog.dev.ConsoleRenderer() if sys.stderr.isatty() else structlog.processors.JSONRenderer()
     )
     structlog.configure(
         processors=[
-            LogLimit(time.monotonic),
+            log_limit,
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso"),
             structlog.processors.format_exc_info,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from google.protobuf.message import DecodeError
 
 from magnetar.base.errors import RemoteProtocolError, RequestError, ServerError
-from magnetar.base.limits import MAX_MESSAGE_SIZE, OPENED_BATCH_MESSAGES_MAX
+from magnetar.base.limits import MAX_MESSAGE_SIZE, OPENED_BATCH_MESSAGES_MAX, Limit
 from magnetar.wire import varint
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 
@@ -105,8 +105,9 @@ def last_sequence_id(metadata: pb.MessageMetadata, payload: bytes | memoryview) 
 def check_opened(metadata: pb.MessageMetadata) -> None:
     """Raise RequestError for a batch of so many messages that a broker does not open it."""
     if metadata.num_messages_in_batch > OPENED_BATCH_MESSAGES_MAX:
-        message = f"a batch of {metadata.num_messages_in_batch} messages; up to {OPENED_BATCH_MESSAGES_MAX} are opened"
-        raise RequestError(ServerError.NotAllowedError, message)
+        size, limit = metadata.num_messages_in_batch, Limit.OPENED_BATCH_MESSAGES
+        message = f"a batch of {size} messages; up to {OPENED_BATCH_MESSAGES_MAX} are opened ({limit})"
+        raise RequestError(ServerError.NotAllowedError, message, limit)
 
 
 def compress(payload: bytes, compression: pb.CompressionType.ValueType) -> bytes:

@@ -26,6 +26,7 @@ from magnetar.base.limits import (
     HANDSHAKE_FRAME_SIZE_MAX,
     KEEP_ALIVE_INTERVAL_SECONDS,
     MAX_MESSAGE_SIZE,
+    Limit,
 )
 from magnetar.wire import commands
 from magnetar.wire.frame import FRAME_SIZE_MAX, Frame, FrameDecoder
@@ -119,8 +120,10 @@ class Connection:
         """
         self._role = role
         self._frame_size_max = frame_size_max
-        first_max = min(frame_size_max, HANDSHAKE_FRAME_SIZE_MAX) if role is Role.BROKER else frame_size_max
-        self._decoder = FrameDecoder(first_max)
+        if role is Role.BROKER and frame_size_max > HANDSHAKE_FRAME_SIZE_MAX:
+            self._decoder = FrameDecoder(HANDSHAKE_FRAME_SIZE_MAX, Limit.HANDSHAKE_FRAME_SIZE)
+        else:
+            self._decoder = FrameDecoder(frame_size_max)
         self._keep_alive_interval_s = keep_alive_interval_s
         self._output: list[bytes] = []
         self._ping_unanswered = False

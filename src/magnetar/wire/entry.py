@@ -15,7 +15,7 @@ import google_crc32c
 from google.protobuf.message import DecodeError
 
 from magnetar.base.errors import ChecksumMismatchError, RemoteProtocolError
-from magnetar.base.limits import BATCH_MESSAGES_MAX, BATCHED_MESSAGE_SIZE_MIN
+from magnetar.base.limits import BATCH_MESSAGES_MAX, BATCHED_MESSAGE_SIZE_MIN, Limit
 from magnetar.wire.plain_metadata import (
     bounded,
     is_plain,
@@ -200,9 +200,12 @@ def check_count(metadata: pb.MessageMetadata, entry: bytes) -> None:
     if messages <= 1:
         return
     size = len(payload_of(entry)) if metadata.compression == pb.NONE else metadata.uncompressed_size
-    if messages > min(size // BATCHED_MESSAGE_SIZE_MIN, BATCH_MESSAGES_MAX):
+    if messages > size // BATCHED_MESSAGE_SIZE_MIN:
         message = f"a batch of {size} bytes cannot hold {messages} messages"
         raise RemoteProtocolError(message)
+    if messages > BATCH_MESSAGES_MAX:
+        message = f"a batch of {messages} messages exceeds the limit of {BATCH_MESSAGES_MAX} ({Limit.BATCH_MESSAGES})"
+        raise RemoteProtocolError(message, Limit.BATCH_MESSAGES)
 
 
 def _sticky_key(metadata: pb.MessageMetadata) -> bytes:

@@ -13,7 +13,7 @@ from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import DecodeError, EncodeError, Message
 
 from magnetar.base.errors import RemoteProtocolError
-from magnetar.base.limits import FRAME_SIZE_PADDING, MAX_MESSAGE_SIZE
+from magnetar.base.limits import FRAME_SIZE_PADDING, MAX_MESSAGE_SIZE, Limit
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 from magnetar.wire.runs import Acks, Runs, Sends
 
@@ -67,17 +67,19 @@ class FrameDecoder:
     when the pieces are joined.
     """
 
-    __slots__ = ("_missing", "_pieces", "_total_size_max")
+    __slots__ = ("_missing", "_name", "_pieces", "_total_size_max")
 
-    def __init__(self, frame_size_max: int = FRAME_SIZE_MAX) -> None:
-        """Refuse frames of more than ``frame_size_max`` bytes, size fields included."""
+    def __init__(self, frame_size_max: int = FRAME_SIZE_MAX, name: Limit = Limit.MESSAGE_SIZE) -> None:
+        """Refuse frames of more than ``frame_size_max`` bytes, size fields included: the limit called ``name``."""
+        self._name = name
         self._total_size_max = frame_size_max - _SIZE_LENGTH
         self._pieces: list[bytes] = []
         # Bytes still to come before the pieces are worth joining: the rest of the two sizes, or of a frame.
         self._missing = 0
 
-    def limit(self, frame_size_max: int) -> None:
+    def limit(self, frame_size_max: int, name: Limit = Limit.MESSAGE_SIZE) -> None:
         """Refuse frames of more than ``frame_size_max`` bytes, size fields included, from the next one on."""
+        self._name = name
         self._total_size_max = frame_size_max - _SIZE_LENGTH
 
     def feed(self, data: bytes) -> list[Frame]:
@@ -133,7 +135,8 @@ class FrameDecoder:
     def _misfit(self, total_size: int, command_size: int) -> RemoteProtocolError:
         frame_size, frame_size_max = total_size + _SIZE_LENGTH, self._total_size_max + _SIZE_LENGTH
         if frame_size > frame_size_max:
-            return RemoteProtocolError(f"frame of {frame_size} bytes exceeds the limit of {frame_size_max}")
+            text = f"frame of {frame_size} bytes exceeds the limit of {frame_size_max} ({self._name})"
+            return RemoteProtocolError(text, self._name)
         return RemoteProtocolError(f"command of {command_size} bytes exceeds its frame of {frame_size}")
 
 

@@ -35,6 +35,7 @@ from magnetar.base.names import NamespaceName
 from magnetar.base.position import Position
 from magnetar.base.real import SystemClock
 from magnetar.broker.config import BrokerConfig
+from magnetar.broker.limit_hits import LimitHits
 from magnetar.broker.policies import broker_policies
 from magnetar.metadata.effective import EffectivePolicies, effective
 from magnetar.metadata.memory import MemoryMetadataStore
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from magnetar.admin.service import StatsOptions
+    from magnetar.base.limits import Limit
     from magnetar.base.names import TopicName
 
 
@@ -81,6 +83,7 @@ class FakeAdminService:
         self.topics: dict[TopicName, FakeTopic] = {}
         self.healthy = True
         self.unloadable: dict[TopicName, str] = {}
+        self.hits = LimitHits()
 
     def list_topics(self, namespace: NamespaceName) -> list[TopicName]:
         return sorted(topic for topic in self.topics if topic.namespace_name == namespace)
@@ -220,6 +223,12 @@ class FakeAdminService:
 
     def load_failures(self) -> Mapping[TopicName, str]:
         return self.unloadable
+
+    def limit_hits(self) -> Mapping[str, int]:
+        return self.hits.counts()
+
+    def limit_hit(self, limit: Limit) -> None:
+        self.hits.hit(limit)
 
     def storage_refuses(self) -> tuple[bool, bool]:
         return not self.healthy, False

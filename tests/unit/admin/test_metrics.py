@@ -6,6 +6,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from magnetar.admin.metrics import exposition
+from magnetar.base.limits import Limit
 from magnetar.base.names import TopicName
 from magnetar.base.position import Position
 from tests.unit.admin.fake_service import FakeSubscription, FakeTopic, new_service
@@ -23,6 +24,7 @@ LINK = {**TOPIC, "remote_cluster": "B"}
 def samples() -> list[tuple[str, dict[str, str], float]]:
     service = new_service()
     service.topics[OBS] = FakeTopic([b""] * 5, {"sub": FakeSubscription(Position(3, 1), replicated=True)})
+    service.hits.hit(Limit.HANDSHAKE_FRAME_SIZE)
     service.unloadable[TopicName.parse("persistent://nyc/flights/lost")] = "the log ends at 3:8"
     families = text_string_to_metric_families(exposition(service).decode())
     return [(sample.name, sample.labels, sample.value) for family in families for sample in family.samples]
@@ -62,6 +64,8 @@ def samples() -> list[tuple[str, dict[str, str], float]]:
         ("magnetar_progress_age_seconds", {**SUBSCRIPTION, "remote_cluster": "B"}, 1.5),
         ("magnetar_progress_unconfirmed_entries", {**SUBSCRIPTION, "remote_cluster": "B"}, 8),
         ("magnetar_progress_lost_entries", {**SUBSCRIPTION, "remote_cluster": "B"}, 6),
+        ("magnetar_limit_hits_total", {**BROKER, "limit": "maxHandshakeFrameSize"}, 1),
+        ("magnetar_limit_hits_total", {**BROKER, "limit": "maxConcurrentConnections"}, 0),
     ],
 )
 def test_exposed(

@@ -174,9 +174,11 @@ def test_bad_json(http: httpx.Client, content: bytes) -> None:
     assert (response.status_code, response.json()["reason"][:12]) == (400, "Invalid JSON")
 
 
-def test_a_body_has_a_limit(http: httpx.Client) -> None:
+def test_a_body_has_a_limit(http: httpx.Client, service: FakeAdminService) -> None:
     response = http.put("tenants/t", content=b" " * (BODY_SIZE_MAX + 1))
     assert response.status_code == 413
+    assert response.json() == {"reason": f"The body is larger than {BODY_SIZE_MAX} bytes (httpMaxRequestBodySize)"}
+    assert service.hits.counts()["httpMaxRequestBodySize"] == 1
 
 
 @pytest.mark.parametrize(

@@ -63,7 +63,7 @@ def test_a_larger_one_is_refused_when_it_is_published() -> None:
     publisher.produce()
     larger = entry_of(MAX_MESSAGE_SIZE + ENTRY_METADATA_PADDING + 1)
     publisher.say(commands.send(producer_id=1, sequence_id=0, entry=larger))
-    assert [error.message for error in publisher.take("SEND_ERROR")] == ["Exceed maximum message size"]
+    assert [error.message for error in publisher.take("SEND_ERROR")] == ["Exceed maximum message size (maxMessageSize)"]
 
 
 def test_a_stamp_is_no_larger_than_what_is_left_for_it() -> None:

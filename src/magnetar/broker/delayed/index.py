@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING
 import structlog
 
 from magnetar.base.errors import RequestError, ServerError, StorageError
+from magnetar.base.limits import Limit
 from magnetar.base.position import EARLIEST, LATEST, Position
 from magnetar.base.tasks import start_task
 from magnetar.broker.delayed.positions import PositionSet
@@ -138,7 +139,7 @@ class DelayedIndex:
         delay_max_ms = self._policies().maxDeliveryDelayInMillis
         if 0 < delay_max_ms < metadata.deliver_at_time - metadata.publish_time:
             message = f"Exceeds max allowed delivery delay of {delay_max_ms} milliseconds"
-            raise RequestError(ServerError.NotAllowedError, message)
+            raise RequestError(ServerError.NotAllowedError, message, Limit.DELIVERY_DELAY)
         self.begin()
 
     def begin(self) -> None:

@@ -6,6 +6,7 @@ import sys
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
+from magnetar.base.limits import Limit
 from magnetar.broker.consumer import Delivery
 from magnetar.broker.dispatchers.delayed import DelayedEntries
 from magnetar.broker.dispatchers.reader import EntryReader
@@ -229,7 +230,9 @@ class MultipleConsumersDispatcher(ABC, Generic[R]):
     def _check_consumer(self, consumer: Consumer) -> None:
         limit = self._config.maxUnackedMessagesPerConsumer
         if limit and consumer.unacked_messages >= limit:
-            consumer.blocked = True
+            if not consumer.blocked:
+                consumer.blocked = True
+                self._subscription.environment.limit_hits.hit(Limit.UNACKED_PER_CONSUMER)
         elif consumer.unacked_messages <= limit // 2:
             consumer.blocked = False
 
@@ -237,7 +240,9 @@ class MultipleConsumersDispatcher(ABC, Generic[R]):
         limit = self._config.maxUnackedMessagesPerSubscription
         unacked = self._unacked_messages()
         if limit and unacked >= limit:
-            self._blocked = True
+            if not self._blocked:
+                self._blocked = True
+                self._subscription.environment.limit_hits.hit(Limit.UNACKED_PER_SUBSCRIPTION)
         elif unacked < max(1, limit // 2):
             self._blocked = False
 

@@ -1,0 +1,259 @@
+"""Each limit counts how often it was hit, and every limit is in the documents."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import structlog
+
+from magnetar.base.errors import RemoteProtocolError, ServerError
+from magnetar.base.limits import (
+    BATCH_MESSAGES_MAX,
+    BATCHED_MESSAGE_SIZE_MIN,
+    ENTRY_METADATA_PADDING,
+    HANDSHAKE_FRAME_SIZE_MAX,
+    OPENED_BATCH_MESSAGES_MAX,
+    UNREAD_BATCH_MESSAGES_MAX,
+    Limit,
+)
+from magnetar.base.log_limit import LINES_MAX, LogLimit
+from magnetar.base.names import TopicName
+from magnetar.broker import incoming_progress
+from magnetar.broker import session as broker_session
+from magnetar.broker.config import BrokerConfig
+from magnetar.broker.limit_hits import LimitHits
+from magnetar.broker.server import Server, ServerProtocol
+from magnetar.sim.cluster import Client, Cluster, Shared, entry
+from magnetar.wire import commands
+from magnetar.wire.entry import build_entry
+from magnetar.wire.frame import frame_opening
+from magnetar.wire.proto import pulsar_api_pb2 as pb
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+GUIDE = Path(__file__).parents[3] / "docs" / "guides" / "limits.md"
+
+
+class Socket:
+    """A transport that notes how the broker treats it."""
+
+    def __init__(self) -> None:
+        self.closed = False
+
+    def get_extra_info(self, name: str) -> tuple[str, int]:
+        return "10.0.0.1", 40_000
+
+    def set_write_buffer_limits(self, high: int) -> None:
+        """Take the limit."""
+
+    def is_closing(self) -> bool:
+        return self.closed
+
+    def write(self, data: bytes) -> None:
+        """Take the bytes."""
+
+    def close(self) -> None:
+        self.closed = True
+
+    abort = close
+
+
+def connect(server: Server) -> tuple[ServerProtocol, Socket]:
+    protocol, socket = ServerProtocol(server), Socket()
+    protocol.connection_made(socket)  # type: ignore[arg-type]
+    return protocol, socket
+
+
+def hits(cluster: Cluster) -> dict[str, int]:
+    return {name: count for name, count in cluster.environment.limit_hits.counts().items() if count}
+
+
+def test_every_limit_is_known_from_the_start() -> None:
+    names = {limit.value for limit in Limit}
+    assert LimitHits().counts() == dict.fromkeys(names - {Limit.LOG_LINES.value}, 0)
+    assert LimitHits(LogLimit(lambda: 0.0)).counts() == dict.fromkeys(names, 0)
+
+
+def test_dropped_log_lines_count() -> None:
+    log_limit = LogLimit(lambda: 0.0)
+    for _ in range(LINES_MAX):
+        log_limit(None, "warning", {"event": "flood"})
+    for _ in range(3):
+        with pytest.raises(structlog.DropEvent):
+            log_limit(None, "warning", {"event": "flood"})
+    assert LimitHits(log_limit).counts()[Limit.LOG_LINES.value] == 3
+
+
+def test_every_limit_is_in_the_guide() -> None:
+    text = GUIDE.read_text(encoding="utf-8")
+    assert [limit.value for limit in Limit if f"`{limit.value}`" not in text] == []
+
+
+@pytest.mark.parametrize(("allowed", "limit"), [(2, Limit.CONNECTIONS), (1, Limit.OPEN_FILES)])
+def test_refused_connections_count(allowed: int, limit: Limit) -> None:
+    cluster = Cluster(settings={"maxConcurrentConnections": 2})
+    server = Server(cluster.environment, cluster.topics, allowed)
+    sockets = [connect(server)[1] for _ in range(allowed + 3)]
+    assert [socket.closed for socket in sockets] == [False] * allowed + [True] * 3
+    assert hits(cluster) == {limit.value: 3}
+
+
+def test_frames_that_are_too_large_count() -> None:
+    cluster = Cluster()
+    server = Server(cluster.environment, cluster.topics)
+    protocol, socket = connect(server)
+    protocol.data_received(frame_opening(20, HANDSHAKE_FRAME_SIZE_MAX))
+    assert socket.closed
+    assert hits(cluster) == {Limit.HANDSHAKE_FRAME_SIZE.value: 1}
+    protocol, socket = connect(server)
+    protocol.data_received(commands.connect(client_version="test"))
+    protocol.data_received(frame_opening(20, 6 << 20))
+    assert socket.closed
+    assert hits(cluster) == {Limit.HANDSHAKE_FRAME_SIZE.value: 1, Limit.MESSAGE_SIZE.value: 1}
+
+
+def test_an_error_names_the_limit_that_a_frame_exceeds() -> None:
+    cluster = Cluster()
+    client = cluster.client()
+    with pytest.raises(RemoteProtocolError, match=r"exceeds the limit of 5253120 \(maxMessageSize\)"):
+        client._connection.receive_gathering(frame_opening(20, 6 << 20), 0.0)
+
+
+def publish(client: Client, *entries: bytes, messages: int = 1) -> None:
+    client.produce()
+    for number, each in enumerate(entries):
+        client.say(commands.send(producer_id=1, sequence_id=number, entry=each, num_messages=messages))
+
+
+def compressed(messages: int) -> bytes:
+    """A batch that claims to hold so many messages when it is not compressed."""
+    metadata = pb.MessageMetadata(
+        producer_name="p",
+        sequence_id=0,
+        publish_time=1,
+        num_messages_in_batch=messages,
+        compression=pb.ZLIB,
+        uncompressed_size=BATCHED_MESSAGE_SIZE_MIN * messages,
+    )
+    return build_entry(metadata, b"x")
+
+
+def too_large(client: Client) -> None:
+    publish(client, entry("x" * (1000 + ENTRY_METADATA_PADDING)), entry("x"))
+
+
+def too_many_in_a_batch(client: Client) -> None:
+    publish(client, compressed(BATCH_MESSAGES_MAX + 1))
+
+
+def too_many_to_open(client: Client) -> None:
+    messages = OPENED_BATCH_MESSAGES_MAX + 1
+    publish(client, compressed(messages), messages=messages)
+
+
+def too_many_unread(client: Client) -> None:
+    publish(client, entry("x"))
+    client.subscribe()
+    client.cluster.store.cached = False
+    position = client.cluster.topic().ledger.last_confirmed_entry
+    data = pb.MessageIdData(
+        ledgerId=position.ledger_id, entryId=position.entry_id, ack_set=[-2], batch_size=UNREAD_BATCH_MESSAGES_MAX + 1
+    )
+    client.say(commands.ack(consumer_id=1, message_ids=[data]))
+
+
+def too_many_publishes(client: Client) -> None:
+    client.produce()
+    client.cluster.prompt = False
+    for first in (0, 2, 4, 6):
+        client.send("a", "b", first=first)
+    assert not client.reading
+
+
+def a_client_that_does_not_read(client: Client) -> None:
+    client.session.writable(is_writable=False)
+    client.session.writable(is_writable=True)
+
+
+def too_many_unacknowledged(client: Client) -> None:
+    client.subscribe(kind=Shared)
+    publish(client, *(entry(str(number)) for number in range(8)))
+
+
+def too_many_partitions(client: Client) -> None:
+    client.topic = TopicName.parse("persistent://public/default/orders-partition-3")
+    client.produce(name="pulsar.repl.jfk-->ewr")
+    assert [error.error for error in client.take("ERROR")] == [ServerError.NotAllowedError]
+
+
+def too_late_a_delivery(client: Client) -> None:
+    publish(client, entry("x", deliver_at_time=1_700_000_001_001))
+
+
+def too_long_a_pattern(client: Client) -> None:
+    body = pb.CommandGetTopicsOfNamespace(request_id=1, namespace="public/default", topics_pattern="x" * 51)
+    client.say(commands.encode(body))
+
+
+@pytest.mark.parametrize(
+    ("settings", "attack", "expected"),
+    [
+        ({"maxMessageSize": 1000}, too_large, [Limit.MESSAGE_SIZE]),
+        ({}, too_many_in_a_batch, [Limit.BATCH_MESSAGES]),
+        ({"brokerDeduplicationEnabled": True}, too_many_to_open, [Limit.OPENED_BATCH_MESSAGES]),
+        ({}, too_many_unread, [Limit.UNREAD_BATCH_MESSAGES]),
+        ({"maxPendingPublishRequestsPerConnection": 2}, too_many_publishes, [Limit.PENDING_PUBLISHES]),
+        ({}, a_client_that_does_not_read, [Limit.SEND_BUFFER]),
+        ({"maxUnackedMessagesPerConsumer": 4}, too_many_unacknowledged, [Limit.UNACKED_PER_CONSUMER]),
+        ({"maxUnackedMessagesPerSubscription": 4}, too_many_unacknowledged, [Limit.UNACKED_PER_SUBSCRIPTION]),
+        ({"maxNumPartitionsPerPartitionedTopic": 2}, too_many_partitions, [Limit.PARTITIONS]),
+        ({"delayedDeliveryMaxDelayInMillis": 1000}, too_late_a_delivery, [Limit.DELIVERY_DELAY]),
+        ({}, too_long_a_pattern, [Limit.TOPICS_PATTERN_LENGTH]),
+    ],
+)
+def test_each_hit_counts_once(
+    settings: dict[str, Any], attack: Callable[[Client], None], expected: list[Limit]
+) -> None:
+    cluster = Cluster(targets=["jfk"], settings=settings)
+    attack(cluster.client())
+    assert hits(cluster) == {limit.value: 1 for limit in expected}
+
+
+def test_withheld_receipts_count() -> None:
+    cluster = Cluster(settings={"maxWithheldReceiptsPerConnection": 4})
+    session = cluster.client().session
+    for count in (3, 3, 3, -9, 5):
+        session.receipts_withheld(count)
+    assert hits(cluster) == {Limit.WITHHELD_RECEIPTS.value: 2}
+
+
+def test_forgotten_producers_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(broker_session, "CLOSED_PRODUCERS_MAX", 8)
+    cluster = Cluster()
+    session = cluster.client().session
+    for number in range(10):
+        session._note_closed(number)
+    assert hits(cluster) == {Limit.CLOSED_PRODUCERS.value: 2}
+
+
+def test_refused_progress_markers_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(incoming_progress, "MARKERS_MAX", 0)
+    cluster = Cluster(targets=["jfk"])
+    refused: list[str] = []
+    topic = cluster.topic()
+    cluster.do(lambda: topic.progress.receive("jfk", b"", print, lambda error: refused.append(str(error))))
+    assert [text.endswith("(maxPendingProgressMarkersPerTopic)") for text in refused] == [True]
+    assert hits(cluster) == {Limit.PROGRESS_MARKERS.value: 1}
+
+
+def test_names_of_settings_are_settings() -> None:
+    """A limit whose name looks like a setting's would mislead if there were none; these have none, as in the guide."""
+    fixed = {
+        *(Limit.OPEN_FILES, Limit.HANDSHAKE_FRAME_SIZE, Limit.BATCH_MESSAGES, Limit.OPENED_BATCH_MESSAGES),
+        *(Limit.UNREAD_BATCH_MESSAGES, Limit.CLOSED_PRODUCERS, Limit.TOPICS_PATTERN_LENGTH, Limit.PROGRESS_MARKERS),
+        *(Limit.HTTP_BODY_SIZE, Limit.LOG_LINES),
+    }
+    assert {limit for limit in Limit if limit.value not in BrokerConfig.model_fields} == fixed
