@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
+from starlette.requests import ClientDisconnect
 
 from magnetar.admin.exchange import Context, refusal
 from magnetar.admin.handlers import (
@@ -50,6 +51,7 @@ def build_app(service: AdminService, resources: Resources, extra_routes: Sequenc
         exception_handlers={
             AdminError: partial(_refused, service),
             HTTPException: _not_routed,
+            ClientDisconnect: _disconnected,
             BadVersionError: _conflict,
             MagnetarError: _failed,
         },
@@ -80,6 +82,11 @@ async def _refused(service: AdminService, _: Request, error: Exception) -> Respo
 async def _not_routed(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     return refusal(error.status_code, f"HTTP {error.status_code} {error.detail}: {request.method} {request.url.path}")
+
+
+async def _disconnected(_: Request, __: Exception) -> Response:
+    """Answer nobody: the client is gone, which is no error of the broker."""
+    return refusal(HTTPStatus.BAD_REQUEST, "The request does not end")
 
 
 async def _conflict(_: Request, error: Exception) -> Response:

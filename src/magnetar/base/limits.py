@@ -10,7 +10,7 @@ class Limit(StrEnum):
 
     CONNECTIONS = "maxConcurrentConnections"
     OPEN_FILES = "openFiles"
-    """Connections that are refused because of RLIMIT_NOFILE, before ``maxConcurrentConnections`` is reached."""
+    """Connections, also of REST, that are refused because of RLIMIT_NOFILE, before the limits for them are reached."""
     HANDSHAKE_FRAME_SIZE = "maxHandshakeFrameSize"
     """HANDSHAKE_FRAME_SIZE_MAX."""
     MESSAGE_SIZE = "maxMessageSize"
@@ -32,6 +32,9 @@ class Limit(StrEnum):
     DELIVERY_DELAY = "delayedDeliveryMaxDelayInMillis"
     DEDUPLICATION_PRODUCERS = "brokerDeduplicationMaxNumberOfProducers"
     PROGRESS_MARKERS = "maxPendingProgressMarkersPerTopic"
+    HTTP_CONNECTIONS = "maxHttpServerConnections"
+    HTTP_HEADER_SIZE = "httpMaxRequestHeaderSize"
+    HTTP_REQUEST_TIMEOUT = "httpRequestTimeoutSeconds"
     HTTP_BODY_SIZE = "httpMaxRequestBodySize"
     LOG_LINES = "maxLogLinesPerEvent"
 

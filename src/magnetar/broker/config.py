@@ -54,6 +54,19 @@ class BrokerConfig(BaseModel):
     maxConcurrentConnections: int = Field(
         10_000, gt=0, description="Connections accepted at the same time; fewer if the limit of open files is low."
     )
+    maxHttpServerConnections: int = Field(
+        2048,
+        gt=0,
+        description="REST connections at the same time; fewer if the limit of open files is low. Beyond, the one that "
+        "waits longest for a request is closed.",
+    )
+    httpMaxRequestHeaderSize: int = Field(8192, gt=0, description="Bytes of the path and the headers of a request.")
+    httpRequestTimeoutSeconds: float = Field(
+        30,
+        gt=0,
+        description="Seconds for a REST client to send a request, or to read a part of the answer; an idle connection "
+        "is closed after as long.",
+    )
     connectionSendBufferBytes: int = Field(
         1 << 20, gt=0, description="Unsent bytes at which a connection gets no more messages."
     )

@@ -17,7 +17,10 @@ The thread that commits to the log waits for its turn after each write and each 
 
 
 DESCRIPTORS_RESERVED = 256
-"""Open files that are kept for the log, the metadata store, links and REST; connections get the others."""
+"""Open files that are kept for the log, the metadata store and links; connections get the others."""
+
+HTTP_SHARE = 8
+"""REST gets one of so many connections at most."""
 
 DESCRIPTORS_MAX = 1 << 20
 """Open files that a broker asks for if the system would grant more."""
@@ -36,9 +39,15 @@ def raise_descriptor_limit() -> int:
     return wanted
 
 
-def connections_max(configured: int, descriptors: int) -> int:
-    """Return how many connections a broker with so many open files may accept: at least one, and half of them."""
-    return max(1, min(configured, max(descriptors - DESCRIPTORS_RESERVED, descriptors // 2)))
+def connections_max(configured: int, configured_http: int, descriptors: int) -> tuple[int, int]:
+    """Return how many connections a broker with so many open files may accept, of the binary protocol and of REST.
+
+    Each is at least one. DESCRIPTORS_RESERVED, or half of the files, are left for the broker itself, and REST takes at
+    most its share of the others, so that its clients cannot keep those of the binary protocol out.
+    """
+    room = max(descriptors - DESCRIPTORS_RESERVED, descriptors // 2)
+    http = max(1, min(configured_http, room // HTTP_SHARE))
+    return max(1, min(configured, room - http)), http
 
 
 def tune() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import secrets
 import signal
 from contextlib import AsyncExitStack
@@ -11,14 +10,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import structlog
-import uvicorn
 
-import magnetar
 from magnetar.admin.api import build_app
 from magnetar.base.errors import ConfigurationError, DiskFullError
+from magnetar.base.limits import Limit
 from magnetar.base.lock import DirectoryLock
 from magnetar.base.real import SystemClock, SystemFiles
-from magnetar.base.tasks import start_task
 from magnetar.broker.administration import Administration
 from magnetar.broker.check import LEDGERS, METADATA
 from magnetar.broker.delayed.store import DELAYED, DelayedStore
@@ -30,6 +27,7 @@ from magnetar.broker.process import connections_max, raise_descriptor_limit, tun
 from magnetar.broker.server import Server
 from magnetar.broker.starting import Starting
 from magnetar.broker.topics import TopicRegistry
+from magnetar.broker.web import WebOptions, WebServer
 from magnetar.geo.link import LinkOptions, ProgressLinks
 from magnetar.ledger.agreement import bring_to_agreement, read_named_ledgers
 from magnetar.ledger.local import LocalLedgerStore, LocalStoreOptions
@@ -38,14 +36,9 @@ from magnetar.ledger.space import give_reserve
 from magnetar.metadata.local import LocalMetadataStore
 from magnetar.metadata.resources import Resources
 from magnetar.metadata.sqlite_wal import write_wal_again
-from magnetar.wire.connection import MAGNETAR_VERSION_PREFIX
 
 if TYPE_CHECKING:
-    import socket
-    from collections.abc import Iterator
     from pathlib import Path
-
-    from starlette.applications import Starlette
 
     from magnetar.base.life import Life
     from magnetar.base.log_limit import LogLimit
@@ -126,7 +119,8 @@ class Broker:
         config = self.config
         self.environment = environment
         self.topics = TopicRegistry(environment, "")
-        server = Server(environment, self.topics, _connections_max(config))
+        connections, web_connections = _connections_max(config)
+        server = Server(environment, self.topics, connections)
         opened.push_async_callback(server.stop)
         opened.callback(self.topics.close)
         try:
@@ -138,7 +132,10 @@ class Broker:
         loaded = self.topics.load_linked(lambda done, total: starting.told("topics", done, total))
         admin_url = f"http://{config.advertisedAddress}:{config.webServicePort}"
         administration = Administration(environment, self.topics, admin_url)
-        await self._start_web(opened, build_app(administration, environment.resources))
+        app = build_app(administration, environment.resources)
+        web = WebServer(app, _web_options(config, web_connections), environment.limit_hits, environment.clock)
+        opened.push_async_callback(web.stop)
+        await web.start()
         maintenance = Maintenance(environment, self.topics)
         opened.callback(maintenance.stop)
         maintenance.start()
@@ -173,53 +170,6 @@ class Broker:
         await stop.wait()
         await self.stop()
 
-    async def _start_web(self, opened: AsyncExitStack, app: Starlette) -> None:
-        config = uvicorn.Config(
-            app,
-            host=self.config.bindAddress,
-            port=self.config.webServicePort,
-            log_level="warning",
-            access_log=False,
-            lifespan="off",
-            timeout_graceful_shutdown=1,
-            server_header=False,
-            headers=[("Server", f"{MAGNETAR_VERSION_PREFIX}/{magnetar.__version__}")],
-        )
-        web = _WebServer(config)
-        task = start_task(asyncio.get_running_loop(), web.serve(), "web server")
-
-        async def stop() -> None:
-            web.should_exit = True
-            await task
-
-        opened.push_async_callback(stop)
-        while not web.started:
-            if task.done():
-                where = f"webServicePort {self.config.webServicePort} of {self.config.bindAddress}"
-                message = f"cannot listen on {where}: {web.failure}"
-                raise ConfigurationError(message) from web.failure
-            await asyncio.sleep(0.01)
-
-
-class _WebServer(uvicorn.Server):
-    """Uvicorn inside the broker's loop: signals are the broker's, and so is the end of the process."""
-
-    failure: BaseException | None = None
-    """Why it does not listen."""
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Listen; if that fails, note why and end the server. Uvicorn ends the process."""
-        try:
-            await super().startup(sockets)
-        except SystemExit as error:
-            self.failure = error.__context__
-            self.should_exit = True
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        """Leave them alone."""
-        yield
-
 
 def first_ledger_id(now: float) -> int:
     """The first ledger id of a cluster whose data directory is new at ``now``, in seconds since the epoch.
@@ -252,19 +202,33 @@ def _service_url(resources: Resources, cluster: str) -> str | None:
     return data.brokerServiceUrl if data is not None else None
 
 
-def _connections_max(config: BrokerConfig) -> int:
-    """Return how many connections the open files of this process allow, at most ``maxConcurrentConnections``."""
+def _connections_max(config: BrokerConfig) -> tuple[int, int]:
+    """Return how many connections the open files of this process allow, of the binary protocol and of REST."""
     descriptors = raise_descriptor_limit()
-    allowed = connections_max(config.maxConcurrentConnections, descriptors)
-    if allowed < config.maxConcurrentConnections:
+    allowed = connections_max(config.maxConcurrentConnections, config.maxHttpServerConnections, descriptors)
+    if allowed < (config.maxConcurrentConnections, config.maxHttpServerConnections):
         log.warning(
             "connections_limited",
-            connections=allowed,
+            connections=allowed[0],
             maxConcurrentConnections=config.maxConcurrentConnections,
+            http_connections=allowed[1],
+            maxHttpServerConnections=config.maxHttpServerConnections,
             open_files=descriptors,
             remedy="raise the limit of open files (ulimit -n)",
         )
     return allowed
+
+
+def _web_options(config: BrokerConfig, connections_max: int) -> WebOptions:
+    is_allowed = connections_max == config.maxHttpServerConnections
+    return WebOptions(
+        host=config.bindAddress,
+        port=config.webServicePort,
+        connections_max=connections_max,
+        connections_limit=Limit.HTTP_CONNECTIONS if is_allowed else Limit.OPEN_FILES,
+        header_size_max=config.httpMaxRequestHeaderSize,
+        timeout_s=config.httpRequestTimeoutSeconds,
+    )
 
 
 def _store_options(config: BrokerConfig, clock: Clock) -> LocalStoreOptions:

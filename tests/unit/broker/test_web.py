@@ -1,0 +1,290 @@
+"""What one REST client can take from a broker: connections, headers and time have limits."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from dataclasses import dataclass, field
+from socket import create_connection
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+import httpx
+import pytest
+from structlog.testing import capture_logs
+
+from magnetar.base.limits import Limit
+from magnetar.base.real import SystemFiles
+from magnetar.broker.limit_hits import LimitHits
+from magnetar.broker.web import WebConnection, WebOptions, WebServer
+from magnetar.broker.web_patience import Phase
+from magnetar.sim.loop import HandClock
+from tests.kit.in_process import BrokerInProcess
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from starlette.types import Receive, Scope, Send
+
+TIMEOUT_S = 30.0
+GET = b"GET /answer HTTP/1.1\r\nHost: broker\r\n\r\n"
+POST = b"POST /answer HTTP/1.1\r\nHost: broker\r\nContent-Length: 4\r\n\r\n"
+HEADER_SIZE_MAX = 1000
+
+
+class FakeSocket(asyncio.Transport):
+    """A transport that keeps what it is given; a client that does not read leaves all of it."""
+
+    def __init__(self) -> None:
+        super().__init__({"peername": ("10.0.0.1", 40_000), "sockname": ("10.0.0.2", 8080)})
+        self.written = b""
+        self.unread = 0
+        self.closed = False
+
+    def write(self, data: bytes | bytearray | memoryview[Any]) -> None:
+        self.written += data
+
+    def get_write_buffer_size(self) -> int:
+        return self.unread
+
+    def is_closing(self) -> bool:
+        return self.closed
+
+    def close(self) -> None:
+        self.closed = True
+
+    abort = close
+
+    def pause_reading(self) -> None:
+        """Take it."""
+
+    def resume_reading(self) -> None:
+        """Take it."""
+
+
+async def application(scope: Scope, receive: Receive, send: Send) -> None:
+    """Read the whole request, then answer it."""
+    while (await receive()).get("more_body"):
+        pass
+    await send({"type": "http.response.start", "status": 204, "headers": []})
+    await send({"type": "http.response.body"})
+
+
+class Time:
+    """What passes when a test says so."""
+
+    passed = 0.0
+
+    def time(self) -> float:
+        return self.passed
+
+
+@dataclass
+class Web:
+    """A web server without a socket to listen on."""
+
+    connections_max: int = 3
+    hits: LimitHits = field(default_factory=LimitHits)
+
+    def __post_init__(self) -> None:
+        self.time = Time()
+        self.clock = HandClock(self.time)
+        options = WebOptions("", 0, self.connections_max, Limit.HTTP_CONNECTIONS, HEADER_SIZE_MAX, TIMEOUT_S)
+        self.server = WebServer(application, options, self.hits, self.clock)
+        self.server.config.load()
+
+    def connect(self) -> tuple[WebConnection, FakeSocket]:
+        connection, socket = WebConnection(self.server.config, self.server.server_state, {}), FakeSocket()
+        connection.connection_made(socket)
+        return connection, socket
+
+    def look_after(self, seconds: float) -> None:
+        self.time.passed += seconds
+        self.server._state.look()
+
+    def counts(self) -> dict[str, int]:
+        return {name: count for name, count in self.hits.counts().items() if count}
+
+
+def run(story: Callable[[Web], Any]) -> Web:
+    async def play() -> Web:
+        web = Web()
+        await story(web)
+        return web
+
+    return asyncio.run(play())
+
+
+async def settle() -> None:
+    """Let the application do what it can."""
+    loop = asyncio.get_running_loop()
+    for _ in range(10):
+        turn = loop.create_future()
+        loop.call_soon(turn.set_result, None)
+        await turn
+
+
+def test_a_request_is_answered() -> None:
+    async def story(web: Web) -> None:
+        connection, socket = web.connect()
+        for requests in (1, 2):
+            connection.data_received(GET)
+            await settle()
+            assert socket.written.count(b"HTTP/1.1 204") == requests
+        assert not socket.closed
+
+    assert run(story).counts() == {}
+
+
+def test_the_connection_that_waits_longest_makes_room() -> None:
+    async def story(web: Web) -> None:
+        (first, _), (_, second), (_, third) = (web.connect() for _ in range(3))
+        first.data_received(GET)
+        await settle()
+        _, fourth = web.connect()
+        assert second.closed
+        assert [third.closed, fourth.closed] == [False, False]
+
+    assert run(story).counts() == {Limit.HTTP_CONNECTIONS.value: 1}
+
+
+def test_no_request_that_is_worked_on_is_given_up() -> None:
+    async def story(web: Web) -> None:
+        answering = [web.connect() for _ in range(3)]
+        for connection, _ in answering:
+            connection.data_received(GET)
+            assert connection.phase is Phase.WORKING
+        _, refused = web.connect()
+        assert refused.closed
+        assert refused.written.startswith(b"HTTP/1.1 503 ")
+        assert refused.written.endswith(b'{"reason": "There are too many connections (maxHttpServerConnections)"}')
+        await settle()
+        assert [socket.written[:12] for _, socket in answering] == [b"HTTP/1.1 204"] * 3
+
+    assert run(story).counts() == {Limit.HTTP_CONNECTIONS.value: 1}
+
+
+@pytest.mark.parametrize("piece", [100, 100_000], ids=["in pieces", "at once"])
+def test_headers_have_a_limit(piece: int) -> None:
+    request = GET.replace(b"Host", b"X-Long: " + b"x" * HEADER_SIZE_MAX + b"\r\nHost")
+
+    async def story(web: Web) -> None:
+        connection, socket = web.connect()
+        for start in range(0, len(request), piece):
+            if not socket.closed:
+                connection.data_received(request[start : start + piece])
+        await settle()
+        assert socket.written.startswith(b"HTTP/1.1 431 ")
+        assert b"may have 1000 bytes (httpMaxRequestHeaderSize)" in socket.written
+
+    assert run(story).counts() == {Limit.HTTP_HEADER_SIZE.value: 1}
+
+
+@pytest.mark.parametrize(
+    "pieces",
+    [(), (GET[:1],), (GET[:-1],), (POST,), (POST + b"abc",), (GET, GET[:-1])],
+    ids=["nothing", "one byte", "headers", "no body", "a part of the body", "a second request"],
+)
+def test_a_request_that_does_not_end_is_given_up(pieces: tuple[bytes, ...]) -> None:
+    async def story(web: Web) -> None:
+        connection, socket = web.connect()
+        for piece in pieces:
+            connection.data_received(piece)
+            await settle()
+        web.look_after(1)
+        web.look_after(TIMEOUT_S - 1.1)
+        assert not socket.closed
+        web.look_after(1.1)
+        assert socket.closed
+
+    assert run(story).counts() == {Limit.HTTP_REQUEST_TIMEOUT.value: 1}
+
+
+def test_bytes_now_and_then_are_no_progress() -> None:
+    async def story(web: Web) -> None:
+        connection, socket = web.connect()
+        for byte in GET[: int(TIMEOUT_S)]:
+            assert not socket.closed
+            connection.data_received(bytes([byte]))
+            web.look_after(1)
+        assert socket.closed
+
+    assert run(story).counts() == {Limit.HTTP_REQUEST_TIMEOUT.value: 1}
+
+
+def test_an_answer_that_is_not_read_is_given_up() -> None:
+    async def story(web: Web) -> None:
+        connection, socket = web.connect()
+        connection.data_received(GET)
+        await settle()
+        for unread in (3000, 2000, 1000):
+            socket.unread = unread
+            web.look_after(TIMEOUT_S - 1)
+            assert not socket.closed
+        web.look_after(TIMEOUT_S)
+        assert socket.closed
+
+    assert run(story).counts() == {Limit.HTTP_REQUEST_TIMEOUT.value: 1}
+
+
+@pytest.mark.parametrize("data", [b"nonsense\r\n\r\n", POST + b"abcd" + b"nonsense\r\n\r\n"])
+def test_what_is_no_request_is_refused(data: bytes) -> None:
+    async def story(web: Web) -> None:
+        connection, socket = web.connect()
+        connection.data_received(data)
+        await settle()
+        assert socket.closed
+        assert b"HTTP/1.1 400 " in socket.written
+        assert b'{"reason": "Invalid HTTP request received."}' in socket.written
+
+    with capture_logs() as lines:
+        assert run(story).counts() == {}
+    assert [line["event"] for line in lines] == ["web_server_warning"]
+
+
+def test_nonsense_behind_a_refused_body_ends_the_connection() -> None:
+    """The answer is there, so there can be no other."""
+    head = b"POST /answer HTTP/1.1\r\nHost: broker\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+    async def refusing(_scope: Scope, _receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": 413, "headers": []})
+        await send({"type": "http.response.body"})
+
+    async def story(web: Web) -> None:
+        web.server.config.loaded_app = refusing
+        connection, socket = web.connect()
+        connection.data_received(head)
+        await settle()
+        assert b"HTTP/1.1 413 " in socket.written
+        connection.data_received(b"no size of a chunk\r\n")
+        assert socket.closed
+
+    run(story)
+
+
+def test_connections_without_requests_keep_nobody_out(tmp_path: Path) -> None:
+    with BrokerInProcess(tmp_path, SystemFiles(), maxHttpServerConnections=3) as broker:
+        address = urlsplit(broker.admin_url)
+        idle = [create_connection((address.hostname, address.port)) for _ in range(10)]
+        metrics = httpx.get(f"{broker.admin_url}/metrics/", trust_env=False).text
+        for each in idle:
+            each.close()
+    hits = re.search(
+        r'magnetar_limit_hits_total\{cluster="standalone",limit="maxHttpServerConnections"\} (\S+)', metrics
+    )
+    assert hits is not None
+    assert float(hits[1]) >= 8
+
+
+def test_a_client_that_leaves_within_a_request_is_no_error(tmp_path: Path) -> None:
+    with capture_logs() as lines, BrokerInProcess(tmp_path, SystemFiles()) as broker:
+        address = urlsplit(broker.admin_url)
+        request = b"PUT /admin/v2/tenants/x HTTP/1.1\r\nHost: broker\r\nContent-Length: 9\r\n\r\n{"
+        leaving, staying = (create_connection((address.hostname, address.port)) for _ in range(2))
+        for each in (leaving, staying):
+            each.sendall(request)
+        leaving.close()
+        assert broker.rest.get("tenants") == ["public"]
+    staying.close()
+    assert [line for line in lines if line["log_level"] in {"warning", "error"}] == []
