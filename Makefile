@@ -10,7 +10,7 @@ SUITABLE_PYTHON = for p in python3 python3.13 python3.12 python3.11; do \
 PYTHON ?= $(shell $(SUITABLE_PYTHON))
 PROTO := src/magnetar/wire/proto
 
-.PHONY: help setup demo test check format proto test-long test-memory test-chaos interop sim transcripts bench python java
+.PHONY: help setup demo test check format proto test-long test-memory test-chaos test-hostile interop sim transcripts bench python java
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1|\2/' | column -t -s '|'
@@ -44,6 +44,9 @@ test-memory: setup ## the broker's memory while consumers keep up: no growth in 
 
 test-chaos: java setup ## kill and stop real processes at random, replace disks, lose power, run an earlier commit; 42 minutes
 	@$(BIN)/python -m pytest tests -m chaos -rP $(ARGS)
+
+test-hostile: java setup ## hostile clients and faults; a table of what another client experiences; 25 minutes (ARGS="-k garbage")
+	@$(BIN)/python -m pytest tests/hostile -m hostile -rP $(ARGS)
 
 interop: java setup ## against Apache Pulsar itself, fetched with Maven the first time; 25 minutes
 	@$(BIN)/python -m pytest tests/interop -m interop -rP $(ARGS)

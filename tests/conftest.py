@@ -23,6 +23,7 @@ def pytest_configure(config: pytest.Config) -> None:
     hypothesis.settings.register_profile("untimed", deadline=None)
     hypothesis.settings.load_profile("untimed")
     config.addinivalue_line("markers", "chaos: kills processes many times over (make test-chaos)")
+    config.addinivalue_line("markers", "hostile: attacks a broker in many ways (make test-hostile)")
     config.addinivalue_line("markers", "interop: runs Apache Pulsar itself (make interop)")
     config.addinivalue_line("markers", "long: the full-sized form of a test that make test runs smaller")
 
@@ -31,7 +32,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Leave out what takes minutes, unless ``-m`` asks for a choice of its own."""
     if config.option.markexpr:
         return
-    slow = [item for item in items if any(map(item.get_closest_marker, ("chaos", "interop", "long")))]
+    slow = [item for item in items if any(map(item.get_closest_marker, ("chaos", "hostile", "interop", "long")))]
     config.hook.pytest_deselected(items=slow)
     items[:] = [item for item in items if item not in slow]
 

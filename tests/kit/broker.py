@@ -17,12 +17,23 @@ class Broker(Server):
     """A ``magnetar broker`` on free ports."""
 
     process_name: ClassVar[str] = "broker"
+    module: ClassVar[str] = "magnetar.cli.main"
+    arguments: ClassVar[tuple[str, ...]] = ("broker",)
 
     def __init__(
-        self, directory: Path, cluster: str = "standalone", settings: Mapping[str, object] = NO_SETTINGS
+        self,
+        directory: Path,
+        cluster: str = "standalone",
+        settings: Mapping[str, object] = NO_SETTINGS,
+        *,
+        descriptors_max: int | None = None,
     ) -> None:
-        """Choose ports; ``settings`` are further keys of the configuration."""
+        """Choose ports; ``settings`` are further keys of the configuration.
+
+        The process may have ``descriptors_max`` open files, by default as many as this one.
+        """
         super().__init__(directory, cluster, settings)
+        self.descriptors_max = descriptors_max
 
     def __exit__(self, *exception: object) -> None:
         """Stop the broker, and look at what it leaves behind."""
@@ -37,4 +48,7 @@ class Broker(Server):
     def command(self) -> list[str]:
         """Write the configuration and return the command that runs the broker with it."""
         configuration = self.write_configuration({"dataDirectory": self.directory / "data"})
-        return [sys.executable, "-m", "magnetar.cli.main", "broker", "--config", str(configuration)]
+        command = [sys.executable, "-m", self.module, *self.arguments, "--config", str(configuration)]
+        if self.descriptors_max is None:
+            return command
+        return ["sh", "-c", 'ulimit -n "$0" && exec "$@"', str(self.descriptors_max), *command]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from pathlib import Path
 
 _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
@@ -86,3 +87,27 @@ def resident_bytes(pid: int) -> int:
     status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
     kibibytes = next(line.split()[1] for line in status.splitlines() if line.startswith("VmRSS:"))
     return int(kibibytes) * 1024
+
+
+def peak_resident_bytes(pid: int) -> int:
+    """Return the largest resident memory of ``pid`` itself since ``reset_peak``, or since its start."""
+    status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
+    kibibytes = next(line.split()[1] for line in status.splitlines() if line.startswith("VmHWM:"))
+    return int(kibibytes) * 1024
+
+
+def reset_peak(pid: int) -> None:
+    """Let ``peak_resident_bytes`` begin anew."""
+    Path(f"/proc/{pid}/clear_refs").write_text("5", encoding="ascii")
+
+
+def descriptors(pid: int) -> Counter[str]:
+    """Count the descriptors of ``pid`` by kind: ``socket``, ``anon_inode``, ``pipe``; all others are ``file``."""
+    kinds: Counter[str] = Counter()
+    for link in Path(f"/proc/{pid}/fd").iterdir():
+        try:
+            kind, separator, _ = link.readlink().name.partition(":")
+        except FileNotFoundError:  # closed meanwhile
+            continue
+        kinds[kind if separator else "file"] += 1
+    return kinds

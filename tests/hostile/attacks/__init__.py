@@ -1,0 +1,31 @@
+"""The hostile behaviours, one module for each family. Importing this package registers all of them."""
+
+from tests.hostile.attacks import (
+    acknowledging,
+    baseline,
+    batches,
+    connections,
+    consuming,
+    forged,
+    frames,
+    garbage,
+    producers,
+    publishing,
+    rest,
+    storms,
+)
+
+__all__ = [
+    "acknowledging",
+    "baseline",
+    "batches",
+    "connections",
+    "consuming",
+    "forged",
+    "frames",
+    "garbage",
+    "producers",
+    "publishing",
+    "rest",
+    "storms",
+]

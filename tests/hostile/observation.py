@@ -1,0 +1,105 @@
+"""One row of the table: what was seen before, during and after an attack."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+from tests.hostile.table import Row, keep, render
+from tests.hostile.victim import (
+    MEMORY_SLACK_BYTES,
+    load_average,
+    peak,
+    read_state,
+    stalls_in,
+    state_afterwards,
+    wait_for_sockets,
+    watch_peak,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.hostile.bystander import Bystander
+    from tests.kit.broker import Broker
+
+PEAK_GROWTH_MAX = 512 << 20
+"""Bytes by which an attack may make the resident memory of the broker grow for a while."""
+
+LOG_BYTES_MAX = 4 << 20
+"""Bytes that the broker may log about one attack."""
+
+
+def observe(
+    broker: Broker,
+    bystander: Bystander,
+    name: str,
+    text: str,
+    attack: Callable[[], int],
+    baseline_gap_ms: float,
+    *,
+    clean_up: Callable[[], None] = lambda: None,
+    expected_gap_ms: float = 0.0,
+    repeats: bool = False,
+) -> Row:
+    """Attack; keep and return what was seen before, meanwhile, and after ``clean_up``.
+
+    ``attack`` returns the number of hostile acts. ``expected_gap_ms`` is the gap that a fault makes by itself;
+    with ``repeats`` it may also make messages come again.
+    """
+    before, pid = read_state(broker), broker.pid
+    watch_peak(broker)
+    start = time.monotonic()
+    acts = attack()
+    wait_for_sockets(broker, before)
+    end = time.monotonic()
+    broker.process.require_running()
+    highest, stalls, load = peak(broker), stalls_in(broker.rest.metrics()), load_average()
+    account = bystander.settle()
+    clean_up()
+    after = state_afterwards(broker, before)
+    experience = bystander.experience(start, end)
+    is_counted = stalls is not None and before.stalls is not None and broker.pid == pid
+    row = Row(
+        name=name,
+        text=text,
+        acts=acts,
+        experience=asdict(experience),
+        gap_ms=experience.gap,
+        baseline_gap_ms=baseline_gap_ms,
+        stalls=(stalls or 0) - (before.stalls or 0) if is_counted else None,
+        resident_bytes=(before.resident_bytes, highest, after.resident_bytes),
+        descriptors=(before.descriptors.total(), after.descriptors.total()),
+        left_behind=after.left_behind(before),
+        account=asdict(account),
+        log_bytes=after.log_bytes - before.log_bytes,
+        load_average=load,
+        expected_gap_ms=expected_gap_ms,
+        repeats=repeats,
+    )
+    keep(row)
+    print(render([row]))  # noqa: T201 - shown by -rP and with a failure
+    return row
+
+
+def require_nothing_left(row: Row) -> None:
+    """Raise AssertionError if the attack left something behind or took more memory than it may."""
+    before, highest, after = row.resident_bytes
+    assert row.acts > 0, "the attacker did nothing"
+    assert row.account["lost"] == 0
+    assert row.account["without_receipt"] == 0
+    assert row.left_behind == []
+    assert highest - before < PEAK_GROWTH_MAX
+    assert after - before < MEMORY_SLACK_BYTES
+    assert row.log_bytes < LOG_BYTES_MAX
+
+
+def require_undisturbed(row: Row) -> None:
+    """Raise AssertionError if a message came twice or in disorder, or a turn of the loop was too long.
+
+    A gap of the client alone is no failure, because other processes of the machine may make one.
+    """
+    assert row.account["repeated"] == 0
+    assert row.account["is_in_order"]
+    assert not row.stalls, "turns of the loop longer than 100 ms"

@@ -1,0 +1,134 @@
+"""The table of the suite: one row for each behaviour, printed and kept as JSON lines.
+
+``python -m tests.hostile.table FILE`` prints the rows of a file again, the newest of each name.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+DIRECTORY = Path("build/hostile")
+ROWS = DIRECTORY / "rows.jsonl"
+WIDTH = 200
+"""Columns of the printed table."""
+
+LATE_MS = 100.0
+"""What an attack may add to the longest gap of the well-behaved client."""
+
+MEBIBYTE = 1 << 20
+HEADS = (
+    ("behaviour", "left"),
+    ("acts", "right"),
+    ("receipt ms\np50 / p99 / gap", "right"),
+    ("receive ms\np50 / p99 / gap", "right"),
+    ("turns\n> 100 ms", "right"),
+    ("memory MiB\nbefore / peak / after", "right"),
+    ("descriptors\nbefore / after", "right"),
+    ("left behind", "left"),
+    ("verdict", "left"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """What one behaviour did."""
+
+    name: str
+    text: str
+    acts: int
+    experience: dict[str, Any]
+    gap_ms: float
+    baseline_gap_ms: float
+    stalls: int | None
+    resident_bytes: tuple[int, int, int]
+    """Before, at the peak, and after."""
+    descriptors: tuple[int, int]
+    """Before and after."""
+    left_behind: list[str]
+    account: dict[str, Any]
+    log_bytes: int
+    load_average: float
+    expected_gap_ms: float = 0.0
+    """Gap that the fault itself makes."""
+    repeats: bool = False
+    """Whether messages may come again, because the fault ends the process or the topic."""
+
+    @property
+    def verdict(self) -> str:
+        """``ok``; ``late`` for a gap that the broker did not report; else what is wrong."""
+        wrong = [
+            f"{kind} {self.account[kind]}" for kind in ("without_receipt", "lost", "repeated") if self.account[kind]
+        ]
+        wrong += [] if self.account["is_in_order"] else ["disorder"]
+        wrong += ["left something"] if self.left_behind else []
+        wrong += ["stall"] if self.stalls and not self.expected_gap_ms else []
+        if wrong:
+            return ", ".join(wrong)
+        is_late = self.gap_ms > self.baseline_gap_ms + LATE_MS + self.expected_gap_ms
+        return "late" if is_late else "ok"
+
+
+def keep(row: Row) -> None:
+    """Append the row to the file of rows."""
+    DIRECTORY.mkdir(parents=True, exist_ok=True)
+    with ROWS.open("a", encoding="utf-8") as rows:
+        rows.write(json.dumps({**asdict(row), "verdict": row.verdict}) + "\n")
+
+
+def render(rows: Iterable[Row]) -> str:
+    """Return the table as text."""
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    for head, justify in HEADS:
+        table.add_column(head, justify=justify, no_wrap=head == "behaviour")  # type: ignore[arg-type]
+    for row in rows:
+        table.add_row(*_cells(row))
+    console = Console(width=WIDTH, no_color=True, highlight=False)
+    with console.capture() as capture:
+        console.print(table)
+    return capture.get()
+
+
+def _cells(row: Row) -> tuple[str, ...]:
+    memory = " / ".join(f"{value / MEBIBYTE:.0f}" for value in row.resident_bytes)
+    return (
+        row.name,
+        f"{row.acts:,}",
+        _durations(row.experience["receipt"]),
+        _durations(row.experience["receive"]),
+        "-" if row.stalls is None else str(row.stalls),
+        memory,
+        " / ".join(map(str, row.descriptors)),
+        ", ".join(row.left_behind),
+        row.verdict,
+    )
+
+
+def _durations(durations: dict[str, float]) -> str:
+    return f"{durations['p50']:.1f} / {durations['p99']:.0f} / {durations['gap']:.0f}"
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Print a file of rows."""
+    path = Path(arguments[0]) if arguments else ROWS
+    newest: dict[str, Row] = {}
+    for line in path.read_text(encoding="utf-8").splitlines():
+        values = json.loads(line)
+        values.pop("verdict")
+        newest[values["name"]] = Row(**values)
+    sys.stdout.write(render(newest.values()))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
