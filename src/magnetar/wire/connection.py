@@ -142,6 +142,11 @@ class Connection:
         """Whether the peer knows what Magnetar adds to the protocol: links, leases and progress."""
         return self.peer_version.startswith(MAGNETAR_VERSION_PREFIX)
 
+    @property
+    def unfinished(self) -> tuple[int, int]:
+        """Bytes of the unfinished frame that have come, and those that have not (``FrameDecoder.unfinished``)."""
+        return self._decoder.unfinished
+
     def receive(self, data: bytes, now: float) -> list[Frame]:
         """Take the next bytes from the peer and return the frames that they complete, in order.
 

@@ -22,6 +22,7 @@ FRAME_SIZE_MAX = MAX_MESSAGE_SIZE + FRAME_SIZE_PADDING
 
 _SIZE_LENGTH = 4
 _HEADER_LENGTH = 2 * _SIZE_LENGTH
+_PIECE_BYTES = 16 * 1024
 _HEADER = struct.Struct(">II")
 _read_header = _HEADER.unpack_from
 _pack_header = _HEADER.pack
@@ -64,16 +65,18 @@ class FrameDecoder:
     """Cuts a stream of bytes into frames, however the stream was split on the way.
 
     Each byte is copied a bounded number of times: once into its frame and, where a frame arrives in pieces, once more
-    when the pieces are joined.
+    when the pieces are joined. Pieces below _PIECE_BYTES are joined before, each byte as often as its piece doubles: a
+    frame that arrives byte by byte takes no more memory than it has bytes.
     """
 
-    __slots__ = ("_missing", "_name", "_pieces", "_total_size_max")
+    __slots__ = ("_held", "_missing", "_name", "_pieces", "_total_size_max")
 
     def __init__(self, frame_size_max: int = FRAME_SIZE_MAX, name: Limit = Limit.MESSAGE_SIZE) -> None:
         """Refuse frames of more than ``frame_size_max`` bytes, size fields included: the limit called ``name``."""
         self._name = name
         self._total_size_max = frame_size_max - _SIZE_LENGTH
         self._pieces: list[bytes] = []
+        self._held = 0
         # Bytes still to come before the pieces are worth joining: the rest of the two sizes, or of a frame.
         self._missing = 0
 
@@ -81,6 +84,14 @@ class FrameDecoder:
         """Refuse frames of more than ``frame_size_max`` bytes, size fields included, from the next one on."""
         self._name = name
         self._total_size_max = frame_size_max - _SIZE_LENGTH
+
+    @property
+    def unfinished(self) -> tuple[int, int]:
+        """Bytes of the unfinished frame that have come, and those that have not; 0 and 0 between two frames.
+
+        The latter are too few while the size of the frame has not come.
+        """
+        return (self._held, self._missing) if self._held else (0, 0)
 
     def feed(self, data: bytes) -> list[Frame]:
         """Take the next bytes of the stream and return the frames that they complete, in order.
@@ -96,16 +107,30 @@ class FrameDecoder:
 
     def _feed(self, data: bytes, *, gather: bool) -> list[Received]:
         if self._pieces:
-            self._pieces.append(data)
-            self._missing -= len(data)
+            self._keep(data)
             if self._missing > 0:
                 return []
             data = b"".join(self._pieces)
             self._pieces.clear()
         frames, end = self._cut(data, gather=gather)
-        if end < len(data):
+        self._held = len(data) - end
+        if self._held:
             self._pieces.append(data[end:] if end else data)
         return frames
+
+    def _keep(self, piece: bytes) -> None:
+        """Keep a piece of a frame, joined with the small pieces before it that are no larger."""
+        size = len(piece)
+        self._held += size
+        self._missing -= size
+        pieces = self._pieces
+        first = len(pieces)
+        while first and len(pieces[first - 1]) < min(size + 1, _PIECE_BYTES):
+            first -= 1
+            size += len(pieces[first])
+        pieces.append(piece)
+        if first < len(pieces) - 1:
+            pieces[first:] = [b"".join(pieces[first:])]
 
     def _cut(self, data: bytes, *, gather: bool) -> tuple[list[Received], int]:
         """Return the whole frames in ``data`` and where the rest begins; note how much the rest misses."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import struct
+import sys
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -166,13 +168,42 @@ def test_unknown_fields_are_skipped() -> None:
     assert frame.command.type == pb.BaseCommand.PING
 
 
-def test_fragments_are_joined_once() -> None:
-    body = b"x" * 4_000_000
+@pytest.mark.parametrize("piece_size", [1, 7, 1000, 100_000])
+def test_fragments_take_no_more_memory_than_they_have_bytes(piece_size: int) -> None:
+    body = b"x" * min(4000 * piece_size, 4_000_000)
     frame = commands.send(producer_id=1, sequence_id=1, entry=body)
     decoder = FrameDecoder()
-    pieces = [frame[start : start + 1000] for start in range(0, len(frame), 1000)]
+    pieces = [frame[start : start + piece_size] for start in range(0, len(frame), piece_size)]
     assert [frame for piece in pieces[:-1] for frame in decoder.feed(piece)] == []
-    assert len(decoder._pieces) > len(pieces) - 3
+    assert decoder.unfinished == (len(frame) - len(pieces[-1]), len(pieces[-1]))
+    assert sum(map(sys.getsizeof, decoder._pieces)) < 1.1 * len(frame) + 1000
     ((_, received),) = decoder.feed(pieces[-1])
     assert received == body
     assert decoder._pieces == []
+    assert decoder.unfinished == (0, 0)
+
+
+def test_large_fragments_are_joined_once() -> None:
+    frame = commands.send(producer_id=1, sequence_id=1, entry=b"x" * 4_000_000)
+    decoder = FrameDecoder()
+    pieces = [frame[start : start + 20_000] for start in range(0, len(frame), 20_000)]
+    assert [frame for piece in pieces[:-1] for frame in decoder.feed(piece)] == []
+    assert list(map(id, decoder._pieces)) == list(map(id, pieces[:-1]))
+
+
+def test_a_small_fragment_between_large_ones_is_joined_with_the_next() -> None:
+    frame = commands.send(producer_id=1, sequence_id=1, entry=b"x" * 1_000_000)
+    decoder = FrameDecoder()
+    ends = [0, *(end for start in range(20_000, 900_000, 20_001) for end in (start, start + 1))]
+    for start, end in pairwise(ends):
+        decoder.feed(frame[start:end])
+    assert len(decoder._pieces) <= len(ends) // 2 + 1
+
+
+def test_the_start_of_the_next_frame_is_what_is_unfinished() -> None:
+    frame = commands.send(producer_id=1, sequence_id=1, entry=b"x" * 1000)
+    decoder = FrameDecoder()
+    assert len(decoder.feed(frame + frame[:100])) == 1
+    assert decoder.unfinished == (100, len(frame) - 100)
+    assert len(decoder.feed(frame[100:])) == 1
+    assert decoder.unfinished == (0, 0)
