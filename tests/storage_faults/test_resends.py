@@ -15,6 +15,8 @@ from magnetar.broker.config import BrokerConfig
 from magnetar.broker.delayed.store import DelayedStore
 from magnetar.broker.delayed.thread import StoreThread
 from magnetar.broker.environment import Environment
+from magnetar.broker.memory import MemoryBudget
+from magnetar.broker.memory_limits import memory_limits
 from magnetar.broker.topics import TopicRegistry
 from magnetar.geo.link import LinkOptions
 from magnetar.ledger.local import LocalLedgerStore, LocalStoreOptions
@@ -59,6 +61,7 @@ class Broker:
             ledger_config=LEDGERS,
             delayed=StoreThread(DelayedStore(Path(":memory:")), loop),
             unload=lambda name: self.topics.unload(name),  # noqa: PLW0108 - made before the topics are
+            memory=MemoryBudget(memory_limits(CONFIG, 1 << 30)),
         )
         self.topics = TopicRegistry(self.environment, "pulsar://here:6650")
 

@@ -175,6 +175,7 @@ class _Snapshot:
         self._storage = service.storage_refuses()
         self._unloadable = service.load_failures()
         self._limit_hits = service.limit_hits()
+        self._memory = service.memory()
         found = service.all_topic_stats().items()
         self._topics = [((self._cluster, str(name.namespace_name), str(name)), stats) for name, stats in found]
 
@@ -319,6 +320,18 @@ class _Snapshot:
         for limit, count in self._limit_hits.items():
             hits.add_metric((self._cluster, limit), count)
         yield hits
+        held = GaugeMetricFamily(
+            "magnetar_memory_bytes",
+            "Memory that is held, by share of memoryLimitMB; total is the resident memory of the process",
+            labels=("cluster", "share"),
+        )
+        allowed = GaugeMetricFamily(
+            "magnetar_memory_limit_bytes", "Memory that each share may hold", labels=("cluster", "share")
+        )
+        for share, (used, most) in self._memory.items():
+            held.add_metric((self._cluster, share), used)
+            allowed.add_metric((self._cluster, share), most)
+        yield from (held, allowed)
         per_namespace = GaugeMetricFamily("pulsar_topics_count", "", labels=("cluster", "namespace"))
         for namespace, count in Counter(namespace for (_, namespace, _), _ in self._topics).items():
             per_namespace.add_metric((self._cluster, namespace), count)

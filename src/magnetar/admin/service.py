@@ -211,6 +211,10 @@ class AdminService(Protocol):
         """Count a hit of a limit of this API."""
         ...
 
+    def memory(self) -> Mapping[str, tuple[int, int]]:
+        """By share, the bytes that are held and the limit; ``total`` is the whole process."""
+        ...
+
     async def health(self) -> None:
         """Return if the broker can store and serve messages; else refuse, saying why."""
         ...

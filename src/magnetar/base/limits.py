@@ -22,6 +22,7 @@ class Limit(StrEnum):
     UNREAD_BATCH_MESSAGES = "maxMessagesPerUnreadBatch"
     """UNREAD_BATCH_MESSAGES_MAX."""
     PENDING_PUBLISHES = "maxPendingPublishRequestsPerConnection"
+    PUBLISH_BUFFER = "maxMessagePublishBufferSizeInMB"
     WITHHELD_RECEIPTS = "maxWithheldReceiptsPerConnection"
     SEND_BUFFER = "connectionSendBufferBytes"
     CLOSED_PRODUCERS = "maxClosedProducersPerConnection"

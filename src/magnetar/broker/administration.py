@@ -21,6 +21,7 @@ from magnetar.base.errors import AdminError, RequestError, ServerError, StorageE
 from magnetar.base.limits import Limit
 from magnetar.base.position import EARLIEST
 from magnetar.broker import stats
+from magnetar.broker.process import resident_bytes
 from magnetar.broker.protection import subscription_protection
 from magnetar.broker.storage_watch import reason_against
 from magnetar.wire import entry as wire_entry
@@ -318,6 +319,17 @@ class Administration:
     def limit_hit(self, limit: Limit) -> None:
         """See AdminService."""
         self._environment.limit_hits.hit(limit)
+
+    def memory(self) -> Mapping[str, tuple[int, int]]:
+        """See AdminService."""
+        memory, store = self._environment.memory, self._environment.store
+        limits = memory.limits
+        return {
+            "total": (resident_bytes(), limits.total),
+            "publishes": (memory.publishes_in_flight, limits.publishes),
+            "unfinished_frames": (memory.frames_held, 2 * memory.first_frames.limit),
+            "caches": (store.cached_bytes, limits.cache + limits.tables),
+        }
 
     def _check_unused(self, name: TopicName) -> None:
         """Refuse the deletion of a topic that is in use, or of which that is not known."""

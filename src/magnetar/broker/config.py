@@ -70,6 +70,18 @@ class BrokerConfig(BaseModel):
     connectionSendBufferBytes: int = Field(
         1 << 20, gt=0, description="Unsent bytes at which a connection gets no more messages."
     )
+    memoryLimitMB: int = Field(
+        0,
+        ge=0,
+        description="Memory that the broker may take, of which each limit below is a share; 0: a quarter of the "
+        "memory of the machine, or of its control group, at least 192 and at most 1024.",
+    )
+    maxMessagePublishBufferSizeInMB: int = Field(
+        0,
+        ge=0,
+        description="Messages that are arriving or not durable yet, of all connections; beyond, sockets are not read. "
+        "0: a sixteenth of memoryLimitMB.",
+    )
 
     allowAutoTopicCreation: bool = Field(default=True, description="Create a topic when a client first asks for it.")
     allowAutoTopicCreationType: Literal["non-partitioned", "partitioned"] = Field(
@@ -144,7 +156,9 @@ class BrokerConfig(BaseModel):
         240, gt=0, description="Age after which a ledger is sealed at the next append."
     )
     managedLedgerCacheSizeMB: int = Field(
-        128, ge=0, description="Memory for the newest entries of all topics, with their overhead."
+        -1,
+        ge=-1,
+        description="Memory for the newest entries of all topics, with their overhead; -1: an eighth of memoryLimitMB.",
     )
     defaultRetentionTimeInMinutes: int = Field(
         0, ge=-1, description="Keep acknowledged entries this long; -1 for ever."

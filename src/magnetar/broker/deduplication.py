@@ -232,11 +232,11 @@ class Deduplication:
         self, ids: SequenceIds, producer: Producer, heads: Sequence[SendHead], entries: list[bytes], highest: int
     ) -> int:
         """Append a run of which everything is new."""
-        name = producer.options.name
-        producer.session.publishes_started(len(heads))
+        name, size = producer.options.name, sum(map(len, entries))
+        producer.session.publishes_started(len(heads), size)
 
         def durable(first: Position, error: StorageError | None) -> None:
-            producer.session.publishes_finished(len(heads))
+            producer.session.publishes_finished(len(heads), size)
             self._settle(ids, {name: highest}, len(entries), durable=error is None)
             if error is None:
                 answer_stored(producer, heads, first)
@@ -252,7 +252,6 @@ class Deduplication:
     ) -> int:
         """Append what is new among duplicates; answer all in order, once everything asked before is durable."""
         name, topic = producer.options.name, self._topic
-        producer.session.publishes_started(len(heads))
         pushed, failed = ids.pushed(name), ids.has_failed(name)
         note = self._environment.limit_hits.note
         verdicts: list[Verdict] = []
@@ -266,9 +265,11 @@ class Deduplication:
                 messages += head[2]
                 pushed = highest
         self.duplicates += verdicts.count(Verdict.DUPLICATE)
+        size = sum(map(len, rest))
+        producer.session.publishes_started(len(heads), size)
 
         def durable(first: Position | None, error: StorageError | None) -> None:
-            producer.session.publishes_finished(len(heads))
+            producer.session.publishes_finished(len(heads), size)
             if rest:
                 self._settle(ids, {name: pushed}, len(rest), durable=error is None)
             if error is None:

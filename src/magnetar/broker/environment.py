@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from magnetar.base.world import Clock
     from magnetar.broker.config import BrokerConfig
     from magnetar.broker.delayed.thread import StoreThread
+    from magnetar.broker.memory import MemoryBudget
     from magnetar.geo.link import ProgressLinks
     from magnetar.ledger.managed_ledger import ManagedLedgerConfig
     from magnetar.ledger.store import LedgerStore
@@ -42,6 +43,8 @@ class Environment:
     delayed: StoreThread
     unload: Callable[[TopicName], None]
     """Close a topic so that it starts over from its log."""
+    memory: MemoryBudget
+    """What clients make the broker hold."""
     loss_boundaries: Sequence[int] = ()
     """Ledger ids, ascending: entries that were confirmed in lower ledgers may be lost (see ``bring_to_agreement``)."""
     limit_hits: LimitHits = field(default_factory=LimitHits)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import gc
+import os
 import resource
 import sys
+from pathlib import Path
 
 GC_THRESHOLD = 100_000
 """Allocations between two looks for cycles: what the hot path makes is freed by reference counts alone."""
@@ -48,6 +50,50 @@ def connections_max(configured: int, configured_http: int, descriptors: int) -> 
     room = max(descriptors - DESCRIPTORS_RESERVED, descriptors // 2)
     http = max(1, min(configured_http, room // HTTP_SHARE))
     return max(1, min(configured, room - http)), http
+
+
+def machine_memory_bytes(root: Path = Path("/")) -> int:
+    """Return the memory of the machine, or the least that a control group of this process may take.
+
+    ``root`` is where the system's files are.
+    """
+    machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return min([machine, *_control_group_limits(root)])
+
+
+def _control_group_limits(root: Path) -> list[int]:
+    """Return the memory limits of the control groups that this process is in, of both versions."""
+    try:
+        lines = (root / "proc/self/cgroup").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return []
+    limits: list[int] = []
+    for line in lines:
+        _, controllers, path = line.split(":", 2)
+        if controllers and "memory" not in controllers.split(","):
+            continue
+        base, name = ("memory", "memory.limit_in_bytes") if controllers else ("", "memory.max")
+        directory = root / "sys/fs/cgroup" / base
+        # In a container the path may be the host's, of which only the end is here: all groups on the way are asked.
+        for part in ("", *path.strip("/").split("/")):
+            directory /= part
+            text = _text_of(directory / name)
+            if text.isdecimal():
+                limits.append(int(text))
+    return limits
+
+
+def _text_of(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8").strip()
+    except OSError:
+        return ""
+
+
+def resident_bytes() -> int:
+    """Return the memory that this process takes now."""
+    pages = Path("/proc/self/statm").read_text(encoding="utf-8").split()[1]
+    return int(pages) * os.sysconf("SC_PAGE_SIZE")
 
 
 def tune() -> None:

@@ -85,15 +85,16 @@ class LocalProducer:
             return
         messages = sum([num_messages for _, _, num_messages in heads])
         self.messages_in += messages
-        self.bytes_in += sum(map(len, entries))
+        size = sum(map(len, entries))
+        self.bytes_in += size
         if self.topic.deduplication.sequence_ids is not None:
             self.topic.counters.messages_in += self.topic.deduplication.publish(self, heads, entries)
             return
         self.topic.counters.messages_in += messages
-        self.session.publishes_started(len(heads))
+        self.session.publishes_started(len(heads), size)
 
         def durable(first: Position, error: StorageError | None) -> None:
-            self.session.publishes_finished(len(heads))
+            self.session.publishes_finished(len(heads), size)
             if error is None:
                 answer_stored(self, heads, first)
             else:

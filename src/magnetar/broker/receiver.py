@@ -93,7 +93,6 @@ class ReplicatedProducer:
         arrivals: Sequence[_Arrived | MagnetarError],
     ) -> None:
         """Take entries of the source."""
-        self.session.publishes_started(len(heads))
         verdicts: list[Verdict] = []
         accepted: list[bytes] = []
         extents: list[RunExtent] = []
@@ -122,9 +121,11 @@ class ReplicatedProducer:
         refusal = self._refusal
         deduplication = self.topic.deduplication
         sequence_ids, come = deduplication.sequence_ids, deduplication.replicating(metadata, accepted)
+        size = sum(map(len, accepted))
+        self.session.publishes_started(len(heads), size)
 
         def durable(first: Position | None, error: StorageError | None) -> None:
-            self.session.publishes_finished(len(heads))
+            self.session.publishes_finished(len(heads), size)
             deduplication.replicated(sequence_ids, come, len(accepted), durable=error is None)
             if error is not None:
                 self._refusal = error
@@ -146,7 +147,6 @@ class ReplicatedProducer:
 
         Deduplication does not learn their sequence ids: producers may have given these to other messages since.
         """
-        self.session.publishes_started(len(heads))
         verdicts: list[Verdict] = []
         accepted: list[bytes] = []
         extents: list[RunExtent] = []
@@ -163,10 +163,11 @@ class ReplicatedProducer:
                 accepted.append(entry)
                 fresh.add(arrival.origin.position)
                 _extend(extents, arrival.origin.position, arrival.origin.floor)
-        refusal = self._refusal
+        refusal, size = self._refusal, sum(map(len, accepted))
+        self.session.publishes_started(len(heads), size)
 
         def durable(first: Position | None, error: StorageError | None) -> None:
-            self.session.publishes_finished(len(heads))
+            self.session.publishes_finished(len(heads), size)
             if error is not None:
                 self._refusal = error
                 answer_failed(self, heads, error)

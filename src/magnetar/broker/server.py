@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger(__name__)
 
+MEMORY_WATCH_INTERVAL_S = 0.5
+"""Seconds between two looks for clients that keep memory which others wait for."""
+
 
 class ServerProtocol(asyncio.Protocol):
     """One client's socket."""
@@ -63,6 +66,7 @@ class ServerProtocol(asyncio.Protocol):
         try:
             frames = self._connection.receive_gathering(data, self._environment.clock.monotonic())
             self.session.receive(frames)
+            self.session.frame_arrived(*self._connection.unfinished)
         except RemoteProtocolError as error:
             self._drop("protocol_error", error)
         except Exception:
@@ -136,6 +140,19 @@ class ServerProtocol(asyncio.Protocol):
         if self._transport is not None:
             self._transport.abort()
 
+    def drop_stalled(self) -> None:
+        """Drop a client that stopped in the middle of a large frame while others wait for the memory."""
+        account = self.session.account
+        log.warning(
+            "stalled_connection_dropped",
+            address=self.session.address,
+            client=self._connection.peer_version,
+            limit=Limit.PUBLISH_BUFFER.value,
+            frame_bytes=account.frame_size,
+            missing_bytes=account.frame_missing,
+        )
+        self.abort()
+
     def _flush(self) -> None:
         self._flush_scheduled = False
         output, self._output = self._output, []
@@ -162,18 +179,21 @@ class Server:
         self._protocols: dict[ServerProtocol, None] = {}  # in the order in which they connected
         self._listener: asyncio.Server | None = None
         self._ticker: asyncio.TimerHandle | None = None
+        self._memory_watch: asyncio.TimerHandle | None = None
 
     async def start(self, host: str, port: int) -> int:
         """Listen; the port that is listened on, for ``port`` 0 the one that was picked. Raises OSError."""
         loop = self.environment.loop
         self._listener = await loop.create_server(lambda: self.protocol(self), host, port, backlog=1024)
         self._tick()
+        self._watch_memory()
         return int(self._listener.sockets[0].getsockname()[1])
 
     async def stop(self) -> None:
         """Close the listener and every connection."""
-        if self._ticker is not None:
-            self._ticker.cancel()
+        for timer in (self._ticker, self._memory_watch):
+            if timer is not None:
+                timer.cancel()
         if self._listener is not None:
             self._listener.close()
         close_each(self.environment.loop, "server", [("connection", protocol.close) for protocol in self._protocols])
@@ -196,6 +216,15 @@ class Server:
     def forget(self, protocol: ServerProtocol) -> None:
         """Count a connection out."""
         self._protocols.pop(protocol, None)
+
+    def _watch_memory(self) -> None:
+        """Drop the clients that keep memory which others wait for, and do nothing with it."""
+        loop = self.environment.loop
+        stalled = self.environment.memory.stalled(self.environment.clock.monotonic())
+        if stalled:
+            for protocol in [each for each in self._protocols if each.session.account in stalled]:
+                protocol.drop_stalled()
+        self._memory_watch = loop.call_later(MEMORY_WATCH_INTERVAL_S, self._watch_memory)
 
     def _tick(self) -> None:
         now = self.environment.clock.monotonic()

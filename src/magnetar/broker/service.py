@@ -23,7 +23,9 @@ from magnetar.broker.delayed.thread import StoreThread
 from magnetar.broker.environment import Environment
 from magnetar.broker.limit_hits import LimitHits
 from magnetar.broker.maintenance import Maintenance
-from magnetar.broker.process import connections_max, raise_descriptor_limit, tune
+from magnetar.broker.memory import MemoryBudget
+from magnetar.broker.memory_limits import memory_limits
+from magnetar.broker.process import connections_max, machine_memory_bytes, raise_descriptor_limit, tune
 from magnetar.broker.server import Server
 from magnetar.broker.starting import Starting
 from magnetar.broker.topics import TopicRegistry
@@ -44,6 +46,7 @@ if TYPE_CHECKING:
     from magnetar.base.log_limit import LogLimit
     from magnetar.base.world import Clock, Files
     from magnetar.broker.config import BrokerConfig
+    from magnetar.broker.memory_limits import MemoryLimits
 
 log = structlog.get_logger(__name__)
 
@@ -84,12 +87,13 @@ class Broker:
         _FILES.make_directory(config.dataDirectory)
         opened.callback(DirectoryLock(config.dataDirectory).release)
         _write_metadata_again(config.dataDirectory)
+        memory = MemoryBudget(memory_limits(config, machine_memory_bytes()))
         metadata = LocalMetadataStore(config.dataDirectory / METADATA, self._clock)
         opened.callback(metadata.close)
         delayed = StoreThread(DelayedStore(config.dataDirectory / DELAYED), loop)
         opened.push_async_callback(asyncio.to_thread, delayed.close)
         named = read_named_ledgers(metadata)
-        options = replace(_store_options(config, self._clock), named_ledger_id=named.highest)
+        options = replace(_store_options(config, self._clock, memory.limits), named_ledger_id=named.highest)
         store = LocalLedgerStore(config.dataDirectory / LEDGERS, self._files, loop, options)
         store.open(lambda done, total: starting.told("segments", done, total))
         opened.push_async_callback(store.close)
@@ -110,6 +114,7 @@ class Broker:
             ledger_config=_ledger_config(config),
             delayed=delayed,
             unload=lambda name: self.topics.unload(name),  # noqa: PLW0108 - made before the topics are
+            memory=memory,
             loss_boundaries=loss_boundaries,
             limit_hits=LimitHits(self._log_limit),
         )
@@ -231,13 +236,14 @@ def _web_options(config: BrokerConfig, connections_max: int) -> WebOptions:
     )
 
 
-def _store_options(config: BrokerConfig, clock: Clock) -> LocalStoreOptions:
+def _store_options(config: BrokerConfig, clock: Clock, memory: MemoryLimits) -> LocalStoreOptions:
     return LocalStoreOptions(
         sync=config.journalSyncData,
         segment_bytes=config.logSizeLimit,
         reserve_bytes=config.diskReserveBytes,
         low_water_bytes=config.diskLowWaterBytes,
-        tail_cache_bytes=config.managedLedgerCacheSizeMB * _MIB,
+        tail_cache_bytes=memory.cache,
+        table_cache_bytes=memory.tables,
         identity=secrets.token_hex(8),
         first_ledger_id=max(first_ledger_id(clock.now()), config.firstLedgerId),
     )

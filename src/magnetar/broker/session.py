@@ -15,6 +15,7 @@ from magnetar.base.limits import Limit
 from magnetar.base.tasks import report_bug, start_task
 from magnetar.broker import session_consumers, session_lookup, session_producers
 from magnetar.broker.closing import close_each
+from magnetar.broker.memory import Account
 from magnetar.broker.refusals import REFUSED, as_request_error, internal_error
 from magnetar.wire import commands
 from magnetar.wire.proto import pulsar_api_pb2 as pb
@@ -69,6 +70,10 @@ class Session:
         """Whether the publishes in flight leave room for more."""
         self._promising = True
         """Whether the receipts that are withheld do."""
+        self._arriving = True
+        """Whether there is memory for the frame that is arriving."""
+        self.account = Account(environment.memory, self._frame_admitted)
+        """What the connection makes the broker hold."""
         self._reading = True
         self._open = True
         self._tasks: set[asyncio.Task[None]] = set()
@@ -119,6 +124,7 @@ class Session:
     def closed(self) -> None:
         """The connection is gone, and with it every producer and consumer."""
         self._open = False
+        self.account.close()
         self.is_writable = False
         for task in self._tasks:
             task.cancel()
@@ -184,20 +190,41 @@ class Session:
 
     # -- flow ---------------------------------------------------------------------------------------------------
 
-    def publishes_started(self, count: int) -> None:
-        """Count publishes in; past the limit the socket is not read until half of them are done."""
+    def publishes_started(self, count: int, size: int) -> None:
+        """Count publishes of ``size`` bytes in; past a limit the socket is not read until half of them are done."""
         self._in_flight += count
-        if self._publishing and self._in_flight > self.environment.config.maxPendingPublishRequestsPerConnection:
-            self.environment.limit_hits.hit(Limit.PENDING_PUBLISHES)
+        has_room = self.account.publish(size)
+        is_many = self._in_flight > self.environment.config.maxPendingPublishRequestsPerConnection
+        if self._publishing and (is_many or not has_room):
+            self.environment.limit_hits.hit(Limit.PENDING_PUBLISHES if is_many else Limit.PUBLISH_BUFFER)
             self._publishing = False
             self._read_or_pause()
 
-    def publishes_finished(self, count: int) -> None:
-        """Count publishes out."""
+    def publishes_finished(self, count: int, size: int) -> None:
+        """Count publishes of ``size`` bytes out, durable or not."""
         self._in_flight -= count
+        self.account.published(size)
+        if self._publishing or not self.account.may_publish_again:
+            return
         if self._in_flight <= self.environment.config.maxPendingPublishRequestsPerConnection // 2:
             self._publishing = True
             self._read_or_pause()
+
+    def frame_arrived(self, held: int, missing: int) -> None:
+        """Note what there is of an unfinished frame; a large one that does not fit is not read until it does."""
+        account = self.account
+        if held == account.frame_held and missing == account.frame_missing:
+            return
+        may_arrive = account.arrived(held, missing)
+        if may_arrive != self._arriving:
+            if not may_arrive:
+                self.environment.limit_hits.hit(Limit.PUBLISH_BUFFER)
+            self._arriving = may_arrive
+            self._read_or_pause()
+
+    def _frame_admitted(self) -> None:
+        self._arriving = True
+        self._read_or_pause()
 
     def receipts_withheld(self, count: int) -> None:
         """Count receipts that wait, in or out; past the limit the socket is not read until half of them are written.
@@ -223,9 +250,9 @@ class Session:
                 consumer.subscription.dispatch()
 
     def _read_or_pause(self) -> None:
-        reading = self._publishing and self._promising and self.is_writable
+        reading = self._publishing and self._promising and self._arriving and self.is_writable
         if reading != self._reading:
-            self._reading = reading
+            self._reading = self.account.is_read = reading
             if reading:
                 self._protocol.resume_reading()
             else:

@@ -177,6 +177,11 @@ class LocalLedgerStore:
         return given
 
     @property
+    def cached_bytes(self) -> int:
+        """See LedgerStore."""
+        return self._cache.size_bytes + self._reader.cached_bytes
+
+    @property
     def next_ledger_id(self) -> int:
         """The lowest id that a ledger created from now on can have."""
         return self._next_ledger_id

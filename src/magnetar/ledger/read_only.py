@@ -35,6 +35,11 @@ class ReadOnlyLedgerStore:
         self._index = index
         self._reader = LogReader(files, directory, index, _CACHED_RUNS)
 
+    @property
+    def cached_bytes(self) -> int:
+        """See LedgerStore."""
+        return self._reader.cached_bytes
+
     def has_given(self, ledger_id: int) -> bool:
         """See LedgerStore."""
         first = 1 if self.life is None else self.life.first_ledger_id

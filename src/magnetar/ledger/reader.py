@@ -31,7 +31,8 @@ class LogReader:
         self._directory = directory
         self._index = index
         self._table_cache_bytes = table_cache_bytes
-        self._cached_bytes = 0
+        self.cached_bytes = 0
+        """Bytes of memory that the tables take."""
         self._tables: OrderedDict[tuple[int, int], Table] = OrderedDict()
         self._lock = threading.Lock()
         """Guards the tables, and keeps a segment from being removed between a look at the index and opening it."""
@@ -172,10 +173,10 @@ class LogReader:
         with self._lock:
             if key not in self._tables:
                 self._tables[key] = table
-                self._cached_bytes += table.memory_bytes
-            while self._cached_bytes > self._table_cache_bytes and len(self._tables) > 1:
+                self.cached_bytes += table.memory_bytes
+            while self.cached_bytes > self._table_cache_bytes and len(self._tables) > 1:
                 _, evicted = self._tables.popitem(last=False)
-                self._cached_bytes -= evicted.memory_bytes
+                self.cached_bytes -= evicted.memory_bytes
 
 
 def _walked(data: bytes, segment: int, ledger_id: int) -> Table:

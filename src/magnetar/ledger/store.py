@@ -70,6 +70,11 @@ class LedgerStore(Protocol):
         """Whether all that is reported as durable is synced; False with ``journalSyncData=false``."""
         ...
 
+    @property
+    def cached_bytes(self) -> int:
+        """Bytes of memory that entries and tables take that could be read again from the disk."""
+        ...
+
     def look_at_space(self) -> None:
         """Find out whether there is room on the disk, and change ``state`` by it; to be called every second or so."""
         ...

@@ -12,6 +12,8 @@ from magnetar.base.names import NamespaceName, TopicName
 from magnetar.broker.config import BrokerConfig
 from magnetar.broker.delayed.store import DelayedStore
 from magnetar.broker.environment import Environment
+from magnetar.broker.memory import MemoryBudget
+from magnetar.broker.memory_limits import memory_limits
 from magnetar.broker.session import Session
 from magnetar.broker.topics import TopicRegistry
 from magnetar.geo.link import LinkOptions, ProgressLinks
@@ -35,6 +37,9 @@ if TYPE_CHECKING:
     from magnetar.base.position import Position
     from magnetar.broker.subscription import Subscription
     from magnetar.broker.topic import Topic
+
+MACHINE_BYTES = 4 << 30
+"""Memory of a simulated machine."""
 
 NAMESPACE = NamespaceName("public", "default")
 TOPIC = TopicName.parse("persistent://public/default/orders")
@@ -105,6 +110,7 @@ class Cluster:
             ledger_config=self.ledger_config,
             delayed=self.delayed,
             unload=lambda name: self.topics.unload(name),  # noqa: PLW0108 - made before the topics are
+            memory=MemoryBudget(memory_limits(config, MACHINE_BYTES)),
             loss_boundaries=self.loss_boundaries,
         )
         self.topics = TopicRegistry(self.environment, "pulsar://here:6650")

@@ -14,6 +14,8 @@ from magnetar.broker.config import BrokerConfig
 from magnetar.broker.delayed.store import DelayedStore
 from magnetar.broker.environment import Environment
 from magnetar.broker.maintenance import Maintenance
+from magnetar.broker.memory import MemoryBudget
+from magnetar.broker.memory_limits import memory_limits
 from magnetar.broker.server import Server, ServerProtocol
 from magnetar.broker.service import first_ledger_id
 from magnetar.broker.topics import TopicRegistry
@@ -23,6 +25,7 @@ from magnetar.ledger.local import LocalLedgerStore, LocalStoreOptions
 from magnetar.ledger.managed_ledger import ManagedLedgerConfig
 from magnetar.metadata.policies import TenantInfo
 from magnetar.metadata.resources import Resources
+from magnetar.sim.cluster import MACHINE_BYTES
 from magnetar.sim.committer import VirtualCommitter
 from magnetar.sim.disk import FaultyDisk
 from magnetar.sim.loop import HandClock
@@ -136,8 +139,9 @@ class Site:
         link_options = replace(_LINKS, life=self.store.life)
         loss_boundaries = bring_to_agreement(self.store, self.metadata, named)
         self._delayed = HandThread(self._delayed_store, loop)
+        config = _config(self.name, self.scenario, self.max_message_size)
         self.environment = Environment(
-            config=_config(self.name, self.scenario, self.max_message_size),
+            config=config,
             clock=self.clock,
             loop=loop,
             store=self.store,
@@ -147,6 +151,7 @@ class Site:
             ledger_config=_LEDGERS,
             delayed=self._delayed,
             unload=lambda name: self.topics.unload(name),  # noqa: PLW0108 - made before the topics are
+            memory=MemoryBudget(memory_limits(config, MACHINE_BYTES)),
             loss_boundaries=loss_boundaries,
         )
         self.topics = TopicRegistry(self.environment, f"pulsar://{self.name}:{PORT}")

@@ -43,6 +43,7 @@ class ManualStore:
         """Entries that cannot be read from the disk."""
         self.life: Life | None = None
         self.syncs = True
+        self.cached_bytes = 0
         self._next_id = 0
 
     def commit(self, count: int | None = None) -> None:

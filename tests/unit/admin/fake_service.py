@@ -230,6 +230,9 @@ class FakeAdminService:
     def limit_hit(self, limit: Limit) -> None:
         self.hits.hit(limit)
 
+    def memory(self) -> dict[str, tuple[int, int]]:
+        return {"total": (70, 1000), "publishes": (3, 60)}
+
     def storage_refuses(self) -> tuple[bool, bool]:
         return not self.healthy, False
 

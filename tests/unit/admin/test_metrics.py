@@ -66,6 +66,8 @@ def samples() -> list[tuple[str, dict[str, str], float]]:
         ("magnetar_progress_lost_entries", {**SUBSCRIPTION, "remote_cluster": "B"}, 6),
         ("magnetar_limit_hits_total", {**BROKER, "limit": "maxHandshakeFrameSize"}, 1),
         ("magnetar_limit_hits_total", {**BROKER, "limit": "maxConcurrentConnections"}, 0),
+        ("magnetar_memory_bytes", {**BROKER, "share": "publishes"}, 3),
+        ("magnetar_memory_limit_bytes", {**BROKER, "share": "publishes"}, 60),
     ],
 )
 def test_exposed(

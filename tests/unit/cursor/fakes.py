@@ -62,6 +62,7 @@ class MemoryLedgerStore:
         self.state = StoreState()
         self.life: Life | None = None
         self.syncs = True
+        self.cached_bytes = 0
         self.runs_of: dict[int, list[Run]] = {}
         self.lengths: dict[int, int] = {}
         self.pending: list[tuple[int | None, Run | None, OnDurable]] = []

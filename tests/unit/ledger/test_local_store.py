@@ -271,7 +271,7 @@ def test_tables_of_sealed_segments_stay_in_memory_only_up_to_their_limit(tmp_pat
                 assert sum(run.count for run in store.runs(ledger_id)) == 20
             tables = store._reader._tables.values()
             assert tables
-            assert sum(table.memory_bytes for table in tables) == store._reader._cached_bytes <= 4000
+            assert sum(table.memory_bytes for table in tables) == store._reader.cached_bytes <= 4000
 
     asyncio.run(story())
 

@@ -1,0 +1,97 @@
+"""Clients that make a broker hold as much as they can: it stays within its memory, and others go on."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+
+from magnetar.wire.frame import encode_command
+from tests.kit.broker import Broker
+from tests.kit.raw import RawConnection, command, entry
+from tests.kit.wait import wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+MEBIBYTE = 1 << 20
+LIMIT_MB = 320
+CACHE_MB = 16
+LARGE = bytes(5 * MEBIBYTE)
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """A broker with little memory."""
+    directory: Path = tmp_path_factory.mktemp("memory")
+    settings = {"memoryLimitMB": LIMIT_MB, "managedLedgerCacheSizeMB": CACHE_MB}
+    with Broker(directory, settings=settings) as running:
+        yield running
+
+
+@pytest.fixture
+def small(broker: Broker) -> Iterator[RawConnection]:
+    """A client that publishes small messages."""
+    with RawConnection.connected(broker.service_url) as connection:
+        connection.create_producer("persistent://public/default/small")
+        yield connection
+
+
+def frame_of(sequence_id: int, payload: bytes) -> bytes:
+    send = command("SEND", producer_id=1, sequence_id=sequence_id, num_messages=1)
+    return encode_command(send, entry(payload, sequence_id))
+
+
+def flood(connection: RawConnection, stop: threading.Event) -> None:
+    """Send large messages as fast as the broker takes them; receipts are left unread in the socket."""
+    frame = frame_of(0, LARGE)
+    with contextlib.suppress(OSError):  # it is shut down at the end
+        while not stop.is_set():
+            connection.socket.sendall(frame)
+
+
+def test_a_flood_of_large_messages_stays_within_the_memory_and_gives_it_back(
+    broker: Broker, small: RawConnection
+) -> None:
+    before, peak = broker.resident_bytes(), 0
+    stop = threading.Event()
+    with contextlib.ExitStack() as open_ones:
+        connections = [open_ones.enter_context(RawConnection.connected(broker.service_url)) for _ in range(6)]
+        for number, connection in enumerate(connections):
+            connection.create_producer(f"persistent://public/default/flood-{number}")
+            connection.socket.settimeout(None)
+        floods = [threading.Thread(target=flood, args=(each, stop)) for each in connections]
+        for thread in floods:
+            thread.start()
+        for number in range(100):
+            small.publish(b"a small one", sequence_id=number)
+            peak = max(peak, broker.resident_bytes())
+        stop.set()
+        for connection in connections:
+            connection.socket.shutdown(socket.SHUT_RDWR)
+        for thread in floods:
+            thread.join()
+    assert peak < LIMIT_MB * MEBIBYTE
+    kept = before + (CACHE_MB + 48) * MEBIBYTE
+    wait_until(lambda: broker.resident_bytes() < kept, what="memory is given back")
+
+
+def test_clients_that_stop_in_large_frames_hold_little_and_hold_up_nobody(broker: Broker, small: RawConnection) -> None:
+    frame, before = frame_of(0, LARGE), broker.resident_bytes()
+    with contextlib.ExitStack() as open_ones:
+        for _ in range(60):
+            connection = open_ones.enter_context(RawConnection.connected(broker.service_url))
+            connection.socket.setblocking(False)
+            with contextlib.suppress(BlockingIOError):
+                while connection.socket.send(frame[: 4 * MEBIBYTE]):
+                    pass
+        for number in range(200):
+            small.publish(b"a small one", sequence_id=number)
+        assert broker.resident_bytes() - before < 64 * MEBIBYTE
+        with RawConnection.connected(broker.service_url) as large:
+            large.create_producer("persistent://public/default/large")
+            large.publish(LARGE)
