@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from magnetar.broker.limit_hits import LimitHits
 from magnetar.broker.policies import broker_policies
+from magnetar.broker.slices import SlicedWork
 from magnetar.cursor.limits import CursorLimits
 from magnetar.metadata.effective import EffectivePolicies, effective
 
@@ -48,6 +49,12 @@ class Environment:
     loss_boundaries: Sequence[int] = ()
     """Ledger ids, ascending: entries that were confirmed in lower ledgers may be lost (see ``bring_to_agreement``)."""
     limit_hits: LimitHits = field(default_factory=LimitHits)
+    sliced: SlicedWork[object, Any] = field(init=False)
+    """Work on many consumers and producers."""
+
+    def __post_init__(self) -> None:
+        """Nothing is to be done in slices yet."""
+        object.__setattr__(self, "sliced", SlicedWork(self.loop, self.clock))
 
     @property
     def cursor_limits(self) -> CursorLimits:

@@ -124,6 +124,7 @@ class Broker:
         config = self.config
         self.environment = environment
         self.topics = TopicRegistry(environment, "")
+        opened.callback(environment.sliced.stop)
         connections, web_connections = _connections_max(config)
         server = Server(environment, self.topics, connections)
         opened.push_async_callback(server.stop)

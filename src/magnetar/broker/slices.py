@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Hashable, Iterable
+    from collections.abc import AsyncIterator, Callable, Hashable, Iterable, Iterator
 
     from magnetar.base.world import Clock
 
@@ -49,29 +48,37 @@ async def in_slices(clock: Clock, items: Iterable[Item]) -> AsyncIterator[Item]:
 class SlicedWork(Generic[Key, Item]):
     """Does work on many items, by key: a first slice at once, the others in later turns of the event loop.
 
-    So few items are done on return. An item whose work raises is the caller's bug: it ends the slice, not the rest.
+    So few items are done on return, unless other work is under way: keys have their turn in the order in which they
+    were started. An item whose work raises is the caller's bug: it ends the slice, not the rest.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, clock: Clock) -> None:
         """Nothing is to be done."""
         self._loop = loop
         self._clock = clock
-        self._pending: dict[Key, tuple[Callable[[Item], None], deque[Item]]] = {}
+        self._pending: dict[Key, tuple[Callable[[Item], None], Iterator[Item]]] = {}
         self._scheduled: asyncio.Handle | None = None
 
     def start(self, key: Key, items: Iterable[Item], work: Callable[[Item], None]) -> None:
-        """Do ``work`` on ``items``, and no longer on those that are left of an earlier start with ``key``."""
+        """Do ``work`` on ``items``, and no longer on those that are left of an earlier start with ``key``.
+
+        An item is asked for when its turn has come.
+        """
         self._pending.pop(key, None)
-        self._pending[key] = work, deque(items)
+        self._pending[key] = work, iter(items)
         if len(self._pending) == 1:
             self._run()
+
+    def cancel(self, key: Key) -> None:
+        """Do no more of the work that was started with ``key``."""
+        self._pending.pop(key, None)
 
     def stop(self) -> None:
         """Do no more of it."""
         self._pending.clear()
 
     def _run(self) -> None:
-        """Do one slice, of the key that was started first."""
+        """Do one slice."""
         if self._scheduled is not None:
             self._scheduled.cancel()
             self._scheduled = None
@@ -79,10 +86,12 @@ class SlicedWork(Generic[Key, Item]):
         try:
             while self._pending:
                 key, (work, items) = next(iter(self._pending.items()))
-                if not items:
+                try:
+                    item = next(items)
+                except StopIteration:
                     del self._pending[key]
                     continue
-                work(items.popleft())
+                work(item)
                 if current.is_over():
                     break
         finally:

@@ -24,7 +24,7 @@ from magnetar.wire.message_id import position_of
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 
     from magnetar.base.errors import StorageError
     from magnetar.base.position import Position
@@ -102,9 +102,9 @@ class Subscription:
         return active if self.is_replicated and active != self.environment.cluster else ""
 
     @property
-    def consumers(self) -> list[Consumer]:
+    def consumers(self) -> Collection[Consumer]:
         """The connected consumers, in the order in which they came."""
-        return self.dispatcher.consumers if self.dispatcher else []
+        return self.dispatcher.consumers if self.dispatcher else ()
 
     @property
     def is_in_use(self) -> bool:
@@ -263,7 +263,7 @@ class Subscription:
             deleted = self._acknowledge_cumulative(ack.message_id[0])
         else:
             deleted = self._acknowledge_individually(ack.message_id)
-        self.entries_deleted(deleted)
+        self.entries_deleted(deleted, consumer)
         if ack.HasField("request_id"):
             self.flush_with(done)
         else:
@@ -272,19 +272,22 @@ class Subscription:
     def acknowledge_entries(self, consumer: Consumer, ledger_id: int, entry_ids: Sequence[int]) -> None:
         """Apply ACKs of single, whole entries of one ledger. Unknown or repeated ones have no effect."""
         consumer.last_acked_at = self.last_acked_at = self.environment.clock.now()
-        self.entries_deleted(self._acknowledge_whole(ledger_id, entry_ids))
+        self.entries_deleted(self._acknowledge_whole(ledger_id, entry_ids), consumer)
         self.flush_soon()
 
-    def entries_deleted(self, deleted: Sequence[Range]) -> None:
-        """Entries were newly acknowledged here: claim them towards the other clusters, and free what they held."""
+    def entries_deleted(self, deleted: Sequence[Range], by: Consumer | None = None) -> None:
+        """Entries were newly acknowledged here: claim them towards the other clusters, and free what they held.
+
+        ``by`` is the consumer that acknowledged them; None: it was no consumer.
+        """
         if self.progress is not None and deleted:
             self.progress.acknowledged(deleted)
-        self.free(deleted)
+        self.free(deleted, by)
 
-    def free(self, deleted: Sequence[Range]) -> None:
+    def free(self, deleted: Sequence[Range], by: Consumer | None = None) -> None:
         """Entries were newly acknowledged, here or elsewhere: nobody holds them any more."""
         if self.dispatcher is not None and deleted:
-            self.dispatcher.entries_deleted(deleted)
+            self.dispatcher.entries_deleted(deleted, by)
             self.topic.notify()
 
     def acknowledge_through(self, position: Position) -> None:

@@ -4,32 +4,45 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import mmh3
 from hypothesis import given
 from hypothesis import strategies as st
 
 from magnetar.base.names import TopicName
-from magnetar.broker.dispatchers.election import elect, place_on_ring
+from magnetar.broker.dispatchers.election import Candidates
 from magnetar.sim.cluster import TOPIC, Cluster, Failover
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from magnetar.broker.consumer import Consumer
-
 TOPICS = [f"persistent://public/default/{number}" for number in range(1000)]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Candidate:
     name: str
     priority_level: int = 0
 
 
+def candidates_of(text: str, partition_index: int, *candidates: Candidate) -> Candidates[Candidate]:
+    found: Candidates[Candidate] = Candidates(text, partition_index)
+    for candidate in candidates:
+        found.add(candidate)
+    return found
+
+
 def elected(topic: TopicName, *candidates: Candidate) -> str:
-    return elect(cast("Sequence[Consumer]", candidates), topic).name
+    chosen = candidates_of(str(topic), topic.partition_index, *candidates).elected()
+    assert chosen is not None
+    return chosen.name
+
+
+def place_on_ring(text: str, names: Sequence[str]) -> int:
+    candidates = [Candidate(name) for name in names]
+    chosen = candidates_of(text, -1, *candidates).elected()
+    return next(index for index, candidate in enumerate(candidates) if candidate is chosen)
 
 
 @given(st.text(), st.lists(st.text(), min_size=1, max_size=4, unique=True))
@@ -39,6 +52,39 @@ def test_the_place_on_the_ring_is_the_nearest_point_going_up(text: str, names: l
     owners = {mmh3.hash(f"{name}{point}", signed=False) % size: name for name in names for point in range(100)}
     nearest = min(owners, key=lambda point: (point - here) % size)
     assert names[place_on_ring(text, names)] == owners[nearest]
+
+
+def elected_by_rule(text: str, partition_index: int, candidates: Sequence[Candidate]) -> Candidate:
+    """The rule of election word for word, over all candidates in the order in which they came."""
+    level = min(candidate.priority_level for candidate in candidates)
+    best = sorted([each for each in candidates if each.priority_level == level], key=lambda each: each.name)
+    if partition_index >= 0:
+        return best[partition_index % len(best)]
+    size = 1 << 31
+    here = mmh3.hash(text, signed=False) % size
+    distances = [
+        min((mmh3.hash(f"{each.name}{point}", signed=False) - here) % size for point in range(100)) for each in best
+    ]
+    return max(zip(distances, range(len(best)), best, strict=True), key=lambda found: (-found[0], found[1]))[2]
+
+
+@given(
+    st.text(),
+    st.integers(-1, 3),
+    st.lists(st.tuples(st.sampled_from("aab"), st.integers(0, 1), st.booleans(), st.integers(0, 99)), max_size=30),
+)
+def test_candidates_that_come_and_go_are_elected_by_the_rule(
+    text: str, partition_index: int, steps: list[tuple[str, int, bool, int]]
+) -> None:
+    candidates = candidates_of(text, partition_index)
+    there: list[Candidate] = []
+    for name, level, leaves, which in steps:
+        if leaves and there:
+            candidates.remove(there.pop(which % len(there)))
+        else:
+            there.append(Candidate(name, level))
+            candidates.add(there[-1])
+        assert candidates.elected() is (elected_by_rule(text, partition_index, there) if there else None)
 
 
 def test_topics_spread_over_consumers() -> None:

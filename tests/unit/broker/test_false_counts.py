@@ -73,7 +73,7 @@ def test_the_smallest_messages_fit() -> None:
     cluster, _ = cluster_with(batch(3, payload))
     client = cluster.client()
     client.subscribe(permits=10)
-    assert cluster.subscription().consumers[0].permits == 7
+    assert [consumer.permits for consumer in cluster.subscription().consumers] == [7]
 
 
 def test_no_entry_has_more_messages_than_the_limit() -> None:

@@ -1,4 +1,4 @@
-"""Many consumers of one connection leave in one turn of the event loop: the work grows with their number, no faster."""
+"""Many consumers of one subscription come and go: the work grows with their number, no faster."""
 
 from __future__ import annotations
 
@@ -8,14 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from magnetar.broker import slices
 from magnetar.broker.dispatchers.selectors import ConsistentHashingSelector
-from magnetar.sim.cluster import Cluster, Failover, Key_Shared, Shared, entry
+from magnetar.sim.cluster import TOPIC, Cluster, Failover, Key_Shared, Shared, entry
 from magnetar.wire import commands
+from magnetar.wire.proto import pulsar_api_pb2 as pb
 from tests.kit.work import lines_run
 from tests.unit.broker.test_selectors import Person
 
 if TYPE_CHECKING:
-    from magnetar.wire.proto import pulsar_api_pb2 as pb
+    from magnetar.base.names import TopicName
 
 FEW, MANY = 20, 120
 GROWTH_MAX = 2 * MANY / FEW
@@ -43,6 +45,49 @@ def work_to_leave(kind: pb.CommandSubscribe.SubType.ValueType, count: int) -> in
 def test_the_work_of_leaving_together_is_in_proportion(kind: pb.CommandSubscribe.SubType.ValueType) -> None:
     few = work_to_leave(kind, FEW)
     assert work_to_leave(kind, MANY) < GROWTH_MAX * few
+
+
+def work_to_join(kind: pb.CommandSubscribe.SubType.ValueType, count: int, topic: TopicName) -> int:
+    """What it takes when so many consumers come in one read of the socket, and each wants a message at once."""
+    cluster = Cluster()
+    publisher, joining = cluster.client(), cluster.client()
+    publisher.topic = joining.topic = topic
+    publisher.produce()
+    frames = [entry(f"{number}", partition_key=f"key-{number}") for number in range(100)]
+    publisher.say(*[commands.send(producer_id=1, sequence_id=0, entry=each) for each in frames])
+    joins: list[bytes] = []
+    for number in range(1, count + 1):
+        # Each comes before the others in the order of names, so each in turn is the active one of a partition.
+        body = pb.CommandSubscribe(
+            topic=str(topic),
+            subscription="worker",
+            subType=kind,
+            consumer_id=number,
+            request_id=number,
+            consumer_name=f"{count - number:04d}",
+            initialPosition=pb.CommandSubscribe.Earliest,
+        )
+        joins += [commands.subscribe(body), commands.flow(consumer_id=number, message_permits=1)]
+    work = lines_run(lambda: joining.say(*joins))
+    assert len(joining.take("SUCCESS")) == count
+    if kind == Failover:
+        last_told = {each.consumer_id: each.is_active for each in joining.take("ACTIVE_CONSUMER_CHANGE")}
+        assert len(last_told) == count
+        assert sum(last_told.values()) == 1
+    return work
+
+
+@pytest.mark.parametrize(
+    ("kind", "topic"),
+    [(Key_Shared, TOPIC), (Shared, TOPIC), (Failover, TOPIC), (Failover, TOPIC.partition(0))],
+    ids=["Key_Shared", "Shared", "Failover", "Failover of a partition"],
+)
+def test_the_work_of_joining_is_in_proportion(
+    monkeypatch: pytest.MonkeyPatch, kind: pb.CommandSubscribe.SubType.ValueType, topic: TopicName
+) -> None:
+    monkeypatch.setattr(slices, "SLICE_ITEMS_MAX", 4)
+    few = work_to_join(kind, FEW, topic)
+    assert work_to_join(kind, MANY, topic) < GROWTH_MAX * few
 
 
 def test_what_the_leaving_ones_held_goes_to_who_stays_once() -> None:

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 class Dispatcher(Protocol):
     """Hands a subscription's entries to its consumers. All calls are on the event loop's thread."""
 
-    consumers: list[Consumer]
+    consumers: dict[Consumer, None]
+    """In the order in which they came."""
 
     def rivals(self, options: ConsumerOptions) -> list[Consumer]:
         """Consumers because of which one that asks for this is refused, if they live."""
@@ -45,8 +46,8 @@ class Dispatcher(Protocol):
         """The consumers that hold some of these entries, which are not acknowledged; none for what was not sent yet."""
         ...
 
-    def entries_deleted(self, ranges: Sequence[Range]) -> None:
-        """Entries were acknowledged, here or elsewhere."""
+    def entries_deleted(self, ranges: Sequence[Range], by: Consumer | None) -> None:
+        """Entries were acknowledged: by a consumer of this subscription, or elsewhere (None)."""
         ...
 
     def rewind(self) -> None:

@@ -7,48 +7,87 @@ topics spread over consumers too, and when one comes or goes few topics change t
 
 from __future__ import annotations
 
-from functools import lru_cache
-from typing import TYPE_CHECKING
+from bisect import bisect_left, insort
+from itertools import count
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 import mmh3
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from magnetar.base.names import TopicName
-    from magnetar.broker.consumer import Consumer
 
 _POINTS_PER_NAME = 100
 _HASH_MASK = 0x7FFF_FFFF
 """Pulsar's hashes are not negative."""
 
-_DISTANCES_CACHED = 10_000
-"""Distances that are kept, some 200 bytes each: the next election among almost the same consumers needs them again."""
+
+class Candidate(Protocol):
+    """A consumer, as far as elections need it. Two with the same name are two candidates."""
+
+    @property
+    def name(self) -> str:
+        """Decides the place in the order, or on the ring."""
+        ...
+
+    @property
+    def priority_level(self) -> int:
+        """The lowest level is the best."""
+        ...
 
 
-def elect(consumers: Sequence[Consumer], topic: TopicName) -> Consumer:
-    """Choose among consumers, of which there is at least one; their order does not matter."""
-    ordered = sorted(consumers, key=lambda consumer: (consumer.priority_level, consumer.name))
-    best = [consumer for consumer in ordered if consumer.priority_level == ordered[0].priority_level]
-    if topic.partition_index >= 0:
-        return best[topic.partition_index % len(best)]
-    return best[place_on_ring(str(topic), [consumer.name for consumer in best])]
+C = TypeVar("C", bound=Candidate)
+
+if TYPE_CHECKING:
+    Place = tuple[int, int, str, int]
+    """Priority level, distance on the ring (0 for partitions), name, and a number that no other candidate has."""
 
 
-def place_on_ring(text: str, names: Sequence[str]) -> int:
-    """Return the index of the name whose point on the ring is the first at or after that of ``text``.
+class Candidates(Generic[C]):
+    """The consumers of one subscription, sorted as an election needs them.
 
-    Of several names that have this point, the last one.
+    Adding or removing one of n consumers takes about log n steps, and an election too.
     """
-    here = _hash(text)
-    distances = [_distance(here, name) for name in names]
-    nearest = min(distances)
-    return len(distances) - 1 - distances[::-1].index(nearest)
+
+    def __init__(self, topic: str, partition_index: int) -> None:
+        """No candidates; ``partition_index`` is negative for a topic without partitions."""
+        self._topic = _hash(topic)
+        self._partition_index = partition_index
+        self._places: dict[C, Place] = {}
+        """The candidates, in the order in which they were added."""
+        self._order: list[Place] = []
+        self._by_number: dict[int, C] = {}
+        self._numbers = count()
+
+    def add(self, candidate: C) -> None:
+        """Let a candidate take part that does not take part yet."""
+        number = next(self._numbers)
+        distance = 0 if self._partition_index >= 0 else distance_on_ring(self._topic, candidate.name)
+        place = candidate.priority_level, distance, candidate.name, number
+        insort(self._order, place)
+        self._places[candidate] = place
+        self._by_number[number] = candidate
+
+    def remove(self, candidate: C) -> None:
+        """Let a candidate take part no longer."""
+        place = self._places.pop(candidate)
+        del self._order[bisect_left(self._order, place)]
+        del self._by_number[place[-1]]
+
+    def elected(self) -> C | None:
+        """Return the candidate to be active; None without candidates.
+
+        Of several candidates that are equally near on the ring, the last one by name.
+        """
+        if not self._order:
+            return None
+        level, distance, _, _ = self._order[0]
+        if self._partition_index >= 0:
+            best = bisect_left(self._order, (level + 1,))
+            at = self._partition_index % best
+        else:
+            at = bisect_left(self._order, (level, distance + 1)) - 1
+        return self._by_number[self._order[at][-1]]
 
 
-@lru_cache(maxsize=_DISTANCES_CACHED)
-def _distance(here: int, name: str) -> int:
-    """How far it is on the ring, upwards, from ``here`` to the next point of a name."""
+def distance_on_ring(here: int, name: str) -> int:
+    """Return how far it is on the ring, upwards, from the hash ``here`` to the next point of a name."""
     return min((_hash(f"{name}{number}") - here) & _HASH_MASK for number in range(_POINTS_PER_NAME))
 
 

@@ -129,6 +129,10 @@ class WaitingEntries(Generic[C]):
             self._entries.add(position.ledger_id, [(position.entry_id, sticky_hash)])
             self._queue(position, sticky_hash)
 
+    def waited_for(self) -> Iterator[C]:
+        """The consumers for which something waits; also some for which all of it was acknowledged meanwhile."""
+        return (consumer for consumer, lane in self._lanes.items() if lane and consumer is not None)
+
     def take(self, consumer: C, through: Position, limit: int) -> list[tuple[Position, int]]:
         """Remove what can go to a consumer first, nothing behind ``through``, ``limit`` at most; with the hash of each.
 

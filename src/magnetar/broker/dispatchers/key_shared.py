@@ -94,9 +94,9 @@ class KeySharedDispatcher(MultipleConsumersDispatcher[WaitingEntries["Consumer"]
         super().remove(consumer)
         self._drained.pop(consumer, None)
 
-    def entries_deleted(self, ranges: Sequence[Range]) -> None:
+    def entries_deleted(self, ranges: Sequence[Range], by: Consumer | None) -> None:
         """Forget what was acknowledged, whoever holds it or was to get it."""
-        super().entries_deleted(ranges)
+        super().entries_deleted(ranges, by)
         self._replay.discard(ranges)
         self._release(self._held.discard(ranges))
 
@@ -145,8 +145,8 @@ class KeySharedDispatcher(MultipleConsumersDispatcher[WaitingEntries["Consumer"]
         """Send what waits for one consumer that is ready, so that each has its turn; whether there was anything."""
         if not self._replay:
             return False
-        ready = [consumer for consumer in self.consumers if consumer.is_ready]
-        first = self._turn % len(ready)
+        ready = [consumer for consumer in self._replay.waited_for() if consumer.is_ready]
+        first = self._turn % len(ready) if ready else 0
         for consumer in ready[first:] + ready[:first]:
             if entries := self._next_waiting(consumer, limit):
                 self._turn += 1

@@ -53,7 +53,7 @@ class MultipleConsumersDispatcher(ABC, Generic[R]):
     def __init__(self, subscription: Subscription, replay: R) -> None:
         """No consumer yet."""
         config = subscription.environment.config
-        self.consumers: list[Consumer] = []
+        self.consumers: dict[Consumer, None] = {}
         self._subscription = subscription
         self._config = config
         self._reader = EntryReader(
@@ -66,6 +66,8 @@ class MultipleConsumersDispatcher(ABC, Generic[R]):
         self._read_position = subscription.first_unread()
         self._replay = replay
         self._redelivery_counts = EntryCounts()
+        self._unacked_messages = 0
+        """Messages that all consumers together hold."""
         self._delayed = DelayedEntries(subscription, self._is_held, self.dispatch)
         self._blocked = False
         """Too many unacknowledged messages (``maxUnackedMessagesPerSubscription``); freed below half of it."""
@@ -102,11 +104,12 @@ class MultipleConsumersDispatcher(ABC, Generic[R]):
 
     def add(self, consumer: Consumer) -> None:
         """One more consumer takes part."""
-        self.consumers.append(consumer)
+        self.consumers[consumer] = None
 
     def remove(self, consumer: Consumer) -> None:
         """What it held goes to the others at once; its redelivery counts stay as they were."""
-        self.consumers.remove(consumer)
+        del self.consumers[consumer]
+        self._unacked_messages -= consumer.unacked_messages
         for position in consumer.pending:
             self._give_back(position)
         if not self.consumers:
@@ -118,7 +121,8 @@ class MultipleConsumersDispatcher(ABC, Generic[R]):
         """Send exactly these again, or all that the consumer holds; each counts as one more redelivery."""
         del epoch
         for position in positions or tuple(consumer.pending):
-            if consumer.pending.pop(position):
+            if messages := consumer.pending.pop(position):
+                self._unacked_messages -= messages
                 self._redelivery_counts.add(position.ledger_id, [(position.entry_id, 1)])
                 self._give_back(position)
         self._check_consumer(consumer)
@@ -129,11 +133,15 @@ class MultipleConsumersDispatcher(ABC, Generic[R]):
         """Those that were sent some of them."""
         return [consumer for consumer in self.consumers if consumer.pending.holds_any(entries)]
 
-    def entries_deleted(self, ranges: Sequence[Range]) -> None:
-        """Forget what was acknowledged, whoever holds it."""
-        for consumer in self.consumers:
-            consumer.pending.discard(ranges)
-            self._check_consumer(consumer)
+    def entries_deleted(self, ranges: Sequence[Range], by: Consumer | None) -> None:
+        """Forget what was acknowledged, whoever holds it: mostly who acknowledged it, so that one is asked first."""
+        left = sum([each.entries for each in ranges])
+        if by is not None and by in self.consumers:
+            left -= self._forget(by, ranges)
+        for consumer in self.consumers if left else ():
+            left -= self._forget(consumer, ranges)
+            if not left:
+                break
         self._redelivery_counts.discard(ranges)
         self._check_blocked()
 
@@ -142,6 +150,7 @@ class MultipleConsumersDispatcher(ABC, Generic[R]):
         for consumer in self.consumers:
             consumer.pending.clear()
             consumer.blocked = False
+        self._unacked_messages = 0
         self._replay.clear()
         self._delayed.restart()
         self._redelivery_counts.clear()
@@ -151,10 +160,10 @@ class MultipleConsumersDispatcher(ABC, Generic[R]):
 
     def dispatch(self) -> None:
         """Send one read's worth, while some consumer is ready."""
-        permits = sum(consumer.permits for consumer in self.consumers if consumer.is_ready)
-        if self._blocked or permits <= 0 or not self._delayed.is_ready:
+        if self._blocked or not self._delayed.is_ready:
             return
-        if not self._dispatch_read(min(permits, self._config.dispatcherMaxReadBatchSize)):
+        limit = self._permits(self._config.dispatcherMaxReadBatchSize)
+        if limit <= 0 or not self._dispatch_read(limit):
             return
         topic = self._subscription.topic
         if self._replay or self._delayed.may_have_more or self._read_position <= topic.ledger.last_confirmed_entry:
@@ -172,6 +181,24 @@ class MultipleConsumersDispatcher(ABC, Generic[R]):
     @abstractmethod
     def _give_back(self, position: Position) -> None:
         """A consumer does not hold the entry any more, and it is not acknowledged."""
+
+    def _permits(self, enough: int) -> int:
+        """The permits of all consumers that are ready, at most ``enough``."""
+        permits = 0
+        for consumer in self.consumers:
+            if consumer.is_ready:
+                permits += consumer.permits
+                if permits >= enough:
+                    return enough
+        return permits
+
+    def _forget(self, consumer: Consumer, ranges: Sequence[Range]) -> int:
+        """Take acknowledged entries from a consumer; return how many of them it held."""
+        gone = consumer.pending.discard(ranges)
+        if gone:
+            self._unacked_messages -= sum(gone)
+            self._check_consumer(consumer)
+        return len(gone)
 
     def _next_new(self, limit: int) -> list[tuple[Position, bytes]] | None:
         self._read_position, ranges = self._delayed.readable(self._read_position, limit)
@@ -207,7 +234,9 @@ class MultipleConsumersDispatcher(ABC, Generic[R]):
     def _send(self, consumer: Consumer, ledger_id: int, run: list[Delivery], now: float) -> None:
         consumer.send(ledger_id, run, now)
         consumer.messages_redelivered += sum([each.messages for each in run if each.redelivery_count])
+        held = consumer.unacked_messages
         consumer.pending.add(ledger_id, [(each.entry_id, each.messages) for each in run])
+        self._unacked_messages += consumer.unacked_messages - held
         self._check_consumer(consumer)
         self._check_blocked()
 
@@ -221,7 +250,7 @@ class MultipleConsumersDispatcher(ABC, Generic[R]):
     def _room_in_all(self) -> int:
         """How many messages may be sent before all consumers together hold too many."""
         limit = self._config.maxUnackedMessagesPerSubscription
-        return limit - self._unacked_messages() if limit else sys.maxsize
+        return limit - self._unacked_messages if limit else sys.maxsize
 
     def _is_held(self, position: Position) -> bool:
         """Whether the entry is with a consumer, or about to be sent."""
@@ -238,13 +267,10 @@ class MultipleConsumersDispatcher(ABC, Generic[R]):
 
     def _check_blocked(self) -> None:
         limit = self._config.maxUnackedMessagesPerSubscription
-        unacked = self._unacked_messages()
+        unacked = self._unacked_messages
         if limit and unacked >= limit:
             if not self._blocked:
                 self._blocked = True
                 self._subscription.environment.limit_hits.hit(Limit.UNACKED_PER_SUBSCRIPTION)
         elif unacked < max(1, limit // 2):
             self._blocked = False
-
-    def _unacked_messages(self) -> int:
-        return sum([consumer.unacked_messages for consumer in self.consumers])

@@ -58,9 +58,10 @@ class SharedDispatcher(MultipleConsumersDispatcher[Replay]):
         now = self._subscription.environment.clock.now()
         ledger_id = entries[0][0].ledger_id
         due = self._due(entries, map(wire_entry.messages_and_delivery, [entry for _, entry in entries]), now)
+        ready = self._ready_by_level()
         start = 0
         while start < len(due):
-            consumer = None if self._blocked else self._next_consumer()
+            consumer = None if self._blocked else self._next_consumer(ready)
             if consumer is None:
                 put_back([(Position(ledger_id, delivery.entry_id), delivery.entry) for delivery in due[start:]])
                 return
@@ -70,19 +71,29 @@ class SharedDispatcher(MultipleConsumersDispatcher[Replay]):
                 end += 1
             self._send(consumer, ledger_id, due[start:end], now)
             start = end
+            if not consumer.is_ready:
+                _take_out(consumer, ready)
 
     def _send(self, consumer: Consumer, ledger_id: int, run: list[Delivery], now: float) -> None:
         sent = consumer.messages_sent
         super()._send(consumer, ledger_id, run, now)
         self._sent_in_turn += consumer.messages_sent - sent
 
-    def _next_consumer(self) -> Consumer | None:
+    def _ready_by_level(self) -> dict[int, list[Consumer]]:
+        """The consumers that are ready, by priority level, in the order in which they came."""
+        ready: dict[int, list[Consumer]] = {}
+        for consumer in self.consumers:
+            if consumer.is_ready:
+                ready.setdefault(consumer.priority_level, []).append(consumer)
+        return ready
+
+    def _next_consumer(self, ready: dict[int, list[Consumer]]) -> Consumer | None:
         """The consumer whose turn it is among the ready ones of the best priority level."""
-        ready = [consumer for consumer in self.consumers if consumer.is_ready]
-        if len(ready) <= 1:
-            return ready[0] if ready else None
-        best = min(consumer.priority_level for consumer in ready)
-        candidates = [consumer for consumer in ready if consumer.priority_level == best]
+        if not ready:
+            return None
+        candidates = ready[min(ready)]
+        if len(ready) == 1 and len(candidates) == 1:
+            return candidates[0]
         if self._sent_in_turn >= self._config.dispatcherMaxRoundRobinBatchSize:
             self._turn += 1
             self._sent_in_turn = 0
@@ -92,3 +103,11 @@ class SharedDispatcher(MultipleConsumersDispatcher[Replay]):
         """The same within its turn. The last entry may hold more."""
         room, rest_of_turn = super()._room(consumer), self._config.dispatcherMaxRoundRobinBatchSize - self._sent_in_turn
         return min(room, rest_of_turn) if len(self.consumers) > 1 and rest_of_turn > 0 else room
+
+
+def _take_out(consumer: Consumer, ready: dict[int, list[Consumer]]) -> None:
+    """Take a consumer, which is ready no more, from those that are."""
+    candidates = ready[consumer.priority_level]
+    candidates.remove(consumer)
+    if not candidates:
+        del ready[consumer.priority_level]

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 from magnetar.base.errors import RequestError, ServerError
 from magnetar.base.position import Position
 from magnetar.broker.consumer import Delivery
-from magnetar.broker.dispatchers.election import elect
+from magnetar.broker.dispatchers.election import Candidates
+from magnetar.broker.dispatchers.notices import ActiveNotices
 from magnetar.broker.dispatchers.reader import EntryReader
 from magnetar.wire import entry as wire_entry
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from magnetar.broker.consumer import Consumer, ConsumerOptions
     from magnetar.broker.subscription import Subscription
@@ -30,8 +31,11 @@ class SingleActiveDispatcher:
     def __init__(self, subscription: Subscription, *, exclusive: bool) -> None:
         """No consumer yet."""
         config = subscription.environment.config
-        self.consumers: list[Consumer] = []
+        name = subscription.topic.name
+        self.consumers: dict[Consumer, None] = {}
         self.active: Consumer | None = None
+        self._candidates: Candidates[Consumer] = Candidates(str(name), name.partition_index)
+        self._notices = None if exclusive else ActiveNotices(subscription.environment.sliced)
         self._subscription = subscription
         self._exclusive = exclusive
         self._switch_delay_s = config.activeConsumerFailoverDelayTimeMillis / 1000
@@ -65,13 +69,19 @@ class SingleActiveDispatcher:
 
     def add(self, consumer: Consumer) -> None:
         """Elect again: the newcomer may become the active one. If not, it alone is told so."""
-        self.consumers.append(consumer)
-        if not self._elect():
-            self._tell([consumer])
+        self.consumers[consumer] = None
+        self._candidates.add(consumer)
+        if self._notices is not None:
+            self._notices.added(consumer)
+        if not self._elect() and self._notices is not None:
+            self._notices.tell(consumer)
 
     def remove(self, consumer: Consumer) -> None:
         """Elect again at the end of this turn, once for all consumers that leave in it."""
-        self.consumers.remove(consumer)
+        del self.consumers[consumer]
+        self._candidates.remove(consumer)
+        if self._notices is not None:
+            self._notices.removed(consumer)
         if consumer is self.active:
             self.active = None
         if self._election is None:
@@ -90,7 +100,7 @@ class SingleActiveDispatcher:
         """The active one, which was sent everything before the read position."""
         return [self.active] if self.active is not None and entries.first < self._read_position else []
 
-    def entries_deleted(self, ranges: Sequence[Range]) -> None:
+    def entries_deleted(self, ranges: Sequence[Range], by: Consumer | None) -> None:
         """Nothing to forget: what is held is not tracked here."""
 
     def rewind(self) -> None:
@@ -116,6 +126,8 @@ class SingleActiveDispatcher:
     def close(self) -> None:
         """Stop reading."""
         self._reader.close()
+        if self._notices is not None:
+            self._notices.close()
         for handle in (self._switching, self._election):
             if handle is not None:
                 handle.cancel()
@@ -140,12 +152,13 @@ class SingleActiveDispatcher:
         if self._election is not None:
             self._election.cancel()
             self._election = None
-        chosen = elect(self.consumers, self._subscription.topic.name) if self.consumers else None
+        chosen = self._candidates.elected()
         if chosen is self.active:
             return False
         had_active = self.active is not None
         self.active = chosen
-        self._tell(self.consumers)
+        if self._notices is not None:
+            self._notices.changed(chosen)
         self._read_position = self._subscription.first_unread()
         if self._switching is not None:
             self._switching.cancel()
@@ -160,9 +173,3 @@ class SingleActiveDispatcher:
     def _switched(self) -> None:
         self._switching = None
         self.rewind()
-
-    def _tell(self, consumers: Iterable[Consumer]) -> None:
-        if self._exclusive:
-            return
-        for consumer in consumers:
-            consumer.session.active_consumer_changed(consumer, is_active=consumer is self.active)
