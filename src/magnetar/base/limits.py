@@ -26,6 +26,8 @@ class Limit(StrEnum):
     WITHHELD_RECEIPTS = "maxWithheldReceiptsPerConnection"
     SEND_BUFFER = "connectionSendBufferBytes"
     CLOSED_PRODUCERS = "maxClosedProducersPerConnection"
+    HASH_RANGES = "maxHashRangesPerConsumer"
+    """HASH_RANGES_MAX of ``broker.dispatchers.selectors``."""
     UNACKED_PER_CONSUMER = "maxUnackedMessagesPerConsumer"
     UNACKED_PER_SUBSCRIPTION = "maxUnackedMessagesPerSubscription"
     PARTITIONS = "maxNumPartitionsPerPartitionedTopic"

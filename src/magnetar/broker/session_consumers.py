@@ -9,7 +9,7 @@ import structlog
 from magnetar.base.errors import RemoteProtocolError, RequestError, ServerError, StorageError
 from magnetar.base.position import EARLIEST, LATEST
 from magnetar.broker.consumer import Consumer, ConsumerOptions, KeySharedPolicy
-from magnetar.broker.dispatchers.selectors import check_ranges
+from magnetar.broker.dispatchers.selectors import check_number_of_ranges, check_ranges
 from magnetar.broker.producer import REPLICATOR_PREFIX
 from magnetar.broker.replicator import LEASE_METADATA, Replicator
 from magnetar.broker.subscription import Subscription
@@ -78,8 +78,10 @@ def _hindrance(
 def _options(session: Session, command: pb.CommandSubscribe) -> ConsumerOptions:
     """What a consumer asks for; raises RequestError where that makes no sense."""
     meta = command.keySharedMeta
-    hash_ranges = tuple((each.start, each.end) for each in meta.hashRanges)
+    hash_ranges: tuple[tuple[int, int], ...] = ()
     if command.subType == pb.CommandSubscribe.Key_Shared and meta.keySharedMode == pb.STICKY:
+        check_number_of_ranges(len(meta.hashRanges))
+        hash_ranges = tuple((each.start, each.end) for each in meta.hashRanges)
         check_ranges(hash_ranges)
     return ConsumerOptions(
         consumer_id=command.consumer_id,

@@ -254,6 +254,6 @@ def test_names_of_settings_are_settings() -> None:
     fixed = {
         *(Limit.OPEN_FILES, Limit.HANDSHAKE_FRAME_SIZE, Limit.BATCH_MESSAGES, Limit.OPENED_BATCH_MESSAGES),
         *(Limit.UNREAD_BATCH_MESSAGES, Limit.CLOSED_PRODUCERS, Limit.TOPICS_PATTERN_LENGTH, Limit.PROGRESS_MARKERS),
-        *(Limit.HTTP_BODY_SIZE, Limit.LOG_LINES),
+        *(Limit.HTTP_BODY_SIZE, Limit.LOG_LINES, Limit.HASH_RANGES),
     }
     assert {limit for limit in Limit if limit.value not in BrokerConfig.model_fields} == fixed

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from magnetar.base.errors import RequestError, ServerError
 from magnetar.broker.dispatchers.selectors import (
+    HASH_RANGES_MAX,
     RANGE_SIZE,
     ConsistentHashingSelector,
     HashRangeAutoSplitSelector,
@@ -20,6 +21,9 @@ from magnetar.broker.dispatchers.selectors import (
     Selector,
     check_ranges,
 )
+from magnetar.sim.cluster import Cluster, Key_Shared
+from magnetar.wire.proto import pulsar_api_pb2 as pb
+from tests.kit.work import lines_run
 
 RECORDED = (Path(__file__).parent / "key_shared_selectors.txt").read_text(encoding="utf-8")
 
@@ -148,3 +152,52 @@ def test_there_are_no_more_consumers_than_hashes() -> None:
     selector._ends = list(range(1, RANGE_SIZE + 1))
     with pytest.raises(RequestError, match="No more range"):
         selector.check(Person("one too many"))
+
+
+def work_of_sticky_ranges(count: int) -> int:
+    """What it takes when two consumers come that share the hashes in so many ranges each, and both leave."""
+    even, odd = (
+        Person("even", tuple((4 * at, 4 * at + 1) for at in range(count))),
+        Person("odd", tuple((4 * at + 2, 4 * at + 3) for at in range(count))),
+    )
+    selector: HashRangeExclusiveSelector[Person] = HashRangeExclusiveSelector()
+
+    def come_and_go() -> None:
+        for person in (even, odd):
+            check_all(selector, person)
+            selector.add(person)
+        assert selector.rivals(odd) == [odd]
+        assert (selector.select(5), selector.select(6)) == (even, odd)
+        selector.remove(even)
+        selector.remove(odd)
+
+    return lines_run(come_and_go)
+
+
+def test_many_sticky_ranges_take_work_in_proportion() -> None:
+    assert work_of_sticky_ranges(400) < 2 * 10 * work_of_sticky_ranges(40)
+
+
+def test_a_consumer_with_too_many_sticky_ranges_is_refused() -> None:
+    cluster = Cluster()
+    client = cluster.client()
+    policy = pb.KeySharedMeta(keySharedMode=pb.STICKY)
+    policy.hashRanges.extend(pb.IntRange(start=at, end=at) for at in range(HASH_RANGES_MAX + 1))
+    client.subscribe(kind=Key_Shared, keySharedMeta=policy)
+    (refusal,) = client.take("ERROR")
+    assert refusal.error == ServerError.ConsumerAssignError
+    assert refusal.message.endswith("(maxHashRangesPerConsumer)")
+    assert cluster.environment.limit_hits.counts()["maxHashRangesPerConsumer"] == 1
+    del policy.hashRanges[-1]
+    client.subscribe(kind=Key_Shared, keySharedMeta=policy)
+    assert client.take("ERROR") == []
+
+
+def test_ranges_that_hold_no_hash_are_not_kept() -> None:
+    selector: HashRangeExclusiveSelector[Person] = HashRangeExclusiveSelector()
+    person = Person("p", ((-9, -1), (7, 8), (RANGE_SIZE, RANGE_SIZE + 9)))
+    check_all(selector, person)
+    selector.add(person)
+    assert selector.ranges() == {person: [(7, 8)]}
+    selector.remove(person)
+    assert selector.ranges() == {}

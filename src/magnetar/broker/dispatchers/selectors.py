@@ -5,6 +5,7 @@ A key's hash is a number above 0 and below ``RANGE_SIZE``; each consumer has ran
 
 from __future__ import annotations
 
+import heapq
 from abc import ABC, abstractmethod
 from array import array
 from bisect import bisect_left, insort
@@ -14,11 +15,19 @@ from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 import mmh3
 
 from magnetar.base.errors import RequestError, ServerError
+from magnetar.base.limits import Limit
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
 RANGE_SIZE = 1 << 16
+"""Hashes are below it."""
+
+HASH_RANGES_MAX = 4096
+"""Hash ranges of one consumer; a SUBSCRIBE with more of them is refused."""
+
+FEW_RANGES = 16
+"""Ranges that are removed from the others one by one; more are removed in a pass over all."""
 
 _HASH_MASK = 0x7FFF_FFFF
 """Pulsar's hashes are not negative."""
@@ -114,6 +123,7 @@ class ConsistentHashingSelector(Selector[M]):
         self._places = array("H")
         """The points at which somebody stands, ascending."""
         self._numbers: dict[M, int] = {}
+        self._namesakes: dict[str, _Numbers] = {}
 
     def hash_of(self, key: bytes) -> int:
         """The hash of a sticky key."""
@@ -121,8 +131,8 @@ class ConsistentHashingSelector(Selector[M]):
 
     def add(self, member: M) -> None:
         """Put it on the ring."""
-        taken = {number for other, number in self._numbers.items() if other.name == member.name}
-        number = self._numbers[member] = next(number for number in count() if number not in taken)
+        namesakes = self._namesakes.setdefault(member.name, _Numbers())
+        number = self._numbers[member] = namesakes.take()
         for at in self._points_of(member, number):
             here = self._ring.setdefault(at, [])
             if not here:
@@ -131,7 +141,11 @@ class ConsistentHashingSelector(Selector[M]):
 
     def remove(self, member: M) -> None:
         """Take it from the ring."""
-        for at in self._points_of(member, self._numbers.pop(member)):
+        number, namesakes = self._numbers.pop(member), self._namesakes[member.name]
+        namesakes.give_back(number)
+        if not namesakes.taken:
+            del self._namesakes[member.name]
+        for at in self._points_of(member, number):
             here = self._ring[at]
             here.remove(member)
             if not here:
@@ -155,6 +169,30 @@ class ConsistentHashingSelector(Selector[M]):
     def _points_of(self, member: M, number: int) -> list[int]:
         """Where a consumer stands; some of its points may be the same."""
         return [self.hash_of(f"{member.name}\0{number}\0{point}".encode()) for point in range(self._points)]
+
+
+class _Numbers:
+    """Numbers from 0 on, of which the lowest free one is taken."""
+
+    def __init__(self) -> None:
+        """None is taken."""
+        self.taken = 0
+        """How many are taken."""
+        self._free = [0]
+        """A heap of the free numbers up to the first that was never taken, which is the highest here."""
+
+    def take(self) -> int:
+        """Take the lowest free number."""
+        self.taken += 1
+        number = heapq.heappop(self._free)
+        if not self._free:
+            self._free.append(number + 1)
+        return number
+
+    def give_back(self, number: int) -> None:
+        """Free a number."""
+        self.taken -= 1
+        heapq.heappush(self._free, number)
 
 
 class HashRangeAutoSplitSelector(Selector[M]):
@@ -190,15 +228,24 @@ class HashRangeExclusiveSelector(Selector[M]):
     def __init__(self) -> None:
         """Nobody is there."""
         super().__init__()
-        self._members: list[M] = []
+        self._members: dict[int, M] = {}
+        """By the number of each, in the order in which they came."""
+        self._numbers: dict[M, int] = {}
+        self._next_number = count()
+        self._owned: list[tuple[int, int, int]] = []
+        """The ranges that belong to somebody, ascending: the first and the last hash, and the owner's number."""
 
     def rivals(self, member: Member) -> list[M]:
-        """Who has hashes that ``member`` asks for."""
-        return [
-            other
-            for other in self._members
-            if any(_overlap(own, wanted) for own in other.hash_ranges for wanted in member.hash_ranges)
-        ]
+        """Who has hashes that ``member`` asks for, in the order in which they came."""
+        owned, found = self._owned, set()
+        for first, last in _within_hashes(member.hash_ranges):
+            at = bisect_left(owned, (first,))
+            if at and owned[at - 1][1] >= first:
+                at -= 1
+            while at < len(owned) and owned[at][0] <= last:
+                found.add(owned[at][2])
+                at += 1
+        return [self._members[number] for number in sorted(found)]
 
     def check(self, member: Member) -> None:
         """Refuse it what belongs to somebody."""
@@ -208,24 +255,49 @@ class HashRangeExclusiveSelector(Selector[M]):
 
     def add(self, member: M) -> None:
         """Give it its ranges."""
-        self._members.append(member)
-        self._divide()
+        number = self._numbers[member] = next(self._next_number)
+        self._members[number] = member
+        self._owned += [(first, last, number) for first, last in _within_hashes(member.hash_ranges)]
+        self._owned.sort()  # of two sorted parts, in steps as many as there are ranges
 
     def remove(self, member: M) -> None:
         """Its ranges belong to nobody."""
-        self._members.remove(member)
-        self._divide()
+        number = self._numbers.pop(member)
+        del self._members[number]
+        own = list(_within_hashes(member.hash_ranges))
+        if len(own) > FEW_RANGES:
+            self._owned = [each for each in self._owned if each[2] != number]
+            return
+        for first, last in own:
+            del self._owned[bisect_left(self._owned, (first, last, number))]
 
-    def _divide(self) -> None:
-        owned = sorted((*hashes, index) for index, member in enumerate(self._members) for hashes in member.hash_ranges)
-        self._ends, self._owners = [], []
-        for first, last, index in owned:
-            self._ends += [first - 1, last]
-            self._owners += [None, self._members[index]]
+    def select(self, sticky_hash: int) -> M | None:
+        """Whom a hash belongs to; None: nobody."""
+        at = bisect_left(self._owned, (sticky_hash + 1,)) - 1
+        if at < 0 or self._owned[at][1] < sticky_hash:
+            return None
+        return self._members[self._owned[at][2]]
+
+    def _shares(self) -> Iterator[tuple[int, M | None]]:
+        for first, last, number in self._owned:
+            yield first - 1, None
+            yield last, self._members[number]
+
+
+def _within_hashes(ranges: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """The ranges without those in which no hash is, so that all consumers together have RANGE_SIZE at most."""
+    return ((first, last) for first, last in ranges if max(first, 0) <= min(last, RANGE_SIZE - 1))
 
 
 def _overlap(one: tuple[int, int], other: tuple[int, int]) -> bool:
     return max(one[0], other[0]) <= min(one[1], other[1])
+
+
+def check_number_of_ranges(number: int) -> None:
+    """Raise RequestError if these are more ranges than one consumer may have."""
+    if number > HASH_RANGES_MAX:
+        message = f"{number} hash ranges, of which a consumer may have {HASH_RANGES_MAX} (maxHashRangesPerConsumer)"
+        raise RequestError(ServerError.ConsumerAssignError, message, Limit.HASH_RANGES)
 
 
 def check_ranges(hash_ranges: Sequence[tuple[int, int]]) -> None:
