@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from magnetar.base.errors import RequestError, ServerError
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from magnetar.broker.producer import LocalProducer, Producer
 
@@ -31,11 +31,12 @@ class ProducerAccess:
         return list(self._waiting)
 
     def admit(
-        self, producer: LocalProducer, others: Sequence[LocalProducer], topic_epoch: int | None
+        self, producer: LocalProducer, others: Iterator[LocalProducer], topic_epoch: int | None
     ) -> tuple[bool, Sequence[LocalProducer]]:
         """Decide on a newcomer: whether it may publish now, and which producers it drives out.
 
-        Raises RequestError with ProducerBusy or ProducerFenced when it may not come in at all.
+        No more of the ``others`` are looked at than the decision needs. Raises RequestError with ProducerBusy or
+        ProducerFenced when it may not come in at all.
         """
         mode = producer.options.access_mode
         if mode == pb.Shared:
@@ -49,8 +50,8 @@ class ProducerAccess:
             for tell in waiting.values():
                 tell(RequestError(ServerError.ProducerFenced, "Fenced out by a producer with exclusive access"))
             self._take(producer, topic_epoch)
-            return True, others
-        if not others and not self._waiting:
+            return True, list(others)
+        if not self._waiting and next(others, None) is None:
             self._take(producer, topic_epoch)
             return True, ()
         if mode == pb.Exclusive:
@@ -60,10 +61,8 @@ class ProducerAccess:
 
     def leave(self, producer: Producer) -> LocalProducer | None:
         """A producer left; the waiting one that has the topic now, if any."""
-        for waiting in self._waiting:
-            if waiting is producer:
-                del self._waiting[waiting]
-                return None
+        if self._waiting.pop(cast("LocalProducer", producer), None) is not None:
+            return None
         if producer is not self._exclusive:
             return None
         self._exclusive = None

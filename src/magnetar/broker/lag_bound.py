@@ -66,6 +66,8 @@ class LagBound:
         self._last_withheld_at = 0.0
         self._absent: frozenset[str] = frozenset()
         self._timer: asyncio.TimerHandle | None = None
+        self._is_forgetting = False
+        """Whether producers left in this turn."""
 
     # -- what bounds ------------------------------------------------------------------------------------------------
 
@@ -161,7 +163,13 @@ class LagBound:
             self._write_oldest()
 
     def left(self) -> None:
-        """Sessions ended: forget what they wait for."""
+        """A session may have ended: forget at the end of this turn what those wait for that have."""
+        if self._queue and not self._is_forgetting:
+            self._is_forgetting = True
+            self._environment.loop.call_soon(self._forget_gone)
+
+    def _forget_gone(self) -> None:
+        self._is_forgetting = False
         gone = [each for each in self._queue if not each.session.is_open]
         if gone:
             self.withheld -= sum(each.receipts for each in gone)

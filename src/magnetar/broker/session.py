@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import structlog
 
@@ -14,7 +14,7 @@ from magnetar.base.errors import MetadataError, RemoteProtocolError, RequestErro
 from magnetar.base.limits import Limit
 from magnetar.base.tasks import report_bug, start_task
 from magnetar.broker import session_consumers, session_lookup, session_producers
-from magnetar.broker.closing import close_each
+from magnetar.broker.closing import close_one
 from magnetar.broker.memory import Account
 from magnetar.broker.refusals import REFUSED, as_request_error, internal_error
 from magnetar.wire import commands
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from magnetar.broker.environment import Environment
     from magnetar.broker.producer import LocalProducer, Producer
     from magnetar.broker.server import ServerProtocol
+    from magnetar.broker.topic import Topic
     from magnetar.broker.topics import TopicRegistry
     from magnetar.wire.connection import Connection
     from magnetar.wire.frame import Received
@@ -39,6 +40,14 @@ SERVER_VERSION = f"Magnetar {magnetar.__version__}"
 
 CLOSED_PRODUCERS_MAX = 100_000
 """Producers that the broker closed and that a connection remembers, some 100 bytes each; the oldest are forgotten."""
+
+
+class _Step(NamedTuple):
+    """What removes one producer or consumer from its topic."""
+
+    topic: Topic
+    name: str
+    remove: Callable[[], object]
 
 
 class Session:
@@ -122,7 +131,9 @@ class Session:
             log.warning("command_failed", address=self.address, command=name, error=str(error))
 
     def closed(self) -> None:
-        """The connection is gone, and with it every producer and consumer."""
+        """The connection is gone, and with it every producer and consumer: few at once, many in slices."""
+        if not self._open:
+            return
         self._open = False
         self.account.close()
         self.is_writable = False
@@ -133,11 +144,18 @@ class Session:
         self.waiting.clear()
         self.producers.clear()
         self.consumers.clear()
-        steps: list[tuple[str, Callable[[], object]]] = [
-            (f"producer {each.options.name}", partial(each.topic.remove_producer, each)) for each in producers
+        steps = [_Step(each.topic, each.options.name, partial(each.topic.remove_producer, each)) for each in producers]
+        steps += [
+            _Step(each.subscription.topic, each.name, partial(each.subscription.remove_consumer, each))
+            for each in consumers
         ]
-        steps += [(f"consumer {each.name}", partial(each.subscription.remove_consumer, each)) for each in consumers]
-        close_each(self.environment.loop, self.address, steps)
+        for step in steps:
+            step.topic.departures.begin()
+        self.environment.sliced.start(self, steps, self._leave)
+
+    def _leave(self, step: _Step) -> None:
+        close_one(self.environment.loop, self.address, step.name, step.remove)
+        step.topic.departures.end()
 
     # -- output -------------------------------------------------------------------------------------------------
 
@@ -246,8 +264,8 @@ class Session:
         self.is_writable = is_writable and self._open
         self._read_or_pause()
         if self.is_writable:
-            for consumer in tuple(self.consumers.values()):
-                consumer.subscription.dispatch()
+            for topic in dict.fromkeys([consumer.subscription.topic for consumer in self.consumers.values()]):
+                topic.notify()
 
     def _read_or_pause(self) -> None:
         reading = self._publishing and self._promising and self._arriving and self.is_writable

@@ -53,6 +53,9 @@ def _subscribe(session: Session, command: pb.CommandSubscribe) -> None:
         _subscribe_after(session, command, session.topics.unloaded(name))
         return
     topic = session.topics.get_or_create(name) if command.force_topic_creation else session.topics.get(name)
+    if topic.departures:
+        _subscribe_after(session, command, topic.departures.over())
+        return
     options = _options(session, command)
     subscription = _find(topic, command)
     if isinstance(subscription, Subscription):
@@ -110,6 +113,7 @@ async def _rivals_gone(rivals: Sequence[Consumer], options: ConsumerOptions) -> 
     for consumer in rivals:
         subscription = consumer.subscription
         if await consumer.session.is_alive() and isinstance(subscription, Subscription):
+            await subscription.topic.departures.over()
             subscription.check_can_add(options)
 
 

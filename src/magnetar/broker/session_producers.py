@@ -58,8 +58,9 @@ def _create(session: Session, command: pb.CommandProducer) -> None:
     is_link = command.producer_name.startswith((REPLICATOR_PREFIX, PROGRESS_PREFIX))
     find = session.topics.get_or_create_linked if is_link else session.topics.get_or_create
     topic = find(topic_name)
-    if not topic.deduplication.is_ready:
-        _create_after(session, command, topic.deduplication.recovered())
+    hindrance = _hindrance(topic)
+    if hindrance is not None:
+        _create_after(session, command, hindrance)
         return
     name = command.producer_name
     options = ProducerOptions(
@@ -94,6 +95,13 @@ def _create(session: Session, command: pb.CommandProducer) -> None:
         raise _busy(options.name)
     else:
         _create_after(session, command, _owner_gone(owner))
+
+
+def _hindrance(topic: Topic) -> Awaitable[None] | None:
+    """What any producer of the topic has to wait for."""
+    if topic.departures:
+        return topic.departures.over()
+    return None if topic.deduplication.is_ready else topic.deduplication.recovered()
 
 
 def _is_predecessor(owner: Producer, producer: Producer) -> bool:
@@ -168,7 +176,8 @@ def _wait_for_access(session: Session, request_id: int, producer: LocalProducer)
     )
 
     def tell(refusal: RequestError | None) -> None:
-        del session.waiting[producer.options.producer_id]
+        if session.waiting.pop(producer.options.producer_id, None) is None:
+            return  # its connection is gone, and it is about to be removed
         if refusal is None:
             _enter(session, producer)
             _succeed(session, request_id, producer)

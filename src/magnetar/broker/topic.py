@@ -14,6 +14,7 @@ from magnetar.broker.backlog_quotas import BacklogQuotas
 from magnetar.broker.closing import close_each
 from magnetar.broker.deduplication import Deduplication
 from magnetar.broker.delayed.index import DelayedIndex
+from magnetar.broker.departures import Departures
 from magnetar.broker.lag_bound import LagBound
 from magnetar.broker.producer import REPLICATOR_PREFIX, LocalProducer
 from magnetar.broker.progress import SubscriptionProgressKeeper, TopicProgress
@@ -76,6 +77,7 @@ class Topic:
             lambda epoch: ledger.set_property(_EPOCH_PROPERTY, str(epoch)),
         )
         self.producers: dict[str, Producer] = {}
+        self.departures = Departures()
         self.log = TopicLog(environment, name, ledger, appended=self._appended, refused=self.dismiss_publishers)
         self.subscriptions: dict[str, Subscription] = {}
         self.replicators: dict[str, Replicator] = {}
@@ -145,7 +147,7 @@ class Topic:
         if producer.options.name in self.producers:
             message = f"Producer with name '{producer.options.name}' is already connected to topic"
             raise RequestError(ServerError.ProducerBusy, message)
-        others = [other for other in self.producers.values() if isinstance(other, LocalProducer)]
+        others = (other for other in self.producers.values() if isinstance(other, LocalProducer))
         ready, fenced = self.access.admit(producer, others, topic_epoch)
         for other in fenced:
             other.session.close_producer(other)

@@ -1,0 +1,140 @@
+"""A connection with many producers and consumers ends in slices, and nobody takes those for alive that are left."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import pytest
+
+from magnetar.broker import slices
+from magnetar.sim.cluster import Cluster, Exclusive, Failover, Key_Shared, Shared, entry
+from magnetar.wire import commands
+from magnetar.wire.proto import pulsar_api_pb2 as pb
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from magnetar.sim.cluster import Client
+
+MANY = 30
+
+
+@pytest.fixture(autouse=True)
+def small_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(slices, "SLICE_ITEMS_MAX", 4)
+
+
+def watch_leaving(cluster: Cluster, client: Client, count: Callable[[], int]) -> list[int]:
+    """How many were still there after each turn, from the end of the connection on."""
+    seen: list[int] = []
+
+    def look() -> None:
+        seen.append(count())
+        if seen[-1]:
+            cluster.loop.call_soon(look)
+
+    def leave() -> None:
+        client.session.closed()
+        look()
+
+    cluster.do(leave)
+    return seen
+
+
+def test_producers_leave_in_slices() -> None:
+    cluster = Cluster()
+    client = cluster.client()
+    for number in range(MANY):
+        client.produce(number, f"p{number}")
+    left = watch_leaving(cluster, client, lambda: len(cluster.topics.loaded[client.topic].producers))
+    assert left[0] == MANY - 4
+    assert max(before - after for before, after in pairwise(left)) <= 4
+
+
+@pytest.mark.parametrize("kind", [Shared, Key_Shared, Failover], ids=["Shared", "Key_Shared", "Failover"])
+def test_consumers_leave_in_slices_and_what_they_held_is_sent_again_once(
+    kind: pb.CommandSubscribe.SubType.ValueType,
+) -> None:
+    cluster = Cluster(settings={"activeConsumerFailoverDelayTimeMillis": 0})
+    publisher, leaving, staying = cluster.client(), cluster.client(), cluster.client()
+    publisher.produce()
+    for number in range(MANY):
+        leaving.subscribe(number, kind, 100, consumer_name=f"{number:04d}")
+    keys = [f"key-{number}" for number in range(100)]
+    publisher.say(*[commands.send(producer_id=1, sequence_id=0, entry=entry(k, partition_key=k)) for k in keys])
+    assert sorted(leaving.messages()) == sorted(keys)
+    staying.subscribe(1, kind, 1000, consumer_name="zz")
+    topic = cluster.topics.loaded[leaving.topic]
+    left = watch_leaving(cluster, leaving, lambda: len(topic.subscriptions["worker"].consumers) - 1)
+    assert max(before - after for before, after in pairwise(left)) <= 4
+    assert len(left) > MANY // 4
+    assert sorted(staying.messages()) == sorted(keys)
+
+
+def ends_with(cluster: Cluster, client: Client, newcomer: Client, frame: bytes) -> None:
+    """The connection ends, and in the same turn a newcomer asks for something."""
+
+    def end() -> None:
+        client.session.closed()
+        newcomer.session.receive(newcomer._connection.receive_gathering(frame, cluster.clock.monotonic()))
+
+    cluster.do(end)
+
+
+def test_an_exclusive_producer_waits_for_those_to_go_whose_connection_ended() -> None:
+    cluster = Cluster()
+    client, newcomer = cluster.client(), cluster.client()
+    for number in range(MANY):
+        client.produce(number, f"p{number}")
+    body = pb.CommandProducer(topic=str(client.topic), producer_id=1, request_id=77, producer_access_mode=pb.Exclusive)
+    ends_with(cluster, client, newcomer, commands.encode(body))
+    assert [each.request_id for each in newcomer.take("PRODUCER_SUCCESS")] == [77]
+
+
+def test_an_exclusive_consumer_waits_for_those_to_go_whose_connection_ended() -> None:
+    cluster = Cluster()
+    client, newcomer = cluster.client(), cluster.client()
+    for number in range(MANY):
+        client.produce(number, f"p{number}")
+    client.subscribe(1, Exclusive)
+    body = pb.CommandSubscribe(
+        topic=str(client.topic), subscription="worker", subType=Exclusive, consumer_id=1, request_id=78
+    )
+    ends_with(cluster, client, newcomer, commands.subscribe(body))
+    assert [each.request_id for each in newcomer.take("SUCCESS")] == [78]
+    assert [each.session for each in cluster.subscription().consumers] == [newcomer.session]
+
+
+def test_a_waiting_producer_whose_connection_ended_passes_the_topic_on() -> None:
+    cluster = Cluster()
+    owner, ending, waiting = cluster.client(), cluster.client(), cluster.client()
+    owner.produce(1, "owner", producer_access_mode=pb.Exclusive)
+    for number in range(MANY):
+        ending.produce(number, f"p{number}", producer_access_mode=pb.WaitForExclusive)
+    waiting.produce(1, "last", producer_access_mode=pb.WaitForExclusive)
+    waiting.names()
+
+    def end() -> None:
+        ending.session.closed()
+        owner.session.closed()
+
+    cluster.do(end)
+    assert [each.producer_ready for each in waiting.take("PRODUCER_SUCCESS")] == [True]
+    assert list(cluster.topics.loaded[waiting.topic].producers) == ["last"]
+    assert cluster.loop.problems == []
+
+
+def test_receipts_that_nobody_waits_for_are_forgotten_once_for_all_who_leave() -> None:
+    cluster = Cluster()
+    client = cluster.client()
+    client.produce()
+    topic = cluster.topics.loaded[client.topic]
+    looks: list[int] = []
+    topic.lag_bound._forget_gone = lambda: looks.append(1)  # type: ignore[method-assign]
+    topic.lag_bound._queue.append(None)  # type: ignore[arg-type]  # there is something to look at
+    for _ in range(MANY):
+        topic.lag_bound.left()
+    topic.lag_bound._queue.clear()
+    cluster.settle()
+    assert looks == [1]
