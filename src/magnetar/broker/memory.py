@@ -113,6 +113,10 @@ class LargeFrames(Share):
         return [account for account in self._unfinished if account.has_stalled(now)] if self._waiting else []
 
 
+def _resume_nobody() -> None:
+    """Do nothing: the connection is gone."""
+
+
 class Account:
     """What one connection holds.
 
@@ -229,6 +233,7 @@ class Account:
         self.frame_held = self.frame_missing = 0
         self._frames.end(self)
         self._settle()
+        self._resume = _resume_nobody  # no reference back to the session, which is freed at once then
 
     def _ask(self) -> bool:
         """Ask for the admission of the large frame that has begun; return whether it was admitted."""

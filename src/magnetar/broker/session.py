@@ -50,6 +50,21 @@ class _Step(NamedTuple):
     remove: Callable[[], object]
 
 
+class _NoSocket:
+    """What a session speaks to once its connection is gone."""
+
+    def nothing(self) -> None:
+        """Do nothing: nobody is there."""
+
+    close = abort = probe = pause_reading = resume_reading = nothing
+
+    def write(self, frame: bytes) -> None:
+        """Drop what would be sent."""
+
+
+_NO_SOCKET = _NoSocket()
+
+
 class Session:
     """The producers and consumers of one connection. Everything happens on the event loop's thread."""
 
@@ -72,7 +87,7 @@ class Session:
         """By id, the PRODUCER or SUBSCRIBE that waits for something. CLOSE takes it out; then it has no effect."""
         self.closed_producers: dict[int, float] = {}
         """Producers that the broker closed, with when: SENDs on the wire for them are ignored for a while."""
-        self._protocol = protocol
+        self._protocol: ServerProtocol | _NoSocket = protocol
         self._in_flight = 0
         self._withheld = 0
         self._publishing = True
@@ -135,6 +150,8 @@ class Session:
         if not self._open:
             return
         self._open = False
+        # Two objects that refer to each other are freed by the collector of cycles only, thousands in one turn.
+        self._protocol = _NO_SOCKET
         self.account.close()
         self.is_writable = False
         for task in self._tasks:
