@@ -14,7 +14,7 @@ from tests.hostile.victim import (
     read_state,
     stalls_in,
     state_afterwards,
-    wait_for_sockets,
+    wait_for_leave,
     watch_peak,
 )
 
@@ -52,7 +52,7 @@ def observe(
     watch_peak(broker)
     start = time.monotonic()
     acts = attack()
-    wait_for_sockets(broker, before)
+    wait_for_leave(broker, before)
     end = time.monotonic()
     broker.process.require_running()
     highest, stalls, load = peak(broker), stalls_in(broker.rest.metrics()), load_average()

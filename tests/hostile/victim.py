@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tests.hostile.catalogue import ELSEWHERE, Place
-from tests.kit.processes import descriptors, peak_resident_bytes, reset_peak
-from tests.kit.rest import topic_path
+from tests.kit.processes import connections_to, descriptors, peak_resident_bytes, reset_peak
+from tests.kit.rest import Rest, topic_path
 
 if TYPE_CHECKING:
     from collections import Counter
@@ -55,6 +55,9 @@ class State:
 
     resident_bytes: int
     descriptors: Counter[str]
+    connections: int
+    """Of clients, accepted or not yet."""
+    web_connections: int
     topics: int
     producers: int
     consumers: int
@@ -62,6 +65,11 @@ class State:
     stalls: int | None
     """Turns of the loop that were longer than STALL_S since the start; None where the broker does not count them."""
     log_bytes: int
+
+    @property
+    def other_sockets(self) -> int:
+        """Sockets that are no accepted connections."""
+        return self.descriptors["socket"] - self.connections - self.web_connections
 
     def left_behind(self, before: State) -> list[str]:
         """Return what is here and was not before; memory is judged by itself.
@@ -71,7 +79,9 @@ class State:
         found = [
             f"{name} {was} → {now}"
             for name, was, now in (
-                ("sockets", before.descriptors["socket"], self.descriptors["socket"]),
+                ("connections", before.connections, self.connections),
+                ("REST connections", before.web_connections, self.web_connections),
+                ("other sockets", before.other_sockets, self.other_sockets),
                 ("pipes", before.descriptors["pipe"], self.descriptors["pipe"]),
                 ("topics", before.topics, self.topics),
                 ("producers", before.producers, self.producers),
@@ -88,6 +98,8 @@ def read_state(broker: Broker) -> State:
     return State(
         resident_bytes=broker.resident_bytes(),
         descriptors=descriptors(broker.pid),
+        connections=connections_to(broker.binary_port),
+        web_connections=connections_to(broker.web_port),
         topics=_value(metrics, "pulsar_broker_topics_count"),
         producers=_value(metrics, "pulsar_broker_producers_count"),
         consumers=_value(metrics, "pulsar_broker_consumers_count"),
@@ -125,10 +137,13 @@ def make_place(broker: Broker, name: str, policies: Mapping[str, object]) -> Pla
     return Place(broker.service_url, broker.admin_url, namespace, broker.cluster, ELSEWHERE)
 
 
-def wait_for_sockets(broker: Broker, before: State) -> None:
-    """Wait until the broker has no more sockets than before; nothing if that does not happen in time."""
+def wait_for_leave(broker: Broker, before: State) -> None:
+    """Wait until the attackers have no connection any more; nothing if that does not happen in time."""
     deadline = time.monotonic() + BACK_TIMEOUT_S
-    while time.monotonic() < deadline and descriptors(broker.pid)["socket"] > before.descriptors["socket"]:
+    while time.monotonic() < deadline and (
+        connections_to(broker.binary_port) > before.connections
+        or connections_to(broker.web_port) > before.web_connections
+    ):
         time.sleep(0.05)
 
 
@@ -141,12 +156,12 @@ def delete_namespace(broker: Broker, name: str) -> None:
 
 
 def _delete_topics(broker: Broker, namespace: str, but: str = "") -> None:
-    rest = broker.rest
-    for topic in rest.get(f"persistent/{namespace}/partitioned"):
-        rest.delete(f"{topic_path(topic)}/partitions?force=true")
-    topics = [topic for topic in rest.get(f"persistent/{namespace}") if topic != but]
-    with ThreadPoolExecutor(DELETIONS_AT_ONCE) as pool:
-        list(pool.map(lambda topic: rest.delete(f"{topic_path(topic)}?force=true"), topics))
+    with Rest(broker.admin_url) as rest:
+        for topic in rest.get(f"persistent/{namespace}/partitioned"):
+            rest.delete(f"{topic_path(topic)}/partitions?force=true")
+        topics = [topic for topic in rest.get(f"persistent/{namespace}") if topic != but]
+        with ThreadPoolExecutor(DELETIONS_AT_ONCE) as pool:
+            list(pool.map(lambda topic: rest.delete(f"{topic_path(topic)}?force=true"), topics))
 
 
 def state_afterwards(broker: Broker, before: State) -> State:

@@ -10,10 +10,12 @@ _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 _STATE, _PARENT, _CPU = 0, 1, slice(11, 15)
 """Fields of /proc/<pid>/stat after the name: state, parent, own and waited-for user and system time."""
 
-_REMOTE, _CONNECTION, _INODE = 2, 3, 9
-"""Fields of /proc/<pid>/net/tcp: remote address and port, state of the connection, inode of the socket."""
+_LOCAL, _REMOTE, _CONNECTION, _INODE = 1, 2, 3, 9
+"""Fields of /proc/<pid>/net/tcp: both addresses with ports, state of the connection, inode of the socket."""
 
 _ESTABLISHED = "01"
+_HELD_BY_SERVER = (_ESTABLISHED, "03", "08")
+"""States of a connection that a server has, or has to accept: established, SYN received, closed by the peer alone."""
 
 
 def _stat(pid: int) -> list[str] | None:
@@ -111,3 +113,10 @@ def descriptors(pid: int) -> Counter[str]:
             continue
         kinds[kind if separator else "file"] += 1
     return kinds
+
+
+def connections_to(port: int) -> int:
+    """Return how many TCP connections (IPv4) a server on this machine has at ``port``, accepted or not yet."""
+    lines = Path("/proc/net/tcp").read_text(encoding="utf-8").splitlines()[1:]
+    rows = [line.split() for line in lines]
+    return sum(int(row[_LOCAL].rpartition(":")[2], 16) == port and row[_CONNECTION] in _HELD_BY_SERVER for row in rows)
