@@ -13,9 +13,16 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from magnetar.admin.models import Model
-from magnetar.base.errors import AdminError
+from magnetar.base.errors import AdminError, RequestError
 from magnetar.base.limits import Limit
-from magnetar.base.names import PERSISTENT, NamespaceName, TopicName, is_named_entity
+from magnetar.base.names import (
+    PERSISTENT,
+    NamespaceName,
+    TopicName,
+    check_cluster_name,
+    check_length,
+    is_named_entity,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -46,6 +53,15 @@ class Context:
         if found is None:
             raise AdminError(HTTPStatus.NOT_FOUND, "Tenant does not exist")
         return found
+
+    def check_new_name(self, kind: str, name: str) -> None:
+        """Refuse with 412 what is too long for the name of a new ``kind``. What exists keeps its name."""
+        try:
+            if kind == "cluster":
+                check_cluster_name(name)
+            check_length(kind, name, self.service.name_length_max)
+        except RequestError as error:
+            raise AdminError(HTTPStatus.PRECONDITION_FAILED, str(error), error.limit) from None
 
     def policies(self, namespace: NamespaceName) -> Policies:
         """The policies of a namespace; refuses with 404."""

@@ -53,6 +53,11 @@ class AdminService(Protocol):
         ...
 
     @property
+    def name_length_max(self) -> int:
+        """Bytes that the name of something new may have (``maxNameLength``)."""
+        ...
+
+    @property
     def version(self) -> str:
         """The release of the broker."""
         ...

@@ -83,9 +83,9 @@ class RequestError(MagnetarError):
 class InvalidTopicNameError(RequestError):
     """A topic or namespace name that Pulsar would refuse."""
 
-    def __init__(self, message: str) -> None:
+    def __init__(self, message: str, limit: Limit | None = None) -> None:
         """Answer with Pulsar's own code for it."""
-        super().__init__(ServerError.InvalidTopicName, message)
+        super().__init__(ServerError.InvalidTopicName, message, limit)
 
 
 class TopicLoadError(RequestError):

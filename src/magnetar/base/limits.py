@@ -30,6 +30,9 @@ class Limit(StrEnum):
     """HASH_RANGES_MAX of ``broker.dispatchers.selectors``."""
     UNACKED_PER_CONSUMER = "maxUnackedMessagesPerConsumer"
     UNACKED_PER_SUBSCRIPTION = "maxUnackedMessagesPerSubscription"
+    NAME_LENGTH = "maxNameLength"
+    CLUSTER_NAME_LENGTH = "maxClusterNameLength"
+    """CLUSTER_NAME_LENGTH_MAX."""
     PARTITIONS = "maxNumPartitionsPerPartitionedTopic"
     TOPICS_PATTERN_LENGTH = "subscriptionPatternMaxLength"
     DELIVERY_DELAY = "delayedDeliveryMaxDelayInMillis"
@@ -71,6 +74,12 @@ UNREAD_BATCH_MESSAGES_MAX = 10_000
 
 HANDSHAKE_FRAME_SIZE_MAX = 64 * 1024
 """Bytes of a frame before the connection is established, size fields included: CONNECT holds names and credentials."""
+
+NAME_LENGTH_MAX = 2048
+"""Bytes, in UTF-8, of a name that a client or an operator gives (``maxNameLength``). Pulsar has no such limit."""
+
+CLUSTER_NAME_LENGTH_MAX = 255
+"""Bytes of the name of a cluster: the log keeps its length in one byte."""
 
 KEEP_ALIVE_INTERVAL_SECONDS = 30.0
 """Seconds between two keep-alive ticks (``keepAliveIntervalSeconds``)."""

@@ -6,19 +6,54 @@ import re
 from dataclasses import dataclass
 from typing import Self
 
-from magnetar.base.errors import InvalidTopicNameError
+from magnetar.base.errors import InvalidTopicNameError, RequestError, ServerError
+from magnetar.base.limits import CLUSTER_NAME_LENGTH_MAX, Limit
 
 PERSISTENT = "persistent"
 NON_PERSISTENT = "non-persistent"
 
 _DOMAINS = (PERSISTENT, NON_PERSISTENT)
 _NAMED_ENTITY = re.compile(r"[-=:.\w]+", re.ASCII)
-_PARTITION = re.compile(r"(?P<base>.+)-partition-(?P<index>0|[1-9]\d*)")
+_PARTITION = re.compile(r"(?P<base>.+)-partition-(?P<index>0|[1-9][0-9]{0,9})")
+_SHOWN_MAX = 100
+"""Characters of a name that an error shows."""
 
 
 def is_named_entity(name: str) -> bool:
     """Whether ``name`` may name a cluster, tenant or namespace: letters, digits and ``-=:._`` only."""
     return _NAMED_ENTITY.fullmatch(name) is not None
+
+
+def is_longer(name: str, length_max: int) -> bool:
+    """Whether a name has more than ``length_max`` bytes in UTF-8."""
+    return len(name) > length_max or (not name.isascii() and len(name.encode()) > length_max)
+
+
+def too_long(kind: str, name: str, length_max: int, limit: Limit = Limit.NAME_LENGTH) -> str:
+    """Say that the name of a ``kind`` is too long, and which limit that is."""
+    return f"the name of a {kind} may have {length_max} bytes ({limit}): {shown(name)}"
+
+
+def check_length(kind: str, name: str, length_max: int) -> None:
+    """Raise RequestError with NotAllowedError if the name of a ``kind`` has more than ``length_max`` bytes."""
+    if is_longer(name, length_max):
+        raise RequestError(ServerError.NotAllowedError, too_long(kind, name, length_max), Limit.NAME_LENGTH)
+
+
+def check_cluster_name(name: str) -> None:
+    """Raise RequestError with NotAllowedError for what cannot be the name of a cluster."""
+    if is_longer(name, CLUSTER_NAME_LENGTH_MAX):
+        limit = Limit.CLUSTER_NAME_LENGTH
+        message = too_long("cluster", name, CLUSTER_NAME_LENGTH_MAX, limit)
+        raise RequestError(ServerError.NotAllowedError, message, limit)
+    if not is_named_entity(name):
+        message = f"{shown(name)} is no name of a cluster: letters, digits and -=:._ only"
+        raise RequestError(ServerError.NotAllowedError, message)
+
+
+def shown(name: str) -> str:
+    """Quote a name in an error or in the log; of a long one only its beginning."""
+    return repr(name) if len(name) <= _SHOWN_MAX else f"{name[:_SHOWN_MAX]!r}..."
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -37,7 +72,7 @@ class NamespaceName:
         """Read ``tenant/namespace``; raises InvalidTopicNameError naming the text."""
         parts = text.split("/")
         if len(parts) != 2 or not all(map(is_named_entity, parts)):  # noqa: PLR2004 - tenant and namespace
-            message = f"invalid namespace name {text!r}: expected tenant/namespace"
+            message = f"invalid namespace name {shown(text)}: expected tenant/namespace"
             raise InvalidTopicNameError(message)
         return cls(*parts)
 
@@ -73,7 +108,7 @@ class TopicName:
             and "/" not in parts[2]
         )
         if not valid:
-            message = f"invalid topic name {text!r}: expected persistent://tenant/namespace/topic"
+            message = f"invalid topic name {shown(text)}: expected persistent://tenant/namespace/topic"
             raise InvalidTopicNameError(message)
         return cls(domain, *parts)
 

@@ -19,6 +19,7 @@ from magnetar.admin.service import (
 )
 from magnetar.base.errors import AdminError, RequestError, ServerError, StorageError, TopicLoadError
 from magnetar.base.limits import Limit
+from magnetar.base.names import check_length
 from magnetar.base.position import EARLIEST
 from magnetar.broker import stats
 from magnetar.broker.process import resident_bytes
@@ -66,6 +67,11 @@ class Administration:
         return self._admin_url
 
     @property
+    def name_length_max(self) -> int:
+        """See AdminService."""
+        return self._environment.config.maxNameLength
+
+    @property
     def version(self) -> str:
         """The release of the broker."""
         return magnetar.__version__
@@ -92,6 +98,7 @@ class Administration:
         """Create a topic."""
         if self.partitions_of(topic) is not None:
             raise topic_exists()
+        self._check_length(topic)
         created = self._topics.create(topic)
         for key, value in properties.items():
             created.ledger.set_property(key, value)
@@ -104,6 +111,7 @@ class Administration:
         if partitions > most:
             message = f"Number of partitions should be less than or equal to {most}"
             raise AdminError(HTTPStatus.NOT_ACCEPTABLE, message, Limit.PARTITIONS)
+        self._check_length(topic)
         self._topics.create_partitioned(topic, partitions, dict(properties))
 
     async def update_partitioned_topic(self, topic: TopicName, partitions: int) -> None:
@@ -179,6 +187,7 @@ class Administration:
         if replicated:
             _check_replication_allowed(found)
         try:
+            check_length("subscription", subscription, self.name_length_max)
             created = found.create_subscription(subscription, _mark_delete_before(found, position))
         except RequestError as error:
             raise _as_admin_error(topic, error) from None
@@ -330,6 +339,12 @@ class Administration:
             "unfinished_frames": (memory.frames_held, 2 * memory.first_frames.limit),
             "caches": (store.cached_bytes, limits.cache + limits.tables),
         }
+
+    def _check_length(self, name: TopicName) -> None:
+        try:
+            self._topics.check_length(name)
+        except RequestError as error:
+            raise _as_admin_error(name, error) from None
 
     def _check_unused(self, name: TopicName) -> None:
         """Refuse the deletion of a topic that is in use, or of which that is not known."""

@@ -88,6 +88,12 @@ class BrokerConfig(BaseModel):
         "non-partitioned", description="Kind of an automatically created topic."
     )
     defaultNumPartitions: int = Field(1, gt=0, description="Partitions of an automatically created topic.")
+    maxNameLength: int = Field(
+        limits.NAME_LENGTH_MAX,
+        ge=1024,
+        description="Bytes of the name of a topic, with its tenant and namespace, or of a tenant, namespace, "
+        "subscription, producer or consumer. What exists with a longer name goes on.",
+    )
     maxNumPartitionsPerPartitionedTopic: int = Field(1000, gt=0, description="Most partitions that a topic may have.")
     allowAutoSubscriptionCreation: bool = Field(
         default=True, description="Create a subscription when a consumer first asks."

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import structlog
 
 from magnetar.base.errors import RemoteProtocolError, RequestError, ServerError, StorageError
+from magnetar.base.names import check_length
 from magnetar.base.position import EARLIEST, LATEST
 from magnetar.broker.consumer import Consumer, ConsumerOptions, KeySharedPolicy
 from magnetar.broker.dispatchers.selectors import check_number_of_ranges, check_ranges
@@ -80,6 +81,7 @@ def _hindrance(
 
 def _options(session: Session, command: pb.CommandSubscribe) -> ConsumerOptions:
     """What a consumer asks for; raises RequestError where that makes no sense."""
+    check_length("consumer", command.consumer_name, session.environment.config.maxNameLength)
     meta = command.keySharedMeta
     hash_ranges: tuple[tuple[int, int], ...] = ()
     if command.subType == pb.CommandSubscribe.Key_Shared and meta.keySharedMode == pb.STICKY:
@@ -147,6 +149,7 @@ def _find(topic: Topic, command: pb.CommandSubscribe) -> Subscription | Replicat
         if command.durable and not topic.environment.config.allowAutoSubscriptionCreation:
             message = f"Subscription {command.subscription} does not exist and may not be created automatically"
             raise RequestError(ServerError.SubscriptionNotFound, message)
+        check_length("subscription", command.subscription, topic.environment.config.maxNameLength)
         subscription = topic.create_subscription(
             command.subscription,
             _start(topic, command),

@@ -46,7 +46,9 @@ def partitioned_metadata(session: Session, command: pb.CommandPartitionedTopicMe
 def lookup(session: Session, command: pb.CommandLookupTopic) -> None:
     """Answer that this broker serves the topic; a cluster has one."""
     try:
-        session.topics.check_served(parse_topic(command.topic))
+        topic = parse_topic(command.topic)
+        session.topics.check_served(topic)
+        session.topics.check_length(topic)
     except REFUSED as error:
         refusal = as_request_error(error)
         session.environment.limit_hits.note(refusal)

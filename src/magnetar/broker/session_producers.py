@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from magnetar.base.errors import ChecksumMismatchError, RemoteProtocolError, RequestError, ServerError, StorageError
 from magnetar.base.limits import ENTRY_METADATA_PADDING, REPLICATED_ENTRY_PADDING, Limit
+from magnetar.base.names import check_length
 from magnetar.broker.deduplication import is_whole
 from magnetar.broker.lives import check_life
 from magnetar.broker.producer import REPLICATOR_PREFIX, LocalProducer, ProducerOptions, answer_failed
@@ -52,6 +53,7 @@ def create(session: Session, command: pb.CommandProducer) -> None:
 
 def _create(session: Session, command: pb.CommandProducer) -> None:
     topic_name = parse_topic(command.topic)
+    check_length("producer", command.producer_name, session.environment.config.maxNameLength)
     if session.topics.is_unloading(topic_name):
         _create_after(session, command, session.topics.unloaded(topic_name))
         return

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import structlog
 
 from magnetar.base.errors import RequestError, ServerError, StorageError
+from magnetar.base.names import check_length
 from magnetar.broker.access import ProducerAccess
 from magnetar.broker.backlog_quotas import BacklogQuotas
 from magnetar.broker.closing import close_each
@@ -223,6 +224,7 @@ class Topic:
             if not self.environment.config.allowAutoSubscriptionCreation:
                 message = f"Subscription {name} does not exist and may not be created automatically"
                 raise RequestError(ServerError.NotAllowedError, message)
+            check_length("subscription", name, self.environment.config.maxNameLength)
             self.create_subscription(name, self.log.before_first())
 
     def delete_subscription(self, subscription: Subscription) -> None:

@@ -8,9 +8,16 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from magnetar.base.errors import MagnetarError, RequestError, ServerError, StorageError, TopicLoadError
+from magnetar.base.errors import (
+    InvalidTopicNameError,
+    MagnetarError,
+    RequestError,
+    ServerError,
+    StorageError,
+    TopicLoadError,
+)
 from magnetar.base.limits import Limit
-from magnetar.base.names import NamespaceName, TopicName
+from magnetar.base.names import NamespaceName, TopicName, is_longer, too_long
 from magnetar.base.tasks import report_bug
 from magnetar.broker.closing import close_each
 from magnetar.broker.damaged_topics import delete_damaged
@@ -95,6 +102,15 @@ class TopicRegistry:
             raise RequestError(ServerError.MetadataError, message)
         return policies
 
+    def check_length(self, name: TopicName) -> None:
+        """Raise InvalidTopicNameError for a name of more than ``maxNameLength`` bytes, unless there is such a topic.
+
+        The limit does not hold for links: a topic that exists in another cluster is replicated.
+        """
+        length_max, whole = self.environment.config.maxNameLength, name.partitioned_topic
+        if is_longer(str(whole), length_max) and not self.exists(name) and self.partitions_of(whole) is None:
+            raise InvalidTopicNameError(too_long("topic", str(name), length_max), Limit.NAME_LENGTH)
+
     def exists(self, name: TopicName) -> bool:
         """Whether there is such a topic (not: a partitioned one)."""
         return name in self.loaded or self.environment.resources.topics.exists(name)
@@ -109,6 +125,7 @@ class TopicRegistry:
     def partitions_for_client(self, name: TopicName, *, create: bool) -> int:
         """The same for a client, which may create what is missing; raises RequestError with TopicNotFound."""
         self.check_served(name)
+        self.check_length(name)
         if name.partition_index >= 0:
             return 0
         partitions = self.partitions_of(name)
@@ -124,6 +141,11 @@ class TopicRegistry:
 
     def get_or_create(self, name: TopicName) -> Topic:
         """The topic, loaded or created; raises RequestError if it is missing and may not be created."""
+        if name not in self.loaded:
+            self.check_length(name)
+        return self._get_or_create(name)
+
+    def _get_or_create(self, name: TopicName) -> Topic:
         topic = self.loaded.get(name)
         if topic is not None:
             return topic
@@ -149,7 +171,7 @@ class TopicRegistry:
         elif known and known <= name.partition_index:
             self.add_partitions(whole, name.partition_index + 1)
         try:
-            return self.get_or_create(name)
+            return self._get_or_create(name)
         except TopicLoadError as error:
             raise TopicLoadError(ServerError.PersistenceError, str(error)) from None
 

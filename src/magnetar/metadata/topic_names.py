@@ -53,7 +53,10 @@ class TopicNames:
     def _listing(self, namespace: NamespaceName) -> _Listing:
         listing = self._listings.get(namespace)
         if listing is None:
-            listing = self._listings[namespace] = self._read(namespace)
+            listing = self._read(namespace)
+            if not listing.names:  # anybody may ask for any name
+                return listing
+            self._listings[namespace] = listing
         else:
             self._listings.move_to_end(namespace)
             for name in sorted(listing.changed):

@@ -31,6 +31,7 @@ from magnetar.admin.service import (
     topic_not_found,
 )
 from magnetar.base.errors import StorageError
+from magnetar.base.limits import NAME_LENGTH_MAX
 from magnetar.base.names import NamespaceName
 from magnetar.base.position import Position
 from magnetar.base.real import SystemClock
@@ -77,6 +78,7 @@ class FakeAdminService:
     service_url = "pulsar://127.0.0.1:16650"
     admin_url = "http://127.0.0.1:18080"
     version = "4.0.7"
+    name_length_max = NAME_LENGTH_MAX
 
     def __init__(self, resources: Resources) -> None:
         self.resources = resources

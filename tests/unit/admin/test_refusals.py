@@ -9,6 +9,7 @@ import pytest
 
 from magnetar.admin.exchange import BODY_SIZE_MAX
 from magnetar.admin.handlers.topics import PARTITIONS_MAX
+from magnetar.base.limits import NAME_LENGTH_MAX
 from magnetar.base.names import TopicName
 from magnetar.base.position import Position
 from magnetar.metadata.policies import NAMESPACE_BUNDLES_MAX
@@ -278,3 +279,22 @@ def test_policy_changes_reach_the_broker(http: httpx.Client, service: FakeAdminS
     service.resources.namespaces.watch(changed)
     http.post(f"{NAMESPACE}/replication", json=["A", "A"])
     assert heard == [["A"]]
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "limit"),
+    [
+        ("tenants/{}", {"allowedClusters": ["A"]}, "maxNameLength"),
+        ("namespaces/nyc/{}", {}, "maxNameLength"),
+        ("clusters/{}", {}, "maxClusterNameLength"),
+    ],
+)
+def test_nothing_is_created_with_a_long_name(
+    http: httpx.Client, service: FakeAdminService, path: str, body: object, limit: str
+) -> None:
+    name = "x" * (NAME_LENGTH_MAX + 1)
+    response = http.put(path.format(name), json=body)
+    assert response.status_code == 412
+    assert f"({limit})" in response.json()["reason"]
+    assert service.hits.counts()[limit] == 1
+    assert http.put(path.format("x" * 200), json=body).is_success

@@ -88,3 +88,10 @@ def test_names_stay_in_memory_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> 
         assert len(topics.of_namespace(namespace)) == 10
         assert sum(len(each.names) for each in topics._names._listings.values()) <= 25
     assert metadata.listed == 11, "the first one was evicted"
+
+
+def test_a_namespace_without_topics_takes_no_memory() -> None:
+    topics = Topics(store())
+    for number in range(100):
+        assert topics.of_namespace(NamespaceName("nobody", str(number))) == []
+    assert len(topics._names._listings) == 0

@@ -44,6 +44,7 @@ def routes(context: Context) -> list[Route]:
 
 class _Clusters:
     def __init__(self, context: Context) -> None:
+        self._context = context
         self._clusters = context.resources.clusters
         self._tenants = context.resources.tenants
         self._namespaces = context.resources.namespaces
@@ -59,6 +60,7 @@ class _Clusters:
         data = _checked(await body(request, _DATA))
         if self._clusters.exists(name):
             raise AdminError(HTTPStatus.CONFLICT, "Cluster already exists")
+        self._context.check_new_name("cluster", name)
         self._clusters.create(name, data)
         return Response()
 

@@ -80,6 +80,7 @@ class _Namespaces:
         policies.check(wanted)
         if self._namespaces.exists(namespace):
             raise AdminError(HTTPStatus.CONFLICT, "Namespace already exists")
+        self._context.check_new_name("namespace", str(namespace))
         self._namespaces.create(
             namespace, wanted.model_copy(update={"replication_clusters": clusters, "bundles": bundles})
         )

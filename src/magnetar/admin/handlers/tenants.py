@@ -47,6 +47,7 @@ class _Tenants:
         info = await self._info(request)
         if self._tenants.exists(name):
             raise AdminError(HTTPStatus.CONFLICT, "Tenant already exist")
+        self._context.check_new_name("tenant", name)
         self._tenants.create(name, info)
 
     async def update(self, request: Request) -> None:
