@@ -56,9 +56,8 @@ class IncomingProgress:
         """
         if self._markers >= MARKERS_MAX:
             limit = Limit.PROGRESS_MARKERS
-            self._topic.environment.limit_hits.hit(limit)
             message = f"{self._topic.name}: {MARKERS_MAX} progress markers wait to be applied ({limit})"
-            refused(RequestError(ServerError.TooManyRequests, message))
+            refused(RequestError(ServerError.TooManyRequests, message, limit))
             return
         self._markers += 1
         has_failed = False

@@ -10,7 +10,8 @@ import structlog
 
 from magnetar.base.errors import RequestError, ServerError
 from magnetar.base.life import LIFE_METADATA, Life
-from magnetar.base.position import EARLIEST
+from magnetar.base.names import shown
+from magnetar.base.position import EARLIEST, LONG_MAX
 from magnetar.geo.lives import may_be_mixed_up, may_follow, reason_against
 
 if TYPE_CHECKING:
@@ -28,6 +29,10 @@ LIVES_PROPERTY = "magnetar.lives"
 
 PARSED_MAX = 1_000
 """Values of the property that are kept parsed, each of some 500 bytes. Most topics of a cluster have the same value."""
+
+
+LIFE_LENGTH_MAX = 100
+"""Characters of a life, as another cluster writes it. Brokers write some 30."""
 
 
 def check_life(topic: Topic, source: str, metadata: Mapping[str, str]) -> None:
@@ -86,10 +91,18 @@ def lives_to_name(topic: Topic) -> dict[str, str]:
 
 
 def _parse(text: str) -> Life:
+    """Read a life that another cluster names; stored ones are read as they are."""
+    if len(text) > LIFE_LENGTH_MAX or not text.isascii():
+        message = f"{shown(text)} names no life: at most {LIFE_LENGTH_MAX} ASCII characters"
+        raise RequestError(ServerError.MetadataError, message)
     try:
-        return Life.parse(text)
+        life = Life.parse(text)
     except ValueError as error:
         raise RequestError(ServerError.MetadataError, str(error)) from error
+    if not 0 <= life.first_ledger_id <= LONG_MAX:
+        message = f"{text!r} names no life: {life.first_ledger_id} is no ledger id"
+        raise RequestError(ServerError.MetadataError, message)
+    return life
 
 
 def _known(topic: Topic) -> Mapping[str, Life]:

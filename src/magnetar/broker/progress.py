@@ -549,6 +549,7 @@ class ProgressProducer:
                 answer_failed(self, [head], error)
 
         def refused(error: MagnetarError) -> None:
+            self.topic.environment.limit_hits.note(error)
             log.warning("progress_refused", topic=str(self.topic.name), source=self._source, error=str(error))
             answer_failed(self, [head], error)
 

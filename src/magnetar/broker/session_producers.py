@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from magnetar.base.errors import ChecksumMismatchError, RemoteProtocolError, RequestError, ServerError, StorageError
 from magnetar.base.limits import ENTRY_METADATA_PADDING, REPLICATED_ENTRY_PADDING, Limit
-from magnetar.base.names import check_length
+from magnetar.base.names import check_cluster_name, check_length
 from magnetar.broker.deduplication import is_whole
 from magnetar.broker.lives import check_life
 from magnetar.broker.producer import REPLICATOR_PREFIX, LocalProducer, ProducerOptions, answer_failed
@@ -52,12 +52,10 @@ def create(session: Session, command: pb.CommandProducer) -> None:
 
 
 def _create(session: Session, command: pb.CommandProducer) -> None:
-    topic_name = parse_topic(command.topic)
-    check_length("producer", command.producer_name, session.environment.config.maxNameLength)
+    topic_name, is_link = parse_topic(command.topic), _is_link(session, command.producer_name)
     if session.topics.is_unloading(topic_name):
         _create_after(session, command, session.topics.unloaded(topic_name))
         return
-    is_link = command.producer_name.startswith((REPLICATOR_PREFIX, PROGRESS_PREFIX))
     find = session.topics.get_or_create_linked if is_link else session.topics.get_or_create
     topic = find(topic_name)
     hindrance = _hindrance(topic)
@@ -154,13 +152,22 @@ def _source_of(name: str) -> str:
     return name.removeprefix(PROGRESS_PREFIX)
 
 
+def _is_link(session: Session, name: str) -> bool:
+    """Whether a producer of this name is a link's; raises RequestError for a name that no producer may have."""
+    check_length("producer", name, session.environment.config.maxNameLength)
+    if not name.startswith((REPLICATOR_PREFIX, PROGRESS_PREFIX)):
+        return False
+    source = _source_of(name)
+    check_cluster_name(source)
+    if source == session.environment.cluster:
+        raise RequestError(ServerError.NotAllowedError, f"{name} would replicate {source} into itself")
+    return True
+
+
 def _make(topic: Topic, session: Session, options: ProducerOptions) -> Producer:
     now = session.environment.clock.now()
     if options.name.startswith(REPLICATOR_PREFIX):
-        source = _source_of(options.name)
-        if source == session.environment.cluster:
-            raise RequestError(ServerError.NotAllowedError, f"{options.name} would replicate {source} into itself")
-        return ReplicatedProducer(topic, session, options, source, now=now)
+        return ReplicatedProducer(topic, session, options, _source_of(options.name), now=now)
     if options.name.startswith(PROGRESS_PREFIX):
         return ProgressProducer(topic, session, options, _source_of(options.name))
     return LocalProducer(topic, session, options, now=now)

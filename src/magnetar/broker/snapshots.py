@@ -272,7 +272,7 @@ class TopicSnapshots:
                     log.warning("snapshot_request_of_no_peer", topic=str(self._topic.name), source=request.source)
                 case SnapshotResponse() as response:
                     self._take_claims.discard(response.cluster)
-                    if response.takes_claims:
+                    if response.takes_claims and response.cluster in self._topic.replicators:
                         self._take_claims.add(response.cluster)
                     self._carry_out(self.controller.answered(response, now, end))
                     self._arm()

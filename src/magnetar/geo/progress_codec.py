@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from google.protobuf.message import DecodeError
 
 from magnetar.base.errors import CorruptionError, RemoteProtocolError
+from magnetar.base.limits import CLUSTER_NAME_LENGTH_MAX, Limit
+from magnetar.base.names import is_longer, too_long
 from magnetar.base.position import EARLIEST, LONG_MAX, Position
 from magnetar.geo.epochs import EPOCH_COUNTER_MAX, Epoch
 from magnetar.geo.intervals import IntervalSet
@@ -84,12 +86,34 @@ def decode_marker(payload: bytes) -> ProgressReport:
     """Read a marker; raises RemoteProtocolError when it makes no sense."""
     try:
         marker = pb.ProgressMarker.FromString(payload)
+        _check_names(marker)
         states = [_from_message(message) for message in marker.subscriptions]
     except (DecodeError, ValueError) as error:
         message = f"progress marker cannot be read: {error}"
         raise RemoteProtocolError(message) from error
     oldest = marker.oldest_acknowledged_at_ms if marker.HasField("oldest_acknowledged_at_ms") else None
     return ProgressReport(marker.source_cluster, states, oldest, {each.cluster: each.life for each in marker.lives})
+
+
+def _check_names(marker: pb.ProgressMarker) -> None:
+    """Raise RemoteProtocolError for a name that is no text, or too long for that of a cluster.
+
+    Not for stored states: what earlier releases took goes on.
+    """
+    states, lives = marker.subscriptions, marker.lives
+    clusters = [marker.source_cluster, *(each.cluster for each in lives), *(state.epoch.cluster for state in states)]
+    clusters += [origin.cluster for state in states for origin in state.origins]
+    names: list[object] = [*clusters, *(state.subscription for state in states), *(each.life for each in lives)]
+    if not all(isinstance(name, str) for name in names):  # protobuf leaves as bytes what is not UTF-8
+        message = "progress marker cannot be read: a name that is not UTF-8"
+        raise RemoteProtocolError(message)
+    if not all(state.subscription for state in states):
+        message = "progress marker cannot be read: a subscription without a name"
+        raise RemoteProtocolError(message)
+    for name in dict.fromkeys(clusters):
+        if is_longer(name, CLUSTER_NAME_LENGTH_MAX):
+            limit = Limit.CLUSTER_NAME_LENGTH
+            raise RemoteProtocolError(too_long("cluster", name, CLUSTER_NAME_LENGTH_MAX, limit), limit)
 
 
 def encode_state(state: SubscriptionProgress) -> bytes:

@@ -11,10 +11,13 @@ from magnetar.base.errors import RemoteProtocolError
 from magnetar.geo.intervals import IntervalSet
 from magnetar.geo.snapshot_claims import UpdateClaims
 from magnetar.wire import markers
+from magnetar.wire.frame import is_text
 from magnetar.wire.proto import pulsar_markers_pb2
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from google.protobuf.message import Message
 
     from magnetar.base.position import Position
 
@@ -62,22 +65,31 @@ def decode(kind: int, payload: bytes) -> SnapshotMarker | None:
     try:
         if kind == markers.SNAPSHOT_REQUEST:
             request = pulsar_markers_pb2.ReplicatedSubscriptionsSnapshotRequest.FromString(payload)
+            _check_text(request)
             without = markers.marked_positions(request.without)
             return SnapshotRequest(request.snapshot_id, request.source_cluster, without)
         if kind == markers.SNAPSHOT_RESPONSE:
             response = pulsar_markers_pb2.ReplicatedSubscriptionsSnapshotResponse.FromString(payload)
+            _check_text(response)
             position = markers.marked_position(response.cluster.message_id)
             left_out = frozenset(response.without)
             cluster = response.cluster.cluster
             return SnapshotResponse(response.snapshot_id, cluster, position, left_out, response.takes_claims)
         if kind == markers.UPDATE:
             update = pulsar_markers_pb2.ReplicatedSubscriptionsUpdate.FromString(payload)
+            _check_text(update)
             claims = _claims(update.claims) if update.HasField("claims") else None
             return SubscriptionUpdate(update.subscription_name, markers.marked_positions(update.clusters), claims)
     except DecodeError as error:
         message = f"a marker of type {kind} cannot be read: {error}"
         raise RemoteProtocolError(message) from error
     return None
+
+
+def _check_text(marker: Message) -> None:
+    if not is_text(marker):
+        message = "a marker with a string that is not UTF-8"
+        raise RemoteProtocolError(message)
 
 
 def _claims(message: pulsar_markers_pb2.UpdateClaims) -> UpdateClaims:

@@ -179,18 +179,18 @@ def _parse(data: bytes) -> pb.BaseCommand:
         message = f"{pb.BaseCommand.Type.Name(kind)} without its body"
         raise RemoteProtocolError(message)
     textless = kind in _TEXTLESS or (kind == pb.BaseCommand.ACK and not command.ack.properties)
-    if not textless and not _is_text(command):
+    if not textless and not is_text(command):
         message = f"{pb.BaseCommand.Type.Name(kind)} with a string that is not UTF-8"
         raise RemoteProtocolError(message)
     return command
 
 
-def _is_text(message: Message) -> bool:
+def is_text(message: Message) -> bool:
     """Whether all strings are text: proto2 reads any bytes into a string field, and hands them out as bytes."""
     for field, value in message.ListFields():
         values = value if field.is_repeated else (value,)
         if field.type == FieldDescriptor.TYPE_STRING and not all(isinstance(item, str) for item in values):
             return False
-        if field.type == FieldDescriptor.TYPE_MESSAGE and not all(map(_is_text, values)):
+        if field.type == FieldDescriptor.TYPE_MESSAGE and not all(map(is_text, values)):
             return False
     return True

@@ -141,6 +141,8 @@ def _position(stamped: dict[str, str], key: str, default: Position) -> Position:
     if text is None:
         return default
     try:
+        if not isinstance(text, str):  # protobuf leaves as bytes what is not UTF-8
+            text = repr(text)
         return Position.parse(text)
     except ValueError as error:
         message = f"{key}: {error}"

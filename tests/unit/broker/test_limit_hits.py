@@ -26,8 +26,10 @@ from magnetar.broker import session as broker_session
 from magnetar.broker.config import BrokerConfig
 from magnetar.broker.limit_hits import LimitHits
 from magnetar.broker.server import Server, ServerProtocol
+from magnetar.geo.progress import SubscriptionProgress
+from magnetar.geo.progress_codec import encode_markers
 from magnetar.sim.cluster import Client, Cluster, Shared, entry
-from magnetar.wire import commands
+from magnetar.wire import commands, markers
 from magnetar.wire.entry import build_entry
 from magnetar.wire.frame import frame_opening
 from magnetar.wire.proto import pulsar_api_pb2 as pb
@@ -243,10 +245,13 @@ def test_forgotten_producers_count(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_refused_progress_markers_count(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(incoming_progress, "MARKERS_MAX", 0)
     cluster = Cluster(targets=["jfk"])
-    refused: list[str] = []
-    topic = cluster.topic()
-    cluster.do(lambda: topic.progress.receive("jfk", b"", print, lambda error: refused.append(str(error))))
-    assert [text.endswith("(maxPendingProgressMarkersPerTopic)") for text in refused] == [True]
+    client = cluster.client()
+    client.produce(name="magnetar.progress.jfk")
+    (payload,) = encode_markers("jfk", [SubscriptionProgress("worker")])
+    marker = markers.build_marker(markers.PROGRESS, payload, publish_time_ms=1)
+    client.say(commands.send(producer_id=1, sequence_id=0, entry=marker))
+    (error,) = client.take("SEND_ERROR")
+    assert error.message.endswith("(maxPendingProgressMarkersPerTopic)")
     assert hits(cluster) == {Limit.PROGRESS_MARKERS.value: 1}
 
 

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from magnetar.base.errors import CorruptionError, RemoteProtocolError
+from magnetar.base.limits import CLUSTER_NAME_LENGTH_MAX, Limit
 from magnetar.base.position import Position
 from magnetar.geo.epochs import EPOCH_COUNTER_MAX, FIRST_EPOCH, Epoch
 from magnetar.geo.intervals import Interval, IntervalSet
@@ -202,3 +203,40 @@ def test_any_set_of_intervals_comes_back_from_its_bytes(positions: list[tuple[in
     copied.claim([Claim("a", Position(9, 0), Position(9, 1))])
     assert copied != state
     assert not state.origin("a").acknowledged.has_all_of(copied.origin("a").acknowledged)
+
+
+def marker_with(field: str, name: str) -> bytes:
+    """A marker with one name of another kind than the others."""
+    names = {"source": "jfk", "life": "jfk", "epoch": "jfk", "origin": "jfk", "subscription": "worker", field: name}
+    message = pb.ProgressMarker(source_cluster=names["source"])
+    message.lives.add(cluster=names["life"], life="x@1")
+    state = message.subscriptions.add(subscription=names["subscription"])
+    state.epoch.MergeFrom(pb.Epoch(counter=1, cluster=names["epoch"]))
+    state.origins.add(cluster=names["origin"])
+    return message.SerializeToString()
+
+
+@pytest.mark.parametrize("field", ["source", "life", "epoch", "origin", "subscription"])
+def test_names_in_a_marker_are_text(field: str) -> None:
+    assert decode_marker(marker_with(field, "lga"))
+    with pytest.raises(RemoteProtocolError, match="progress marker cannot be read"):
+        decode_marker(marker_with(field, "@@").replace(b"@@", b"\xff\xfe"))
+
+
+@pytest.mark.parametrize("field", ["source", "life", "epoch", "origin"])
+def test_names_of_clusters_in_a_marker_have_a_limit(field: str) -> None:
+    assert decode_marker(marker_with(field, "x" * CLUSTER_NAME_LENGTH_MAX))
+    with pytest.raises(RemoteProtocolError, match="maxClusterNameLength") as raised:
+        decode_marker(marker_with(field, "x" * (CLUSTER_NAME_LENGTH_MAX + 1)))
+    assert raised.value.limit is Limit.CLUSTER_NAME_LENGTH
+
+
+def test_a_marker_names_its_subscription() -> None:
+    with pytest.raises(RemoteProtocolError, match="without a name"):
+        decode_marker(marker_with("subscription", ""))
+
+
+def test_stored_progress_may_have_any_name() -> None:
+    state = SubscriptionProgress("worker", epoch=Epoch(1, "x" * 1000))
+    state.origin("y" * 1000).acknowledge(Position(1, 0), Position(1, 1))
+    assert decode_state(encode_state(state)) == state

@@ -126,6 +126,7 @@ def test_a_producer_cannot_forge_a_link_start() -> None:
     ("fields", "reason"),
     [
         ({}, "has no __MSG_PROP_REPL_SOURCE_POSITION"),
+        ({"SOURCE_POSITION": "٣:4"}, "__MSG_PROP_REPL_SOURCE_POSITION: not a position"),
         ({"SOURCE_POSITION": "34"}, "__MSG_PROP_REPL_SOURCE_POSITION: not a position"),
         ({"SOURCE_POSITION": "3:4", "PREVIOUS_POSITION": "x:y"}, "__MAGNETAR_PREVIOUS_POSITION: not a position"),
     ],
@@ -134,3 +135,11 @@ def test_a_broken_stamp_is_refused_as_pulsar_refuses_it(fields: dict[str, str], 
     with pytest.raises(RequestError, match=reason) as caught:
         origin_of(metadata(**fields))
     assert caught.value.code == ServerError.PersistenceError
+
+
+def test_a_position_that_is_no_text_is_refused() -> None:
+    published = pb.MessageMetadata(replicated_from="jfk", producer_name="p", sequence_id=0, publish_time=1)
+    published.properties.add(key=wire_origin.SOURCE_POSITION, value="@@")
+    forged = pb.MessageMetadata.FromString(published.SerializeToString().replace(b"@@", b"\xff\xfe"))
+    with pytest.raises(RequestError, match="__MSG_PROP_REPL_SOURCE_POSITION: not a position"):
+        origin_of(forged)
