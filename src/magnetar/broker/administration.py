@@ -23,6 +23,7 @@ from magnetar.base.names import check_length
 from magnetar.base.position import EARLIEST
 from magnetar.broker import stats
 from magnetar.broker.process import resident_bytes
+from magnetar.broker.properties import check_properties
 from magnetar.broker.protection import subscription_protection
 from magnetar.broker.storage_watch import reason_against
 from magnetar.wire import entry as wire_entry
@@ -98,7 +99,7 @@ class Administration:
         """Create a topic."""
         if self.partitions_of(topic) is not None:
             raise topic_exists()
-        self._check_length(topic)
+        self._check_new(topic, properties)
         created = self._topics.create(topic)
         for key, value in properties.items():
             created.ledger.set_property(key, value)
@@ -111,7 +112,7 @@ class Administration:
         if partitions > most:
             message = f"Number of partitions should be less than or equal to {most}"
             raise AdminError(HTTPStatus.NOT_ACCEPTABLE, message, Limit.PARTITIONS)
-        self._check_length(topic)
+        self._check_new(topic, properties)
         self._topics.create_partitioned(topic, partitions, dict(properties))
 
     async def update_partitioned_topic(self, topic: TopicName, partitions: int) -> None:
@@ -340,9 +341,11 @@ class Administration:
             "caches": (store.cached_bytes, limits.cache + limits.tables),
         }
 
-    def _check_length(self, name: TopicName) -> None:
+    def _check_new(self, name: TopicName, properties: Mapping[str, str]) -> None:
+        """Refuse a topic whose name or properties are too long."""
         try:
             self._topics.check_length(name)
+            check_properties(properties, self._environment.config)
         except RequestError as error:
             raise _as_admin_error(name, error) from None
 

@@ -94,6 +94,17 @@ class BrokerConfig(BaseModel):
         description="Bytes of the name of a topic, with its tenant and namespace, or of a tenant, namespace, "
         "subscription, producer or consumer. What exists with a longer name goes on.",
     )
+    maxProducerMetadataSize: int = Field(
+        16 * 1024, ge=0, description="Characters of the keys and values in the metadata of a producer."
+    )
+    maxConsumerMetadataSize: int = Field(
+        1024, ge=0, description="Characters of the keys and values in the metadata of a consumer."
+    )
+    maxPropertiesSize: int = Field(
+        64 * 1024,
+        ge=0,
+        description="Characters of the keys and values in the properties of a new subscription or topic.",
+    )
     maxNumPartitionsPerPartitionedTopic: int = Field(1000, gt=0, description="Most partitions that a topic may have.")
     allowAutoSubscriptionCreation: bool = Field(
         default=True, description="Create a subscription when a consumer first asks."

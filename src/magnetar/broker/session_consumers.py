@@ -12,6 +12,7 @@ from magnetar.base.position import EARLIEST, LATEST
 from magnetar.broker.consumer import Consumer, ConsumerOptions, KeySharedPolicy
 from magnetar.broker.dispatchers.selectors import check_number_of_ranges, check_ranges
 from magnetar.broker.producer import REPLICATOR_PREFIX
+from magnetar.broker.properties import check_properties, consumer_metadata
 from magnetar.broker.replicator import LEASE_METADATA, Replicator
 from magnetar.broker.subscription import Subscription
 from magnetar.broker.subscription_names import check_subscription_name
@@ -95,7 +96,7 @@ def _options(session: Session, command: pb.CommandSubscribe) -> ConsumerOptions:
         priority_level=command.priority_level,
         key_shared_policy=KeySharedPolicy(meta.keySharedMode, meta.allowOutOfOrderDelivery),
         hash_ranges=hash_ranges,
-        metadata={item.key: item.value for item in command.metadata},
+        metadata=consumer_metadata(command.metadata, session.environment.config, is_link=_is_link(command)),
     )
 
 
@@ -135,7 +136,7 @@ def _admit(
 
 def _find(topic: Topic, command: pb.CommandSubscribe) -> Subscription | Replicator:
     """The subscription to join, created where that is allowed; raises RequestError for what is refused."""
-    if command.subscription.startswith(REPLICATOR_PREFIX) and any(m.key == LEASE_METADATA for m in command.metadata):
+    if _is_link(command):
         return topic.replicator(command.subscription.removeprefix(REPLICATOR_PREFIX))
     _check_request(command, topic.environment.config)
     existing = topic.subscriptions.get(command.subscription)
@@ -150,13 +151,18 @@ def _find(topic: Topic, command: pb.CommandSubscribe) -> Subscription | Replicat
             message = f"Subscription {command.subscription} does not exist and may not be created automatically"
             raise RequestError(ServerError.SubscriptionNotFound, message)
         check_length("subscription", command.subscription, topic.environment.config.maxNameLength)
+        properties = {item.key: item.value for item in command.subscription_properties}
+        check_properties(properties, topic.environment.config)
         subscription = topic.create_subscription(
-            command.subscription,
-            _start(topic, command),
-            durable=command.durable,
-            properties={item.key: item.value for item in command.subscription_properties},
+            command.subscription, _start(topic, command), durable=command.durable, properties=properties
         )
     return subscription
+
+
+def _is_link(command: pb.CommandSubscribe) -> bool:
+    """Whether the pipeline asks for a link."""
+    is_named_so = command.subscription.startswith(REPLICATOR_PREFIX)
+    return is_named_so and any(each.key == LEASE_METADATA for each in command.metadata)
 
 
 def _begins_to_replicate(subscription: Subscription, command: pb.CommandSubscribe) -> bool:

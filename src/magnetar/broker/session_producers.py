@@ -12,6 +12,7 @@ from magnetar.broker.deduplication import is_whole
 from magnetar.broker.lives import check_life
 from magnetar.broker.producer import REPLICATOR_PREFIX, LocalProducer, ProducerOptions, answer_failed
 from magnetar.broker.progress import ProgressProducer
+from magnetar.broker.properties import producer_metadata
 from magnetar.broker.receiver import ReplicatedProducer
 from magnetar.broker.storage_watch import check_publishable
 from magnetar.broker.topics import parse_topic
@@ -69,7 +70,7 @@ def _create(session: Session, command: pb.CommandProducer) -> None:
         epoch=command.epoch,
         user_provided_name=bool(name) and command.user_provided_producer_name,
         access_mode=command.producer_access_mode,
-        metadata={item.key: item.value for item in command.metadata},
+        metadata=producer_metadata(command.metadata, session.environment.config, is_link=is_link),
     )
     if is_link:
         check_life(topic, _source_of(name), options.metadata)

@@ -1,0 +1,126 @@
+"""Metadata of producers and consumers, and properties that are stored, have limits."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import TYPE_CHECKING
+
+import pytest
+
+from magnetar.base.errors import AdminError, ServerError
+from magnetar.base.life import LIFE_METADATA
+from magnetar.base.limits import Limit
+from magnetar.base.names import TopicName
+from magnetar.broker.administration import Administration
+from magnetar.broker.properties import LINK_METADATA_SIZE_MAX
+from magnetar.broker.replicator import LEASE_METADATA
+from magnetar.sim.cluster import Cluster
+from magnetar.wire.proto import pulsar_api_pb2 as pb
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from magnetar.sim.cluster import Client
+
+
+def pairs(size: int, **others: str) -> list[pb.KeyValue]:
+    """Metadata of so many characters beside the ``others``."""
+    items = {"key": "ä" * (size - 3), **others}
+    return [pb.KeyValue(key=key, value=value) for key, value in items.items()]
+
+
+def produce(client: Client, size: int) -> None:
+    client.produce(metadata=pairs(size))
+
+
+def subscribe(client: Client, size: int) -> None:
+    client.subscribe(metadata=pairs(size))
+
+
+def subscribe_anew(client: Client, size: int) -> None:
+    client.subscribe(subscription_properties=pairs(size))
+
+
+@pytest.mark.parametrize(
+    ("ask", "limit", "size_max"),
+    [
+        (produce, Limit.PRODUCER_METADATA_SIZE, 16 * 1024),
+        (subscribe, Limit.CONSUMER_METADATA_SIZE, 1024),
+        (subscribe_anew, Limit.PROPERTIES_SIZE, 64 * 1024),
+    ],
+)
+def test_beyond_the_limit_they_are_refused(ask: Callable[[Client, int], None], limit: Limit, size_max: int) -> None:
+    cluster = Cluster()
+    client = cluster.client()
+    ask(client, size_max + 1)
+    (error,) = client.take("ERROR")
+    assert error.error == ServerError.MetadataError
+    assert error.message == f"metadata has a max size of {size_max} bytes ({limit})"
+    assert cluster.environment.limit_hits.counts()[limit.value] == 1
+    assert list(cluster.topic().subscriptions) == []
+    ask(client, size_max)
+    assert client.take("ERROR") == []
+
+
+def test_the_same_key_many_times_counts_each_time() -> None:
+    client = Cluster().client()
+    client.subscribe(metadata=pairs(600) * 2)
+    assert [error.error for error in client.take("ERROR")] == [ServerError.MetadataError]
+
+
+def test_a_subscription_that_is_there_keeps_its_properties() -> None:
+    cluster = Cluster(settings={"maxPropertiesSize": 100})
+    subscribe_anew(cluster.client(), 100)
+    cluster.settings["maxPropertiesSize"] = 50
+    cluster.crash()
+    client = cluster.client()
+    subscribe_anew(client, 100)
+    assert client.take("ERROR") == []
+    assert len(cluster.subscription().cursor.subscription_properties["key"]) == 97
+
+
+NO_METADATA = {"maxProducerMetadataSize": 0, "maxConsumerMetadataSize": 0}
+
+
+@pytest.mark.parametrize("name", ["pulsar.repl.jfk-->ewr", "magnetar.progress.jfk"])
+def test_producers_of_links_have_a_limit_of_their_own(name: str) -> None:
+    cluster = Cluster(targets=["jfk"], settings=NO_METADATA)
+    client = cluster.client()
+    client.produce(name=name, metadata=pairs(10, **{LIFE_METADATA: "abc@5"}))
+    assert len(client.take("PRODUCER_SUCCESS")) == 1
+    client.produce(2, name=name, metadata=pairs(LINK_METADATA_SIZE_MAX + 1))
+    assert [error.error for error in client.take("ERROR")] == [ServerError.MetadataError]
+    assert cluster.environment.limit_hits.counts()[Limit.LINK_METADATA_SIZE.value] == 1
+
+
+def test_consumers_of_links_have_a_limit_of_their_own() -> None:
+    cluster = Cluster(targets=["jfk"], settings=NO_METADATA)
+    cluster.topic()
+    client = cluster.client()
+    client.subscribe(subscription="pulsar.repl.jfk", metadata=pairs(2000, **{LEASE_METADATA: "1"}))
+    assert client.take("ERROR") == []
+    assert cluster.topic().replicators["jfk"].consumer is not None
+    client.subscribe(2, subscription="pulsar.repl.jfk", metadata=pairs(LINK_METADATA_SIZE_MAX, **{LEASE_METADATA: "2"}))
+    assert [error.error for error in client.take("ERROR")] == [ServerError.MetadataError]
+
+
+@pytest.mark.parametrize(
+    ("properties", "limit"),
+    [({"key": "x" * 98}, Limit.PROPERTIES_SIZE), ({"x" * 1025: ""}, Limit.NAME_LENGTH)],
+)
+@pytest.mark.parametrize("is_partitioned", [True, False])
+def test_a_topic_with_too_many_properties_is_not_created(
+    properties: dict[str, str], limit: Limit, *, is_partitioned: bool
+) -> None:
+    cluster = Cluster(settings={"maxPropertiesSize": 100, "maxNameLength": 1024})
+    administration, topic = Administration(cluster.environment, cluster.topics, ""), TopicName.parse("new")
+    if is_partitioned:
+        creation = administration.create_partitioned_topic(topic, 1, properties)
+    else:
+        creation = administration.create_topic(topic, properties)
+    task = cluster.loop.start(creation)
+    cluster.settle()
+    with pytest.raises(AdminError, match=limit.value) as raised:
+        task.result()
+    assert (raised.value.status, raised.value.limit) == (HTTPStatus.PRECONDITION_FAILED, limit)
+    assert administration.partitions_of(topic) is None
