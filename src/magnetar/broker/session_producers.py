@@ -269,10 +269,15 @@ def publish(session: Session, sends: Sends) -> None:
         # A later SEND must not be stored before these: the clients come again, and send all of them in order.
         answer_failed(producer, heads, error)
         producer.topic.dismiss_publishers()
+        return
     except (RequestError, RemoteProtocolError):
-        producer.publish_around(heads, list(map(_checked, repeat(producer), heads, entries, repeat(size_max))))
+        is_intact = False
     else:
+        is_intact = True
+    if is_intact:
         producer.publish(heads, entries)
+    else:  # out of the except clause: what is raised from now on must not keep the first error, and so the entries
+        producer.publish_around(heads, list(map(_checked, repeat(producer), heads, entries, repeat(size_max))))
 
 
 def _check(producer: Producer, heads: Sequence[SendHead], entries: Sequence[bytes], size_max: int) -> None:
@@ -308,11 +313,11 @@ def _check_is_of_a_client(metadata: pb.MessageMetadata) -> None:
 
 
 def _checked(producer: Producer, head: SendHead, entry: bytes, size_max: int) -> bytes | RequestError:
-    """Return the entry, or what its SEND is answered."""
+    """Return the entry, or what its SEND is answered: an error without the traceback, which would keep the entry."""
     try:
         _check(producer, [head], [entry], size_max)
     except RequestError as error:
-        refusal = error
+        refusal = RequestError(error.code, str(error), error.limit)
     except ChecksumMismatchError:
         refusal = RequestError(ServerError.ChecksumError, "Checksum failed on the broker")
     except RemoteProtocolError as error:

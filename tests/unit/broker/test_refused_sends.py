@@ -1,0 +1,53 @@
+"""A refused SEND is freed at once: one that waits for the collector of cycles keeps its entry, which may be large."""
+
+from __future__ import annotations
+
+import gc
+from typing import TYPE_CHECKING
+
+import pytest
+
+from magnetar.base.limits import ENTRY_METADATA_PADDING, MAX_MESSAGE_SIZE
+from magnetar.sim.cluster import Cluster
+from magnetar.wire import commands
+from magnetar.wire.entry import build_entry
+from magnetar.wire.proto import pulsar_api_pb2 as pb
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+def entry(**fields: int | str) -> bytes:
+    required = {"producer_name": "p", "sequence_id": 0, "publish_time": 1}
+    return build_entry(pb.MessageMetadata(**{**required, **fields}), b"x")  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def without_collector() -> Iterator[None]:
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+
+
+@pytest.mark.usefixtures("without_collector")
+@pytest.mark.parametrize(
+    "refused",
+    [
+        entry()[:-1] + b"y",
+        entry()[6:12],
+        entry() + bytes(MAX_MESSAGE_SIZE + ENTRY_METADATA_PADDING),
+        entry(replicated_from="jfk"),
+        entry(num_messages_in_batch=10),
+    ],
+    ids=["checksum", "metadata", "size", "field of clusters", "count"],
+)
+def test_a_refused_send_is_freed_at_once(refused: bytes) -> None:
+    cluster = Cluster()
+    client = cluster.client()
+    client.produce()
+    gc.collect()
+    sends = [commands.send(producer_id=1, sequence_id=number, entry=refused, num_messages=1) for number in range(3)]
+    client.say(*sends)
+    assert client.names()[-3:] == ["SEND_ERROR"] * 3
+    assert gc.collect() == 0
