@@ -43,13 +43,17 @@ def _to_json(value: object) -> Any:  # noqa: ANN401 - JSON has no narrower type
             return value
 
 
+_NOT_SHOWN = {"json": False}
+"""Metadata of a field that is no part of the JSON object."""
+
+
 @dataclass(slots=True, kw_only=True)
 class Model:
     """Something that is answered as a JSON object."""
 
     def to_json(self) -> dict[str, Any]:
         """The object in Pulsar's field names."""
-        values = ((each.name, getattr(self, each.name)) for each in fields(self))
+        values = ((each.name, getattr(self, each.name)) for each in fields(self) if each.metadata != _NOT_SHOWN)
         return {_json_name(name): _to_json(value) for name, value in values if value is not None} | self._derived()
 
     def _derived(self) -> dict[str, Any]:
@@ -160,6 +164,8 @@ class SubscriptionStats(Model):
     last_acked_timestamp: int = 0
     last_mark_delete_advanced_timestamp: int = 0
     consumers: list[ConsumerStats] = field(default_factory=list)
+    consumers_count: int = field(default=0, metadata=_NOT_SHOWN)
+    """Also where ``consumers`` are left out."""
     is_durable: bool = True
     is_replicated: bool = False
     allow_out_of_order_delivery: bool = False
@@ -351,6 +357,8 @@ class TopicStats(Model):
     aborted_txn_count: int = 0
     committed_txn_count: int = 0
     publishers: list[PublisherStats] = field(default_factory=list)
+    publishers_count: int = field(default=0, metadata=_NOT_SHOWN)
+    """Also where ``publishers`` are left out."""
     waiting_publishers: int = 0
     at_risk_messages: int | None = None
     """Ours. Entries published here that too few other clusters have; None: no policy bounds them."""

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from magnetar.base.errors import AdminError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Generator, Mapping
 
     from magnetar.admin.models import MessageId, PersistentTopicInternalStats, SubscriptionProtection, TopicStats
     from magnetar.base.limits import Limit
     from magnetar.base.names import NamespaceName, TopicName
     from magnetar.base.position import Position
     from magnetar.metadata.effective import EffectivePolicies
+
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,8 +119,19 @@ class AdminService(Protocol):
         """The state of a topic's managed ledger."""
         ...
 
-    def all_topic_stats(self) -> Mapping[TopicName, TopicStats]:
-        """Statistics of every topic that is open, cheaply, for metrics."""
+    def open_topics(self) -> list[TopicName]:
+        """The topics that are open, in no order."""
+        ...
+
+    def open_topic_stats(self, topic: TopicName) -> Generator[None, None, TopicStats | None]:
+        """Gather the statistics of a topic for metrics, a subscription a step; returns None if it is not open.
+
+        Producers and consumers are counted only.
+        """
+        ...
+
+    async def in_slices(self, steps: Generator[None, None, Result]) -> Result:
+        """Run all steps and return what they return; between two slices of them other work has its turn."""
         ...
 
     async def list_subscriptions(self, topic: TopicName) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from http import HTTPStatus
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import magnetar
 from magnetar.admin.models import MessageId
@@ -29,7 +29,7 @@ from magnetar.broker.storage_watch import reason_against
 from magnetar.wire import entry as wire_entry
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Generator, Mapping
 
     from magnetar.admin.models import PersistentTopicInternalStats, SubscriptionProtection, TopicStats
     from magnetar.base.names import NamespaceName, TopicName
@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from magnetar.broker.topic import Topic
     from magnetar.broker.topics import TopicRegistry
     from magnetar.metadata.effective import EffectivePolicies
+
+Result = TypeVar("Result")
 
 _CHEAP = StatsOptions(exclude_publishers=True, exclude_consumers=True)
 
@@ -149,7 +151,7 @@ class Administration:
     async def topic_stats(self, topic: TopicName, options: StatsOptions) -> TopicStats:
         """Statistics of a topic."""
         found = self._get(topic)
-        answer = stats.topic_stats(found, options)
+        answer = await self.in_slices(stats.topic_stats_steps(found, options))
         if options.earliest_time_in_backlog:
             for name, subscription in found.subscriptions.items():
                 first = subscription.undeleted(subscription.first_unread(), 1)
@@ -168,9 +170,18 @@ class Administration:
         """The state of a topic's managed ledger."""
         return stats.internal_stats(self._get(topic))
 
-    def all_topic_stats(self) -> Mapping[TopicName, TopicStats]:
-        """Statistics of every topic that is open, for metrics."""
-        return {name: stats.topic_stats(topic, _CHEAP) for name, topic in sorted(self._topics.loaded.items())}
+    def open_topics(self) -> list[TopicName]:
+        """The topics that are open."""
+        return list(self._topics.loaded)
+
+    def open_topic_stats(self, topic: TopicName) -> Generator[None, None, TopicStats | None]:
+        """See AdminService."""
+        found = self._topics.loaded.get(topic)
+        return None if found is None else (yield from stats.topic_stats_steps(found, _CHEAP))
+
+    async def in_slices(self, steps: Generator[None, None, Result]) -> Result:
+        """See AdminService."""
+        return await self._environment.slices.run(steps)
 
     # -- subscriptions --------------------------------------------------------------------------------------------
 

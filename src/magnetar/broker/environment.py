@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from magnetar.broker.limit_hits import LimitHits
 from magnetar.broker.policies import broker_policies
-from magnetar.broker.slices import SlicedWork
+from magnetar.broker.slices import SharedSlices, SlicedWork
 from magnetar.cursor.limits import CursorLimits
 from magnetar.metadata.effective import EffectivePolicies, effective
 
@@ -51,10 +51,13 @@ class Environment:
     limit_hits: LimitHits = field(default_factory=LimitHits)
     sliced: SlicedWork[object, Any] = field(init=False)
     """Work on many consumers and producers."""
+    slices: SharedSlices = field(init=False)
+    """Work of requests that may be much."""
 
     def __post_init__(self) -> None:
         """Nothing is to be done in slices yet."""
         object.__setattr__(self, "sliced", SlicedWork(self.loop, self.clock))
+        object.__setattr__(self, "slices", SharedSlices(self.loop, self.clock))
 
     @property
     def cursor_limits(self) -> CursorLimits:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Hashable, Iterable, Iterator
+    from collections.abc import AsyncIterator, Callable, Generator, Hashable, Iterable, Iterator
 
     from magnetar.base.world import Clock
 
@@ -17,6 +18,7 @@ SLICE_ITEMS_MAX = 100
 """Items of a slice, however quick they are."""
 
 Item = TypeVar("Item")
+Result = TypeVar("Result")
 Key = TypeVar("Key", bound="Hashable")
 
 
@@ -43,6 +45,48 @@ async def in_slices(clock: Clock, items: Iterable[Item]) -> AsyncIterator[Item]:
         if current.is_over():
             await asyncio.sleep(0)
             current = Slice(clock)
+
+
+class SharedSlices:
+    """Lets tasks do their work in slices. However many tasks there are, one slice runs in a turn of the event loop."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, clock: Clock) -> None:
+        """No task waits."""
+        self._loop = loop
+        self._clock = clock
+        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._scheduled: asyncio.Handle | None = None
+
+    async def run(self, steps: Generator[None, None, Result]) -> Result:
+        """Run all steps and return what they return. Few are done at once, unless other tasks wait."""
+        if self._waiting:
+            await self._turn()
+        current = Slice(self._clock)
+        while True:
+            try:
+                next(steps)
+            except StopIteration as end:
+                result: Result = end.value
+                return result
+            if current.is_over():
+                await self._turn()
+                current = Slice(self._clock)
+
+    async def _turn(self) -> None:
+        """Return when it is this task's turn, after all that wait already."""
+        future: asyncio.Future[None] = self._loop.create_future()
+        self._waiting.append(future)
+        if self._scheduled is None:
+            self._scheduled = self._loop.call_soon(self._next)
+        await future
+
+    def _next(self) -> None:
+        while self._waiting:
+            future = self._waiting.popleft()
+            if not future.done():  # else the task was cancelled
+                future.set_result(None)
+                break
+        self._scheduled = self._loop.call_soon(self._next) if self._waiting else None
 
 
 class SlicedWork(Generic[Key, Item]):

@@ -18,7 +18,7 @@ from magnetar.admin.models import (
     TopicStats,
     iso_time,
 )
-from magnetar.broker.dispatchers.key_shared import KeySharedDispatcher
+from magnetar.broker.dispatchers.key_shared import DrainingTotals, KeySharedDispatcher
 from magnetar.broker.dispatchers.multiple_consumers import MultipleConsumersDispatcher
 from magnetar.broker.dispatchers.single_active import SingleActiveDispatcher
 from magnetar.broker.producer import LocalProducer
@@ -26,11 +26,12 @@ from magnetar.ledger.agreement import LOST_PROPERTY
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Generator, Iterable
 
     from magnetar.admin.service import StatsOptions
     from magnetar.broker.ack_state import AckState
     from magnetar.broker.consumer import Consumer
+    from magnetar.broker.dispatchers.key_shared import DrainingHash as Draining
     from magnetar.broker.replicator import Replicator
     from magnetar.broker.subscription import Subscription
     from magnetar.broker.topic import Topic
@@ -48,12 +49,36 @@ PRODUCERS_SHOWN_MAX = 10_000
 
 def topic_stats(topic: Topic, options: StatsOptions) -> TopicStats:
     """Everything that is known of a topic without reading its log."""
-    rates = topic.rates_in
-    subscriptions = {
-        name: _subscription_stats(subscription, options) for name, subscription in sorted(topic.subscriptions.items())
-    }
-    sequence_ids = topic.deduplication.sequence_ids
+    steps = topic_stats_steps(topic, options)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            stats: TopicStats = end.value
+            return stats
+
+
+def topic_stats_steps(topic: Topic, options: StatsOptions) -> Generator[None, None, TopicStats]:
+    """As ``topic_stats``, in steps: each is for a subscription, a consumer or a producer.
+
+    Others may have a turn between two steps. What each step found is of the moment of that step.
+    """
+    subscriptions: dict[str, SubscriptionStats] = {}
+    for name, subscription in sorted(topic.subscriptions.items()):
+        subscriptions[name] = yield from _subscription_stats(subscription, options)
+        yield
     locals_ = [producer for producer in topic.producers.values() if isinstance(producer, LocalProducer)]
+    publishers: list[PublisherStats] = []
+    for producer in () if options.exclude_publishers else locals_:
+        publishers.append(_publisher_stats(producer))
+        yield
+    return _topic_stats(topic, subscriptions, publishers, len(locals_))
+
+
+def _topic_stats(
+    topic: Topic, subscriptions: dict[str, SubscriptionStats], publishers: list[PublisherStats], publishers_count: int
+) -> TopicStats:
+    rates, sequence_ids = topic.rates_in, topic.deduplication.sequence_ids
     return TopicStats(
         msg_rate_in=rates.messages_per_second,
         msg_throughput_in=rates.bytes_per_second,
@@ -70,7 +95,8 @@ def topic_stats(topic: Topic, options: StatsOptions) -> TopicStats:
         backlog_quota_limit_size=topic.policies.backlog_quotas["destination_storage"].limitSize,
         backlog_quota_limit_time=topic.policies.backlog_quotas["message_age"].limitTime,
         oldest_backlog_message_age_seconds=int(topic.backlog_quotas.oldest_age_s),
-        publishers=[] if options.exclude_publishers else [_publisher_stats(producer) for producer in locals_],
+        publishers=publishers,
+        publishers_count=publishers_count,
         waiting_publishers=len(topic.access.waiting),
         at_risk_messages=topic.lag_bound.at_risk,
         withheld_receipts=topic.lag_bound.withheld if topic.lag_bound.gate is not None else None,
@@ -127,21 +153,34 @@ def _consumer_stats(consumer: Consumer) -> ConsumerStats:
     )
 
 
-def _fill_hashes(of_consumers: list[ConsumerStats], dispatcher: KeySharedDispatcher) -> None:
-    ranges = dispatcher.hash_ranges()
-    for consumer, stats in zip(dispatcher.consumers, of_consumers, strict=True):
-        draining = dispatcher.draining(consumer)
-        stats.draining_hashes = [
-            DrainingHash(hash=each.sticky_hash, unack_msgs=each.unacked, blocked_attempts=each.blocked_attempts)
-            for each in draining
-        ]
-        stats.draining_hashes_count = len(draining)
-        stats.draining_hashes_unacked_messages = sum(each.unacked for each in draining)
-        stats.draining_hashes_cleared_total = dispatcher.drained(consumer)
-        stats.key_hash_range_arrays = [list(ends) for ends in ranges.get(consumer, ())]
+def _consumers_in_steps(subscription: Subscription) -> Generator[None, None, list[ConsumerStats]]:
+    dispatcher = subscription.dispatcher
+    key_shared = dispatcher if isinstance(dispatcher, KeySharedDispatcher) else None
+    ranges = key_shared.hash_ranges() if key_shared is not None else {}
+    draining = key_shared.draining() if key_shared is not None else {}
+    found: list[ConsumerStats] = []
+    for consumer in tuple(subscription.consumers):
+        stats = _consumer_stats(consumer)
+        if key_shared is not None:
+            _fill_hashes(stats, draining.get(consumer, []), ranges.get(consumer, ()))
+            stats.draining_hashes_cleared_total = key_shared.drained(consumer)
+        found.append(stats)
+        yield
+    return found
 
 
-def _subscription_stats(subscription: Subscription, options: StatsOptions) -> SubscriptionStats:
+def _fill_hashes(stats: ConsumerStats, draining: list[Draining], ranges: Iterable[tuple[int, int]]) -> None:
+    stats.draining_hashes = [
+        DrainingHash(hash=each.sticky_hash, unack_msgs=each.unacked, blocked_attempts=each.blocked_attempts)
+        for each in draining
+    ]
+    stats.draining_hashes_count = len(draining)
+    stats.draining_hashes_unacked_messages = sum(each.unacked for each in draining)
+    stats.key_hash_range_arrays = [list(ends) for ends in ranges]
+
+
+def _subscription_stats(subscription: Subscription, options: StatsOptions) -> Generator[None, None, SubscriptionStats]:
+    of_consumers = [] if options.exclude_consumers else (yield from _consumers_in_steps(subscription))
     state, ack_state = subscription.cursor.state, subscription.ack_state
     backlog = subscription.backlog
     entries = subscription.topic.ledger.entries
@@ -149,9 +188,7 @@ def _subscription_stats(subscription: Subscription, options: StatsOptions) -> Su
     dispatcher = subscription.dispatcher
     shared = dispatcher if isinstance(dispatcher, MultipleConsumersDispatcher) else None
     key_shared = dispatcher if isinstance(dispatcher, KeySharedDispatcher) and consumers else None
-    of_consumers = [_consumer_stats(consumer) for consumer in consumers]
-    if key_shared is not None:
-        _fill_hashes(of_consumers, key_shared)
+    draining = key_shared.draining_totals() if key_shared is not None else DrainingTotals(0, 0, 0)
     active = dispatcher.active if isinstance(dispatcher, SingleActiveDispatcher) else None
     delayed = 0 if active else subscription.delayed
     messages_sent, bytes_sent = subscription.sent()
@@ -177,12 +214,13 @@ def _subscription_stats(subscription: Subscription, options: StatsOptions) -> Su
         last_consumed_flow_timestamp=max((int(c.last_flow_at * 1000) for c in consumers), default=0),
         last_consumed_timestamp=max((int(c.last_sent_at * 1000) for c in consumers), default=0),
         last_acked_timestamp=int(subscription.last_acked_at * 1000),
-        consumers=[] if options.exclude_consumers else of_consumers,
+        consumers=of_consumers,
+        consumers_count=len(consumers),
         allow_out_of_order_delivery=key_shared is not None and key_shared.policy.allow_out_of_order_delivery,
         key_shared_mode=key_shared.policy.mode_name if key_shared is not None else None,
-        draining_hashes_count=sum(stats.draining_hashes_count for stats in of_consumers),
-        draining_hashes_cleared_total=sum(stats.draining_hashes_cleared_total for stats in of_consumers),
-        draining_hashes_unacked_messages=sum(stats.draining_hashes_unacked_messages for stats in of_consumers),
+        draining_hashes_count=draining.hashes,
+        draining_hashes_cleared_total=draining.cleared,
+        draining_hashes_unacked_messages=draining.unacked,
         is_durable=subscription.is_durable,
         is_replicated=subscription.is_replicated and not subscription.topic.replication_forbidden,
         non_contiguous_deleted_messages_ranges=state.deleted_ranges_count,

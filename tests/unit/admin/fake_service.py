@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import httpx
 
@@ -44,12 +44,13 @@ from magnetar.metadata.policies import ClusterData, PartitionedTopicMetadata, Po
 from magnetar.metadata.resources import Resources
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Generator, Mapping
 
     from magnetar.admin.service import StatsOptions
     from magnetar.base.limits import Limit
     from magnetar.base.names import TopicName
 
+Result = TypeVar("Result")
 
 FLIGHTS = NamespaceName("nyc", "flights")
 
@@ -159,8 +160,20 @@ class FakeAdminService:
             for name in self._topic(topic).subscriptions
         }
 
-    def all_topic_stats(self) -> Mapping[TopicName, TopicStats]:
-        return {name: self._stats(topic) for name, topic in self.topics.items()}
+    def open_topics(self) -> list[TopicName]:
+        return list(self.topics)
+
+    def open_topic_stats(self, topic: TopicName) -> Generator[None, None, TopicStats | None]:
+        yield
+        return self._stats(self.topics[topic]) if topic in self.topics else None
+
+    async def in_slices(self, steps: Generator[None, None, Result]) -> Result:
+        while True:
+            try:
+                next(steps)
+            except StopIteration as end:
+                result: Result = end.value
+                return result
 
     async def list_subscriptions(self, topic: TopicName) -> list[str]:
         return list(self._topic(topic).subscriptions)

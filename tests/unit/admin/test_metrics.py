@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+
+import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from magnetar.admin.api import build_app
+from magnetar.admin.handlers import brokers
 from magnetar.admin.metrics import exposition
 from magnetar.base.limits import Limit
 from magnetar.base.names import TopicName
@@ -26,7 +31,7 @@ def samples() -> list[tuple[str, dict[str, str], float]]:
     service.topics[OBS] = FakeTopic([b""] * 5, {"sub": FakeSubscription(Position(3, 1), replicated=True)})
     service.hits.hit(Limit.HANDSHAKE_FRAME_SIZE)
     service.unloadable[TopicName.parse("persistent://nyc/flights/lost")] = "the log ends at 3:8"
-    families = text_string_to_metric_families(exposition(service).decode())
+    families = text_string_to_metric_families(b"".join(asyncio.run(exposition(service))).decode())
     return [(sample.name, sample.labels, sample.value) for family in families for sample in family.samples]
 
 
@@ -74,3 +79,28 @@ def test_exposed(
     samples: list[tuple[str, dict[str, str], float]], name: str, labels: dict[str, str], value: float
 ) -> None:
     assert (name, labels, value) in samples
+
+
+def test_those_who_ask_while_metrics_are_gathered_share_what_is_gathered_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    service, scrapes = new_service(), list[int]()
+    transport = httpx.ASGITransport(build_app(service, service.resources))
+
+    async def gather(_service: object) -> list[bytes]:
+        number = len(scrapes)
+        scrapes.append(number)
+        turn = asyncio.get_running_loop().create_future()
+        asyncio.get_running_loop().call_soon(turn.set_result, None)
+        await turn
+        return [f"{number}".encode()]
+
+    monkeypatch.setattr(brokers, "exposition", gather)
+
+    async def ask() -> list[str]:
+        async with httpx.AsyncClient(transport=transport, base_url="http://broker") as client:
+            answers = await asyncio.gather(*[client.get("/metrics/") for _ in range(20)])
+            return [each.text for each in answers] + [(await client.get("/metrics/")).text]
+
+    *together, alone = asyncio.run(ask())
+    assert len(set(together)) <= 2
+    assert alone == str(len(scrapes) - 1)
+    assert len(scrapes) == len(set(together)) + 1

@@ -7,16 +7,21 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from magnetar.admin.metrics import exposition
+from magnetar.admin.service import StatsOptions
 from magnetar.base.names import TopicName
 from magnetar.broker import slices
+from magnetar.broker.administration import Administration
 from magnetar.broker.maintenance import Maintenance
-from magnetar.broker.slices import SLICE_ITEMS_MAX, SLICE_S, SlicedWork, in_slices
+from magnetar.broker.slices import SLICE_ITEMS_MAX, SLICE_S, SharedSlices, SlicedWork, in_slices
 from magnetar.metadata.policies import Policies
-from magnetar.sim.cluster import NAMESPACE, Cluster
+from magnetar.sim.cluster import NAMESPACE, Cluster, Failover, Key_Shared, Shared
 from magnetar.sim.loop import HandClock, HandLoop
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable, Coroutine, Generator
+
+    from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 TOPICS = 30
 
@@ -153,3 +158,71 @@ def test_a_topic_that_is_unloaded_between_two_slices_is_left_alone(monkeypatch: 
     cluster.loop.spin()
     assert len(measured) == TOPICS - 1
     assert str(last) not in measured
+
+
+def turns_taken(cluster: Cluster, work: Coroutine[None, None, None]) -> int:
+    turns, ended = Turns(cluster.loop), list[int]()
+    began = turns.number
+    cluster.loop.create_task(work).add_done_callback(lambda _: ended.append(turns.number))
+    cluster.loop.spin()
+    return ended[0] - began
+
+
+def test_metrics_are_gathered_in_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = cluster_of_many(monkeypatch)
+    client = cluster.client()
+    for number in range(TOPICS):
+        client.subscribe(number, subscription=f"s{number}")
+    client.produce()
+    administration = Administration(cluster.environment, cluster.topics, "")
+    texts: list[str] = []
+
+    async def scrape() -> None:
+        texts.append(b"".join(await exposition(administration)).decode())
+
+    assert turns_taken(cluster, scrape()) >= 3 * TOPICS // 4
+    of_topic = f'{{cluster="ewr",namespace="public/default",topic="{client.topic}"}}'
+    assert f"pulsar_consumers_count{of_topic} {TOPICS}.0\n" in texts[0]
+    assert f"pulsar_producers_count{of_topic} 1.0\n" in texts[0]
+    assert f'pulsar_broker_subscriptions_count{{cluster="ewr"}} {TOPICS}.0\n' in texts[0]
+    assert f'pulsar_topics_count{{cluster="ewr",namespace="public/default"}} {TOPICS + 1}.0\n' in texts[0]
+    assert texts[0].count("pulsar_subscription_consumers_count{") == TOPICS
+
+
+@pytest.mark.parametrize("kind", [Shared, Key_Shared, Failover], ids=["Shared", "Key_Shared", "Failover"])
+def test_stats_of_many_consumers_are_gathered_in_slices(
+    monkeypatch: pytest.MonkeyPatch, kind: pb.CommandSubscribe.SubType.ValueType
+) -> None:
+    monkeypatch.setattr(slices, "SLICE_ITEMS_MAX", 4)
+    cluster = Cluster()
+    client = cluster.client()
+    for number in range(TOPICS):
+        client.subscribe(number, kind)
+    administration = Administration(cluster.environment, cluster.topics, "")
+
+    async def stats() -> None:
+        found = await administration.topic_stats(client.topic, StatsOptions())
+        assert len(found.subscriptions["worker"].consumers) == TOPICS
+
+    assert turns_taken(cluster, stats()) >= TOPICS // 4
+
+
+def test_tasks_that_share_their_slices_take_one_a_turn() -> None:
+    loop = HandLoop()
+    turns, seen = Turns(loop), list[tuple[int, int]]()
+    shared = SharedSlices(loop, HandClock(loop))
+
+    def steps(task: int) -> Generator[None, None, int]:
+        for _ in range(3 * SLICE_ITEMS_MAX):
+            seen.append((turns.number, task))
+            yield
+        return task
+
+    tasks = [loop.create_task(shared.run(steps(task))) for task in range(5)]
+    cancelled = loop.create_task(shared.run(steps(9)))
+    loop.call_soon(loop.call_soon, cancelled.cancel)
+    loop.spin()
+    assert [task.result() for task in tasks] == [0, 1, 2, 3, 4]
+    of_turns = [[task for turn, task in seen if turn == number] for number in sorted({turn for turn, _ in seen})]
+    assert all(len(set(of_turn)) == 1 and len(of_turn) <= SLICE_ITEMS_MAX for of_turn in of_turns)
+    assert cancelled.cancelled()

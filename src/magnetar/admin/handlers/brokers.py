@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
-from starlette.responses import PlainTextResponse, RedirectResponse, Response
+from starlette.responses import PlainTextResponse, RedirectResponse, Response, StreamingResponse
 
 from magnetar.admin.exchange import Context, path_text, route
 from magnetar.admin.metrics import CONTENT_TYPE, exposition
 from magnetar.base.errors import AdminError
+from magnetar.base.tasks import start_task
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
     from starlette.requests import Request
     from starlette.routing import Route
 
@@ -41,6 +45,9 @@ class _Brokers:
     def __init__(self, context: Context) -> None:
         self._context = context
         self._service = context.service
+        self._scraping = asyncio.Lock()
+        self._next_scrape: asyncio.Task[list[bytes]] | None = None
+        """What a scrape that comes now waits for; None if it has to be started."""
 
     def names(self, _: Request) -> list[str]:
         return [self._broker_id]
@@ -78,8 +85,17 @@ class _Brokers:
     def metrics_redirect(self, request: Request) -> Response:
         return RedirectResponse(request.url.replace(path="/metrics/"), HTTPStatus.FOUND)
 
-    def metrics(self, _: Request) -> Response:
-        return Response(exposition(self._service), media_type=CONTENT_TYPE)
+    async def metrics(self, _: Request) -> Response:
+        if self._next_scrape is None:
+            self._next_scrape = start_task(asyncio.get_running_loop(), self._scrape(), "metrics")
+        chunks = await asyncio.shield(self._next_scrape)
+        return StreamingResponse(_each(chunks), media_type=CONTENT_TYPE)
+
+    async def _scrape(self) -> list[bytes]:
+        """Gather the metrics, after those that are being gathered: all who ask meanwhile share the result."""
+        async with self._scraping:
+            self._next_scrape = None
+            return await exposition(self._service)
 
     def status(self, _: Request) -> Response:
         return PlainTextResponse("OK")
@@ -87,6 +103,11 @@ class _Brokers:
     @property
     def _broker_id(self) -> str:
         return self._service.admin_url.partition("://")[2]
+
+
+async def _each(chunks: list[bytes]) -> AsyncIterator[bytes]:
+    for chunk in chunks:
+        yield chunk
 
 
 def _text(text: str) -> Response:

@@ -46,6 +46,16 @@ class DrainingHash(NamedTuple):
     """How often an entry could not be sent because of them."""
 
 
+class DrainingTotals(NamedTuple):
+    """What is draining of a whole subscription."""
+
+    hashes: int
+    unacked: int
+    """Entries that the old consumers of these hashes hold."""
+    cleared: int
+    """Hashes of the connected consumers that have been draining, and are not any more."""
+
+
 class KeySharedDispatcher(MultipleConsumersDispatcher[WaitingEntries["Consumer"]]):
     """To each consumer what is of its hashes, as far as it has permits."""
 
@@ -113,14 +123,20 @@ class KeySharedDispatcher(MultipleConsumersDispatcher[WaitingEntries["Consumer"]
         """Which hashes belong to each consumer: ranges, each with both its ends."""
         return self._selector.ranges()
 
-    def draining(self, consumer: Consumer) -> list[DrainingHash]:
-        """The hashes of which a consumer holds messages, and that belong to others."""
+    def draining(self) -> dict[Consumer, list[DrainingHash]]:
+        """The hashes of which a consumer holds messages, and that belong to others: of each consumer that has any."""
         self._reassign()
-        return [
-            DrainingHash(sticky_hash, self._held.count(sticky_hash), attempts)
-            for sticky_hash, attempts in sorted(self._draining.items())
-            if self._holders[sticky_hash] is consumer
-        ]
+        found: dict[Consumer, list[DrainingHash]] = {}
+        for sticky_hash, attempts in sorted(self._draining.items()):
+            draining = DrainingHash(sticky_hash, self._held.count(sticky_hash), attempts)
+            found.setdefault(self._holders[sticky_hash], []).append(draining)
+        return found
+
+    def draining_totals(self) -> DrainingTotals:
+        """The sums of what ``draining`` and ``drained`` tell of each consumer."""
+        self._reassign()
+        unacked = sum(map(self._held.count, self._draining))
+        return DrainingTotals(len(self._draining), unacked, sum(self._drained.values()))
 
     def drained(self, consumer: Consumer) -> int:
         """How many hashes of a consumer have been draining, and are not any more."""
