@@ -19,6 +19,12 @@ _SHOWN_MAX = 100
 """Characters of a name that an error shows."""
 
 
+def without_partition(name: str) -> str:
+    """The name of the topic that ``name``, full or local, is a partition of; ``name`` itself if it is no partition."""
+    match = _PARTITION.fullmatch(name)
+    return match["base"] if match else name
+
+
 def is_named_entity(name: str) -> bool:
     """Whether ``name`` may name a cluster, tenant or namespace: letters, digits and ``-=:._`` only."""
     return _NAMED_ENTITY.fullmatch(name) is not None
@@ -131,8 +137,8 @@ class TopicName:
     @property
     def partitioned_topic(self) -> TopicName:
         """The topic that this is a partition of; the topic itself when it is no partition."""
-        match = _PARTITION.fullmatch(self.local_name)
-        return TopicName(self.domain, self.tenant, self.namespace, match["base"]) if match else self
+        base = without_partition(self.local_name)
+        return self if base == self.local_name else TopicName(self.domain, self.tenant, self.namespace, base)
 
     def partition(self, index: int) -> TopicName:
         """The name of partition ``index``, counted from 0."""

@@ -24,6 +24,7 @@ from magnetar.broker.damaged_topics import delete_damaged
 from magnetar.broker.load_failures import LoadFailures
 from magnetar.broker.slices import SlicedWork
 from magnetar.broker.topic import Topic
+from magnetar.broker.topic_lists import TopicLists
 from magnetar.ledger.managed_ledger import ManagedLedger
 from magnetar.metadata.policies import PartitionedTopicMetadata
 
@@ -55,6 +56,7 @@ class TopicRegistry:
         self.environment = environment
         self.service_url = service_url
         self.loaded: dict[TopicName, Topic] = {}
+        self.lists = TopicLists(environment.resources.topics, environment.sliced)
         self.load_failures = LoadFailures(environment.clock)
         """The topics that could not be loaded when they were last asked for."""
         self.when_unloaded: Callable[[Topic], None] = lambda _: None

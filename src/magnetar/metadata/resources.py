@@ -198,8 +198,8 @@ class Topics:
         """The persistent topics of ``namespace``, sorted."""
         return self._names.of_namespace(namespace)
 
-    def texts_of_namespace(self, namespace: NamespaceName) -> list[str]:
-        """The full names of the persistent topics of ``namespace``, sorted."""
+    def texts_of_namespace(self, namespace: NamespaceName) -> tuple[str, ...]:
+        """The full names of the persistent topics of ``namespace``, sorted; the same tuple until one comes or goes."""
         return self._names.texts_of_namespace(namespace)
 
     def all(self) -> Iterator[TopicName]:

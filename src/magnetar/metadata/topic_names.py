@@ -23,6 +23,8 @@ class _Listing:
 
     names: list[TopicName]
     texts: list[str]
+    shown: tuple[str, ...] | None = None
+    """The texts as they were handed out; None if they have changed since."""
     changed: set[str] = field(default_factory=set)
     """Names, as they are in paths, below which something was stored or removed since the listing was right."""
 
@@ -46,9 +48,12 @@ class TopicNames:
         """The persistent topics of ``namespace``, sorted."""
         return self._listing(namespace).names.copy()
 
-    def texts_of_namespace(self, namespace: NamespaceName) -> list[str]:
-        """As ``of_namespace``, the full names as text."""
-        return self._listing(namespace).texts.copy()
+    def texts_of_namespace(self, namespace: NamespaceName) -> tuple[str, ...]:
+        """As ``of_namespace``, the full names as text. The same tuple is returned until a topic comes or goes."""
+        listing = self._listing(namespace)
+        if listing.shown is None:
+            listing.shown = tuple(listing.texts)
+        return listing.shown
 
     def _listing(self, namespace: NamespaceName) -> _Listing:
         listing = self._listings.get(namespace)
@@ -80,9 +85,11 @@ class TopicNames:
         if is_there and not is_listed:
             listing.names.insert(at, topic)
             listing.texts.insert(at, str(topic))
+            listing.shown = None
         elif is_listed and not is_there:
             del listing.names[at]
             del listing.texts[at]
+            listing.shown = None
 
     def _note(self, path: str) -> None:
         tenant, _, rest = path.removeprefix(f"{self._root}/").partition("/")

@@ -50,7 +50,7 @@ def test_the_names_are_those_that_the_store_has(steps: list[tuple[str, str]]) ->
             for namespace in (ONE, OTHER):
                 fresh = Topics(metadata)
                 assert topics.of_namespace(namespace) == fresh.of_namespace(namespace)
-                assert topics.texts_of_namespace(namespace) == list(map(str, fresh.of_namespace(namespace)))
+                assert topics.texts_of_namespace(namespace) == tuple(map(str, fresh.of_namespace(namespace)))
 
 
 def test_a_namespace_is_read_once() -> None:
@@ -72,7 +72,7 @@ def test_what_is_returned_may_be_changed() -> None:
     topics = Topics(metadata)
     metadata.put(PATHS[0], b"")
     topics.of_namespace(ONE).clear()
-    topics.texts_of_namespace(ONE).clear()
+    assert topics.texts_of_namespace(ONE) is topics.texts_of_namespace(ONE)
     assert len(topics.of_namespace(ONE)) == len(topics.texts_of_namespace(ONE)) == 1
 
 

@@ -1,0 +1,139 @@
+"""Lists of the topics of a namespace: right at any time, made once, and in slices."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import google_crc32c
+import pytest
+
+from magnetar.base.names import TopicName
+from magnetar.broker import slices, topic_lists
+from magnetar.metadata.resources import managed_ledger_path
+from magnetar.sim.cluster import NAMESPACE, Cluster
+from magnetar.wire import commands
+from magnetar.wire.proto import pulsar_api_pb2 as pb
+from tests.kit.work import lines_run
+
+if TYPE_CHECKING:
+    from magnetar.broker.topic_lists import TopicList
+    from magnetar.sim.cluster import Client
+
+MANY = 40
+
+
+def create(cluster: Cluster, *local_names: str) -> None:
+    for name in local_names:
+        cluster.metadata.put(managed_ledger_path(TopicName("persistent", "public", "default", name)), b"{}")
+
+
+def asked(client: Client, pattern: str = "", topics_hash: str = "") -> pb.CommandGetTopicsOfNamespaceResponse:
+    client.say(request(pattern, topics_hash))
+    (answer,) = client.take("GET_TOPICS_OF_NAMESPACE_RESPONSE")
+    assert isinstance(answer, pb.CommandGetTopicsOfNamespaceResponse)
+    return answer
+
+
+def request(pattern: str = "", topics_hash: str = "") -> bytes:
+    body = pb.CommandGetTopicsOfNamespace(
+        request_id=9, namespace="public/default", topics_pattern=pattern, topics_hash=topics_hash
+    )
+    return commands.encode(body)
+
+
+def full(*local_names: str) -> list[str]:
+    return [f"persistent://public/default/{name}" for name in local_names]
+
+
+@pytest.mark.parametrize("at_once", [1, 2, 500])
+def test_a_list_has_the_names_that_match_and_their_hash(monkeypatch: pytest.MonkeyPatch, at_once: int) -> None:
+    monkeypatch.setattr(topic_lists, "NAMES_AT_ONCE", at_once)
+    cluster = Cluster()
+    client = cluster.client()
+    create(cluster, "a", "b-partition-0", "b-partition-1", "c")
+    for pattern, expected in {
+        "": full("a", "b-partition-0", "b-partition-1", "c"),
+        "public/default/b": full("b-partition-0", "b-partition-1"),
+        "public/default/[ac]": full("a", "c"),
+        "public/default/none": [],
+        "public/default/(": full("a", "b-partition-0", "b-partition-1", "c"),
+    }.items():
+        answer = asked(client, pattern)
+        its_hash = google_crc32c.value(",".join(expected).encode()).to_bytes(4, "little").hex()
+        assert list(answer.topics) == expected
+        assert (answer.request_id, answer.changed, answer.topics_hash) == (9, True, its_hash)
+        assert answer.filtered == (pattern.endswith(("b", "]", "none")))
+        again = asked(client, pattern, its_hash)
+        assert (list(again.topics), again.changed, again.topics_hash) == ([], False, its_hash)
+
+
+def test_a_list_is_new_once_a_topic_comes_or_goes() -> None:
+    cluster = Cluster()
+    client = cluster.client()
+    create(cluster, "a")
+    assert list(asked(client).topics) == full("a")
+    create(cluster, "b")
+    assert list(asked(client).topics) == full("a", "b")
+    cluster.metadata.delete(managed_ledger_path(TopicName("persistent", "public", "default", "a")))
+    assert list(asked(client).topics) == full("b")
+
+
+@pytest.mark.parametrize("pattern", ["", "public/default/.*"])
+def test_a_list_that_nothing_changed_is_not_made_again(pattern: str) -> None:
+    few, many = Cluster(), Cluster()
+    create(few, "0")
+    create(many, *map(str, range(2000)))
+    work = []
+    for cluster in (few, many):
+        asked(cluster.client(), pattern)
+        find, found = cluster.topics.lists.find, list[object]()
+        work.append(lines_run(lambda find=find, found=found: find(NAMESPACE, pattern, found.append)))  # type: ignore[misc]
+        assert len(found) == 1
+    assert work[0] == work[1]
+
+
+def test_a_long_list_is_made_in_slices_and_once_for_all_who_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(topic_lists, "NAMES_AT_ONCE", 1)
+    monkeypatch.setattr(slices, "SLICE_ITEMS_MAX", 4)
+    cluster = Cluster()
+    create(cluster, *[f"{number:02d}" for number in range(MANY)])
+    turns = [0]
+    found: list[tuple[int, TopicList]] = []
+
+    def turn() -> None:
+        turns[0] += 1
+        if len(found) < 4:
+            cluster.loop.call_soon(turn)
+
+    def ask() -> None:
+        cluster.topics.lists.find(NAMESPACE, "", lambda got: found.append((turns[0], got)))
+
+    def ask_often() -> None:
+        ask()
+        ask()
+        create(cluster, "new")
+        ask()
+        turn()
+
+    cluster.loop.call_soon(ask_often)
+    cluster.loop.call_soon(cluster.loop.call_soon, ask)
+    cluster.loop.spin()
+    (first_turn, first), (_, second), (last_turn, third), (_, fourth) = found
+    assert first_turn >= MANY // 4
+    assert last_turn >= 2 * (MANY // 4)
+    assert first is second
+    assert third is fourth
+    assert (b"/new" in first.encoded, b"/new" in third.encoded) == (False, True)
+
+
+def test_lists_stay_in_memory_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(topic_lists, "CACHED_BYTES_MAX", 1000)
+    cluster = Cluster()
+    client = cluster.client()
+    create(cluster, *[f"topic-{number}" for number in range(9)])
+    for number in range(9):
+        assert len(asked(client, f"public/default/topic-[^{number}]").topics) == 8
+    lists = cluster.topics.lists
+    assert lists._bytes == sum(len(made.encoded) for _, made in lists._made.values()) <= 1000
+    assert len(lists._made) >= 1
+    assert len(asked(client).topics) == 9
