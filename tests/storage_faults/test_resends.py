@@ -18,6 +18,7 @@ from magnetar.broker.environment import Environment
 from magnetar.broker.memory import MemoryBudget
 from magnetar.broker.memory_limits import memory_limits
 from magnetar.broker.topics import TopicRegistry
+from magnetar.broker.turns import LoopTurns
 from magnetar.geo.link import LinkOptions
 from magnetar.ledger.local import LocalLedgerStore, LocalStoreOptions
 from magnetar.ledger.managed_ledger import ManagedLedgerConfig
@@ -60,6 +61,7 @@ class Broker:
             links=NoLinks("ewr", lambda _: None, self.clock, LinkOptions(interval_s=1, full_state_interval_s=1)),
             ledger_config=LEDGERS,
             delayed=StoreThread(DelayedStore(Path(":memory:")), loop),
+            turns=LoopTurns(loop, self.clock),
             unload=lambda name: self.topics.unload(name),  # noqa: PLW0108 - made before the topics are
             memory=MemoryBudget(memory_limits(CONFIG, 1 << 30)),
         )

@@ -6,11 +6,12 @@ Pulsar all are gauges, also the ones that only grow.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, SummaryMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, SummaryMetricFamily
 
 from magnetar.admin.topic_metrics import TOTALLED, TopicMetrics
 
@@ -66,6 +67,7 @@ class _BrokerMetrics:
     def __init__(self, service: AdminService) -> None:
         self._cluster = service.cluster_name
         self._storage = service.storage_refuses()
+        self._stalls = service.loop_stalls()
         self._unloadable = service.load_failures()
         self._limit_hits = service.limit_hits()
         self._memory = service.memory()
@@ -145,6 +147,16 @@ class _BrokerMetrics:
             held.add_metric((self._cluster, share), used)
             allowed.add_metric((self._cluster, share), most)
         yield from (held, allowed)
+        buckets, sum_s = self._stalls
+        stalls = HistogramMetricFamily(
+            "magnetar_loop_stall_seconds",
+            "How late the event loop was: how long a client waits because of others. Looked at 50 times a second",
+            labels=("cluster",),
+        )
+        stalls.add_metric(
+            (self._cluster,), [("+Inf" if math.isinf(bound) else str(bound), count) for bound, count in buckets], sum_s
+        )
+        yield stalls
         per_namespace = GaugeMetricFamily("pulsar_topics_count", "", labels=("cluster", "namespace"))
         for namespace, count in self._topics.items():
             per_namespace.add_metric((self._cluster, namespace), count)

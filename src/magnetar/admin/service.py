@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 from magnetar.base.errors import AdminError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Generator, Mapping
+    from collections.abc import Collection, Generator, Mapping, Sequence
 
     from magnetar.admin.models import MessageId, PersistentTopicInternalStats, SubscriptionProtection, TopicStats
     from magnetar.base.limits import Limit
@@ -231,6 +231,13 @@ class AdminService(Protocol):
 
     def memory(self) -> Mapping[str, tuple[int, int]]:
         """By share, the bytes that are held and the limit; ``total`` is the whole process."""
+        ...
+
+    def loop_stalls(self) -> tuple[Sequence[tuple[float, int]], float]:
+        """How late the event loop was, as a cumulative histogram, and the sum of it all in seconds.
+
+        Each bucket has its upper bound in seconds, inclusive, the last one infinity, and how often it was that late.
+        """
         ...
 
     async def health(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from http import HTTPStatus
 from typing import TYPE_CHECKING, TypeVar
 
@@ -22,6 +23,7 @@ from magnetar.base.limits import Limit
 from magnetar.base.names import check_length
 from magnetar.base.position import EARLIEST
 from magnetar.broker import stats
+from magnetar.broker.loop_stalls import BOUNDS_S
 from magnetar.broker.process import resident_bytes
 from magnetar.broker.properties import check_properties
 from magnetar.broker.protection import subscription_protection
@@ -29,7 +31,7 @@ from magnetar.broker.storage_watch import reason_against
 from magnetar.wire import entry as wire_entry
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Generator, Mapping
+    from collections.abc import Collection, Generator, Mapping, Sequence
 
     from magnetar.admin.models import PersistentTopicInternalStats, SubscriptionProtection, TopicStats
     from magnetar.base.names import NamespaceName, TopicName
@@ -359,6 +361,11 @@ class Administration:
             check_properties(properties, self._environment.config)
         except RequestError as error:
             raise _as_admin_error(name, error) from None
+
+    def loop_stalls(self) -> tuple[Sequence[tuple[float, int]], float]:
+        """See AdminService."""
+        stalls = self._environment.stalls
+        return list(zip((*BOUNDS_S, math.inf), stalls.cumulative(), strict=True)), stalls.sum_s
 
     def _check_unused(self, name: TopicName) -> None:
         """Refuse the deletion of a topic that is in use, or of which that is not known."""

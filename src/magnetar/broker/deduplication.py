@@ -27,7 +27,7 @@ from magnetar.broker.overlap import cut_batch
 from magnetar.broker.producer import answer_error, answer_failed, answer_repeated, answer_stored
 from magnetar.broker.sequence_ids import UNKNOWN_PRODUCER, SequenceIds, Verdict, highest_of, judge
 from magnetar.wire.batch import last_sequence_id
-from magnetar.wire.entry import parse_metadata, payload_of
+from magnetar.wire.entry import is_compressed, parse_metadata, payload_of
 from magnetar.wire.markers import marker_type
 
 if TYPE_CHECKING:
@@ -227,6 +227,17 @@ class Deduplication:
             if not ids.has_failed(name):
                 return self._append(ids, producer, heads, entries, highest)
         return self._publish_rest(ids, producer, heads, entries)
+
+    def at_once(self, heads: Sequence[SendHead], entries: Sequence[bytes]) -> int:
+        """Return how many SENDs to take in one turn of the loop: those through the first that may be costly to judge.
+
+        That is a compressed batch: some kilobytes of it can be megabytes when it is opened.
+        """
+        if self.sequence_ids is not None:
+            for number, ((_, _, num_messages), entry) in enumerate(zip(heads, entries, strict=True), start=1):
+                if num_messages > 1 and is_compressed(entry):
+                    return number
+        return len(entries)
 
     def _append(
         self, ids: SequenceIds, producer: Producer, heads: Sequence[SendHead], entries: list[bytes], highest: int

@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from magnetar.broker.limit_hits import LimitHits
+from magnetar.broker.loop_stalls import LoopStalls
 from magnetar.broker.policies import broker_policies
 from magnetar.broker.slices import SharedSlices, SlicedWork
 from magnetar.cursor.limits import CursorLimits
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from magnetar.broker.config import BrokerConfig
     from magnetar.broker.delayed.thread import StoreThread
     from magnetar.broker.memory import MemoryBudget
+    from magnetar.broker.turns import LoopTurns
     from magnetar.geo.link import ProgressLinks
     from magnetar.ledger.managed_ledger import ManagedLedgerConfig
     from magnetar.ledger.store import LedgerStore
@@ -42,10 +44,13 @@ class Environment:
     links: ProgressLinks
     ledger_config: ManagedLedgerConfig
     delayed: StoreThread
+    turns: LoopTurns
+    """Where work for clients goes that may be much together."""
     unload: Callable[[TopicName], None]
     """Close a topic so that it starts over from its log."""
     memory: MemoryBudget
     """What clients make the broker hold."""
+    stalls: LoopStalls = field(default_factory=LoopStalls)
     loss_boundaries: Sequence[int] = ()
     """Ledger ids, ascending: entries that were confirmed in lower ledgers may be lost (see ``bring_to_agreement``)."""
     limit_hits: LimitHits = field(default_factory=LimitHits)

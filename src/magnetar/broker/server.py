@@ -16,6 +16,7 @@ from magnetar.wire.connection import Connection, Role
 if TYPE_CHECKING:
     from magnetar.broker.environment import Environment
     from magnetar.broker.topics import TopicRegistry
+    from magnetar.wire.frame import Received
 
 log = structlog.get_logger(__name__)
 
@@ -37,6 +38,17 @@ class ServerProtocol(asyncio.Protocol):
             keep_alive_interval_s=config.keepAliveIntervalSeconds,
             now=server.environment.clock.monotonic(),
         )
+        self._turns = server.environment.turns
+        self._arrived: list[bytes] = []
+        """What arrived while the connection had to wait for its turn."""
+        self._left: list[Received] = []
+        """Frames that are not handled yet."""
+        self._is_waiting = False
+        """Whether it waits for its turn."""
+        self._is_dropped = False
+        """Whether nothing that was received is handled any more."""
+        self._is_lost = False
+        """Whether the connection is gone, and the session is told when all that was received is handled."""
         self._transport: asyncio.Transport | None = None
         self._output: list[bytes] = []
         self._flush_scheduled = False
@@ -62,19 +74,16 @@ class ServerProtocol(asyncio.Protocol):
             transport.abort()
 
     def data_received(self, data: bytes) -> None:
-        """Handle every whole frame; a peer that breaks the protocol is disconnected, nobody else notices."""
-        try:
-            frames = self._connection.receive_gathering(data, self._environment.clock.monotonic())
-            self.session.receive(frames)
-            self.session.frame_arrived(*self._connection.unfinished)
-        except RemoteProtocolError as error:
-            self._drop("protocol_error", error)
-        except Exception:
-            # The root of a connection's work: a bug of ours must not take other clients down.
-            log.exception("connection_failed", address=self.session.address)
-            self.close()
+        """Handle whole frames, as many as this turn of the loop has room for, and the others in later turns.
+
+        A peer that breaks the protocol is disconnected, nobody else notices.
+        """
+        now = self._environment.clock.monotonic()
+        if self._is_waiting or not self._turns.begin(now):
+            self._arrived.append(data)
+            self._wait()
         else:
-            self.write(self._connection.take_output())
+            self._handle(data, now)
 
     def eof_received(self) -> bool:
         """A half-closed socket is a closed one: the protocol has no use for it."""
@@ -84,7 +93,10 @@ class ServerProtocol(asyncio.Protocol):
         """Producers and consumers leave with their connection."""
         del exc
         self._server.forget(self)
-        self.session.closed()
+        if self._is_waiting and not self._is_dropped:
+            self._is_lost = True
+        else:
+            self.session.closed()
 
     def pause_writing(self) -> None:
         """The client does not read: it gets no more messages until it does."""
@@ -121,10 +133,15 @@ class ServerProtocol(asyncio.Protocol):
         if self._transport is not None:
             self._transport.close()
 
+    def stop(self) -> None:
+        """Close, and handle nothing more that was received: the broker is about to end."""
+        self._is_dropped = True
+        self.close()
+
     def tick(self, now: float) -> None:
         """Keep-alive; drops a peer that is silent."""
         try:
-            self._connection.on_tick(now)
+            self._connection.on_tick(now, is_heard=not self.session.is_held_back)
         except RemoteProtocolError as error:
             self._drop("peer_silent", error)
         else:
@@ -159,9 +176,57 @@ class ServerProtocol(asyncio.Protocol):
         if output and self._transport is not None and not self._transport.is_closing():
             self._transport.write(b"".join(output))
 
+    # -- turns --------------------------------------------------------------------------------------------------
+
+    def _handle(self, data: bytes, now: float) -> None:
+        """Handle what is left and what ``data`` completes, until the turn is over."""
+        connection, session = self._connection, self.session
+        try:
+            left = session.receive(self._left or connection.receive_gathering(data, now))
+            while not left and connection.has_more and not self._turns.is_over():
+                left = session.receive(connection.receive_gathering(b"", now))
+        except RemoteProtocolError as error:
+            self._drop("protocol_error", error)
+        except Exception:
+            # The root of a connection's work: a bug of ours must not take other clients down.
+            log.exception("connection_failed", address=session.address)
+            self._is_dropped = True
+            self.close()
+        else:
+            self._left = left
+            session.frame_arrived(*connection.unfinished)
+            if left or connection.has_more:
+                self._wait()
+            self.write(connection.take_output())
+
+    def _wait(self) -> None:
+        """Go on in a later turn, behind all that waits already."""
+        if not self._is_waiting:
+            self._is_waiting = True
+            self.session.caught_up(is_caught_up=False)
+            self._turns.soon(self._go_on)
+
+    def _go_on(self) -> None:
+        self._is_waiting = False
+        if self.session.is_open and not self._is_dropped:
+            data = b""
+            if not self._left:
+                data = b"".join(self._arrived)
+                self._arrived.clear()
+            self._handle(data, self._environment.clock.monotonic())
+            if self._arrived:
+                self._wait()
+        if self._is_waiting:
+            return
+        if self._is_lost:
+            self.session.closed()
+        else:
+            self.session.caught_up(is_caught_up=True)
+
     def _drop(self, event: str, error: RemoteProtocolError) -> None:
         self._environment.limit_hits.note(error)
         log.warning(event, address=self.session.address, client=self._connection.peer_version, error=str(error))
+        self._is_dropped = True
         self.close()
 
 
@@ -196,7 +261,7 @@ class Server:
                 timer.cancel()
         if self._listener is not None:
             self._listener.close()
-        close_each(self.environment.loop, "server", [("connection", protocol.close) for protocol in self._protocols])
+        close_each(self.environment.loop, "server", [("connection", protocol.stop) for protocol in self._protocols])
         if self._listener is not None:
             await self._listener.wait_closed()
 

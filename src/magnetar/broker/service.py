@@ -29,6 +29,7 @@ from magnetar.broker.process import connections_max, machine_memory_bytes, raise
 from magnetar.broker.server import Server
 from magnetar.broker.starting import Starting
 from magnetar.broker.topics import TopicRegistry
+from magnetar.broker.turns import LoopTurns
 from magnetar.broker.web import WebOptions, WebServer
 from magnetar.geo.link import LinkOptions, ProgressLinks
 from magnetar.ledger.agreement import bring_to_agreement, read_named_ledgers
@@ -113,6 +114,7 @@ class Broker:
             links=links,
             ledger_config=_ledger_config(config),
             delayed=delayed,
+            turns=LoopTurns(loop, self._clock),
             unload=lambda name: self.topics.unload(name),  # noqa: PLW0108 - made before the topics are
             memory=memory,
             loss_boundaries=loss_boundaries,
@@ -146,6 +148,7 @@ class Broker:
         opened.callback(maintenance.stop)
         maintenance.start()
         tune()
+        opened.callback(environment.stalls.watch(environment.loop, self._clock))
         log.info(
             "broker_started",
             cluster=config.clusterName,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import structlog
 
@@ -37,6 +37,9 @@ log = structlog.get_logger(__name__)
 
 SERVER_VERSION = f"Magnetar {magnetar.__version__}"
 """How the broker names itself; peers that see it may send progress markers."""
+
+_NOTHING: Final[list[Received]] = []
+"""No frames are left."""
 
 CLOSED_PRODUCERS_MAX = 100_000
 """Producers that the broker closed and that a connection remembers, some 100 bytes each; the oldest are forgotten."""
@@ -98,6 +101,8 @@ class Session:
         """Whether there is memory for the frame that is arriving."""
         self.account = Account(environment.memory, self._frame_admitted)
         """What the connection makes the broker hold."""
+        self._caught_up = True
+        """Whether all that has arrived is handled."""
         self._reading = True
         self._open = True
         self._tasks: set[asyncio.Task[None]] = set()
@@ -115,19 +120,35 @@ class Session:
 
     # -- input --------------------------------------------------------------------------------------------------
 
-    def receive(self, frames: list[Received]) -> None:
-        """Handle the frames of one read of the socket."""
+    def receive(self, frames: list[Received]) -> list[Received]:
+        """Handle frames in order, as many as the turn of the loop has room for; return those that are left."""
         if self._liveness is not None:
             self._liveness.set()
-        for frame in frames:
-            if isinstance(frame, Sends):
-                session_producers.publish(self, frame)
-            elif isinstance(frame, Acks):
-                session_consumers.acknowledge(self, frame)
-            elif frame.command.type == pb.BaseCommand.SEND:
-                session_producers.send(self, frame.command.send, frame.body)
-            else:
-                self._handle(frame.command)
+        turns = self.environment.turns
+        for number, frame in enumerate(frames, start=1):
+            rest: Received | None = frame
+            while rest is not None:
+                rest = self._take(rest)
+                if turns.is_over():
+                    return frames[number:] if rest is None else [rest, *frames[number:]]
+        return _NOTHING
+
+    def _take(self, frame: Received) -> Received | None:
+        """Handle a frame, or a part of one that may be much work; return what is left of it."""
+        if isinstance(frame, Sends):
+            return session_producers.publish(self, frame)
+        if isinstance(frame, Acks):
+            session_consumers.acknowledge(self, frame)
+            return None
+        command = frame.command
+        if command.type == pb.BaseCommand.SEND:
+            session_producers.send(self, command.send, frame.body)
+            return None
+        if session_consumers.names_many(self, command):
+            self._handle(session_consumers.take_first(command))
+            return frame
+        self._handle(command)
+        return None
 
     def _handle(self, command: pb.BaseCommand) -> None:
         handler = _HANDLERS.get(command.type)
@@ -284,8 +305,19 @@ class Session:
             for topic in dict.fromkeys([consumer.subscription.topic for consumer in self.consumers.values()]):
                 topic.notify()
 
+    @property
+    def is_held_back(self) -> bool:
+        """Whether the client is not read because of what it has under way; it may say nothing meanwhile."""
+        return not (self._publishing and self._promising and self._arriving and self._caught_up)
+
+    def caught_up(self, *, is_caught_up: bool) -> None:
+        """All that has arrived is handled, or it is not: then no more of it is read."""
+        if is_caught_up != self._caught_up:
+            self._caught_up = is_caught_up
+            self._read_or_pause()
+
     def _read_or_pause(self) -> None:
-        reading = self._publishing and self._promising and self._arriving and self.is_writable
+        reading = self.is_writable and not self.is_held_back
         if reading != self._reading:
             self._reading = self.account.is_read = reading
             if reading:

@@ -10,6 +10,7 @@ from magnetar.base.errors import RemoteProtocolError, RequestError, ServerError,
 from magnetar.base.names import check_length
 from magnetar.base.position import EARLIEST, LATEST
 from magnetar.broker.consumer import Consumer, ConsumerOptions, KeySharedPolicy
+from magnetar.broker.dispatchers.multiple_consumers import MultipleConsumersDispatcher
 from magnetar.broker.dispatchers.selectors import check_number_of_ranges, check_ranges
 from magnetar.broker.producer import REPLICATOR_PREFIX
 from magnetar.broker.properties import check_properties, consumer_metadata
@@ -32,6 +33,12 @@ if TYPE_CHECKING:
     from magnetar.wire.runs import Acks
 
 log = structlog.get_logger(__name__)
+
+_TRACKED = (pb.CommandSubscribe.Shared, pb.CommandSubscribe.Key_Shared)
+"""Types of subscriptions that know who holds which entry."""
+
+IDS_AT_ONCE_MAX = 1000
+"""Entries of an ACK or a redelivery that are handled at once: some milliseconds of work."""
 
 
 # -- SUBSCRIBE --------------------------------------------------------------------------------------------------
@@ -250,6 +257,39 @@ def ack(session: Session, command: pb.CommandAck) -> None:
         raise
 
 
+def names_many(session: Session, command: pb.BaseCommand) -> bool:
+    """Whether a command names so many entries that it is handled in parts (see ``take_first``)."""
+    if command.type == pb.BaseCommand.ACK:
+        ack = command.ack
+        is_individual = ack.ack_type == pb.CommandAck.Individual
+        return len(ack.message_id) > IDS_AT_ONCE_MAX and is_individual and not transactions.has_transaction(ack)
+    if command.type == pb.BaseCommand.REDELIVER_UNACKNOWLEDGED_MESSAGES:
+        consumer = session.consumers.get(command.redeliverUnacknowledgedMessages.consumer_id)
+        is_tracked = consumer is not None and consumer.type in _TRACKED
+        return is_tracked and len(command.redeliverUnacknowledgedMessages.message_ids) > IDS_AT_ONCE_MAX
+    return False
+
+
+def take_first(command: pb.BaseCommand) -> pb.BaseCommand:
+    """Take the first IDS_AT_ONCE_MAX entries out of a command that names more, and return a command for those.
+
+    It asks for no answer. The rest of ``command`` has its request id, and is durable only after all that came before.
+    """
+    first = pb.BaseCommand(type=command.type)
+    if command.type == pb.BaseCommand.ACK:
+        first.ack.consumer_id, first.ack.ack_type = command.ack.consumer_id, command.ack.ack_type
+        first.ack.message_id.extend(command.ack.message_id[:IDS_AT_ONCE_MAX])
+        del command.ack.message_id[:IDS_AT_ONCE_MAX]
+        return first
+    part, whole = first.redeliverUnacknowledgedMessages, command.redeliverUnacknowledgedMessages
+    part.consumer_id = whole.consumer_id
+    if whole.HasField("consumer_epoch"):
+        part.consumer_epoch = whole.consumer_epoch
+    part.message_ids.extend(whole.message_ids[:IDS_AT_ONCE_MAX])
+    del whole.message_ids[:IDS_AT_ONCE_MAX]
+    return first
+
+
 def _refuse_ack(session: Session, command: pb.CommandAck, error: RequestError) -> None:
     """Answer an ACK that was not applied, if it asked for an answer."""
     if command.HasField("request_id"):
@@ -267,7 +307,8 @@ def redeliver(session: Session, command: pb.CommandRedeliverUnacknowledgedMessag
         return
     dispatcher = consumer.subscription.dispatcher
     if dispatcher is not None:
-        positions = [position_of(message_id) for message_id in command.message_ids]
+        is_tracked = isinstance(dispatcher, MultipleConsumersDispatcher)  # others send all again, whatever is named
+        positions = [position_of(message_id) for message_id in command.message_ids] if is_tracked else []
         epoch = command.consumer_epoch if command.HasField("consumer_epoch") else None
         dispatcher.redeliver(consumer, positions, epoch)
 

@@ -253,13 +253,25 @@ def _is_last_chunk(entry: bytes) -> bool:
         return True  # it is refused in its turn
 
 
-def publish(session: Session, sends: Sends) -> None:
-    """SENDs of one producer: hand it the intact entries, and of the others what is wrong with them."""
+def publish(session: Session, sends: Sends) -> Sends | None:
+    """SENDs of one producer: hand it the intact entries, and of the others what is wrong with them.
+
+    Returns the SENDs that are left for another turn, if all together may be too much for one.
+    """
     producer_id, heads, entries = sends
     producer = session.producers.get(producer_id)
     if producer is None:
         _check_recently_closed(session, producer_id)
-        return
+        return None
+    at_once = producer.topic.deduplication.at_once(heads, entries)
+    if at_once == len(entries):
+        _publish(session, producer, heads, entries)
+        return None
+    _publish(session, producer, heads[:at_once], entries[:at_once])
+    return Sends(producer_id, heads[at_once:], entries[at_once:])
+
+
+def _publish(session: Session, producer: Producer, heads: list[SendHead], entries: list[bytes]) -> None:
     # What was receipted elsewhere, under the same limit, has to fit here with its stamp.
     padding = REPLICATED_ENTRY_PADDING if isinstance(producer, ReplicatedProducer) else ENTRY_METADATA_PADDING
     size_max = session.environment.config.maxMessageSize + padding

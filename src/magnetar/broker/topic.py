@@ -33,7 +33,7 @@ from magnetar.cursor.store import CursorStore
 from magnetar.wire.markers import PROBE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Iterator
 
     from magnetar.base.names import TopicName
     from magnetar.base.position import Position
@@ -97,7 +97,10 @@ class Topic:
         self.is_closing = False
         """Set when it, or its producers, are about to be closed: entries that come then are dropped, unanswered."""
         self._is_dismissing = False
-        self._dispatch_scheduled = False
+        self._is_notified = False
+        """Whether somebody has to look for what there is to dispatch, once all have done so who look now."""
+        self._to_dispatch: Iterator[Subscription | Replicator] | None = None
+        """Those that have not looked yet; None while nobody is to look."""
         try:
             for cursor in self.cursors.open_all(is_of_a_subscription):
                 self._add_subscription(Subscription(self, cursor))
@@ -129,17 +132,28 @@ class Topic:
         self.notify()
 
     def notify(self) -> None:
-        """There may be something to dispatch: look at the end of this turn."""
-        if not self._dispatch_scheduled:
-            self._dispatch_scheduled = True
-            self.environment.loop.call_soon(self._dispatch)
+        """There may be something to dispatch: look in the next turn, or in a later one if there is much to do."""
+        if not self._is_notified:
+            self._is_notified = True
+            if self._to_dispatch is None:
+                self.environment.turns.soon(self._dispatch)
 
     def _dispatch(self) -> None:
-        self._dispatch_scheduled = False
-        for subscription in tuple(self.subscriptions.values()):
-            subscription.dispatch()
-        for replicator in tuple(self.replicators.values()):
-            replicator.dispatch()
+        """Have everybody send what there is, some in this turn and the others in later ones."""
+        turns, readers = self.environment.turns, self._to_dispatch
+        if readers is None:
+            self._is_notified = False
+            both: list[Subscription | Replicator] = [*self.subscriptions.values(), *self.replicators.values()]
+            readers = self._to_dispatch = iter(both)
+        try:
+            for reader in readers:
+                reader.dispatch()
+                if turns.is_over():
+                    return
+            self._to_dispatch = None
+        finally:
+            if self._to_dispatch is not None or self._is_notified:
+                turns.soon(self._dispatch)
 
     # -- producers ----------------------------------------------------------------------------------------------
 

@@ -16,6 +16,7 @@ from magnetar.broker.memory import MemoryBudget
 from magnetar.broker.memory_limits import memory_limits
 from magnetar.broker.session import Session
 from magnetar.broker.topics import TopicRegistry
+from magnetar.broker.turns import LoopTurns
 from magnetar.geo.link import LinkOptions, ProgressLinks
 from magnetar.ledger.managed_ledger import ManagedLedgerConfig
 from magnetar.metadata.memory import MemoryMetadataStore
@@ -109,6 +110,7 @@ class Cluster:
             links=links,
             ledger_config=self.ledger_config,
             delayed=self.delayed,
+            turns=LoopTurns(self.loop, self.clock),
             unload=lambda name: self.topics.unload(name),  # noqa: PLW0108 - made before the topics are
             memory=MemoryBudget(memory_limits(config, MACHINE_BYTES)),
             loss_boundaries=self.loss_boundaries,
@@ -234,7 +236,10 @@ class Client:
         data = b"".join(frames)
 
         def receive() -> None:
-            self.session.receive(self._connection.receive_gathering(data, self.cluster.clock.monotonic()))
+            now = self.cluster.clock.monotonic()
+            left = self.session.receive(self._connection.receive_gathering(data, now))
+            while left or self._connection.has_more:
+                left = self.session.receive(left or self._connection.receive_gathering(b"", now))
 
         self.cluster.do(receive)
 

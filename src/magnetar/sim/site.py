@@ -19,6 +19,7 @@ from magnetar.broker.memory_limits import memory_limits
 from magnetar.broker.server import Server, ServerProtocol
 from magnetar.broker.service import first_ledger_id
 from magnetar.broker.topics import TopicRegistry
+from magnetar.broker.turns import LoopTurns
 from magnetar.geo.link import LinkOptions, ProgressLinks
 from magnetar.ledger.agreement import bring_to_agreement, read_named_ledgers
 from magnetar.ledger.local import LocalLedgerStore, LocalStoreOptions
@@ -150,6 +151,7 @@ class Site:
             links=ProgressLinks(self.name, lambda peer: f"pulsar://{peer}:{PORT}", self.clock, link_options),
             ledger_config=_LEDGERS,
             delayed=self._delayed,
+            turns=LoopTurns(loop, self.clock),
             unload=lambda name: self.topics.unload(name),  # noqa: PLW0108 - made before the topics are
             memory=MemoryBudget(memory_limits(config, MACHINE_BYTES)),
             loss_boundaries=loss_boundaries,

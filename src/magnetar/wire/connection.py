@@ -155,8 +155,13 @@ class Connection:
         return cast("list[Frame]", self._receive(self._decoder.feed, data, now))
 
     def receive_gathering(self, data: bytes, now: float) -> list[Received]:
-        """As ``receive``, with runs of SENDs and ACKs (``FrameDecoder.feed_gathering``)."""
+        """As ``receive``, with runs of SENDs and ACKs, and not all frames at once (``FrameDecoder.feed_gathering``)."""
         return self._receive(self._decoder.feed_gathering, data, now)
+
+    @property
+    def has_more(self) -> bool:
+        """Whether bytes that were received may complete frames that ``receive_gathering`` has not returned yet."""
+        return self._decoder.has_more
 
     def _receive(
         self, feed: Callable[[bytes], list[Frame] | list[Received]], data: bytes, now: float
@@ -199,14 +204,19 @@ class Connection:
             self._output.append(commands.ping())
             self._ping_unanswered = True
 
-    def on_tick(self, now: float) -> None:
+    def on_tick(self, now: float, *, is_heard: bool = True) -> None:
         """Keep the connection alive; does nothing before ``next_tick_at``.
+
+        While ``is_heard`` is false this side reads nothing, so the silence does not tell anything about the peer.
 
         Raises PeerSilentError, and is CLOSED, when the handshake is not finished or a PING was not answered.
         """
         if now < self.next_tick_at or self.state is State.CLOSED:
             return
         self.next_tick_at = now + self._keep_alive_interval_s
+        if not is_heard:
+            self._ping_unanswered = False
+            return
         if self.state is not State.CONNECTED or self._ping_unanswered:
             reason = "PING unanswered" if self.state is State.CONNECTED else "handshake not finished"
             self.closed()

@@ -208,6 +208,14 @@ def check_count(metadata: pb.MessageMetadata, entry: bytes) -> None:
         raise RemoteProtocolError(message, Limit.BATCH_MESSAGES)
 
 
+def is_compressed(entry: bytes) -> bool:
+    """Whether the payload is compressed; False for an entry whose metadata cannot be read."""
+    try:
+        return parse_metadata(entry).compression != pb.NONE
+    except RemoteProtocolError:
+        return False
+
+
 def _sticky_key(metadata: pb.MessageMetadata) -> bytes:
     if metadata.HasField("ordering_key"):
         return metadata.ordering_key

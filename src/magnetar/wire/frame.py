@@ -7,15 +7,19 @@ A frame is ``u32 totalSize, u32 commandSize, BaseCommand`` and, for SEND and MES
 from __future__ import annotations
 
 import struct
+from functools import cache
 from typing import NamedTuple, cast
 
-from google.protobuf.descriptor import FieldDescriptor
+from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import DecodeError, EncodeError, Message
 
 from magnetar.base.errors import RemoteProtocolError
 from magnetar.base.limits import FRAME_SIZE_PADDING, MAX_MESSAGE_SIZE, Limit
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 from magnetar.wire.runs import Acks, Runs, Sends
+
+FRAMES_AT_ONCE_MAX = 100
+"""Frames, besides runs, that a decoder that gathers hands out at once."""
 
 FRAME_SIZE_MAX = MAX_MESSAGE_SIZE + FRAME_SIZE_PADDING
 """Bytes of the largest frame, its size fields included, where nothing else was agreed."""
@@ -91,7 +95,7 @@ class FrameDecoder:
 
         The latter are too few while the size of the frame has not come.
         """
-        return (self._held, self._missing) if self._held else (0, 0)
+        return (self._held, self._missing) if self._held and self._missing > 0 else (0, 0)
 
     def feed(self, data: bytes) -> list[Frame]:
         """Take the next bytes of the stream and return the frames that they complete, in order.
@@ -102,8 +106,17 @@ class FrameDecoder:
         return cast("list[Frame]", self._feed(data, gather=False))
 
     def feed_gathering(self, data: bytes) -> list[Received]:
-        """As ``feed``, but SENDs and ACKs come in runs where they have the form that clients write (``wire.runs``)."""
+        """As ``feed``, but SENDs and ACKs come in runs where they have the form that clients write (``wire.runs``).
+
+        Returns at most FRAMES_AT_ONCE_MAX other frames. ``has_more`` tells whether that was the reason to stop; then
+        the next call returns more of them, also without new bytes.
+        """
         return self._feed(data, gather=True)
+
+    @property
+    def has_more(self) -> bool:
+        """Whether there may be whole frames that were not returned yet."""
+        return self._missing <= 0 and bool(self._pieces)
 
     def _feed(self, data: bytes, *, gather: bool) -> list[Received]:
         if self._pieces:
@@ -136,7 +149,7 @@ class FrameDecoder:
         """Return the whole frames in ``data`` and where the rest begins; note how much the rest misses."""
         frames: list[Received] = []
         runs = Runs(data, self._total_size_max, frames.append) if gather else None
-        start, length = 0, len(data)
+        start, length, parsed = 0, len(data), 0
         while length - start >= _HEADER_LENGTH:
             total_size, command_size = _read_header(data, start)
             end = start + _SIZE_LENGTH + total_size
@@ -154,6 +167,11 @@ class FrameDecoder:
                 runs.interrupt()
             frames.append(Frame(_parse(data[start + _HEADER_LENGTH : command_end]), data[command_end:end]))
             start = end
+            if gather:
+                parsed += 1
+                if parsed == FRAMES_AT_ONCE_MAX:
+                    self._missing = 0
+                    return frames, start
         self._missing = start + _HEADER_LENGTH - length
         return frames, start
 
@@ -187,10 +205,38 @@ def _parse(data: bytes) -> pb.BaseCommand:
 
 def is_text(message: Message) -> bool:
     """Whether all strings are text: proto2 reads any bytes into a string field, and hands them out as bytes."""
+    holding_text = _fields_holding_text(message.DESCRIPTOR)
     for field, value in message.ListFields():
+        if field.number not in holding_text:
+            continue
         values = value if field.is_repeated else (value,)
         if field.type == FieldDescriptor.TYPE_STRING and not all(isinstance(item, str) for item in values):
             return False
         if field.type == FieldDescriptor.TYPE_MESSAGE and not all(map(is_text, values)):
             return False
     return True
+
+
+@cache
+def _fields_holding_text(descriptor: Descriptor) -> frozenset[int]:
+    """Return the numbers of the fields that are strings, or messages that may hold some somewhere."""
+    return frozenset(
+        field.number
+        for field in descriptor.fields
+        if field.type == FieldDescriptor.TYPE_STRING
+        or (field.type == FieldDescriptor.TYPE_MESSAGE and _may_hold_text(field.message_type))
+    )
+
+
+@cache
+def _may_hold_text(descriptor: Descriptor) -> bool:
+    """Whether a string can be in a message of this type, at any depth; types may contain themselves."""
+    seen, waiting = {descriptor}, [descriptor]
+    while waiting:
+        for field in waiting.pop().fields:
+            if field.type == FieldDescriptor.TYPE_STRING:
+                return True
+            if field.message_type is not None and field.message_type not in seen:
+                seen.add(field.message_type)
+                waiting.append(field.message_type)
+    return False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
@@ -44,7 +45,7 @@ from magnetar.metadata.policies import ClusterData, PartitionedTopicMetadata, Po
 from magnetar.metadata.resources import Resources
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Generator, Mapping
+    from collections.abc import Collection, Generator, Mapping, Sequence
 
     from magnetar.admin.service import StatsOptions
     from magnetar.base.limits import Limit
@@ -250,6 +251,9 @@ class FakeAdminService:
 
     def storage_refuses(self) -> tuple[bool, bool]:
         return not self.healthy, False
+
+    def loop_stalls(self) -> tuple[Sequence[tuple[float, int]], float]:
+        return [(0.1, 2), (math.inf, 3)], 1.5
 
     async def health(self) -> None:
         if not self.healthy:

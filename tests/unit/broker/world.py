@@ -47,7 +47,10 @@ class Wire:
 
     def _receive(self, data: bytes) -> None:
         if self._is_open:
-            self._session.receive(self._connection.receive_gathering(data, self._cluster.clock.monotonic()))
+            now = self._cluster.clock.monotonic()
+            left = self._session.receive(self._connection.receive_gathering(data, now))
+            while left or self._connection.has_more:
+                left = self._session.receive(left or self._connection.receive_gathering(b"", now))
             self.to_opener(self._connection.take_output())
 
 

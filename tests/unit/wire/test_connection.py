@@ -154,6 +154,18 @@ def test_a_silent_peer_is_given_up_at_the_second_tick() -> None:
     client.on_tick(190.0)
 
 
+def test_a_peer_to_whom_nobody_listens_is_not_taken_for_silent() -> None:
+    broker = connected_broker()
+    broker.on_tick(130.0)
+    assert broker.take_output() == commands.ping()
+    broker.on_tick(160.0, is_heard=False)
+    assert (broker.take_output(), broker.next_tick_at) == (b"", 190.0)
+    broker.on_tick(190.0)
+    assert broker.take_output() == commands.ping(), "it has one interval for its answer"
+    with pytest.raises(PeerSilentError):
+        broker.on_tick(220.0)
+
+
 def test_a_handshake_must_end_within_one_tick() -> None:
     for role in Role:
         with pytest.raises(PeerSilentError, match="handshake not finished"):

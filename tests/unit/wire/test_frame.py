@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from magnetar.base.errors import RemoteProtocolError
 from magnetar.base.position import Position
 from magnetar.wire import commands
+from magnetar.wire import frame as frames_of_wire
 from magnetar.wire.frame import FRAME_SIZE_MAX, Frame, FrameDecoder, Received, encode_command
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 from magnetar.wire.runs import Acks, Sends
@@ -207,3 +208,34 @@ def test_the_start_of_the_next_frame_is_what_is_unfinished() -> None:
     assert decoder.unfinished == (100, len(frame) - 100)
     assert len(decoder.feed(frame[100:])) == 1
     assert decoder.unfinished == (0, 0)
+
+
+@given(st.lists(st.sampled_from([*FRAMES, commands.flow(consumer_id=1, message_permits=1)]), max_size=12), st.data())
+def test_what_is_not_returned_at_once_follows_in_order(stream: list[bytes], data: st.DataObject) -> None:
+    whole = FrameDecoder()
+    expected = segments(whole.feed_gathering(b"".join(stream)))
+    assert not whole.has_more
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(frames_of_wire, "FRAMES_AT_ONCE_MAX", 2)
+        decoder = FrameDecoder()
+        received: list[Received] = []
+        for piece in data.draw(split(b"".join(stream))):
+            some = decoder.feed_gathering(piece)
+            received += some
+            while decoder.has_more and data.draw(st.booleans()):
+                received += decoder.feed_gathering(b"")
+            assert sum(isinstance(each, Frame) for each in some) <= 2
+        while decoder.has_more:
+            received += decoder.feed_gathering(b"")
+    assert segments(received) == expected
+
+
+def test_text_is_looked_for_where_there_may_be_some() -> None:
+    command = pb.BaseCommand(type=pb.BaseCommand.REDELIVER_UNACKNOWLEDGED_MESSAGES)
+    command.redeliverUnacknowledgedMessages.consumer_id = 1
+    command.redeliverUnacknowledgedMessages.message_ids.add(ledgerId=1, entryId=1)
+    assert frames_of_wire._fields_holding_text(command.redeliverUnacknowledgedMessages.DESCRIPTOR) == frozenset()
+    body = pb.CommandProducer(topic="t", producer_id=1, request_id=1, metadata=[pb.KeyValue(key="k", value="v")])
+    wrong = commands.encode(body).replace(b"\x12\x01v", b"\x12\x01\xff")
+    with pytest.raises(RemoteProtocolError, match="not UTF-8"):
+        decode([wrong])

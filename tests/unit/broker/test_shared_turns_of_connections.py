@@ -1,0 +1,147 @@
+"""Connections share the turns of the event loop: a client with many commands does not keep the others waiting."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from magnetar.broker import turns
+from magnetar.broker.server import Server
+from magnetar.sim.cluster import TOPIC, Cluster, Shared
+from magnetar.wire import commands
+from magnetar.wire.frame import FrameDecoder
+from magnetar.wire.message_id import message_id
+from magnetar.wire.proto import pulsar_api_pb2 as pb
+
+LOOKUPS = 30
+
+
+class HandTransport(asyncio.Transport):
+    """A socket whose peer is the test."""
+
+    def __init__(self, ended: list[str], name: str) -> None:
+        super().__init__(extra={"peername": (name, 1)})
+        self.reading = True
+        self.closed = False
+        self._ended = ended
+        self._name = name
+        self._decoder = FrameDecoder()
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        for frame in self._decoder.feed(bytes(data)):
+            self._ended.append(f"{self._name} {pb.BaseCommand.Type.Name(frame.command.type)}")
+
+    def close(self) -> None:
+        self.closed = True
+
+    abort = close
+
+    def is_closing(self) -> bool:
+        return self.closed
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        pass
+
+    def pause_reading(self) -> None:
+        self.reading = False
+
+    def resume_reading(self) -> None:
+        self.reading = True
+
+
+class Stage:
+    """A broker with connections, whose loop does little in a turn."""
+
+    def __init__(self) -> None:
+        self.cluster = Cluster()
+        self.server = Server(self.cluster.environment, self.cluster.topics)
+        self.heard: list[str] = []
+
+    def connect(self, name: str) -> Any:  # noqa: ANN401 - a ServerProtocol with its transport
+        protocol, transport = self.server.protocol(self.server), HandTransport(self.heard, name)
+        self.cluster.do(lambda: protocol.connection_made(transport))
+        self.cluster.do(lambda: protocol.data_received(commands.connect(client_version="test")))
+        self.heard.clear()
+        return protocol, transport
+
+
+@pytest.fixture
+def stage(monkeypatch: pytest.MonkeyPatch) -> Stage:
+    stage = Stage()
+    monkeypatch.setattr(turns, "TURN_ITEMS_MAX", 3)
+    return stage
+
+
+def lookups(count: int = LOOKUPS) -> bytes:
+    return b"".join(commands.lookup(request_id=number, topic=str(TOPIC)) for number in range(count))
+
+
+def test_another_client_is_answered_in_between(stage: Stage) -> None:
+    (busy, busy_transport), (other, _) = stage.connect("busy"), stage.connect("other")
+    states: list[bool] = []
+
+    def arrive() -> None:
+        busy.data_received(lookups())
+        other.data_received(lookups(1))
+        states.append(busy_transport.reading)
+
+    stage.cluster.do(arrive)
+    answers = [each.split()[0] for each in stage.heard]
+    assert answers.count("busy") == LOOKUPS
+    assert answers.index("other") < LOOKUPS / 2
+    assert states == [False], "nothing more is read before all of it is handled"
+    assert busy_transport.reading
+
+
+def test_the_order_of_a_connection_is_kept(stage: Stage) -> None:
+    protocol, _ = stage.connect("one")
+
+    def arrive() -> None:
+        protocol.data_received(lookups(5) + commands.ping())
+        protocol.data_received(commands.close_producer(producer_id=9, request_id=77))
+
+    stage.cluster.do(arrive)
+    assert stage.heard[-1] == "one SUCCESS"
+    assert sum(each.endswith("LOOKUP_RESPONSE") for each in stage.heard) == 5
+
+
+def test_acknowledgements_count_of_a_client_that_left_before_they_were_handled(stage: Stage) -> None:
+    protocol, transport = stage.connect("leaver")
+    publisher = stage.cluster.client()
+    publisher.produce()
+    publisher.send("a")
+    subscribe = pb.CommandSubscribe(
+        topic=str(TOPIC),
+        subscription="s",
+        consumer_id=1,
+        request_id=1,
+        subType=Shared,
+        initialPosition=pb.CommandSubscribe.Earliest,
+    )
+    stage.cluster.do(lambda: protocol.data_received(commands.subscribe(subscribe)))
+    ack = commands.ack(consumer_id=1, message_ids=[message_id(stage.cluster.topic().ledger.last_confirmed_entry)])
+
+    def arrive() -> None:
+        protocol.data_received(lookups() + ack)
+        transport.close()
+        protocol.connection_lost(None)
+
+    stage.cluster.do(arrive)
+    subscription = stage.cluster.topic().subscriptions["s"]
+    assert subscription.backlog == 0
+    assert not subscription.consumers, "the session ended when all was handled"
+
+
+def test_nothing_more_is_handled_of_a_client_that_broke_the_protocol(stage: Stage) -> None:
+    protocol, transport = stage.connect("hostile")
+
+    def arrive() -> None:
+        flow, connect = commands.flow(consumer_id=1, message_permits=1), commands.connect(client_version="again")
+        protocol.data_received(flow + connect)
+        protocol.data_received(lookups(1))
+
+    stage.cluster.do(arrive)
+    assert transport.closed
+    assert stage.heard == []

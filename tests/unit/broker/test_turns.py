@@ -1,0 +1,104 @@
+"""The work of one turn of the event loop is bounded, and shared by all clients in the order in which they came."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from magnetar.broker.turns import TURN_ITEMS_MAX, TURN_S, LoopTurns
+from magnetar.sim.loop import HandClock, HandLoop
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class Stage:
+    """Turns on a loop, and what was done in which of them."""
+
+    def __init__(self) -> None:
+        self.loop = HandLoop()
+        self.turns = LoopTurns(self.loop, HandClock(self.loop))
+        self.done: list[tuple[int, str]] = []
+        self._turn = 0
+
+    def work(self, name: str, cost_s: float = 0.0) -> Callable[[], None]:
+        def do() -> None:
+            self.done.append((self._turn, name))
+            self.loop.elapsed_s += cost_s
+
+        return do
+
+    def count_turns(self) -> None:
+        """Count the turns of the loop for as long as something happens in them."""
+        self._turn += 1
+        if self._turn < 20:
+            self.loop.call_soon(self.count_turns)
+
+
+@pytest.fixture
+def stage() -> Stage:
+    return Stage()
+
+
+def test_work_is_done_in_order_in_as_many_turns_as_it_takes(stage: Stage) -> None:
+    for name in "abcde":
+        stage.turns.soon(stage.work(name, TURN_S / 2))
+    assert not stage.done
+    stage.loop.call_soon(stage.count_turns)
+    stage.loop.spin()
+    assert [name for _, name in stage.done] == list("abcde")
+    turns = [turn for turn, _ in stage.done]
+    assert [turns.count(each) for each in sorted(set(turns))] == [2, 2, 1]
+
+
+def test_what_asks_for_another_turn_is_behind_everybody_else(stage: Stage) -> None:
+    left = 3
+
+    def part() -> None:
+        nonlocal left
+        stage.work("part")()
+        left -= 1
+        if left:
+            stage.turns.soon(part)
+
+    stage.turns.soon(part)
+    stage.turns.soon(stage.work("other"))
+    stage.loop.spin()
+    assert [name for _, name in stage.done] == ["part", "other", "part", "part"]
+
+
+def test_no_work_begins_in_a_turn_that_is_over(stage: Stage) -> None:
+    assert stage.turns.begin(stage.loop.time())
+    assert not stage.turns.is_over()
+    stage.loop.elapsed_s += TURN_S
+    assert stage.turns.is_over()
+    assert not stage.turns.begin(stage.loop.time())
+    stage.loop.spin()
+    assert stage.turns.begin(stage.loop.time()), "this is another turn"
+
+
+def test_what_was_left_over_counts_in_the_turn_in_which_it_is_done(stage: Stage) -> None:
+    stage.turns.soon(stage.work("left", TURN_S))
+    begun: list[bool] = []
+    stage.loop.call_soon(lambda: begun.append(stage.turns.begin(stage.loop.time())))
+    stage.loop.spin()
+    assert begun == [False]
+
+
+def test_quick_work_is_bounded_by_its_number(stage: Stage) -> None:
+    for _ in range(TURN_ITEMS_MAX + 2):
+        stage.turns.soon(stage.work("quick"))
+    stage.loop.call_soon(stage.count_turns)
+    stage.loop.spin()
+    turns = [turn for turn, _ in stage.done]
+    assert len(turns) == TURN_ITEMS_MAX + 2
+    assert max(turns.count(each) for each in set(turns)) <= TURN_ITEMS_MAX + 1
+
+
+def test_an_error_of_one_does_not_keep_the_others_from_being_done(stage: Stage) -> None:
+    stage.turns.soon(lambda: 1 // 0)  # type: ignore[arg-type]
+    stage.turns.soon(stage.work("other"))
+    stage.loop.spin()
+    assert [name for _, name in stage.done] == ["other"]
+    assert [type(each["exception"]) for each in stage.loop.problems] == [ZeroDivisionError]
