@@ -65,7 +65,7 @@ class LoadFailures:
         failure = _refusal(name, error)
         known = self._failures.get(name)
         if known is None or str(known) != str(failure):
-            is_bug = not isinstance(error, StorageError | MetadataError)
+            is_bug = not isinstance(error, StorageError | MetadataError | OSError)
             log.error("topic_load_failed", topic=str(name), error=str(failure), exc_info=error if is_bug else None)
         self._failures[name] = failure
         self._retry_at[name] = self._clock.monotonic() + LOAD_RETRY_DELAY_S
@@ -87,6 +87,8 @@ def _refusal(name: TopicName, error: Exception) -> TopicLoadError:
     if isinstance(error, MetadataError):
         return TopicLoadError(ServerError.MetadataError, f"Topic {name} cannot be loaded: {error}")
     if isinstance(error, StorageError) and not isinstance(error, CorruptionError | DataLossError):
+        return TopicLoadError(ServerError.PersistenceError, f"Topic {name} cannot be loaded: {error}")
+    if isinstance(error, OSError):  # such as no descriptor left: the data may be intact
         return TopicLoadError(ServerError.PersistenceError, f"Topic {name} cannot be loaded: {error}")
     cause = str(error) if isinstance(error, StorageError) else f"its data cannot be decoded: {error!r}"
     return TopicLoadError(ServerError.NotAllowedError, f"Topic {name} cannot be loaded: {cause}; {WAY_OUT}")

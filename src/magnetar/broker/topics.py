@@ -368,7 +368,7 @@ class TopicRegistry:
             raise
         except Exception as error:
             # The root of one topic's recovery: whatever is wrong with its data, the other topics are served.
-            if not isinstance(error, MagnetarError | ValueError | KeyError | TypeError):  # else its data is damaged
+            if not isinstance(error, MagnetarError | OSError | ValueError | KeyError | TypeError):
                 report_bug(environment.loop, f"loading {name} failed", error)
             raise self.load_failures.failed(name, error) from error
         self.load_failures.recovered(name)

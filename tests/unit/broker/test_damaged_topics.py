@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,7 @@ from magnetar.base import errors
 from magnetar.base.errors import AdminError, MagnetarError, RemoteProtocolError, ServerError, StorageError
 from magnetar.base.names import TopicName
 from magnetar.broker.administration import Administration
-from magnetar.broker.load_failures import LOAD_RETRY_DELAY_S
+from magnetar.broker.load_failures import LOAD_RETRY_DELAY_S, WAY_OUT
 from magnetar.broker.maintenance import Maintenance
 from magnetar.broker.refusals import REFUSED
 from magnetar.metadata.resources import managed_ledger_path
@@ -350,3 +351,10 @@ def test_one_producer_that_cannot_be_removed_leaves_no_other_behind(monkeypatch:
     client.leave()
     assert not cluster.topic(HEALTHY).producers
     assert not cluster.topic(HEALTHY).subscriptions["worker"].consumers
+
+
+def test_a_system_without_descriptors_is_no_damage() -> None:
+    cluster = Cluster()
+    refusal = cluster.topics.load_failures.failed(TOPIC, OSError(errno.EMFILE, "Too many open files"))
+    assert refusal.code is ServerError.PersistenceError, "clients come again"
+    assert WAY_OUT not in str(refusal)
