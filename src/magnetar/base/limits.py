@@ -43,6 +43,8 @@ class Limit(StrEnum):
     DELIVERY_DELAY = "delayedDeliveryMaxDelayInMillis"
     DEDUPLICATION_PRODUCERS = "brokerDeduplicationMaxNumberOfProducers"
     PROGRESS_MARKERS = "maxPendingProgressMarkersPerTopic"
+    PROGRESS_MARKER_PARTS = "maxPartsPerProgressMarker"
+    """PROGRESS_MARKER_PARTS_MAX of ``geo.progress_codec``."""
     HTTP_CONNECTIONS = "maxHttpServerConnections"
     HTTP_HEADER_SIZE = "httpMaxRequestHeaderSize"
     HTTP_REQUEST_TIMEOUT = "httpRequestTimeoutSeconds"

@@ -30,6 +30,10 @@ if TYPE_CHECKING:
 PROGRESS_MARKER_BYTES_MAX = 256 * 1024
 """Bytes of one marker's payload, well below what Pulsar lets through: some 5,000 intervals, mostly in far fewer."""
 
+PROGRESS_MARKER_PARTS_MAX = 25_000
+"""Subscriptions, origins, ledgers and bounds of intervals of a marker that is read: more than ``encode_markers`` puts
+into one, some 25 ms to decode."""
+
 _POSITION_BYTES_MAX = 24  # two 64-bit varints of 10 bytes with their tags, a tag and a length
 _INTERVAL_BYTES_MAX = 2 * 26  # two bounds, each alone in its ledger: the same and one length more
 _UNBOUNDED: Final = 1 << 62
@@ -86,6 +90,7 @@ def decode_marker(payload: bytes) -> ProgressReport:
     """Read a marker; raises RemoteProtocolError when it makes no sense."""
     try:
         marker = pb.ProgressMarker.FromString(payload)
+        _check_size(marker)
         _check_names(marker)
         states = [_from_message(message) for message in marker.subscriptions]
     except (DecodeError, ValueError) as error:
@@ -93,6 +98,19 @@ def decode_marker(payload: bytes) -> ProgressReport:
         raise RemoteProtocolError(message) from error
     oldest = marker.oldest_acknowledged_at_ms if marker.HasField("oldest_acknowledged_at_ms") else None
     return ProgressReport(marker.source_cluster, states, oldest, {each.cluster: each.life for each in marker.lives})
+
+
+def _check_size(marker: pb.ProgressMarker) -> None:
+    """Raise RemoteProtocolError for a marker with so many parts that decoding it would hold up others."""
+    parts = len(marker.subscriptions)
+    if parts <= PROGRESS_MARKER_PARTS_MAX:
+        origins = [origin for state in marker.subscriptions for origin in state.origins]
+        ledgers = [ledger for origin in origins for ledger in origin.acknowledged]
+        parts += len(origins) + len(ledgers) + sum(len(ledger.entry_steps) for ledger in ledgers)
+    if parts > PROGRESS_MARKER_PARTS_MAX:
+        limit = Limit.PROGRESS_MARKER_PARTS
+        message = f"progress marker of {parts} parts exceeds the limit of {PROGRESS_MARKER_PARTS_MAX} ({limit.value})"
+        raise RemoteProtocolError(message, limit)
 
 
 def _check_names(marker: pb.ProgressMarker) -> None:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,8 +13,18 @@ from magnetar.geo.epochs import EPOCH_COUNTER_MAX, FIRST_EPOCH, Epoch
 from magnetar.geo.intervals import Interval, IntervalSet
 from magnetar.geo.origins import Claim, PartialClaim
 from magnetar.geo.progress import Kind, OriginProgress, SubscriptionProgress
-from magnetar.geo.progress_codec import decode_marker, decode_state, encode_markers, encode_state, restore_state
+from magnetar.geo.progress_codec import (
+    PROGRESS_MARKER_PARTS_MAX,
+    decode_marker,
+    decode_state,
+    encode_markers,
+    encode_state,
+    restore_state,
+)
 from magnetar.wire.proto import magnetar_markers_pb2 as pb
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 def at(entry_id: int) -> Position:
@@ -189,6 +201,33 @@ def test_a_marker_of_a_state_with_many_holes_is_made_of_few_of_them() -> None:
     for payload in markers:
         (part,) = decode_marker(payload).states
         assert not received.merge(part).changed
+
+
+def test_a_marker_with_too_many_parts_is_refused() -> None:
+    few = pb.ProgressMarker(source_cluster="jfk")
+    state = few.subscriptions.add(subscription="worker", epoch=pb.Epoch(counter=0, cluster=""))
+    origin = state.origins.add(cluster="a")
+    origin.acknowledged.add(ledger_id=1, entry_steps=[1] * (PROGRESS_MARKER_PARTS_MAX - 4))
+    assert decode_marker(few.SerializeToString()).states[0].intervals > 0
+    additions: tuple[Callable[[pb.ProgressMarker], None], ...] = (
+        lambda marker: marker.subscriptions.extend([state] * 2),
+        lambda marker: marker.subscriptions[0].origins.extend([pb.OriginProgress(cluster="b")] * 2),
+        lambda marker: marker.subscriptions[0].origins[0].acknowledged.extend([pb.LedgerBounds(ledger_id=2)] * 2),
+        lambda marker: marker.subscriptions[0].origins[0].acknowledged[0].entry_steps.extend([1, 1]),
+    )
+    for add in additions:
+        many = pb.ProgressMarker()
+        many.CopyFrom(few)
+        add(many)
+        with pytest.raises(RemoteProtocolError, match="maxPartsPerProgressMarker"):
+            decode_marker(many.SerializeToString())
+
+
+def test_no_marker_that_is_sent_has_too_many_parts() -> None:
+    state = SubscriptionProgress("worker")
+    state.claim([Claim("a", Position(2 * each, 1), Position(2 * each + 1, 1)) for each in range(20_000)])
+    markers = list(encode_markers("ewr", [state], full=True))
+    assert sum(decode_marker(payload).states[0].intervals for payload in markers) == 20_000
 
 
 @given(st.lists(st.tuples(st.integers(-1, 3), st.integers(-1, 30)), max_size=40, unique=True))
