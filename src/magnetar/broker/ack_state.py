@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import structlog
 
+from magnetar.base.limits import Limit
+
 if TYPE_CHECKING:
     from magnetar.base.position import Position
     from magnetar.broker.subscription import Subscription
@@ -101,6 +103,11 @@ class AckState:
         if reached is None:
             return
         state, limits = self._cursor.state, self._limits
+        hits = self._subscription.environment.limit_hits
+        if state.deleted_ranges_count >= limits.unacked_ranges_max:
+            hits.hit(Limit.UNACKED_RANGES)
+        if state.partial_batches_count >= limits.batch_deleted_max:
+            hits.hit(Limit.BATCH_DELETED)
         log.warning(
             "ack_state_limit",
             topic=str(self._subscription.topic.name),

@@ -121,6 +121,10 @@ class Administration:
 
     async def update_partitioned_topic(self, topic: TopicName, partitions: int) -> None:
         """Add partitions; subscriptions of partition 0 exist on the new ones too."""
+        most = self._environment.config.maxNumPartitionsPerPartitionedTopic
+        if partitions > most:
+            message = f"Desired partitions {partitions} can't be greater than the maximum partitions per topic {most}"
+            raise AdminError(HTTPStatus.UNPROCESSABLE_ENTITY, message, Limit.PARTITIONS)
         self._topics.add_partitions(topic, partitions)
 
     async def delete_topic(self, topic: TopicName, *, force: bool) -> None:

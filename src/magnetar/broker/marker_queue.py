@@ -51,18 +51,23 @@ class MarkerQueue:
         """How many wait."""
         return len(self._waiting)
 
-    def put(self, marker: QueuedMarker) -> None:
-        """Queue a marker behind all others; news of a subscription replaces what waits of it."""
+    def put(self, marker: QueuedMarker) -> bool:
+        """Queue a marker behind all others; news of a subscription replaces what waits of it.
+
+        False if WAITING_MAX markers wait: the marker is dropped.
+        """
         if marker.update_of is not None:
             self.forget(marker.update_of)
-        if len(self._waiting) < WAITING_MAX:
-            self._waiting.append(marker)
+        if len(self._waiting) >= WAITING_MAX:
+            return False
+        self._waiting.append(marker)
+        return True
 
-    def put_for_next(self, marker: QueuedMarker) -> None:
+    def put_for_next(self, marker: QueuedMarker) -> bool:
         """As ``put`` while nobody carries the link: an answer replaces those that wait."""
         if marker.is_answer:
             self._waiting = deque(each for each in self._waiting if not each.is_answer)
-        self.put(marker)
+        return self.put(marker)
 
     def take(self, sent_through: Position, now: float) -> QueuedMarker | None:
         """The next marker, if everything before it was sent; it counts as handed out."""

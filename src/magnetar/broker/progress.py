@@ -308,8 +308,8 @@ class TopicProgress:
         self._environment = topic.environment
         self._links: dict[str, ProgressLink] = {}
         self.lost = LostEntries(topic)
-        self.tombstones = Tombstones(topic.ledger)
-        self.switched_off = SwitchedOff(topic.ledger)
+        self.tombstones = Tombstones(topic.ledger, topic.environment.limit_hits)
+        self.switched_off = SwitchedOff(topic.ledger, topic.environment.limit_hits)
         self._incoming = IncomingProgress(topic, self._take)
 
     def changed(self) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import structlog
 
 from magnetar.base.errors import RequestError, ServerError
-from magnetar.base.limits import KEEP_ALIVE_INTERVAL_SECONDS
+from magnetar.base.limits import KEEP_ALIVE_INTERVAL_SECONDS, Limit
 from magnetar.base.position import EARLIEST, Position
 from magnetar.broker.copies import Copies
 from magnetar.broker.dispatchers.reader import EntryReader
@@ -408,11 +408,11 @@ class Replicator:
             return
         if self.markers is None:
             self.markers = MarkerQueue(self._doubt_s)
-        if self.consumer is None:
-            self.markers.put_for_next(marker)
-            return
-        self.markers.put(marker)
-        self.topic.notify()
+        put = self.markers.put if self.consumer is not None else self.markers.put_for_next
+        if not put(marker):
+            self.environment.limit_hits.hit(Limit.WAITING_MARKERS)
+        if self.consumer is not None:
+            self.topic.notify()
 
     @property
     def _doubt_s(self) -> float:

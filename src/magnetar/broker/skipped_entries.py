@@ -11,6 +11,7 @@ import json
 from typing import TYPE_CHECKING, Final
 
 from magnetar.base.errors import RequestError, ServerError
+from magnetar.base.limits import Limit
 from magnetar.base.position import Position
 from magnetar.cursor.ranges import DeletedEntries, Range
 
@@ -66,7 +67,8 @@ class SkippedEntries:
             if entries
         }
         if sum(map(len, listed.values())) > SKIPPED_RANGES_MAX:
-            message = f"{self._ledger.name} keeps {SKIPPED_RANGES_MAX} skipped ranges; no more can be skipped"
-            raise RequestError(ServerError.NotAllowedError, message)
+            limit = Limit.SKIPPED_RANGES
+            message = f"{self._ledger.name} keeps {SKIPPED_RANGES_MAX} skipped ranges; no more can be skipped ({limit})"
+            raise RequestError(ServerError.NotAllowedError, message, limit)
         self._ledger.set_property(SKIPPED_PROPERTY, json.dumps(listed))
         self._by_target = kept

@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING
 
 import structlog
 
+from magnetar.base.limits import Limit
+
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator
 
+    from magnetar.broker.limit_hits import LimitHits
     from magnetar.ledger.managed_ledger import ManagedLedger
 
 log = structlog.get_logger(__name__)
@@ -24,9 +27,10 @@ SWITCHED_OFF_MAX = 1_000
 class SwitchedOff:
     """Those of one topic, kept with its list of ledgers: a subscription that is deleted here stays switched off."""
 
-    def __init__(self, ledger: ManagedLedger) -> None:
+    def __init__(self, ledger: ManagedLedger, limit_hits: LimitHits) -> None:
         """Read what is kept."""
         self._ledger = ledger
+        self._limit_hits = limit_hits
         self._names: dict[str, None] = dict.fromkeys(json.loads(ledger.properties.get(SWITCHED_OFF_PROPERTY, "[]")))
 
     def __iter__(self) -> Iterator[str]:
@@ -44,6 +48,7 @@ class SwitchedOff:
             forgotten = next((each for each in self._names if each != name and each not in existing), None)
             if forgotten is not None:
                 del self._names[forgotten]
+                self._limit_hits.hit(Limit.SWITCHED_OFF)
                 log.warning("switched_off_forgotten", topic=self._ledger.name, subscription=forgotten)
         self._save()
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import structlog
 
+from magnetar.base.limits import Limit
 from magnetar.base.position import EARLIEST, Position
 from magnetar.geo.epochs import FIRST_EPOCH, Epoch
 from magnetar.geo.progress import SubscriptionProgress
@@ -14,6 +15,7 @@ from magnetar.geo.progress import SubscriptionProgress
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from magnetar.broker.limit_hits import LimitHits
     from magnetar.ledger.managed_ledger import ManagedLedger
     from magnetar.metadata.store import Put
 
@@ -43,9 +45,10 @@ class _Buried(NamedTuple):
 class Tombstones:
     """The tombstones of one topic, kept with its list of ledgers."""
 
-    def __init__(self, ledger: ManagedLedger) -> None:
+    def __init__(self, ledger: ManagedLedger, limit_hits: LimitHits) -> None:
         """Read what is kept."""
         self._ledger = ledger
+        self._limit_hits = limit_hits
         stored = json.loads(ledger.properties.get(TOMBSTONES_PROPERTY, "{}"))
         self._buried = {name: _Buried(*each) for name, each in stored.items()}
 
@@ -85,4 +88,5 @@ class Tombstones:
         self._ledger.set_property(TOMBSTONES_PROPERTY, json.dumps(buried), along_with)
         self._buried = buried
         if forgotten is not None:
+            self._limit_hits.hit(Limit.TOMBSTONES)
             log.warning("tombstone_forgotten", topic=self._ledger.name, subscription=forgotten)

@@ -220,8 +220,8 @@ class Connection:
         if self.state is not State.CONNECTED or self._ping_unanswered:
             reason = "PING unanswered" if self.state is State.CONNECTED else "handshake not finished"
             self.closed()
-            message = f"{reason} after {self._keep_alive_interval_s:g} s"
-            raise PeerSilentError(message)
+            message = f"{reason} after {self._keep_alive_interval_s:g} s ({Limit.KEEP_ALIVE})"
+            raise PeerSilentError(message, Limit.KEEP_ALIVE)
         self.probe()
 
     def take_output(self) -> bytes:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
 from magnetar.admin.service import StatsOptions
+from magnetar.base.limits import Limit
 from magnetar.base.position import Position
 from magnetar.broker.ack_state import ALARM_AGAIN_BELOW_PERCENTS, ALARM_PERCENTS, LimitAlarm
 from magnetar.broker.stats import internal_stats, topic_stats
@@ -310,6 +311,8 @@ def test_each_share_of_the_limit_is_told_once() -> None:
     assert told[0]["subscription"] == "worker"
     assert told[0]["oldest_holes"][0].endswith("consumer-1")
     assert [each["event"] for each in logs].count("acknowledgements_unpersisted") == 1
+    counts = cluster.environment.limit_hits.counts()
+    assert [counts[limit.value] for limit in (Limit.UNACKED_RANGES, Limit.BATCH_DELETED)] == [1, 0]
 
 
 @given(st.lists(st.integers(0, 130), max_size=60))

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 import structlog
 
-from magnetar.base.errors import RemoteProtocolError, ServerError
+from magnetar.base.errors import AdminError, RemoteProtocolError, ServerError
 from magnetar.base.limits import (
     BATCH_MESSAGES_MAX,
     BATCHED_MESSAGE_SIZE_MIN,
@@ -21,10 +22,13 @@ from magnetar.base.limits import (
 )
 from magnetar.base.log_limit import LINES_MAX, LogLimit
 from magnetar.base.names import TopicName
-from magnetar.broker import incoming_progress
+from magnetar.base.position import EARLIEST
+from magnetar.broker import incoming_progress, marker_queue
 from magnetar.broker import session as broker_session
+from magnetar.broker.administration import Administration
 from magnetar.broker.config import BrokerConfig
 from magnetar.broker.limit_hits import LimitHits
+from magnetar.broker.marker_queue import QueuedMarker
 from magnetar.broker.server import Server, ServerProtocol
 from magnetar.geo.progress import SubscriptionProgress
 from magnetar.geo.progress_codec import encode_markers
@@ -116,6 +120,40 @@ def test_frames_that_are_too_large_count() -> None:
     protocol.data_received(frame_opening(20, 6 << 20))
     assert socket.closed
     assert hits(cluster) == {Limit.HANDSHAKE_FRAME_SIZE.value: 1, Limit.MESSAGE_SIZE.value: 1}
+
+
+def test_peers_that_say_nothing_count() -> None:
+    cluster = Cluster()
+    server = Server(cluster.environment, cluster.topics)
+    (silent, no_handshake), (connected, no_answer) = connect(server), connect(server)
+    connected.data_received(commands.connect(client_version="test", protocol_version=21))
+    for seconds in (30, 60):
+        silent.tick(float(seconds))
+        connected.tick(float(seconds))
+    assert [no_handshake.closed, no_answer.closed] == [True, True]
+    assert hits(cluster) == {Limit.KEEP_ALIVE.value: 2}
+
+
+def test_dropped_markers_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(marker_queue, "WAITING_MAX", 1)
+    cluster = Cluster(targets=["jfk"])
+    link = cluster.topic().replicators["jfk"]
+    for name in ("one", "two", "three"):
+        cluster.do(partial(link.send_marker, QueuedMarker(b"", EARLIEST, update_of=name)))
+    assert hits(cluster) == {Limit.WAITING_MARKERS.value: 2}
+
+
+def test_too_many_partitions_are_not_added() -> None:
+    cluster = Cluster(settings={"maxNumPartitionsPerPartitionedTopic": 2})
+    topic = TopicName.parse("persistent://public/default/parts")
+    cluster.do(lambda: cluster.topics.create_partitioned(topic, 1))
+    administration = Administration(cluster.environment, cluster.topics, "")
+    task = cluster.loop.start(administration.update_partitioned_topic(topic, 3))
+    cluster.settle()
+    with pytest.raises(AdminError, match="Desired partitions 3 can't be greater than") as raised:
+        task.result()
+    assert raised.value.limit is Limit.PARTITIONS
+    assert administration.partitions_of(topic) == 1
 
 
 def test_an_error_names_the_limit_that_a_frame_exceeds() -> None:

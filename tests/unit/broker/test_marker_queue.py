@@ -97,6 +97,6 @@ def test_what_is_not_so_any_more_is_not_told() -> None:
 
 def test_a_link_that_takes_none_holds_no_more_than_so_many() -> None:
     queue = MarkerQueue(DOUBT_S)
-    for number in range(WAITING_MAX + 5):
-        queue.put(question(str(number)))
+    taken = [queue.put(question(str(number))) for number in range(WAITING_MAX + 5)]
+    assert taken == [True] * WAITING_MAX + [False] * 5
     assert take_all(queue) == [str(number) for number in range(WAITING_MAX)]

@@ -9,6 +9,7 @@ from structlog.testing import capture_logs
 
 from magnetar.admin.service import StatsOptions
 from magnetar.base.errors import AdminError, RequestError
+from magnetar.base.limits import Limit
 from magnetar.base.position import EARLIEST, Position
 from magnetar.broker.administration import Administration
 from magnetar.broker.skipped_entries import SKIPPED_RANGES_MAX, SkippedEntries
@@ -222,8 +223,9 @@ def test_the_records_are_bounded() -> None:
             skipped.add("jfk", Range(position, position))
 
     cluster.do(lambda: add(ledger.ledger_id, SKIPPED_RANGES_MAX))
-    with pytest.raises(RequestError, match="no more can be skipped"):
+    with pytest.raises(RequestError, match="no more can be skipped") as raised:
         skipped.add("sfo", Range(Position(ledger.ledger_id, 1), Position(ledger.ledger_id, 1)))
+    assert raised.value.limit is Limit.SKIPPED_RANGES
     found = SkippedEntries(opened(cluster))
     assert len(found.of("jfk")) == SKIPPED_RANGES_MAX
     assert found.of("sfo") == []

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from magnetar.base.limits import Limit
 from magnetar.broker import switched_off
 from magnetar.broker.administration import Administration
+from magnetar.broker.limit_hits import LimitHits
 from magnetar.broker.switched_off import SwitchedOff
 from magnetar.sim.cluster import TOPIC, Cluster
 from tests.unit.broker.mesh import Mesh
@@ -204,10 +206,12 @@ def test_updates_of_pip_33_do_not_move_it_nor_bring_it_back() -> None:
 def test_beyond_the_limit_one_is_forgotten_that_does_not_exist(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(switched_off, "SWITCHED_OFF_MAX", 2)
     ledger = Cluster().topic().ledger
-    kept = SwitchedOff(ledger)
+    hits = LimitHits()
+    kept = SwitchedOff(ledger, hits)
     for name in ("there", "gone", "new"):
         kept.add(name, ["there"])
-    for each in (kept, SwitchedOff(ledger)):
+    for each in (kept, SwitchedOff(ledger, LimitHits())):
         assert [name in each for name in ("there", "gone", "new")] == [True, False, True]
+    assert hits.counts()[Limit.SWITCHED_OFF.value] == 1
     kept.discard("there")
-    assert "there" not in SwitchedOff(ledger)
+    assert "there" not in SwitchedOff(ledger, LimitHits())

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from magnetar.base.errors import DiskFullError
+from magnetar.base.limits import Limit
 from magnetar.base.position import EARLIEST
 from magnetar.broker import tombstones
 from magnetar.broker.administration import Administration
+from magnetar.broker.limit_hits import LimitHits
 from magnetar.broker.tombstones import Tombstones
 from magnetar.geo.epochs import FIRST_EPOCH, Epoch
 from magnetar.geo.progress import SubscriptionProgress
@@ -159,14 +161,16 @@ def test_the_oldest_is_forgotten_beyond_the_limit(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(tombstones, "TOMBSTONES_MAX", 2)
     cluster = Cluster()
     ledger = cluster.topic().ledger
-    kept = Tombstones(ledger)
+    hits = LimitHits()
+    kept = Tombstones(ledger, hits)
     for name, counter in (("one", 1), ("two", 1), ("one", 3), ("three", 1)):
         kept.add(SubscriptionProgress(name, epoch=Epoch(counter, "ewr"), deleted=True))
-    for each in (kept, Tombstones(ledger)):
+    for each in (kept, Tombstones(ledger, LimitHits())):
         assert [state.name for state in each.states()] == ["one", "three"]
         assert each.epoch_for_new("one") == Epoch(4, "")
         assert each.epoch_for_new("two") == FIRST_EPOCH
         assert each.get("two") is None
+    assert hits.counts()[Limit.TOMBSTONES.value] == 1
 
 
 def made_again(world: World, name: str) -> None:
@@ -229,8 +233,8 @@ def test_where_the_log_ended_is_kept_with_a_tombstone() -> None:
     client.send("a", "b")
     (_, first), (_, last) = client.receipts()
     ledger = cluster.topic().ledger
-    Tombstones(ledger).add(SubscriptionProgress("one", epoch=Epoch(1, "ewr"), deleted=True))
-    kept = Tombstones(ledger)
+    Tombstones(ledger, LimitHits()).add(SubscriptionProgress("one", epoch=Epoch(1, "ewr"), deleted=True))
+    kept = Tombstones(ledger, LimitHits())
     assert [kept.covers("one", position) for position in (first, last, ledger.next_position(last))] == [
         True,
         True,

@@ -11,6 +11,7 @@ from magnetar.admin.exchange import Context, body, entity_name, flag, namespace_
 from magnetar.admin.partitioned import PartitionedTopicStats
 from magnetar.admin.service import StatsOptions, topic_exists, topic_not_found
 from magnetar.base.errors import AdminError
+from magnetar.base.limits import Limit
 from magnetar.base.position import Position
 from magnetar.metadata.policies import PartitionedTopicMetadata
 
@@ -217,9 +218,8 @@ def _check_partitions(count: int) -> None:
     if count <= 0:
         raise AdminError(HTTPStatus.NOT_ACCEPTABLE, "Number of partitions should be more than 0")
     if count > PARTITIONS_MAX:
-        raise AdminError(
-            HTTPStatus.NOT_ACCEPTABLE, f"Number of partitions should be less than or equal to {PARTITIONS_MAX}"
-        )
+        message = f"Number of partitions should be less than or equal to {PARTITIONS_MAX}"
+        raise AdminError(HTTPStatus.NOT_ACCEPTABLE, message, Limit.PARTITIONS)
 
 
 def _stats_options(request: Request) -> StatsOptions:
