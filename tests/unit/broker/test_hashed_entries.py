@@ -52,7 +52,9 @@ def test_hashed_entries_are_those_of_a_dictionary(steps: list[tuple[str, Positio
 @given(
     st.lists(
         st.tuples(
-            st.sampled_from(["push", "take", "discard", "block", "unblock", "assign"]), positions, st.integers(0, 9)
+            st.sampled_from(["push", "take", "discard", "block", "unblock", "assign", "assign all"]),
+            positions,
+            st.integers(0, 9),
         )
     )
 )
@@ -77,19 +79,22 @@ def test_what_waits_is_taken_in_order_and_once(steps: list[tuple[str, Position, 
                     del twin[each]
             case "block":
                 blocked.add(sticky_hash)
-                waiting.reassign()
             case "unblock":
                 blocked.discard(sticky_hash)
                 waiting.unblocked(sticky_hash)
             case "assign":
                 owners[sticky_hash] = owner
-                waiting.reassign()
+                waiting.reassign([sticky_hash, 99])
+            case "assign all":
+                owners = dict.fromkeys(HASHES, owner)
+                waiting.left("two" if owner == "one" else "one")
+                waiting.reassign_all()
         assert sorted(waiting) == sorted(twin)
         assert len(waiting) == len(twin)
         assert (position in waiting) == (position in twin)
         assert waiting.has(sticky_hash) == (sticky_hash in twin.values())
     blocked.clear()
-    waiting.reassign()
+    waiting.reassign(HASHES)
     left = waiting.take("one", END, 100) + waiting.take("two", END, 100)
     assert sorted(left) == sorted(twin.items())
     assert len(waiting) == 0
@@ -100,7 +105,30 @@ def test_what_is_acknowledged_while_nobody_takes_it_leaves_nothing_behind() -> N
     for entry_id in range(3 * STALE_MAX):
         waiting.push(Position(1, entry_id), 1)
         waiting.discard([Range(Position(1, entry_id), Position(1, entry_id))])
+    assert sum(map(len, waiting._of_hash.values())) <= STALE_MAX + 1
     assert sum(map(len, waiting._lanes.values())) <= STALE_MAX + 1
+
+
+def test_hashes_that_move_often_leave_little_behind() -> None:
+    owners = ["one"]
+    waiting: WaitingEntries[str] = WaitingEntries(lambda _: owners[0], lambda _: False)
+    waiting.push(Position(1, 1), 3)
+    for number in range(3 * STALE_MAX):
+        owners[0] = ("one", "two")[number % 2]
+        waiting.reassign([3])
+    assert sum(map(len, waiting._lanes.values())) == waiting._in_lanes <= STALE_MAX + 3
+    assert waiting.take(owners[0], END, 1) == [(Position(1, 1), 3)]
+
+
+def test_what_is_acknowledged_and_waited_for_is_taken_no_more() -> None:
+    waiting: WaitingEntries[str] = WaitingEntries(lambda _: "one", lambda _: False)
+    waiting.push(Position(1, 1), 3)
+    waiting.push(Position(1, 2), 3)
+    waiting.discard([Range(Position(1, 1), Position(1, 1))])
+    assert list(waiting.waited_for()) == ["one"]
+    assert waiting.take("one", END, 5) == [(Position(1, 2), 3)]
+    assert list(waiting.waited_for()) == []
+    assert waiting._in_lanes == 0
     assert waiting.take("one", END, 1) == []
 
 

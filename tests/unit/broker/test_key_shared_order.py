@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from magnetar.broker.dispatchers.key_shared import KeySharedDispatcher
 from magnetar.cursor.ranges import Range
 from magnetar.sim.cluster import Cluster, Key_Shared, entry
 from magnetar.wire import commands
@@ -211,4 +212,32 @@ def test_each_key_is_in_order_and_with_one_consumer(
             ]
         data.draw(st.sampled_from(happenings))()
         world.look()
+    world.finish()
+
+
+def test_entries_that_wait_beyond_the_limit_of_acknowledgements_do_not_keep_holes_from_being_read() -> None:
+    config = {
+        "keySharedLookAheadMsgInReplayThresholdPerConsumer": 0,
+        "keySharedLookAheadMsgInReplayThresholdPerSubscription": 2,
+        "dispatcherPauseOnAckStatePersistentEnabled": True,
+        "managedLedgerMaxUnackedRangesToPersist": 1,
+    }
+    world = World(Cluster(settings=config), pb.STICKY)
+    world.join("a", 6)
+    world.join("b", 0)
+    first, second = world.held
+    world.publish(["d"] * 6)
+    world.look()
+    assert len(world.held[first]) == 6, "the key belongs to the first consumer"
+    world.publish(["d", "d"], delay_s=DELAY_S)
+    world.cluster.loop.advance(2 * DELAY_S)
+    world.begin_again()
+    world.flow(second, 1)
+    entries = sorted(world.key_of)
+    world.ack(first, entries[:1])
+    dispatcher = world.cluster.subscription().dispatcher
+    assert isinstance(dispatcher, KeySharedDispatcher)
+    assert sorted(dispatcher.taken()) == entries[6:], "the delayed entries wait"
+    world.ack(first, entries[2:6:2])
+    assert world.cluster.subscription().ack_state.is_blocking
     world.finish()

@@ -90,6 +90,28 @@ def test_the_work_of_joining_is_in_proportion(
     assert work_to_join(kind, MANY, topic) < GROWTH_MAX * few
 
 
+def work_of_one_more(keys: int) -> int:
+    """What it takes when a consumer joins a hundred that hold an entry of each key, and leaves again."""
+    cluster = Cluster()
+    publisher, client, guest = cluster.client(), cluster.client(), cluster.client()
+    publisher.produce()
+    for number in range(100):
+        client.subscribe(number, Key_Shared, 1000)
+    frames = [entry(f"{number}", partition_key=f"key-{number}") for number in range(keys)]
+    publisher.say(*[commands.send(producer_id=1, sequence_id=0, entry=each) for each in frames])
+    assert len(client.messages()) == keys
+
+    def join_and_leave() -> None:
+        guest.subscribe(1, Key_Shared, 1000)
+        guest.leave()
+
+    return lines_run(join_and_leave)
+
+
+def test_one_consumer_more_does_not_look_at_all_hashes_that_are_held() -> None:
+    assert work_of_one_more(4000) < 1.5 * work_of_one_more(1)
+
+
 def test_what_the_leaving_ones_held_goes_to_who_stays_once() -> None:
     cluster = Cluster()
     publisher, staying, leaving = cluster.client(), cluster.client(), cluster.client()

@@ -81,6 +81,46 @@ def test_whoever_is_there_shares_all_hashes(title: str, data: st.DataObject) -> 
         assert all(one[1] + 1 == other[0] for one, other in pairwise(covered))
 
 
+@given(
+    st.sampled_from(["consistent 3", "auto-split", "exclusive"]),
+    st.lists(st.tuples(st.sampled_from("aab"), st.booleans(), st.integers(0, 99)), max_size=12),
+    st.lists(st.integers(1, RANGE_SIZE - 1), max_size=20),
+)
+def test_changes_have_all_hashes_that_changed_their_owner(
+    title: str, steps: list[tuple[str, bool, int]], hashes: list[int]
+) -> None:
+    selector, there = made(title), list[Person]()
+    hashes = [1, RANGE_SIZE - 1, *hashes]
+    assert not selector.has_changes
+    for name, leaves, which in steps:
+        before = [selector.select(each) for each in hashes]
+        if leaves and there:
+            selector.remove(there.pop(which % len(there)))
+        else:
+            there.append(Person(name, ((650 * which, 650 * which + 99),)))
+            if selector.rivals(there[-1]):
+                there.pop()
+                continue
+            selector.add(there[-1])
+        assert selector.has_changes
+        changes = selector.take_changes()
+        assert not selector.has_changes
+        for sticky_hash, owner in zip(hashes, before, strict=True):
+            assert selector.select(sticky_hash) is owner or holds(changes, sticky_hash)
+
+
+@pytest.mark.parametrize("title", ["consistent 100", "auto-split"])
+def test_a_consumer_of_many_changes_the_owner_of_few_hashes(title: str) -> None:
+    selector = made(title)
+    people = [Person(f"{number}") for number in range(100)]
+    for person in people:
+        selector.add(person)
+    selector.take_changes()
+    selector.remove(people[7])
+    changed = sum(last - first + 1 for first, last in selector.take_changes())
+    assert changed < 3 * RANGE_SIZE / len(people)
+
+
 def holds(ranges: list[tuple[int, int]], sticky_hash: int) -> bool:
     return any(first <= sticky_hash <= last for first, last in ranges)
 

@@ -92,7 +92,8 @@ class HashedEntries:
 class WaitingEntries(Generic[C]):
     """Entries that wait for the consumer of their hash, in the order of the log.
 
-    What is acknowledged while it waits is no longer there.
+    What is acknowledged while it waits is no longer there. Entries wait in a heap for each hash, and the first one of
+    each hash in a heap for each consumer, its lane. So a hash that belongs to another consumer moves with one step.
     """
 
     def __init__(self, select: Callable[[int], C | None], is_blocked: Callable[[int], bool]) -> None:
@@ -100,12 +101,16 @@ class WaitingEntries(Generic[C]):
         self._select = select
         self._is_blocked = is_blocked
         self._entries = HashedEntries()
-        self._lanes: dict[C | None, list[Position]] = {}
-        """A heap for each consumer; also of entries that are no longer there."""
-        self._aside: dict[int, list[Position]] = {}
-        """Entries that were first in a lane, and blocked."""
+        self._of_hash: dict[int, list[Position]] = {}
+        """A heap for each hash; also of entries that are no longer there."""
+        self._lanes: dict[C | None, list[tuple[Position, int]]] = {}
+        """A heap for each consumer: the first entry of each of its hashes; also some that are no longer the first."""
+        self._lane_of: dict[int, C | None] = {}
+        """In whose lane a hash is. Hashes that were found blocked are in none."""
+        self._in_lanes = 0
+        """Places in all lanes."""
         self._stale = 0
-        """At most as many places in lanes and aside are of entries that are no longer there."""
+        """At most as many places in the heaps of hashes are of entries that are no longer there."""
 
     def __len__(self) -> int:
         """How many wait."""
@@ -125,9 +130,17 @@ class WaitingEntries(Generic[C]):
 
     def push(self, position: Position, sticky_hash: int) -> None:
         """One more waits."""
-        if position not in self:
-            self._entries.add(position.ledger_id, [(position.entry_id, sticky_hash)])
-            self._queue(position, sticky_hash)
+        if position in self:
+            return
+        self._entries.add(position.ledger_id, [(position.entry_id, sticky_hash)])
+        waiting = self._of_hash.get(sticky_hash)
+        if waiting is None:
+            self._of_hash[sticky_hash] = [position]
+            self._line_up(sticky_hash)
+        else:
+            heapq.heappush(waiting, position)
+            if waiting[0] is position and sticky_hash in self._lane_of:
+                self._line_up(sticky_hash)
 
     def waited_for(self) -> Iterator[C]:
         """The consumers for which something waits; also some for which all of it was acknowledged meanwhile."""
@@ -140,41 +153,77 @@ class WaitingEntries(Generic[C]):
         """
         taken: list[tuple[Position, int]] = []
         lane = self._lanes.get(consumer)
-        while lane and lane[0] <= through and len(taken) < limit:
-            position = heapq.heappop(lane)
-            sticky_hash = self._entries[position]
-            if not sticky_hash:
-                self._stale -= 1
+        while lane and lane[0][0] <= through and len(taken) < limit:
+            position, sticky_hash = heapq.heappop(lane)
+            self._in_lanes -= 1
+            waiting = self._of_hash.get(sticky_hash)
+            if waiting is None or waiting[0] != position or self._lane_of.get(sticky_hash) is not consumer:
+                continue
+            if position not in self:
+                self._line_up(sticky_hash)
             elif self._is_blocked(sticky_hash):
-                self._aside.setdefault(sticky_hash, []).append(position)
+                del self._lane_of[sticky_hash]
             else:
                 self._entries.pop(position)
+                heapq.heappop(waiting)
+                self._line_up(sticky_hash)
                 taken.append((position, sticky_hash))
         return taken
 
     def unblocked(self, sticky_hash: int) -> None:
         """A hash is no longer blocked."""
-        for position in self._aside.pop(sticky_hash, ()):
-            self._queue(position, sticky_hash)
+        if sticky_hash not in self._lane_of:
+            self._line_up(sticky_hash)
 
-    def reassign(self) -> None:
-        """Hashes may belong to others now, and others may be blocked."""
+    def reassign(self, hashes: Iterable[int]) -> None:
+        """These hashes may belong to others now, or may be blocked or not."""
+        for sticky_hash in hashes:
+            if sticky_hash in self._of_hash:
+                self._line_up(sticky_hash)
+        if self._in_lanes > 2 * len(self._of_hash) + STALE_MAX:
+            self.reassign_all()
+
+    def reassign_all(self) -> None:
+        """All hashes may belong to others now, and others may be blocked."""
         self._lanes.clear()
-        self._aside.clear()
-        self._stale = 0
-        for position in sorted(self._entries):
-            self._lanes.setdefault(self._select(self._entries[position]), []).append(position)
+        self._lane_of.clear()
+        self._in_lanes = 0
+        for sticky_hash in tuple(self._of_hash):
+            self._line_up(sticky_hash)
+
+    def left(self, consumer: C) -> None:
+        """A consumer left: its hashes are reassigned before anything is taken."""
+        self._in_lanes -= len(self._lanes.pop(consumer, ()))
 
     def discard(self, deleted: Iterable[Range]) -> None:
         """Entries were acknowledged."""
         self._stale += len(self._entries.discard(deleted))
         if self._stale > max(STALE_MAX, len(self)):
-            self.reassign()
+            self._sort_out()
 
     def clear(self) -> None:
         """Nothing waits."""
         self._entries.clear()
-        self.reassign()
+        self._sort_out()
 
-    def _queue(self, position: Position, sticky_hash: int) -> None:
-        heapq.heappush(self._lanes.setdefault(self._select(sticky_hash), []), position)
+    def _line_up(self, sticky_hash: int) -> None:
+        """Put the first entry of a hash into the lane of its consumer; entries before it that are gone go."""
+        waiting = self._of_hash.get(sticky_hash)
+        while waiting and waiting[0] not in self:
+            heapq.heappop(waiting)
+            self._stale -= 1
+        if not waiting:
+            self._of_hash.pop(sticky_hash, None)
+            self._lane_of.pop(sticky_hash, None)
+            return
+        owner = self._lane_of[sticky_hash] = self._select(sticky_hash)
+        heapq.heappush(self._lanes.setdefault(owner, []), (waiting[0], sticky_hash))
+        self._in_lanes += 1
+
+    def _sort_out(self) -> None:
+        """Leave only entries in the heaps that are there."""
+        self._of_hash.clear()
+        self._stale = 0
+        for position in sorted(self._entries):
+            self._of_hash.setdefault(self._entries[position], []).append(position)
+        self.reassign_all()

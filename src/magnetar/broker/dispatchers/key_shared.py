@@ -18,6 +18,7 @@ from magnetar.base.position import Position
 from magnetar.broker.dispatchers.hashed_entries import HashedEntries, WaitingEntries
 from magnetar.broker.dispatchers.multiple_consumers import MultipleConsumersDispatcher
 from magnetar.broker.dispatchers.selectors import (
+    RANGE_SIZE,
     ConsistentHashingSelector,
     HashRangeAutoSplitSelector,
     HashRangeExclusiveSelector,
@@ -72,8 +73,6 @@ class KeySharedDispatcher(MultipleConsumersDispatcher[WaitingEntries["Consumer"]
         """The hashes that do not belong to their holders, each with the number of blocked attempts."""
         self._drained: dict[Consumer, int] = {}
         """How many hashes of a consumer have been draining, and are not any more."""
-        self._moved = False
-        """Whether consumers came or left since hashes were last assigned: done once for all of them."""
         self._turn = 0
         super().__init__(subscription, WaitingEntries(self._selector.select, self._is_draining))
 
@@ -95,12 +94,11 @@ class KeySharedDispatcher(MultipleConsumersDispatcher[WaitingEntries["Consumer"]
         """It gets its share of the hashes; what others hold of them drains."""
         super().add(consumer)
         self._selector.add(consumer)
-        self._moved = True
 
     def remove(self, consumer: Consumer) -> None:
         """Its hashes go to others, and so does what it held."""
         self._selector.remove(consumer)
-        self._moved = True
+        self._replay.left(consumer)
         super().remove(consumer)
         self._drained.pop(consumer, None)
 
@@ -149,13 +147,24 @@ class KeySharedDispatcher(MultipleConsumersDispatcher[WaitingEntries["Consumer"]
         self._reassign()
         if self._dispatch_waiting(limit):
             return True
-        room = min(limit, _look_ahead_max(self._config, len(self.consumers)) - len(self._replay))
+        room = min(limit, _look_ahead_max(self._config, len(self.consumers)) - self._waiting())
         if room <= 0:
             return False
         entries = self._delayed.due(self._read_position, room) or self._next_new(room)
         if entries:
             self._deliver(entries)
         return bool(entries)
+
+    def _waiting(self) -> int:
+        """How many entries wait, of those that may be sent now.
+
+        While acknowledgements are at their limit, those behind the last acknowledged entry may not. They must not keep
+        the entries from being read whose acknowledgements end that.
+        """
+        if not self._subscription.ack_state.is_blocking:
+            return len(self._replay)
+        through = self._subscription.readable_through()
+        return sum([position <= through for position in self._replay])
 
     def _dispatch_waiting(self, limit: int) -> bool:
         """Send what waits for one consumer that is ready, so that each has its turn; whether there was anything."""
@@ -249,20 +258,33 @@ class KeySharedDispatcher(MultipleConsumersDispatcher[WaitingEntries["Consumer"]
                 self._replay.unblocked(sticky_hash)
 
     def _reassign(self) -> None:
-        """Find out whose hashes are whose now, if consumers came or left."""
-        if not self._moved:
+        """Find out whose hashes are whose now, once for all consumers that came or left since the last time.
+
+        Only hashes are looked at whose owner changed: with n consumers, one of n when one comes or leaves.
+        """
+        if not self._selector.has_changes:
             return
-        self._moved = False
-        before, select = self._draining, self._selector.select
-        self._draining = {
-            sticky_hash: before.get(sticky_hash, 0)
-            for sticky_hash, holder in self._holders.items()
-            if select(sticky_hash) is not holder
-        }
-        for sticky_hash in before.keys() - self._draining.keys():
-            holder = self._holders[sticky_hash]
-            self._drained[holder] = self._drained.get(holder, 0) + 1
-        self._replay.reassign()
+        changes = self._selector.take_changes()
+        if sum([last - first + 1 for first, last in changes]) < RANGE_SIZE:
+            for first, last in changes:
+                hashes = range(first, last + 1)
+                self._look_at(hashes)
+                self._replay.reassign(hashes)
+        else:
+            self._look_at(tuple(self._holders))
+            self._replay.reassign_all()
+
+    def _look_at(self, hashes: Iterable[int]) -> None:
+        """Note which of these hashes drain now, and which do not any more."""
+        holders, draining, select = self._holders, self._draining, self._selector.select
+        for sticky_hash in hashes:
+            holder = holders.get(sticky_hash)
+            if holder is None:
+                continue
+            if select(sticky_hash) is not holder:
+                draining.setdefault(sticky_hash, 0)
+            elif draining.pop(sticky_hash, None) is not None:
+                self._drained[holder] = self._drained.get(holder, 0) + 1
 
 
 def _selector(policy: KeySharedPolicy, config: BrokerConfig) -> Selector[Consumer]:

@@ -61,6 +61,20 @@ class Selector(ABC, Generic[M]):
         """The last number of each range, ascending."""
         self._owners: list[M | None] = []
         """Whom the range belongs to that ends there."""
+        self._changes: list[tuple[int, int]] = []
+
+    @property
+    def has_changes(self) -> bool:
+        """Whether hashes may have another owner than when changes were last taken."""
+        return bool(self._changes)
+
+    def take_changes(self) -> list[tuple[int, int]]:
+        """The ranges of all hashes whose owner may have changed since this was last called, each with both its ends.
+
+        Ranges may overlap.
+        """
+        changes, self._changes = self._changes, []
+        return changes
 
     def hash_of(self, key: bytes) -> int:
         """The hash of a sticky key."""
@@ -137,6 +151,7 @@ class ConsistentHashingSelector(Selector[M]):
             here = self._ring.setdefault(at, [])
             if not here:
                 insort(self._places, at)
+                self._note_change(at)
             here.append(member)
 
     def remove(self, member: M) -> None:
@@ -147,10 +162,20 @@ class ConsistentHashingSelector(Selector[M]):
             del self._namesakes[member.name]
         for at in self._points_of(member, number):
             here = self._ring[at]
+            if here[0] is member:
+                self._note_change(at)
             here.remove(member)
             if not here:
                 del self._ring[at]
                 del self._places[bisect_left(self._places, at)]
+
+    def _note_change(self, at: int) -> None:
+        """The owner of a point changes, and with it that of the hashes before it."""
+        index = bisect_left(self._places, at)
+        if index:
+            self._changes.append((self._places[index - 1] + 1, at))
+        else:  # the hashes behind the last point belong to the first one
+            self._changes += [(self._first, at), (self._places[-1] + 1, RANGE_SIZE - 1)]
 
     def select(self, sticky_hash: int) -> M | None:
         """Whom a hash belongs to; None: nobody."""
@@ -202,10 +227,13 @@ class HashRangeAutoSplitSelector(Selector[M]):
         """Split the largest range, the lowest of the largest ones."""
         if not self._ends:
             self._ends, self._owners = [RANGE_SIZE], [member]
+            self._changes.append((0, RANGE_SIZE))
             return
         sizes = [end - before for before, end in pairwise([0, *self._ends])]
         largest = sizes.index(max(sizes))
+        first = self._ends[largest] - sizes[largest]
         self._ends.insert(largest, self._ends[largest] - sizes[largest] // 2)
+        self._changes.append((first, self._ends[largest]))
         self._owners.insert(largest, member)
 
     def check(self, member: Member) -> None:
@@ -218,6 +246,7 @@ class HashRangeAutoSplitSelector(Selector[M]):
     def remove(self, member: M) -> None:
         """Its range goes to the next one, the last range to the one before."""
         at = self._owners.index(member)
+        self._changes.append((self._ends[at - 1] if at else 0, self._ends[at]))
         del self._owners[at]
         del self._ends[at if at < len(self._owners) else at - 1]
 
@@ -257,7 +286,9 @@ class HashRangeExclusiveSelector(Selector[M]):
         """Give it its ranges."""
         number = self._numbers[member] = next(self._next_number)
         self._members[number] = member
-        self._owned += [(first, last, number) for first, last in _within_hashes(member.hash_ranges)]
+        own = list(_within_hashes(member.hash_ranges))
+        self._changes += own
+        self._owned += [(first, last, number) for first, last in own]
         self._owned.sort()  # of two sorted parts, in steps as many as there are ranges
 
     def remove(self, member: M) -> None:
@@ -265,6 +296,7 @@ class HashRangeExclusiveSelector(Selector[M]):
         number = self._numbers.pop(member)
         del self._members[number]
         own = list(_within_hashes(member.hash_ranges))
+        self._changes += own
         if len(own) > FEW_RANGES:
             self._owned = [each for each in self._owned if each[2] != number]
             return
