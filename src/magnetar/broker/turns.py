@@ -60,9 +60,10 @@ class LoopTurns:
         self._items = 0
 
     def _run(self) -> None:
-        self._next_turn = None
         if not self._waiting:
+            self._next_turn = None
             return
+        # ``_next_turn`` stays set meanwhile: work that calls ``soon`` would else begin a second chain of turns.
         self._start(self._monotonic())
         waiting = self._waiting
         try:

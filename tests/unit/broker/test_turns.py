@@ -52,6 +52,22 @@ def test_work_is_done_in_order_in_as_many_turns_as_it_takes(stage: Stage) -> Non
     assert [turns.count(each) for each in sorted(set(turns))] == [2, 2, 1]
 
 
+def test_work_that_asks_for_more_turns_gets_one_in_each_turn_of_the_loop(stage: Stage) -> None:
+    """Two chains of turns in one turn of the loop would be four in the next."""
+
+    def part() -> None:
+        stage.work("part", TURN_S)()
+        if len(stage.done) < 10:
+            stage.turns.soon(part)
+
+    stage.turns.soon(part)
+    stage.loop.call_soon(stage.count_turns)
+    stage.loop.spin()
+    turns = [turn for turn, _ in stage.done]
+    assert len(turns) == 10
+    assert len(set(turns)) == 10
+
+
 def test_what_asks_for_another_turn_is_behind_everybody_else(stage: Stage) -> None:
     left = 3
 
