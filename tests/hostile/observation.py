@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from tests.hostile.table import Row, keep, render
 from tests.hostile.victim import (
+    MEMORY_LIMIT_MB,
     MEMORY_SLACK_BYTES,
     load_average,
     peak,
@@ -23,9 +24,6 @@ if TYPE_CHECKING:
 
     from tests.hostile.bystander import Bystander
     from tests.kit.broker import Broker
-
-PEAK_GROWTH_MAX = 512 << 20
-"""Bytes by which an attack may make the resident memory of the broker grow for a while."""
 
 LOG_BYTES_MAX = 4 << 20
 """Bytes that the broker may log about one attack."""
@@ -90,7 +88,7 @@ def require_nothing_left(row: Row) -> None:
     assert row.account["lost"] == 0
     assert row.account["without_receipt"] == 0
     assert row.left_behind == []
-    assert highest - before < PEAK_GROWTH_MAX
+    assert highest < MEMORY_LIMIT_MB << 20
     assert after - before < MEMORY_SLACK_BYTES
     assert row.log_bytes < LOG_BYTES_MAX
 

@@ -23,7 +23,10 @@ MEBIBYTE = 1 << 20
 DESCRIPTORS_MAX = 2048
 """Open files of the broker under attack: few enough for one attacker to take all of them."""
 
+MEMORY_LIMIT_MB = 512
+
 SETTINGS = {
+    "memoryLimitMB": MEMORY_LIMIT_MB,
     "managedLedgerCacheSizeMB": 32,
     "logSizeLimit": 8 * MEBIBYTE,  # so that segments roll during an attack
     "keepAliveIntervalSeconds": 5,  # so that silent connections are closed within the time that is allowed
