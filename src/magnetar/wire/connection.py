@@ -41,6 +41,9 @@ if TYPE_CHECKING:
 MAGNETAR_VERSION_PREFIX = "Magnetar"
 """How a Magnetar broker begins its ``server_version``; every other broker is Apache Pulsar's, or speaks as it does."""
 
+PEER_VERSION_LENGTH_MAX = 256
+"""Characters of what a peer calls itself that are kept, for the log and statistics."""
+
 _PING_SINCE_VERSION = 1
 """The protocol version from which a peer knows PING."""
 
@@ -256,16 +259,16 @@ class Connection:
     def _note_client(self, connect: pb.CommandConnect) -> None:
         """The client introduced itself."""
         self.peer_protocol_version = connect.protocol_version
-        self.peer_version = connect.client_version
-        self.peer_features = connect.feature_flags
+        self.peer_version = connect.client_version[:PEER_VERSION_LENGTH_MAX]
+        self.peer_features.CopyFrom(connect.feature_flags)  # a part of the command would keep all of it in memory
         self._enter(State.AUTHENTICATING)
 
     def _note_broker(self, connected: pb.CommandConnected) -> None:
         """The broker accepted us."""
         self.peer_protocol_version = connected.protocol_version
-        self.peer_version = connected.server_version
+        self.peer_version = connected.server_version[:PEER_VERSION_LENGTH_MAX]
         self.peer_life = connected.life
-        self.peer_features = connected.feature_flags
+        self.peer_features.CopyFrom(connected.feature_flags)
         if connected.max_message_size > 0:
             self.peer_max_message_size = connected.max_message_size
         self._enter(State.CONNECTED)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import struct
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -12,9 +14,10 @@ from magnetar.base.errors import LocalProtocolError, PeerSilentError, RemoteProt
 from magnetar.base.limits import HANDSHAKE_FRAME_SIZE_MAX
 from magnetar.base.position import Position
 from magnetar.wire import commands
-from magnetar.wire.connection import _ANSWERS, _REQUESTS, Connection, Role, State
+from magnetar.wire.connection import _ANSWERS, _REQUESTS, PEER_VERSION_LENGTH_MAX, Connection, Role, State
 from magnetar.wire.frame import FRAME_SIZE_MAX, Frame, FrameDecoder
 from magnetar.wire.proto import pulsar_api_pb2 as pb
+from tests.kit.processes import resident_bytes
 
 CONNECT = commands.connect(
     client_version="test 1", protocol_version=19, feature_flags=pb.FeatureFlags(supports_auth_refresh=True)
@@ -226,3 +229,19 @@ def test_any_bytes_give_legal_frames_or_a_protocol_error(data: st.DataObject) ->
         return
     assert all(frame.command.type in legal | {pb.BaseCommand.AUTH_RESPONSE} for frame in frames)
     assert set(types(FrameDecoder().feed(machine.take_output()))) <= {"PONG"}
+
+
+@pytest.mark.parametrize("fields", [{"auth_data": b"x" * 60_000}, {"client_version": "x" * 60_000}])
+def test_nothing_of_a_large_connect_is_kept(fields: dict[str, Any]) -> None:
+    connect = commands.encode(
+        pb.CommandConnect(
+            **{"client_version": "test", "feature_flags": pb.FeatureFlags(supports_auth_refresh=True), **fields}
+        )
+    )
+    before, brokers = resident_bytes(os.getpid()), [new_broker() for _ in range(500)]
+    for broker in brokers:
+        broker.receive_gathering(connect, 100.0)
+        broker.connected()
+    assert resident_bytes(os.getpid()) - before < 500 * len(connect) // 4
+    assert brokers[0].peer_features.supports_auth_refresh
+    assert len(brokers[0].peer_version) <= PEER_VERSION_LENGTH_MAX
