@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import structlog
 
@@ -15,6 +15,7 @@ from magnetar.base.limits import Limit
 from magnetar.base.tasks import report_bug, start_task
 from magnetar.broker import session_consumers, session_lookup, session_producers
 from magnetar.broker.closing import close_one
+from magnetar.broker.consumer import Consumer
 from magnetar.broker.memory import Account
 from magnetar.broker.refusals import REFUSED, as_request_error, internal_error
 from magnetar.wire import commands
@@ -24,11 +25,9 @@ from magnetar.wire.runs import Acks, Sends
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from magnetar.broker.consumer import Consumer
     from magnetar.broker.environment import Environment
     from magnetar.broker.producer import LocalProducer, Producer
     from magnetar.broker.server import ServerProtocol
-    from magnetar.broker.topic import Topic
     from magnetar.broker.topics import TopicRegistry
     from magnetar.wire.connection import Connection
     from magnetar.wire.frame import Received
@@ -43,14 +42,6 @@ _NOTHING: Final[list[Received]] = []
 
 CLOSED_PRODUCERS_MAX = 100_000
 """Producers that the broker closed and that a connection remembers, some 100 bytes each; the oldest are forgotten."""
-
-
-class _Step(NamedTuple):
-    """What removes one producer or consumer from its topic."""
-
-    topic: Topic
-    name: str
-    remove: Callable[[], object]
 
 
 class _NoSocket:
@@ -182,18 +173,21 @@ class Session:
         self.waiting.clear()
         self.producers.clear()
         self.consumers.clear()
-        steps = [_Step(each.topic, each.options.name, partial(each.topic.remove_producer, each)) for each in producers]
-        steps += [
-            _Step(each.subscription.topic, each.name, partial(each.subscription.remove_consumer, each))
-            for each in consumers
-        ]
-        for step in steps:
-            step.topic.departures.begin()
-        self.environment.sliced.start(self, steps, self._leave)
+        for producer in producers:
+            producer.topic.departures.begin()
+        for consumer in consumers:
+            consumer.subscription.topic.departures.begin()
+        self.environment.sliced.start(self, (*producers, *consumers), self._leave)
 
-    def _leave(self, step: _Step) -> None:
-        close_one(self.environment.loop, self.address, step.name, step.remove)
-        step.topic.departures.end()
+    def _leave(self, member: Producer | Consumer) -> None:
+        loop = self.environment.loop
+        if isinstance(member, Consumer):
+            topic, subscription = member.subscription.topic, member.subscription
+            close_one(loop, self.address, f"consumer {member.name}", partial(subscription.remove_consumer, member))
+        else:
+            topic = member.topic
+            close_one(loop, self.address, f"producer {member.options.name}", partial(topic.remove_producer, member))
+        topic.departures.end()
 
     # -- output -------------------------------------------------------------------------------------------------
 

@@ -394,12 +394,16 @@ class TopicRegistry:
                 if not is_served:  # what is acknowledged here would reach nobody any more: clients have to move
                     self.unload(name)
 
-        names = [name for name in self.loaded if name.namespace_name == namespace]
+        tenant, local = namespace.tenant, namespace.namespace  # names are compared in place: there may be very many
+        names = [name for name in self.loaded if name.namespace == local and name.tenant == tenant]
         self._following.start(namespace, dict.fromkeys((*names, *linked)), follow)
 
     def _topic_policies_changed(self, changed: TopicName) -> None:
-        for name, topic in tuple(self.loaded.items()):
-            if name.partitioned_topic == changed:
+        begins = changed.local_name
+        near = [name for name in self.loaded if name.local_name.startswith(begins)]
+        for name in [name for name in near if name.partitioned_topic == changed]:
+            topic = self.loaded.get(name)
+            if topic is not None:
                 self._apply_policies(topic)
 
     def _apply_policies(self, topic: Topic) -> None:

@@ -118,6 +118,23 @@ def test_many_topics_follow_the_policies_of_their_namespace_in_several_turns(mon
     assert followed[-1] == TOPICS
 
 
+def test_a_policy_of_a_topic_is_looked_for_in_topics_of_like_names_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = cluster_of_many(monkeypatch)
+    looked_at: list[TopicName] = []
+    partitioned_topic = vars(TopicName)["partitioned_topic"].fget
+
+    def note(name: TopicName) -> TopicName:
+        looked_at.append(name)
+        found: TopicName = partitioned_topic(name)
+        return found
+
+    changed = TopicName.parse("persistent://public/default/t7")
+    monkeypatch.setattr(TopicName, "partitioned_topic", property(note))
+    cluster.do(lambda: cluster.resources.topic_policies.change(changed, messageTTLInSeconds=7))
+    assert set(looked_at) == {changed}
+    assert cluster.topic(changed).policies.message_ttl_s == 7
+
+
 def test_topics_that_are_not_loaded_are_loaded_in_slices_once_they_are_linked(monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = cluster_of_many(monkeypatch)
     cluster.crash()
