@@ -11,9 +11,13 @@ REFUSED: Final = (RequestError, StorageError, MetadataError)
 
 
 def as_request_error(error: RequestError | StorageError | MetadataError) -> RequestError:
-    """Return the refusal for one of ``REFUSED``, with Pulsar's code for it."""
+    """Return the refusal for one of ``REFUSED``, with Pulsar's code for it.
+
+    It is a new error without a traceback: that of ``error`` refers to frames that hold the command, which may be large,
+    and to the variable that its handler keeps the refusal in.
+    """
     if isinstance(error, RequestError):
-        return error
+        return RequestError(error.code, str(error), error.limit)
     code = ServerError.PersistenceError if isinstance(error, StorageError) else ServerError.MetadataError
     return RequestError(code, str(error))
 

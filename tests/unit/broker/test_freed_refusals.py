@@ -1,4 +1,4 @@
-"""A refused SEND is freed at once: one that waits for the collector of cycles keeps its entry, which may be large."""
+"""A refused command is freed at once: one that waits for the collector of cycles keeps what it brought."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from google.protobuf.message import Message
 
 
 def entry(**fields: int | str) -> bytes:
@@ -50,4 +52,31 @@ def test_a_refused_send_is_freed_at_once(refused: bytes) -> None:
     sends = [commands.send(producer_id=1, sequence_id=number, entry=refused, num_messages=1) for number in range(3)]
     client.say(*sends)
     assert client.names()[-3:] == ["SEND_ERROR"] * 3
+    assert gc.collect() == 0
+
+
+LONG = "persistent://public/default/" + "x" * 5_000
+
+
+@pytest.mark.usefixtures("without_collector")
+@pytest.mark.parametrize(
+    "body",
+    [
+        pb.CommandLookupTopic(topic=LONG, request_id=1),
+        pb.CommandPartitionedTopicMetadata(topic=LONG, request_id=1),
+        pb.CommandProducer(topic=LONG, producer_id=1, request_id=1),
+        pb.CommandSubscribe(
+            topic=LONG, subscription="s", subType=pb.CommandSubscribe.Shared, consumer_id=1, request_id=1
+        ),
+        pb.CommandGetTopicsOfNamespace(namespace="nobody/nothing", request_id=1),
+        pb.CommandSeek(consumer_id=7, request_id=1),
+        pb.CommandUnsubscribe(consumer_id=7, request_id=1),
+    ],
+    ids=lambda body: type(body).__name__,
+)
+def test_a_refused_command_is_freed_at_once(body: Message) -> None:
+    client = Cluster().client()
+    gc.collect()
+    client.say(*[commands.encode(body)] * 3)
+    assert client.names()
     assert gc.collect() == 0
