@@ -31,6 +31,9 @@ if TYPE_CHECKING:
     from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 
+_CHECKED_ONE_BY_ONE_MAX: Final = 100
+"""SENDs of one turn of the loop, in a run where something is wrong: each that is refused costs some 50 µs."""
+
 _OF_CLUSTERS: Final = ("replicated_from", "marker_type")
 """Fields of MessageMetadata that a client must not set."""
 
@@ -265,13 +268,14 @@ def publish(session: Session, sends: Sends) -> Sends | None:
         return None
     at_once = producer.topic.deduplication.at_once(heads, entries)
     if at_once == len(entries):
-        _publish(session, producer, heads, entries)
-        return None
-    _publish(session, producer, heads[:at_once], entries[:at_once])
-    return Sends(producer_id, heads[at_once:], entries[at_once:])
+        taken = _publish(session, producer, heads, entries)
+    else:
+        taken = _publish(session, producer, heads[:at_once], entries[:at_once])
+    return None if taken == len(entries) else Sends(producer_id, heads[taken:], entries[taken:])
 
 
-def _publish(session: Session, producer: Producer, heads: list[SendHead], entries: list[bytes]) -> None:
+def _publish(session: Session, producer: Producer, heads: list[SendHead], entries: list[bytes]) -> int:
+    """Publish a run, or the first part of one in which something is wrong; return how many SENDs were taken."""
     # What was receipted elsewhere, under the same limit, has to fit here with its stamp.
     padding = REPLICATED_ENTRY_PADDING if isinstance(producer, ReplicatedProducer) else ENTRY_METADATA_PADDING
     size_max = session.environment.config.maxMessageSize + padding
@@ -281,15 +285,18 @@ def _publish(session: Session, producer: Producer, heads: list[SendHead], entrie
         # A later SEND must not be stored before these: the clients come again, and send all of them in order.
         answer_failed(producer, heads, error)
         producer.topic.dismiss_publishers()
-        return
+        return len(entries)
     except (RequestError, RemoteProtocolError):
         is_intact = False
     else:
         is_intact = True
     if is_intact:
         producer.publish(heads, entries)
-    else:  # out of the except clause: what is raised from now on must not keep the first error, and so the entries
-        producer.publish_around(heads, list(map(_checked, repeat(producer), heads, entries, repeat(size_max))))
+        return len(entries)
+    # Out of the except clause: what is raised from now on must not keep the first error, and so the entries.
+    heads, entries = heads[:_CHECKED_ONE_BY_ONE_MAX], entries[:_CHECKED_ONE_BY_ONE_MAX]
+    producer.publish_around(heads, list(map(_checked, repeat(producer), heads, entries, repeat(size_max))))
+    return len(entries)
 
 
 def _check(producer: Producer, heads: Sequence[SendHead], entries: Sequence[bytes], size_max: int) -> None:
