@@ -80,7 +80,7 @@ class BrokerConfig(BaseModel):
         0,
         ge=0,
         description="Messages that are arriving or not durable yet, of all connections; beyond, sockets are not read. "
-        "0: a sixteenth of memoryLimitMB.",
+        "0: a 24th of memoryLimitMB.",
     )
 
     allowAutoTopicCreation: bool = Field(default=True, description="Create a topic when a client first asks for it.")

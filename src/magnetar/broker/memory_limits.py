@@ -52,7 +52,7 @@ def memory_limits(config: BrokerConfig, machine_bytes: int) -> MemoryLimits:
     publishes_min = 4 * frame
     limits = MemoryLimits(
         total=total,
-        publishes=config.maxMessagePublishBufferSizeInMB * _MIB or max(total // 16, publishes_min),
+        publishes=config.maxMessagePublishBufferSizeInMB * _MIB or max(total // 24, publishes_min),
         cache=total // 8 if config.managedLedgerCacheSizeMB < 0 else config.managedLedgerCacheSizeMB * _MIB,
         tables=total // 64,
     )
