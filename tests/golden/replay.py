@@ -60,6 +60,10 @@ class HandTransport(asyncio.Transport):
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
         """Nothing is ever buffered."""
 
+    def get_write_buffer_size(self) -> int:
+        """Nothing is ever buffered."""
+        return 0
+
     def pause_reading(self) -> None:
         """A client that has to wait is heard all the same: back-pressure is not a matter of frames."""
 

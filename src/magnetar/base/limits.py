@@ -27,6 +27,7 @@ class Limit(StrEnum):
     PUBLISH_BUFFER = "maxMessagePublishBufferSizeInMB"
     WITHHELD_RECEIPTS = "maxWithheldReceiptsPerConnection"
     SEND_BUFFER = "connectionSendBufferBytes"
+    SEND_BUFFERS = "maxSendBuffersSizeInMB"
     CLOSED_PRODUCERS = "maxClosedProducersPerConnection"
     HASH_RANGES = "maxHashRangesPerConsumer"
     """HASH_RANGES_MAX of ``broker.dispatchers.selectors``."""

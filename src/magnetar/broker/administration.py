@@ -355,6 +355,8 @@ class Administration:
             "total": (resident_bytes(), limits.total),
             "publishes": (memory.publishes_in_flight, limits.publishes),
             "unfinished_frames": (memory.frames_held, 2 * memory.first_frames.limit),
+            "reads": (memory.reads.used, limits.reads),
+            "send_buffers": (memory.sending.used, limits.sending),
             "caches": (store.cached_bytes, limits.cache + limits.tables),
         }
 

@@ -82,6 +82,12 @@ class BrokerConfig(BaseModel):
         description="Messages that are arriving or not durable yet, of all connections; beyond, sockets are not read. "
         "0: a 24th of memoryLimitMB.",
     )
+    maxSendBuffersSizeInMB: int = Field(
+        0,
+        ge=0,
+        description="What is written for clients and they have not read, of all connections. 0: an eighth of "
+        "memoryLimitMB.",
+    )
 
     allowAutoTopicCreation: bool = Field(default=True, description="Create a topic when a client first asks for it.")
     allowAutoTopicCreationType: Literal["non-partitioned", "partitioned"] = Field(
@@ -171,6 +177,12 @@ class BrokerConfig(BaseModel):
     )
     managedLedgerMaxLedgerRolloverTimeMinutes: int = Field(
         240, gt=0, description="Age after which a ledger is sealed at the next append."
+    )
+    managedLedgerMaxReadsInFlightSizeInMB: int = Field(
+        0,
+        ge=0,
+        description="Entries that are read from the disk for dispatch and not sent yet, of all subscriptions. 0: a "
+        "sixteenth of memoryLimitMB.",
     )
     managedLedgerCacheSizeMB: int = Field(
         -1,

@@ -51,6 +51,7 @@ class Copies:
             replicator.topic.ledger,
             replicator.dispatch,
             self._skip,
+            replicator.environment.memory,
             max_entries=config.dispatcherMaxReadBatchSize,
             max_bytes=config.dispatcherMaxReadSizeBytes,
         )

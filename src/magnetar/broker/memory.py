@@ -13,41 +13,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from magnetar.broker.memory_share import STALL_BYTES, Share
+from magnetar.broker.reads_in_flight import ReadsInFlight
+from magnetar.broker.send_buffers import SendBuffers, Unsent
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from magnetar.broker.memory_limits import MemoryLimits
-
-SMALL_BYTES = 64 * 1024
-"""Bytes of a share that a connection may hold whatever others hold; less than one read of a socket may bring."""
 
 LARGE_FRAME_BYTES = 256 * 1024
 """Bytes of a frame above which it has to be admitted. One read of a socket brings at most as many."""
 
 STALL_S = 1.0
 """Seconds in which a client that others wait for has to send STALL_BYTES."""
-
-STALL_BYTES = 64 * 1024
-"""Bytes that count as progress within STALL_S."""
-
-
-class Share:
-    """Bytes of one kind that are held, and how many may be.
-
-    ``used`` exceeds ``limit`` by at most SMALL_BYTES and one read for each connection.
-    """
-
-    __slots__ = ("limit", "used")
-
-    def __init__(self, limit: int) -> None:
-        """Allow ``limit`` bytes; none are held."""
-        self.limit = limit
-        self.used = 0
-
-    @property
-    def room(self) -> int:
-        """Bytes that one connection may hold now: as many as are free, and at least SMALL_BYTES."""
-        return max(self.limit - self.used, SMALL_BYTES)
 
 
 class LargeFrames(Share):
@@ -139,12 +118,14 @@ class Account:
         "frame_held",
         "frame_missing",
         "is_read",
+        "unsent",
     )
 
     def __init__(self, budget: MemoryBudget, resume: Callable[[], None]) -> None:
         """A connection that holds nothing; ``resume`` is called when a large frame that waited is admitted."""
         self._budget = budget
         self._publishes = budget.publishes
+        self.unsent = Unsent(budget.sending)
         self._frames = budget.first_frames
         """Where its newest large frame was admitted, or waits."""
         self._resume = resume
@@ -234,6 +215,7 @@ class Account:
         self._frames.end(self)
         self._settle()
         self._resume = _resume_nobody  # no reference back to the session, which is freed at once then
+        self.unsent.close()
 
     def _ask(self) -> bool:
         """Ask for the admission of the large frame that has begun; return whether it was admitted."""
@@ -281,11 +263,18 @@ class MemoryBudget:
         self.later_frames = LargeFrames(quarter)
         self.frames_held = 0
         """Bytes that have arrived of unfinished frames, large and small."""
+        self.reads = ReadsInFlight(limits.reads, limits.one_read)
+        self.sending = SendBuffers(limits.sending, limits.connection_sending)
 
     @property
     def publishes_in_flight(self) -> int:
         """Bytes of the publishes that are not durable yet."""
         return self.publishes.used + self.first_frames.in_flight + self.later_frames.in_flight
+
+    @property
+    def held(self) -> int:
+        """Bytes of all shares but the caches."""
+        return self.publishes_in_flight + self.frames_held + self.reads.used + self.sending.used
 
     def stalled(self, now: float) -> list[Account]:
         """Return the connections in whose large frame nothing arrives while the frames of others wait."""

@@ -31,6 +31,14 @@ class MemoryLimits:
     """All of the process, with what has no share of its own."""
     publishes: int
     """Publishes in flight and large frames that are arriving."""
+    reads: int
+    """Entries that are read from the disk for dispatch, and not sent yet."""
+    one_read: int
+    """What one such read brings at most, but for a single larger entry."""
+    sending: int
+    """What is written for clients and they have not read."""
+    connection_sending: int
+    """The same of one connection."""
     cache: int
     """The newest entries of all topics."""
     tables: int
@@ -39,7 +47,7 @@ class MemoryLimits:
     @property
     def shares(self) -> int:
         """The sum of all shares."""
-        return self.publishes + self.cache + self.tables
+        return self.publishes + self.reads + self.sending + self.cache + self.tables
 
 
 def memory_limits(config: BrokerConfig, machine_bytes: int) -> MemoryLimits:
@@ -49,17 +57,27 @@ def memory_limits(config: BrokerConfig, machine_bytes: int) -> MemoryLimits:
     """
     total = config.memoryLimitMB * _MIB or min(max(machine_bytes // DERIVED_FRACTION, DERIVED_MIN), DERIVED_MAX)
     frame = config.maxMessageSize + FRAME_SIZE_PADDING
+    one_read = max(config.dispatcherMaxReadSizeBytes, frame)
     publishes_min = 4 * frame
+    sending_min = 2 * (config.connectionSendBufferBytes + frame)
     limits = MemoryLimits(
         total=total,
         publishes=config.maxMessagePublishBufferSizeInMB * _MIB or max(total // 24, publishes_min),
+        reads=config.managedLedgerMaxReadsInFlightSizeInMB * _MIB or max(total // 16, 2 * one_read),
+        one_read=one_read,
+        sending=config.maxSendBuffersSizeInMB * _MIB or max(total // 8, sending_min),
+        connection_sending=config.connectionSendBufferBytes,
         cache=total // 8 if config.managedLedgerCacheSizeMB < 0 else config.managedLedgerCacheSizeMB * _MIB,
         tables=total // 64,
     )
-    if limits.publishes < publishes_min:
-        key, size = "maxMessagePublishBufferSizeInMB", config.maxMessagePublishBufferSizeInMB
-        message = f"{key}={size}: must be at least {_ceil_mib(publishes_min)}, or 0 for a part of memoryLimitMB"
-        raise ConfigurationError(message)
+    for key, size, least in (
+        ("maxMessagePublishBufferSizeInMB", limits.publishes, publishes_min),
+        ("managedLedgerMaxReadsInFlightSizeInMB", limits.reads, one_read),
+        ("maxSendBuffersSizeInMB", limits.sending, sending_min),
+    ):
+        if size < least:
+            message = f"{key}={size // _MIB}: must be at least {_ceil_mib(least)}, or 0 for a part of memoryLimitMB"
+            raise ConfigurationError(message)
     if limits.shares + PROCESS_BYTES > total:
         raise ConfigurationError(_too_small(limits))
     return limits
@@ -68,6 +86,8 @@ def memory_limits(config: BrokerConfig, machine_bytes: int) -> MemoryLimits:
 def _too_small(limits: MemoryLimits) -> str:
     shares = (
         ("publishes in flight", limits.publishes),
+        ("reads", limits.reads),
+        ("send buffers", limits.sending),
         ("caches", limits.cache + limits.tables),
         ("the process", PROCESS_BYTES),
     )

@@ -91,6 +91,7 @@ class Replicator:
             topic.ledger,
             self.dispatch,
             self._stop_at,
+            self.environment.memory,
             max_entries=self.environment.config.dispatcherMaxReadBatchSize,
             max_bytes=self.environment.config.dispatcherMaxReadSizeBytes,
         )

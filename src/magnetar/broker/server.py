@@ -59,7 +59,7 @@ class ServerProtocol(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Refuse what is over the limit, serve the rest."""
         self._transport = transport = cast("asyncio.Transport", transport)  # uvloop's is none by inheritance
-        transport.set_write_buffer_limits(high=self._environment.config.connectionSendBufferBytes)
+        transport.set_write_buffer_limits(high=0)  # so it says when all is sent
         host, port = transport.get_extra_info("peername")[:2]
         self.session.address = f"/{host}:{port}"
         if not self._server.admit(self):
@@ -98,13 +98,9 @@ class ServerProtocol(asyncio.Protocol):
         else:
             self.session.closed()
 
-    def pause_writing(self) -> None:
-        """The client does not read: it gets no more messages until it does."""
-        self.session.writable(is_writable=False)
-
     def resume_writing(self) -> None:
-        """The client reads again."""
-        self.session.writable(is_writable=True)
+        """Everything is sent."""
+        self._note_unsent(0)
 
     # -- what the session asks for ------------------------------------------------------------------------------
 
@@ -113,6 +109,7 @@ class ServerProtocol(asyncio.Protocol):
         if not frame:
             return
         self._output.append(frame)
+        self.session.written(len(frame))
         if not self._flush_scheduled:
             self._flush_scheduled = True
             self._environment.loop.call_soon(self._flush)
@@ -157,24 +154,40 @@ class ServerProtocol(asyncio.Protocol):
         if self._transport is not None:
             self._transport.abort()
 
-    def drop_stalled(self) -> None:
-        """Drop a client that stopped in the middle of a large frame while others wait for the memory."""
+    def drop_stalled(self, limit: Limit) -> None:
+        """Drop a client that holds memory which others wait for, and does nothing with it."""
         account = self.session.account
         log.warning(
             "stalled_connection_dropped",
             address=self.session.address,
             client=self._connection.peer_version,
-            limit=Limit.PUBLISH_BUFFER.value,
-            frame_bytes=account.frame_size,
+            limit=limit.value,
             missing_bytes=account.frame_missing,
+            unread_bytes=account.unsent.size,
         )
         self.abort()
+
+    def has_stalled_reading(self, now: float) -> bool:
+        """Whether the client has much to read and reads nothing."""
+        unsent, transport = self.session.account.unsent, self._transport
+        if unsent.size and transport is not None and not transport.is_closing():
+            self._note_unsent(transport.get_write_buffer_size())
+        return unsent.has_stalled(now)
 
     def _flush(self) -> None:
         self._flush_scheduled = False
         output, self._output = self._output, []
         if output and self._transport is not None and not self._transport.is_closing():
             self._transport.write(b"".join(output))
+            self.session.account.unsent.flushed()
+            self._note_unsent(self._transport.get_write_buffer_size())
+
+    def _note_unsent(self, size: int) -> None:
+        """Note how much of what was written is left; with too much of it the client gets no more messages."""
+        unsent = self.session.account.unsent
+        unsent.left(size)
+        if unsent.is_over == self.session.is_writable:
+            self.session.writable(is_writable=not unsent.is_over)
 
     # -- turns --------------------------------------------------------------------------------------------------
 
@@ -194,9 +207,10 @@ class ServerProtocol(asyncio.Protocol):
             self.close()
         else:
             self._left = left
-            session.frame_arrived(*connection.unfinished)
             if left or connection.has_more:
                 self._wait()
+            else:
+                session.frame_arrived(*connection.unfinished)
             self.write(connection.take_output())
 
     def _wait(self) -> None:
@@ -284,11 +298,15 @@ class Server:
 
     def _watch_memory(self) -> None:
         """Drop the clients that keep memory which others wait for, and do nothing with it."""
-        loop = self.environment.loop
-        stalled = self.environment.memory.stalled(self.environment.clock.monotonic())
+        loop, memory, now = self.environment.loop, self.environment.memory, self.environment.clock.monotonic()
+        stalled = memory.stalled(now)
         if stalled:
             for protocol in [each for each in self._protocols if each.session.account in stalled]:
-                protocol.drop_stalled()
+                protocol.drop_stalled(Limit.PUBLISH_BUFFER)
+        if memory.sending.is_waited_for:
+            for protocol in [each for each in self._protocols if each.has_stalled_reading(now)]:
+                protocol.drop_stalled(Limit.SEND_BUFFERS)
+            memory.sending.look(now)
         self._memory_watch = loop.call_later(MEMORY_WATCH_INTERVAL_S, self._watch_memory)
 
     def _tick(self) -> None:

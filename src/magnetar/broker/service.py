@@ -25,6 +25,7 @@ from magnetar.broker.limit_hits import LimitHits
 from magnetar.broker.maintenance import Maintenance
 from magnetar.broker.memory import MemoryBudget
 from magnetar.broker.memory_limits import memory_limits
+from magnetar.broker.memory_trim import MemoryTrim
 from magnetar.broker.process import connections_max, machine_memory_bytes, raise_descriptor_limit, tune
 from magnetar.broker.server import Server
 from magnetar.broker.starting import Starting
@@ -147,6 +148,9 @@ class Broker:
         maintenance = Maintenance(environment, self.topics)
         opened.callback(maintenance.stop)
         maintenance.start()
+        memory_trim = MemoryTrim(environment.memory, environment.loop)
+        opened.callback(memory_trim.stop)
+        memory_trim.start()
         tune()
         opened.callback(environment.stalls.watch(environment.loop, self._clock))
         log.info(

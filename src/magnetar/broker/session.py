@@ -292,7 +292,8 @@ class Session:
     def writable(self, *, is_writable: bool) -> None:
         """The client stopped to read, or reads again: until it does it is sent no message and heard no more."""
         if not is_writable:
-            self.environment.limit_hits.hit(Limit.SEND_BUFFER)
+            is_own = self.account.unsent.size > self.environment.config.connectionSendBufferBytes
+            self.environment.limit_hits.hit(Limit.SEND_BUFFER if is_own else Limit.SEND_BUFFERS)
         self.is_writable = is_writable and self._open
         self._read_or_pause()
         if self.is_writable:
@@ -309,6 +310,14 @@ class Session:
         if is_caught_up != self._caught_up:
             self._caught_up = is_caught_up
             self._read_or_pause()
+
+    def written(self, size: int) -> None:
+        """Count ``size`` bytes that are sent at the end of this turn; with too much, no message follows until then."""
+        if self._open:
+            unsent = self.account.unsent
+            unsent.write(size)
+            if unsent.is_over:
+                self.is_writable = False
 
     def _read_or_pause(self) -> None:
         reading = self.is_writable and not self.is_held_back

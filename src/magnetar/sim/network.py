@@ -263,6 +263,10 @@ class End(asyncio.Transport):
         del low
         self._high = high
 
+    def get_write_buffer_size(self) -> int:
+        """See WriteTransport: what has not arrived."""
+        return self._under_way
+
     def write(self, data: Any) -> None:
         """Send ``data``; without effect once the connection is broken."""
         if self._closing or self._lost or not data:

@@ -36,6 +36,9 @@ class Socket:
     def get_extra_info(self, _name: str) -> tuple[str, int]:
         return "10.0.0.1", 40_000
 
+    def get_write_buffer_size(self) -> int:
+        return 0
+
     def set_write_buffer_limits(self, high: int) -> None:
         """Take the limit."""
 

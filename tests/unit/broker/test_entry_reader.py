@@ -10,7 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from magnetar.base.position import Position
+from magnetar.broker.config import BrokerConfig
 from magnetar.broker.dispatchers.reader import EntryReader
+from magnetar.broker.memory import MemoryBudget
+from magnetar.broker.memory_limits import memory_limits
 from magnetar.cursor.ranges import ranges_of
 
 if TYPE_CHECKING:
@@ -47,7 +50,14 @@ def read_all(ledger: ReadLedger, wanted: Sequence[int], limit: int) -> list[int]
 
     async def run() -> list[int]:
         ready = asyncio.Event()
-        reader = EntryReader(ledger, ready.set, lambda _: None, max_entries=READ_MAX, max_bytes=1000)  # type: ignore[arg-type]
+        reader = EntryReader(
+            ledger,  # type: ignore[arg-type]
+            ready.set,
+            lambda _: None,
+            MemoryBudget(memory_limits(BrokerConfig(), 8 << 30)),
+            max_entries=READ_MAX,
+            max_bytes=1000,
+        )
         found: list[int] = []
         while left := [entry_id for entry_id in wanted if not found or entry_id > found[-1]]:
             entries = reader.read_ranges(ranges_of(LEDGER, left[:limit]), limit)
@@ -84,7 +94,14 @@ def test_entries_that_are_not_there_are_not_asked_for_at_once_again() -> None:
         def ask() -> None:
             assert reader.read(beyond, beyond, 1) is None
 
-        reader = EntryReader(ledger, ask, lambda _: None, max_entries=READ_MAX, max_bytes=1000)  # type: ignore[arg-type]
+        reader = EntryReader(
+            ledger,  # type: ignore[arg-type]
+            ask,
+            lambda _: None,
+            MemoryBudget(memory_limits(BrokerConfig(), 8 << 30)),
+            max_entries=READ_MAX,
+            max_bytes=1000,
+        )
         ask()
         loop = asyncio.get_running_loop()
         for _ in range(20):

@@ -53,6 +53,9 @@ class Socket:
     def get_extra_info(self, name: str) -> tuple[str, int]:
         return "10.0.0.1", 40_000
 
+    def get_write_buffer_size(self) -> int:
+        return 0
+
     def set_write_buffer_limits(self, high: int) -> None:
         """Take the limit."""
 
@@ -216,8 +219,16 @@ def too_many_publishes(client: Client) -> None:
 
 
 def a_client_that_does_not_read(client: Client) -> None:
+    client.session.account.unsent.write(2 << 20)
     client.session.writable(is_writable=False)
+    client.session.account.unsent.close()
     client.session.writable(is_writable=True)
+
+
+def others_that_do_not_read(client: Client) -> None:
+    client.session.account.unsent.write(100_000)
+    client.session.environment.memory.sending.used += 1 << 30
+    client.session.writable(is_writable=False)
 
 
 def too_many_unacknowledged(client: Client) -> None:
@@ -249,6 +260,7 @@ def too_long_a_pattern(client: Client) -> None:
         ({}, too_many_unread, [Limit.UNREAD_BATCH_MESSAGES]),
         ({"maxPendingPublishRequestsPerConnection": 2}, too_many_publishes, [Limit.PENDING_PUBLISHES]),
         ({}, a_client_that_does_not_read, [Limit.SEND_BUFFER]),
+        ({}, others_that_do_not_read, [Limit.SEND_BUFFERS]),
         ({"maxUnackedMessagesPerConsumer": 4}, too_many_unacknowledged, [Limit.UNACKED_PER_CONSUMER]),
         ({"maxUnackedMessagesPerSubscription": 4}, too_many_unacknowledged, [Limit.UNACKED_PER_SUBSCRIPTION]),
         ({"maxNumPartitionsPerPartitionedTopic": 2}, too_many_partitions, [Limit.PARTITIONS]),

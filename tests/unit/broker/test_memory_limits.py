@@ -23,7 +23,7 @@ def test_the_limit_is_derived_from_the_machine(machine_bytes: int, total_mb: int
 
 def test_shares_follow_the_limit() -> None:
     limits = memory_limits(BrokerConfig(memoryLimitMB=2048), 1 * GIB)
-    assert (limits.total, limits.publishes, limits.cache) == (2 * GIB, 128 * MIB, 256 * MIB)
+    assert (limits.total, limits.publishes, limits.sending) == (2 * GIB, 2 * GIB // 24, 256 * MIB)
 
 
 def test_a_share_that_is_configured_holds() -> None:
@@ -41,6 +41,12 @@ def test_shares_that_do_not_fit_are_refused_by_name() -> None:
 def test_a_publish_buffer_that_cannot_hold_the_largest_frame_is_refused() -> None:
     config = BrokerConfig(maxMessageSize=50 * MIB, maxMessagePublishBufferSizeInMB=100)
     with pytest.raises(ConfigurationError, match="maxMessagePublishBufferSizeInMB=100: must be at least 201"):
+        memory_limits(config, 24 * GIB)
+
+
+def test_send_buffers_that_cannot_hold_two_connections_and_their_messages_are_refused() -> None:
+    config = BrokerConfig(connectionSendBufferBytes=50 * MIB, maxSendBuffersSizeInMB=100)
+    with pytest.raises(ConfigurationError, match="maxSendBuffersSizeInMB=100: must be at least 111"):
         memory_limits(config, 24 * GIB)
 
 

@@ -60,6 +60,7 @@ class MultipleConsumersDispatcher(ABC, Generic[R]):
             subscription.topic.ledger,
             self.dispatch,
             subscription.topic.log.note_damage,
+            subscription.environment.memory,
             max_entries=config.dispatcherMaxReadBatchSize,
             max_bytes=config.dispatcherMaxReadSizeBytes,
         )

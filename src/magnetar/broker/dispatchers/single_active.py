@@ -45,6 +45,7 @@ class SingleActiveDispatcher:
             subscription.topic.ledger,
             self.dispatch,
             subscription.topic.log.note_damage,
+            subscription.environment.memory,
             max_entries=config.dispatcherMaxReadBatchSize,
             max_bytes=config.dispatcherMaxReadSizeBytes,
         )
