@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 REPLACED_S = (0.02, 1.0)
 """Virtual seconds between the last messages that are published on a disk and its replacement."""
 
+REPLACED_LAST = 0.5
+"""Share of the worlds with replaced disks in which one is replaced after all traffic has ended."""
+
 APART_S = (0.0, 3.0)
 """Virtual seconds between two deletions of a topic that is deleted in all clusters."""
 
@@ -106,6 +109,12 @@ class DisksReplaced(Happening):
         """See Happening."""
         return (Action("disk replaced", 4, self._replace, is_fault=True),)
 
+    def heal(self) -> None:
+        """In some worlds one disk is replaced last of all, and nothing is published behind that."""
+        running = self.world.running()
+        if running and self.chance.random() < REPLACED_LAST:
+            self._put_empty_disk_into(self.chance.choice(running))
+
     def _replace(self) -> bool:
         """Replace a disk soon after messages were published: other clusters have some of them, and send them back."""
         running = self.world.running()
@@ -121,5 +130,8 @@ class DisksReplaced(Happening):
 
     def _replace_in(self, site: Site) -> None:
         if site.running and not self.world.is_healed:
-            self.world.note(site.name, "its disk is replaced by an empty one")
-            self.world.replace_disk(site)
+            self._put_empty_disk_into(site)
+
+    def _put_empty_disk_into(self, site: Site) -> None:
+        self.world.note(site.name, "its disk is replaced by an empty one")
+        self.world.replace_disk(site)
