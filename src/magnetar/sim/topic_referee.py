@@ -197,7 +197,8 @@ class TopicReferee:
         def done() -> None:
             for subscription, epoch, left in asked:
                 gone = {entry.text: entry.every for entry in left if not self.checker.is_left(subscription, entry)}
-                self.model.promise(replica.cluster, subscription.name).add(epoch, gone)
+                if gone:  # else nothing was written, and the epoch may be one whose reset failed
+                    self.model.promise(replica.cluster, subscription.name).add(epoch, gone)
 
         return self._unless_lost(replica.cluster, done)
 
