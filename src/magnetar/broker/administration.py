@@ -23,6 +23,7 @@ from magnetar.base.limits import Limit
 from magnetar.base.names import check_length
 from magnetar.base.position import EARLIEST
 from magnetar.broker import stats
+from magnetar.broker.admission import check_room_for_subscription
 from magnetar.broker.loop_stalls import BOUNDS_S
 from magnetar.broker.process import resident_bytes
 from magnetar.broker.properties import check_properties
@@ -206,6 +207,7 @@ class Administration:
             _check_replication_allowed(found)
         try:
             check_length("subscription", subscription, self.name_length_max)
+            check_room_for_subscription(found)
             created = found.create_subscription(subscription, _mark_delete_before(found, position))
         except RequestError as error:
             raise _as_admin_error(topic, error) from None

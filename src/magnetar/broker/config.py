@@ -112,6 +112,16 @@ class BrokerConfig(BaseModel):
         description="Characters of the keys and values in the properties of a new subscription or topic.",
     )
     maxNumPartitionsPerPartitionedTopic: int = Field(1000, gt=0, description="Most partitions that a topic may have.")
+    maxProducersPerTopic: int = Field(
+        0, ge=0, description="Producers of clients that a topic may have, those that wait included; 0: no limit."
+    )
+    maxSubscriptionsPerTopic: int = Field(0, ge=0, description="Subscriptions that a topic may have; 0: no limit.")
+    maxConsumersPerTopic: int = Field(
+        0, ge=0, description="Consumers that all subscriptions of a topic together may have; 0: no limit."
+    )
+    maxConsumersPerSubscription: int = Field(
+        0, ge=0, description="Consumers that a subscription may have; 0: no limit."
+    )
     allowAutoSubscriptionCreation: bool = Field(
         default=True, description="Create a subscription when a consumer first asks."
     )

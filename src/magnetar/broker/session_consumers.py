@@ -9,6 +9,7 @@ import structlog
 from magnetar.base.errors import RemoteProtocolError, RequestError, ServerError, StorageError
 from magnetar.base.names import check_length
 from magnetar.base.position import EARLIEST, LATEST
+from magnetar.broker.admission import check_room_for_subscription
 from magnetar.broker.consumer import Consumer, ConsumerOptions, KeySharedPolicy
 from magnetar.broker.dispatchers.multiple_consumers import MultipleConsumersDispatcher
 from magnetar.broker.dispatchers.selectors import check_number_of_ranges, check_ranges
@@ -160,6 +161,7 @@ def _find(topic: Topic, command: pb.CommandSubscribe) -> Subscription | Replicat
         check_length("subscription", command.subscription, topic.environment.config.maxNameLength)
         properties = {item.key: item.value for item in command.subscription_properties}
         check_properties(properties, topic.environment.config)
+        check_room_for_subscription(topic)
         subscription = topic.create_subscription(
             command.subscription, _start(topic, command), durable=command.durable, properties=properties
         )

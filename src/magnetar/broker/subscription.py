@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from magnetar.base.errors import RequestError, ServerError
 from magnetar.base.limits import UNREAD_BATCH_MESSAGES_MAX, Limit
 from magnetar.broker.ack_state import AckState
+from magnetar.broker.admission import check_room_for_consumer
 from magnetar.broker.dispatchers.key_shared import KeySharedDispatcher
 from magnetar.broker.dispatchers.multiple_consumers import MultipleConsumersDispatcher
 from magnetar.broker.dispatchers.shared import SharedDispatcher
@@ -202,6 +203,7 @@ class Subscription:
                 f"{self.environment.cluster}: see the policy replicated-subscription-active-cluster"
             )
             raise RequestError(ServerError.ConsumerBusy, message)
+        check_room_for_consumer(self)
         if self.dispatcher is None or not self.dispatcher.consumers:
             return
         if options.type != self.type:

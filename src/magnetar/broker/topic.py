@@ -11,6 +11,7 @@ import structlog
 from magnetar.base.errors import RequestError, ServerError, StorageError
 from magnetar.base.names import check_length
 from magnetar.broker.access import ProducerAccess
+from magnetar.broker.admission import check_room_for_producer, check_room_for_subscription
 from magnetar.broker.backlog_quotas import BacklogQuotas
 from magnetar.broker.closing import close_each
 from magnetar.broker.deduplication import Deduplication
@@ -162,6 +163,7 @@ class Topic:
         if producer.options.name in self.producers:
             message = f"Producer with name '{producer.options.name}' is already connected to topic"
             raise RequestError(ServerError.ProducerBusy, message)
+        check_room_for_producer(self)
         others = (other for other in self.producers.values() if isinstance(other, LocalProducer))
         ready, fenced = self.access.admit(producer, others, topic_epoch)
         for other in fenced:
@@ -239,6 +241,7 @@ class Topic:
                 message = f"Subscription {name} does not exist and may not be created automatically"
                 raise RequestError(ServerError.NotAllowedError, message)
             check_length("subscription", name, self.environment.config.maxNameLength)
+            check_room_for_subscription(self)
             self.create_subscription(name, self.log.before_first())
 
     def delete_subscription(self, subscription: Subscription) -> None:

@@ -1,0 +1,73 @@
+"""Limits of the producers, subscriptions and consumers of a topic: Pulsar's names, and Pulsar's answers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from magnetar.admin.service import StatsOptions
+from magnetar.base.errors import AdminError, ServerError
+from magnetar.base.position import EARLIEST
+from magnetar.broker.administration import Administration
+from magnetar.sim.cluster import TOPIC, Cluster, Shared
+from magnetar.wire.proto import pulsar_api_pb2 as pb
+
+
+def limited(**settings: Any) -> Cluster:  # noqa: ANN401 - of any kind
+    return Cluster(settings=settings)
+
+
+def refused(cluster: Cluster, client: Any) -> list[tuple[int, str]]:  # noqa: ANN401 - a client of the simulator
+    """What was refused, with the limit that was counted."""
+    hits = [name for name, count in cluster.environment.limit_hits.counts().items() if count]
+    return [(each.error, name) for each in client.take("ERROR") for name in hits if each.message.endswith(f"({name})")]
+
+
+@pytest.mark.parametrize("mode", [pb.Shared, pb.WaitForExclusive])
+def test_a_topic_takes_so_many_producers(mode: int) -> None:
+    cluster = limited(maxProducersPerTopic=2)
+    client, other = cluster.client(), cluster.client()
+    client.produce(1, "a", producer_access_mode=mode)
+    client.produce(2, "b", producer_access_mode=mode)
+    client.produce(3, "c", producer_access_mode=mode)
+    assert refused(cluster, client) == [(ServerError.ProducerBusy, "maxProducersPerTopic")]
+    client.leave()
+    other.produce(1, "c")
+    assert refused(cluster, other) == []
+
+
+def test_a_subscription_takes_so_many_consumers() -> None:
+    cluster = limited(maxConsumersPerSubscription=2)
+    client = cluster.client()
+    for number in (1, 2, 3):
+        client.subscribe(number, Shared)
+    assert refused(cluster, client) == [(ServerError.ConsumerBusy, "maxConsumersPerSubscription")]
+    client.subscribe(4, Shared, subscription="other")
+    assert refused(cluster, client) == []
+
+
+def test_a_topic_takes_so_many_consumers() -> None:
+    cluster = limited(maxConsumersPerTopic=2)
+    client = cluster.client()
+    for number in (1, 2, 3):
+        client.subscribe(number, Shared, subscription=f"s{number}")
+    assert refused(cluster, client) == [(ServerError.ConsumerBusy, "maxConsumersPerTopic")]
+
+
+def test_a_topic_takes_so_many_subscriptions() -> None:
+    cluster = limited(maxSubscriptionsPerTopic=2)
+    client = cluster.client()
+    for number in (1, 2, 3):
+        client.subscribe(number, Shared, subscription=f"s{number}")
+    client.produce(1, "p", initial_subscription_name="s4")
+    assert refused(cluster, client) == 2 * [(ServerError.NotAllowedError, "maxSubscriptionsPerTopic")]
+    client.subscribe(4, Shared, subscription="s1")
+    assert refused(cluster, client) == []
+    administration = Administration(cluster.environment, cluster.topics, "")
+    task = cluster.loop.start(administration.create_subscription(TOPIC, "s5", EARLIEST, replicated=False))
+    error = task.exception()
+    assert isinstance(error, AdminError)
+    assert error.status == 412
+    found = cluster.loop.start(administration.topic_stats(TOPIC, StatsOptions())).result()
+    assert sorted(found.subscriptions) == ["s1", "s2"]
