@@ -102,4 +102,7 @@ def topic_path(topic: str) -> str:
     """``persistent://t/n/x`` as a path: ``persistent/t/n/x``, the last part encoded."""
     domain, _, rest = topic.partition("://")
     tenant, namespace, local_name = rest.split("/", 2)
-    return f"{domain}/{tenant}/{namespace}/{quote(local_name, safe='')}"
+    encoded = quote(local_name, safe="")
+    if local_name in (".", ".."):  # a client would take these parts of a path away
+        encoded = encoded.replace(".", "%2E")
+    return f"{domain}/{tenant}/{namespace}/{encoded}"
