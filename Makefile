@@ -45,7 +45,7 @@ test-memory: setup ## the broker's memory while consumers keep up: no growth in 
 test-chaos: java setup ## kill and stop real processes at random, replace disks, lose power, run an earlier commit; 42 minutes
 	@$(BIN)/python -m pytest tests -m chaos -rP $(ARGS)
 
-test-hostile: java setup ## hostile clients and faults; a table of what another client experiences; 25 minutes (ARGS="-k garbage")
+test-hostile: java setup ## hostile clients and faults; a table of what another client experiences; 35 minutes (ARGS="-k garbage")
 	@$(BIN)/python -m pytest tests/hostile -m hostile -rP $(ARGS)
 
 interop: java setup ## against Apache Pulsar itself, fetched with Maven the first time; 25 minutes

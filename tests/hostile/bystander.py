@@ -116,15 +116,15 @@ class Bystander:
     def experience(self, start: float, end: float) -> Experience:
         """Return what the client experienced with messages due between two moments of the monotonic clock.
 
-        The longest gap begins with the message before.
+        The longest gap may have begun before the first of them.
         """
         events = self._read()
         numbers = [number for number, at in events.due.items() if start <= at <= end]
         received = {number: times[0] for number, times in events.received.items()}
         return Experience(
             len(numbers),
-            _durations(numbers, events.due, events.receipts),
-            _durations(numbers, events.due, received),
+            _durations(numbers, start, events.due, events.receipts),
+            _durations(numbers, start, events.due, received),
         )
 
     def _read(self) -> _Events:
@@ -147,14 +147,11 @@ class Bystander:
         return self._events
 
 
-def _durations(numbers: Sequence[int], due: Mapping[int, float], done: Mapping[int, float]) -> Durations:
+def _durations(numbers: Sequence[int], start: float, due: Mapping[int, float], done: Mapping[int, float]) -> Durations:
     ranks = percentiles((done[number] - due[number]) * 1000 for number in numbers if number in done)
-    before = min(numbers) - 1
-    return Durations(
-        ranks["p50"],
-        ranks["p99"],
-        longest_gap([done[number] for number in (before, *numbers) if number in done]) * 1000,
-    )
+    last_before = max((at for at in done.values() if at <= start), default=start)
+    times = [done[number] for number in range(numbers[-1] + 1) if done.get(number, 0.0) > start]
+    return Durations(ranks["p50"], ranks["p99"], longest_gap([last_before, *times]) * 1000)
 
 
 def longest_gap(times: Sequence[float]) -> float:

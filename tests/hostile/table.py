@@ -67,16 +67,17 @@ class Row:
     @property
     def verdict(self) -> str:
         """``ok``; ``late`` for a gap that the broker did not report; else what is wrong."""
-        wrong = [
-            f"{kind} {self.account[kind]}" for kind in ("without_receipt", "lost", "repeated") if self.account[kind]
-        ]
-        wrong += [] if self.account["is_in_order"] else ["disorder"]
+        repeated = f"repeated {self.account['repeated']}" if self.account["repeated"] else ""
+        wrong = [f"{kind} {self.account[kind]}" for kind in ("without_receipt", "lost") if self.account[kind]]
+        if not self.repeats:
+            wrong += [repeated] if repeated else []
+            wrong += [] if self.account["is_in_order"] else ["disorder"]
         wrong += ["left something"] if self.left_behind else []
         wrong += ["stall"] if self.stalls and not self.expected_gap_ms else []
         if wrong:
             return ", ".join(wrong)
         is_late = self.gap_ms > self.baseline_gap_ms + LATE_MS + self.expected_gap_ms
-        return "late" if is_late else "ok"
+        return ", ".join(filter(None, ("late" if is_late else "ok", repeated)))
 
 
 def keep(row: Row) -> None:

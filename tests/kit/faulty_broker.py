@@ -23,6 +23,7 @@ from tests.kit.broker import Broker
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from magnetar.base.log_limit import LogLimit
     from magnetar.broker.config import BrokerConfig
 
 FAULTS_VARIABLE = "MAGNETAR_TEST_FAULTS"
@@ -121,9 +122,9 @@ class _FaultyClock(SystemClock):
 
 
 class _FaultyService(service.Broker):
-    def __init__(self, config: BrokerConfig) -> None:
+    def __init__(self, config: BrokerConfig, *, log_limit: LogLimit) -> None:
         shared = _Shared(Path(os.environ[FAULTS_VARIABLE]))
-        super().__init__(config, _FaultyFiles(shared))
+        super().__init__(config, _FaultyFiles(shared), log_limit=log_limit)
         self._clock = _FaultyClock(shared)
 
 
