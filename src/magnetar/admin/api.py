@@ -56,6 +56,7 @@ def build_app(service: AdminService, resources: Resources, extra_routes: Sequenc
             MagnetarError: _failed,
         },
     )
+    app.state.bodies = service.bodies
     app.router.redirect_slashes = False
     return app
 

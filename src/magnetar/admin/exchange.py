@@ -14,7 +14,7 @@ from starlette.routing import Route
 
 from magnetar.admin.models import Model
 from magnetar.base.errors import AdminError, RequestError
-from magnetar.base.limits import Limit
+from magnetar.base.limits import BODY_SIZE_MAX, Limit
 from magnetar.base.names import (
     PERSISTENT,
     NamespaceName,
@@ -35,9 +35,6 @@ if TYPE_CHECKING:
     from magnetar.metadata.resources import Resources
 
 Kind = TypeVar("Kind")
-
-BODY_SIZE_MAX = 1024 * 1024
-"""Bytes of a request's body; policies are the largest and stay far below."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,17 +131,30 @@ def flag(request: Request, name: str, *, default: bool = False) -> bool:
 async def body(request: Request, kind: TypeAdapter[Kind]) -> Kind:
     """The request's JSON, null if it has no body, as ``kind``; refuses with 400 naming what is wrong with it.
 
-    Refuses with 413 what is larger than BODY_SIZE_MAX, without reading the rest.
+    Refuses with 413 what is larger than BODY_SIZE_MAX, and with 503 what is larger than the memory that other bodies
+    leave, without reading the rest.
     """
-    content = bytearray()
-    async for part in request.stream():
-        content += part
-        if len(content) > BODY_SIZE_MAX:
-            limit = Limit.HTTP_BODY_SIZE
-            text = f"The body is larger than {BODY_SIZE_MAX} bytes ({limit})"
-            raise AdminError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, text, limit)
+    content, bodies = bytearray(), request.app.state.bodies
     try:
-        return kind.validate_json(bytes(content) or b"null", strict=True)
+        async for part in request.stream():
+            content += part
+            bodies.used += len(part)
+            if len(content) > BODY_SIZE_MAX:
+                limit = Limit.HTTP_BODY_SIZE
+                text = f"The body is larger than {BODY_SIZE_MAX} bytes ({limit})"
+                raise AdminError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, text, limit)
+            if len(content) > bodies.room:
+                limit = Limit.HTTP_BODIES_SIZE
+                text = f"The bodies of other requests take the memory that there is; try again later ({limit})"
+                raise AdminError(HTTPStatus.SERVICE_UNAVAILABLE, text, limit)
+        return _validated(kind, content)
+    finally:
+        bodies.used -= len(content)
+
+
+def _validated(kind: TypeAdapter[Kind], content: bytearray) -> Kind:
+    try:
+        return kind.validate_json(content or b"null", strict=True)
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"]))

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from magnetar.admin.models import MessageId, PersistentTopicInternalStats, SubscriptionProtection, TopicStats
     from magnetar.base.limits import Limit
+    from magnetar.base.memory_share import Share
     from magnetar.base.names import NamespaceName, TopicName
     from magnetar.base.position import Position
     from magnetar.metadata.effective import EffectivePolicies
@@ -227,6 +228,11 @@ class AdminService(Protocol):
 
     def limit_hit(self, limit: Limit) -> None:
         """Count a hit of a limit of this API."""
+        ...
+
+    @property
+    def bodies(self) -> Share:
+        """The memory of the bodies of all requests that are being read."""
         ...
 
     def memory(self) -> Mapping[str, tuple[int, int]]:

@@ -65,6 +65,7 @@ class Limit(StrEnum):
     HTTP_CONNECTIONS = "maxHttpServerConnections"
     HTTP_HEADER_SIZE = "httpMaxRequestHeaderSize"
     HTTP_REQUEST_TIMEOUT = "httpRequestTimeoutSeconds"
+    HTTP_BODIES_SIZE = "maxRestBodiesSizeInMB"
     HTTP_BODY_SIZE = "httpMaxRequestBodySize"
     LOG_LINES = "maxLogLinesPerEvent"
 
@@ -104,6 +105,9 @@ NAME_LENGTH_MAX = 2048
 
 CLUSTER_NAME_LENGTH_MAX = 255
 """Bytes of the name of a cluster: the log keeps its length in one byte."""
+
+BODY_SIZE_MAX = 1024 * 1024
+"""Bytes of the body of a REST request; policies are the largest and stay far below."""
 
 KEEP_ALIVE_INTERVAL_SECONDS = 30.0
 """Seconds between two keep-alive ticks (``keepAliveIntervalSeconds``)."""

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Generator, Mapping, Sequence
 
     from magnetar.admin.models import PersistentTopicInternalStats, SubscriptionProtection, TopicStats
+    from magnetar.base.memory_share import Share
     from magnetar.base.names import NamespaceName, TopicName
     from magnetar.base.position import Position
     from magnetar.broker.environment import Environment
@@ -349,6 +350,11 @@ class Administration:
         """See AdminService."""
         self._environment.limit_hits.hit(limit)
 
+    @property
+    def bodies(self) -> Share:
+        """See AdminService."""
+        return self._environment.memory.bodies
+
     def memory(self) -> Mapping[str, tuple[int, int]]:
         """See AdminService."""
         memory, store = self._environment.memory, self._environment.store
@@ -359,6 +365,7 @@ class Administration:
             "unfinished_frames": (memory.frames_held, 2 * memory.first_frames.limit),
             "reads": (memory.reads.used, limits.reads),
             "send_buffers": (memory.sending.used, limits.sending),
+            "rest_bodies": (memory.bodies.used, limits.bodies),
             "caches": (store.cached_bytes, limits.cache + limits.tables),
         }
 

@@ -82,6 +82,9 @@ class BrokerConfig(BaseModel):
         description="Messages that are arriving or not durable yet, of all connections; beyond, sockets are not read. "
         "0: a 24th of memoryLimitMB.",
     )
+    maxRestBodiesSizeInMB: int = Field(
+        0, ge=0, description="Bodies of REST requests that are being read. 0: a 64th of memoryLimitMB."
+    )
     maxSendBuffersSizeInMB: int = Field(
         0,
         ge=0,

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from magnetar.broker.memory_share import STALL_BYTES, Share
+from magnetar.base.memory_share import STALL_BYTES, Share
 from magnetar.broker.reads_in_flight import ReadsInFlight
 from magnetar.broker.send_buffers import SendBuffers, Unsent
 
@@ -263,6 +263,7 @@ class MemoryBudget:
         self.later_frames = LargeFrames(quarter)
         self.frames_held = 0
         """Bytes that have arrived of unfinished frames, large and small."""
+        self.bodies = Share(limits.bodies)
         self.reads = ReadsInFlight(limits.reads, limits.one_read)
         self.sending = SendBuffers(limits.sending, limits.connection_sending)
 
@@ -274,7 +275,7 @@ class MemoryBudget:
     @property
     def held(self) -> int:
         """Bytes of all shares but the caches."""
-        return self.publishes_in_flight + self.frames_held + self.reads.used + self.sending.used
+        return self.publishes_in_flight + self.frames_held + self.reads.used + self.sending.used + self.bodies.used
 
     def stalled(self, now: float) -> list[Account]:
         """Return the connections in whose large frame nothing arrives while the frames of others wait."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from magnetar.base.errors import ConfigurationError
-from magnetar.base.limits import FRAME_SIZE_PADDING
+from magnetar.base.limits import BODY_SIZE_MAX, FRAME_SIZE_PADDING
 
 if TYPE_CHECKING:
     from magnetar.broker.config import BrokerConfig
@@ -39,6 +39,8 @@ class MemoryLimits:
     """What is written for clients and they have not read."""
     connection_sending: int
     """The same of one connection."""
+    bodies: int
+    """Bodies of REST requests that are being read."""
     cache: int
     """The newest entries of all topics."""
     tables: int
@@ -47,7 +49,7 @@ class MemoryLimits:
     @property
     def shares(self) -> int:
         """The sum of all shares."""
-        return self.publishes + self.reads + self.sending + self.cache + self.tables
+        return self.publishes + self.reads + self.sending + self.bodies + self.cache + self.tables
 
 
 def memory_limits(config: BrokerConfig, machine_bytes: int) -> MemoryLimits:
@@ -66,6 +68,7 @@ def memory_limits(config: BrokerConfig, machine_bytes: int) -> MemoryLimits:
         reads=config.managedLedgerMaxReadsInFlightSizeInMB * _MIB or max(total // 16, 2 * one_read),
         one_read=one_read,
         sending=config.maxSendBuffersSizeInMB * _MIB or max(total // 8, sending_min),
+        bodies=config.maxRestBodiesSizeInMB * _MIB or max(total // 64, 2 * BODY_SIZE_MAX),
         connection_sending=config.connectionSendBufferBytes,
         cache=total // 8 if config.managedLedgerCacheSizeMB < 0 else config.managedLedgerCacheSizeMB * _MIB,
         tables=total // 64,
@@ -74,6 +77,7 @@ def memory_limits(config: BrokerConfig, machine_bytes: int) -> MemoryLimits:
         ("maxMessagePublishBufferSizeInMB", limits.publishes, publishes_min),
         ("managedLedgerMaxReadsInFlightSizeInMB", limits.reads, one_read),
         ("maxSendBuffersSizeInMB", limits.sending, sending_min),
+        ("maxRestBodiesSizeInMB", limits.bodies, 2 * BODY_SIZE_MAX),
     ):
         if size < least:
             message = f"{key}={size // _MIB}: must be at least {_ceil_mib(least)}, or 0 for a part of memoryLimitMB"
@@ -88,6 +92,7 @@ def _too_small(limits: MemoryLimits) -> str:
         ("publishes in flight", limits.publishes),
         ("reads", limits.reads),
         ("send buffers", limits.sending),
+        ("REST bodies", limits.bodies),
         ("caches", limits.cache + limits.tables),
         ("the process", PROCESS_BYTES),
     )

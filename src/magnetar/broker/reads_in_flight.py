@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from magnetar.broker.memory_share import Share
+from magnetar.base.memory_share import Share
 
 if TYPE_CHECKING:
     from collections.abc import Callable

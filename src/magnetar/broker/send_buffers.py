@@ -13,7 +13,7 @@ from collections import deque
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
-from magnetar.broker.memory_share import SMALL_BYTES, STALL_BYTES, Share
+from magnetar.base.memory_share import SMALL_BYTES, STALL_BYTES, Share
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -33,6 +33,7 @@ from magnetar.admin.service import (
 )
 from magnetar.base.errors import StorageError
 from magnetar.base.limits import NAME_LENGTH_MAX
+from magnetar.base.memory_share import Share
 from magnetar.base.names import NamespaceName
 from magnetar.base.position import Position
 from magnetar.base.real import SystemClock
@@ -88,6 +89,7 @@ class FakeAdminService:
         self.healthy = True
         self.unloadable: dict[TopicName, str] = {}
         self.hits = LimitHits()
+        self.bodies = Share(8 << 20)
 
     def list_topics(self, namespace: NamespaceName) -> list[TopicName]:
         return sorted(topic for topic in self.topics if topic.namespace_name == namespace)

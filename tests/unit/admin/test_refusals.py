@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 import httpx
 import pytest
 
-from magnetar.admin.exchange import BODY_SIZE_MAX
 from magnetar.admin.handlers.topics import PARTITIONS_MAX
-from magnetar.base.limits import NAME_LENGTH_MAX
+from magnetar.base.limits import BODY_SIZE_MAX, NAME_LENGTH_MAX
 from magnetar.base.names import TopicName
 from magnetar.base.position import Position
 from magnetar.metadata.policies import NAMESPACE_BUNDLES_MAX
@@ -180,6 +179,18 @@ def test_a_body_has_a_limit(http: httpx.Client, service: FakeAdminService) -> No
     assert response.status_code == 413
     assert response.json() == {"reason": f"The body is larger than {BODY_SIZE_MAX} bytes (httpMaxRequestBodySize)"}
     assert service.hits.counts()["httpMaxRequestBodySize"] == 1
+    assert service.bodies.used == 0
+
+
+def test_bodies_leave_room_for_small_ones_of_others(http: httpx.Client, service: FakeAdminService) -> None:
+    service.bodies.used = service.bodies.limit - 100_000
+    response = http.put("tenants/t", content=b" " * 200_000)
+    assert response.status_code == 503
+    assert response.json()["reason"].endswith("(maxRestBodiesSizeInMB)")
+    assert service.hits.counts()["maxRestBodiesSizeInMB"] == 1
+    service.bodies.used = service.bodies.limit
+    assert http.put("tenants/t", json={"allowedClusters": ["A"]}).status_code != 503
+    assert service.bodies.used == service.bodies.limit
 
 
 @pytest.mark.parametrize(

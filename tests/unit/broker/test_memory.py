@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from magnetar.base.memory_share import SMALL_BYTES, STALL_BYTES
 from magnetar.broker.config import BrokerConfig
 from magnetar.broker.memory import LARGE_FRAME_BYTES, STALL_S, Account, MemoryBudget
 from magnetar.broker.memory_limits import memory_limits
-from magnetar.broker.memory_share import SMALL_BYTES, STALL_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from magnetar.broker.memory_share import SMALL_BYTES
+from magnetar.base.memory_share import SMALL_BYTES
 from magnetar.broker.send_buffers import RECEIVE_STALL_S, WAIT_MAX_S, SendBuffers, Unsent, Waiting
 
 if TYPE_CHECKING:
