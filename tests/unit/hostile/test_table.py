@@ -1,0 +1,79 @@
+"""What the table of the hostile suite says about a behaviour."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.hostile import attacks
+from tests.hostile.bystander import longest_gap
+from tests.hostile.catalogue import BEHAVIOURS
+from tests.hostile.table import Row, render
+from tests.hostile.victim import stalls_in
+
+DURATIONS = {"p50": 1.0, "p99": 5.0, "gap": 20.0}
+FINE = {"without_receipt": 0, "lost": 0, "repeated": 0, "is_in_order": True}
+
+
+def row(**changes: Any) -> Row:  # noqa: ANN401 - any field of a row
+    values: dict[str, Any] = {
+        "name": "frames-pings",
+        "text": "A flood of PINGs.",
+        "acts": 7,
+        "experience": {"messages": 400, "receipt": DURATIONS, "receive": DURATIONS},
+        "gap_ms": 20.0,
+        "baseline_gap_ms": 15.0,
+        "stalls": 0,
+        "resident_bytes": (1 << 26, 1 << 27, 1 << 26),
+        "descriptors": (22, 22),
+        "left_behind": [],
+        "account": FINE,
+        "log_bytes": 0,
+        "load_average": 0.5,
+    }
+    return Row(**{**values, **changes})
+
+
+@pytest.mark.parametrize(
+    ("changes", "verdict"),
+    [
+        ({}, "ok"),
+        ({"gap_ms": 115.0}, "ok"),
+        ({"gap_ms": 116.0}, "late"),
+        ({"gap_ms": 3000.0, "expected_gap_ms": 3000.0, "stalls": 1}, "ok"),
+        ({"stalls": 2}, "stall"),
+        ({"stalls": None}, "ok"),
+        ({"left_behind": ["connections 2 → 3"]}, "left something"),
+        ({"account": {**FINE, "lost": 3}}, "lost 3"),
+        ({"account": {**FINE, "without_receipt": 1}, "stalls": 1}, "without_receipt 1, stall"),
+        ({"account": {**FINE, "repeated": 2, "is_in_order": False}}, "repeated 2, disorder"),
+        ({"account": {**FINE, "repeated": 2, "is_in_order": False}, "repeats": True}, "ok, repeated 2"),
+    ],
+)
+def test_verdict(changes: dict[str, Any], verdict: str) -> None:
+    assert row(**changes).verdict == verdict
+
+
+def test_a_row_is_one_line_of_the_table() -> None:
+    line = next(line for line in render([row()]).splitlines() if line.lstrip().startswith("frames-pings"))
+    assert " ".join(line.split()) == "frames-pings 7 1.0 / 5 / 20 1.0 / 5 / 20 0 64 / 128 / 64 22 / 22 ok"
+
+
+def test_the_longest_gap_is_between_two_neighbours() -> None:
+    assert longest_gap([]) == longest_gap([3.0]) == 0.0
+    assert longest_gap([4.0, 1.0, 1.5]) == 2.5
+
+
+def test_turns_above_the_bound_are_counted() -> None:
+    sample = 'magnetar_loop_stall_seconds_bucket{{cluster="c",le="{}"}} {}\n'
+    text = "".join(
+        sample.format(*each) for each in (("0.05", "7.0"), ("0.1", "9.0"), ("0.25", "10.0"), ("+Inf", "12.0"))
+    )
+    assert stalls_in(text) == 3
+    assert stalls_in("pulsar_rate_in 1.0\n") is None, "not known"
+
+
+def test_every_family_is_in_the_catalogue() -> None:
+    assert {name.partition("-")[0] for name in BEHAVIOURS} == set(attacks.__all__)
+    assert len(BEHAVIOURS) >= 100
