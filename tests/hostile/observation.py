@@ -40,23 +40,26 @@ def observe(
     clean_up: Callable[[], None] = lambda: None,
     expected_gap_ms: float = 0.0,
     repeats: bool = False,
+    is_shared: bool = False,
 ) -> Row:
     """Attack; keep and return what was seen before, meanwhile, and after ``clean_up``.
 
     ``attack`` returns the number of hostile acts. ``expected_gap_ms`` is the gap that a fault makes by itself;
-    with ``repeats`` it may also make messages come again.
+    with ``repeats`` it may also make messages come again. With ``is_shared`` the topics of the attack stay, and so do
+    the links that other clusters have opened for them: what the broker holds then is not compared.
     """
     before, pid = read_state(broker), broker.pid
     watch_peak(broker)
     start = time.monotonic()
     acts = attack()
-    wait_for_leave(broker, before)
+    if not is_shared:
+        wait_for_leave(broker, before)
     end = time.monotonic()
     broker.process.require_running()
     highest, stalls, load = peak(broker), stalls_in(broker.rest.metrics()), load_average()
     account = bystander.settle()
     clean_up()
-    after = state_afterwards(broker, before)
+    after = read_state(broker) if is_shared else state_afterwards(broker, before)
     experience = bystander.experience(start, end)
     is_counted = stalls is not None and before.stalls is not None and broker.pid == pid
     row = Row(
@@ -69,7 +72,7 @@ def observe(
         stalls=(stalls or 0) - (before.stalls or 0) if is_counted else None,
         resident_bytes=(before.resident_bytes, highest, after.resident_bytes),
         descriptors=(before.descriptors.total(), after.descriptors.total()),
-        left_behind=after.left_behind(before),
+        left_behind=[] if is_shared else after.left_behind(before),
         account=asdict(account),
         log_bytes=after.log_bytes - before.log_bytes,
         load_average=load,

@@ -85,7 +85,13 @@ def test_other_topics_of_a_link(
     behaviour, broker = BEHAVIOURS[name], clusters.brokers[ATTACKED]
     place = Place(broker.service_url, broker.admin_url, NAMESPACE, ATTACKED, PEER)
     row = observe(
-        broker, bystander, f"links-{name}", behaviour.text, lambda: attack(behaviour, place, tmp_path), baseline_gap_ms
+        broker,
+        bystander,
+        f"links-{name}",
+        behaviour.text,
+        lambda: attack(behaviour, place, tmp_path),
+        baseline_gap_ms,
+        is_shared=True,
     )
     rows.append(row)
     assert row.acts > 0, "the attacker did nothing"

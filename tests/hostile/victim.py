@@ -7,11 +7,13 @@ import re
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import TYPE_CHECKING
 
 from tests.hostile.catalogue import ELSEWHERE, Place
 from tests.kit.processes import connections_to, descriptors, peak_resident_bytes, reset_peak
 from tests.kit.rest import Rest, topic_path
+from tests.kit.wait import wait_until
 
 if TYPE_CHECKING:
     from collections import Counter
@@ -151,11 +153,18 @@ def wait_for_leave(broker: Broker, before: State) -> None:
 
 
 def delete_namespace(broker: Broker, name: str) -> None:
-    """Delete a namespace with all that is in it, and topics of the default namespace that false names made."""
+    """Delete a namespace with all that is in it, and topics of the default namespace that false names made.
+
+    Commands that a client sent before it left may still be waiting for their turn, and make a topic again.
+    """
     broker.rest.post(f"namespaces/{name}/replication", [broker.cluster])
-    _delete_topics(broker, name)
-    _delete_topics(broker, "public/default", but=KEPT_TOPIC)
-    broker.rest.delete(f"namespaces/{name}")
+
+    def is_deleted() -> bool:
+        _delete_topics(broker, name)
+        _delete_topics(broker, "public/default", but=KEPT_TOPIC)
+        return broker.rest.request("DELETE", f"namespaces/{name}").status_code != HTTPStatus.CONFLICT
+
+    wait_until(is_deleted, BACK_TIMEOUT_S, what=f"{name} deleted", interval_s=1.0)
 
 
 def _delete_topics(broker: Broker, namespace: str, but: str = "") -> None:
