@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from magnetar.broker import slices
+from magnetar.broker.dispatchers import multiple_consumers
+from magnetar.cursor.ranges import Range
 from magnetar.sim.cluster import Cluster, Exclusive, Failover, Key_Shared, Shared, entry
 from magnetar.wire import commands
 from magnetar.wire.proto import pulsar_api_pb2 as pb
@@ -138,3 +140,50 @@ def test_receipts_that_nobody_waits_for_are_forgotten_once_for_all_who_leave() -
     topic.lag_bound._queue.clear()
     cluster.settle()
     assert looks == [1]
+
+
+@pytest.mark.parametrize("kind", [Shared, Key_Shared], ids=["Shared", "Key_Shared"])
+def test_what_a_consumer_held_is_taken_back_in_parts_and_then_sent_in_order(
+    monkeypatch: pytest.MonkeyPatch, kind: pb.CommandSubscribe.SubType.ValueType
+) -> None:
+    monkeypatch.setattr(multiple_consumers, "RETURNED_AT_ONCE_MAX", 4)
+    cluster = Cluster()
+    publisher, leaving, staying = cluster.client(), cluster.client(), cluster.client()
+    publisher.produce()
+    leaving.subscribe(1, kind, 1000)
+    texts = [f"{number:02d}" for number in range(MANY)]
+    publisher.say(*[commands.send(producer_id=1, sequence_id=0, entry=entry(t, partition_key=t[1])) for t in texts])
+    assert leaving.messages() == texts
+    staying.subscribe(2, kind, 1000)
+    staying.names()
+    dispatcher = cluster.subscription().dispatcher
+    assert isinstance(dispatcher, multiple_consumers.MultipleConsumersDispatcher)
+    first = cluster.topic().ledger.next_position(cluster.topic().log.before_first())
+    elsewhere = [first._replace(entry_id=7), first._replace(entry_id=20)]
+    seen: list[tuple[int, int, bool]] = []
+
+    def look() -> None:
+        taken = sorted(dispatcher.taken())
+        seen.append((dispatcher.replay_count, len(taken), bool(staying.heard)))
+        if dispatcher._returning:
+            cluster.loop.call_soon(look)
+
+    def leave() -> None:
+        leaving.session.closed()
+        cluster.subscription().acknowledge_ranges([Range(each, each) for each in elsewhere])
+        assert all(
+            dispatcher._is_held(first._replace(entry_id=number)) != (number in (7, 20)) for number in range(MANY)
+        )
+        look()
+
+    subscription = cluster.subscription()
+    monkeypatch.setattr(cluster, "subscription", lambda: subscription)
+    cluster.do(leave)
+    assert seen[0] == (4, MANY - 2, False)
+    waiting = [count for count, _, _ in seen]
+    assert max(after - before for before, after in pairwise(waiting)) <= 4
+    assert not any(has_heard for *_, has_heard in seen[:-1]), "nothing is sent before all is taken back"
+    assert staying.messages() == [text for text in texts if text not in ("07", "20")]
+    assert subscription.consumers
+    assert sum(consumer.unacked_messages for consumer in subscription.consumers) == MANY - 2
+    assert dispatcher._unacked_messages == MANY - 2

@@ -254,7 +254,8 @@ class KeySharedDispatcher(MultipleConsumersDispatcher[WaitingEntries["Consumer"]
                 continue
             holder = self._holders.pop(sticky_hash)
             if self._draining.pop(sticky_hash, None) is not None:
-                self._drained[holder] = self._drained.get(holder, 0) + 1
+                if holder in self.consumers:
+                    self._drained[holder] = self._drained.get(holder, 0) + 1
                 self._replay.unblocked(sticky_hash)
 
     def _reassign(self) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 from abc import ABC, abstractmethod
+from collections import deque
+from itertools import islice
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from magnetar.base.limits import Limit
@@ -19,6 +21,10 @@ if TYPE_CHECKING:
     from magnetar.broker.consumer import Consumer, ConsumerOptions
     from magnetar.broker.subscription import Subscription
     from magnetar.cursor.ranges import Range
+
+
+RETURNED_AT_ONCE_MAX = 1000
+"""Entries of consumers that left that are taken back in one turn: some milliseconds of work."""
 
 
 class EntriesToReplay(Protocol):
@@ -69,6 +75,8 @@ class MultipleConsumersDispatcher(ABC, Generic[R]):
         self._redelivery_counts = EntryCounts()
         self._unacked_messages = 0
         """Messages that all consumers together hold."""
+        self._returning: deque[EntryCounts] = deque()
+        """What consumers held that left, as far as it is not taken back yet. Nothing is sent until all is."""
         self._delayed = DelayedEntries(subscription, self._is_held, self.dispatch)
         self._blocked = False
         """Too many unacknowledged messages (``maxUnackedMessagesPerSubscription``); freed below half of it."""
@@ -79,6 +87,8 @@ class MultipleConsumersDispatcher(ABC, Generic[R]):
         yield from self._replay
         for consumer in self.consumers:
             yield from consumer.pending
+        for held in self._returning:
+            yield from held
 
     @property
     def replay_count(self) -> int:
@@ -108,11 +118,12 @@ class MultipleConsumersDispatcher(ABC, Generic[R]):
         self.consumers[consumer] = None
 
     def remove(self, consumer: Consumer) -> None:
-        """What it held goes to the others at once; its redelivery counts stay as they were."""
+        """What it held goes to the others, once all of it is taken back; its redelivery counts stay as they were."""
         del self.consumers[consumer]
         self._unacked_messages -= consumer.unacked_messages
-        for position in consumer.pending:
-            self._give_back(position)
+        if consumer.pending:
+            self._returning.append(consumer.pending)
+            self._take_back()
         if not self.consumers:
             self._redelivery_counts.clear()
         self._check_blocked()
@@ -143,6 +154,8 @@ class MultipleConsumersDispatcher(ABC, Generic[R]):
             left -= self._forget(consumer, ranges)
             if not left:
                 break
+        for held in self._returning if left else ():
+            held.discard(ranges)
         self._redelivery_counts.discard(ranges)
         self._check_blocked()
 
@@ -152,6 +165,7 @@ class MultipleConsumersDispatcher(ABC, Generic[R]):
             consumer.pending.clear()
             consumer.blocked = False
         self._unacked_messages = 0
+        self._returning.clear()
         self._replay.clear()
         self._delayed.restart()
         self._redelivery_counts.clear()
@@ -161,6 +175,11 @@ class MultipleConsumersDispatcher(ABC, Generic[R]):
 
     def dispatch(self) -> None:
         """Send one read's worth, while some consumer is ready."""
+        if self._returning:
+            self._take_back()
+            if self._returning:
+                self._subscription.topic.notify()
+                return
         if self._blocked or not self._delayed.is_ready:
             return
         limit = self._permits(self._config.dispatcherMaxReadBatchSize)
@@ -182,6 +201,19 @@ class MultipleConsumersDispatcher(ABC, Generic[R]):
     @abstractmethod
     def _give_back(self, position: Position) -> None:
         """A consumer does not hold the entry any more, and it is not acknowledged."""
+
+    def _take_back(self) -> None:
+        """Take back a part of what consumers held that left."""
+        room = RETURNED_AT_ONCE_MAX
+        while self._returning and room > 0:
+            held = self._returning[0]
+            positions = list(islice(held, room))
+            for position in positions:
+                held.pop(position)
+                self._give_back(position)
+            room -= len(positions)
+            if not held:
+                self._returning.popleft()
 
     def _permits(self, enough: int) -> int:
         """The permits of all consumers that are ready, at most ``enough``."""
@@ -255,7 +287,8 @@ class MultipleConsumersDispatcher(ABC, Generic[R]):
 
     def _is_held(self, position: Position) -> bool:
         """Whether the entry is with a consumer, or about to be sent."""
-        return position in self._replay or any(consumer.pending[position] for consumer in self.consumers)
+        is_held = any(consumer.pending[position] for consumer in self.consumers)
+        return is_held or position in self._replay or any(held[position] for held in self._returning)
 
     def _check_consumer(self, consumer: Consumer) -> None:
         limit = self._config.maxUnackedMessagesPerConsumer
