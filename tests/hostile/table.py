@@ -26,6 +26,9 @@ WIDTH = 200
 LATE_MS = 100.0
 """What an attack may add to the longest gap of the well-behaved client."""
 
+STARVED = 0.2
+"""Share of the time without a processor from which a long turn says nothing about the broker: the machine is busy."""
+
 MEBIBYTE = 1 << 20
 HEADS = (
     ("behaviour", "left"),
@@ -33,6 +36,7 @@ HEADS = (
     ("receipt ms\np50 / p99 / gap", "right"),
     ("receive ms\np50 / p99 / gap", "right"),
     ("turns\n> 100 ms", "right"),
+    ("starved", "right"),
     ("memory MiB\nbefore / peak / after", "right"),
     ("descriptors\nbefore / after", "right"),
     ("left behind", "left"),
@@ -59,6 +63,8 @@ class Row:
     account: dict[str, Any]
     log_bytes: int
     load_average: float
+    starved: float
+    """Share of the time for which the loop of the broker was ready to run and got no processor."""
     expected_gap_ms: float = 0.0
     """Gap that the fault itself makes."""
     repeats: bool = False
@@ -66,18 +72,28 @@ class Row:
 
     @property
     def verdict(self) -> str:
-        """``ok``; ``late`` for a gap that the broker did not report; else what is wrong."""
+        """``ok``; ``late`` for a gap, or a long turn, that a busy machine explains; else what is wrong."""
         repeated = f"repeated {self.account['repeated']}" if self.account["repeated"] else ""
         wrong = [f"{kind} {self.account[kind]}" for kind in ("without_receipt", "lost") if self.account[kind]]
         if not self.repeats:
             wrong += [repeated] if repeated else []
             wrong += [] if self.account["is_in_order"] else ["disorder"]
         wrong += ["left something"] if self.left_behind else []
-        wrong += ["stall"] if self.stalls and not self.expected_gap_ms else []
+        wrong += ["stall"] if self.is_stalled else []
         if wrong:
             return ", ".join(wrong)
-        is_late = self.gap_ms > self.baseline_gap_ms + LATE_MS + self.expected_gap_ms
-        return ", ".join(filter(None, ("late" if is_late else "ok", repeated)))
+        is_late = self.stalls or self.gap_ms > self.baseline_gap_ms + LATE_MS
+        return ", ".join(filter(None, ("late" if is_late and not self.is_a_gap_expected else "ok", repeated)))
+
+    @property
+    def is_stalled(self) -> bool:
+        """Whether turns of the loop were too long although the broker had a processor."""
+        return bool(self.stalls) and not self.is_a_gap_expected and self.starved < STARVED
+
+    @property
+    def is_a_gap_expected(self) -> bool:
+        """Whether the fault itself explains the gap."""
+        return 0 < self.gap_ms <= self.baseline_gap_ms + LATE_MS + self.expected_gap_ms and self.expected_gap_ms > 0
 
 
 def keep(row: Row) -> None:
@@ -108,6 +124,7 @@ def _cells(row: Row) -> tuple[str, ...]:
         _durations(row.experience["receipt"]),
         _durations(row.experience["receive"]),
         "-" if row.stalls is None else str(row.stalls),
+        f"{row.starved:.0%}",
         memory,
         " / ".join(map(str, row.descriptors)),
         ", ".join(row.left_behind),

@@ -96,4 +96,4 @@ def test_other_topics_of_a_link(
     rows.append(row)
     assert row.acts > 0, "the attacker did nothing"
     assert row.account == {"without_receipt": 0, "lost": 0, "repeated": 0, "is_in_order": True}
-    assert not row.stalls, "turns of the loop longer than 100 ms"
+    assert not row.is_stalled, "turns of the loop longer than 100 ms"

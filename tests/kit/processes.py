@@ -120,3 +120,9 @@ def connections_to(port: int) -> int:
     lines = Path("/proc/net/tcp").read_text(encoding="utf-8").splitlines()[1:]
     rows = [line.split() for line in lines]
     return sum(int(row[_LOCAL].rpartition(":")[2], 16) == port and row[_CONNECTION] in _HELD_BY_SERVER for row in rows)
+
+
+def waited_seconds(pid: int) -> float:
+    """Return for how long the main thread of ``pid`` was ready to run and got no processor, since its start."""
+    _, waited_ns, _ = Path(f"/proc/{pid}/schedstat").read_text(encoding="ascii").split()
+    return int(waited_ns) / 1e9

@@ -31,6 +31,7 @@ def row(**changes: Any) -> Row:  # noqa: ANN401 - any field of a row
         "account": FINE,
         "log_bytes": 0,
         "load_average": 0.5,
+        "starved": 0.05,
     }
     return Row(**{**values, **changes})
 
@@ -43,6 +44,8 @@ def row(**changes: Any) -> Row:  # noqa: ANN401 - any field of a row
         ({"gap_ms": 116.0}, "late"),
         ({"gap_ms": 3000.0, "expected_gap_ms": 3000.0, "stalls": 1}, "ok"),
         ({"stalls": 2}, "stall"),
+        ({"stalls": 2, "starved": 0.3}, "late"),
+        ({"gap_ms": 3200.0, "expected_gap_ms": 3000.0, "stalls": 1}, "stall"),
         ({"stalls": None}, "ok"),
         ({"left_behind": ["connections 2 → 3"]}, "left something"),
         ({"account": {**FINE, "lost": 3}}, "lost 3"),
@@ -57,7 +60,7 @@ def test_verdict(changes: dict[str, Any], verdict: str) -> None:
 
 def test_a_row_is_one_line_of_the_table() -> None:
     line = next(line for line in render([row()]).splitlines() if line.lstrip().startswith("frames-pings"))
-    assert " ".join(line.split()) == "frames-pings 7 1.0 / 5 / 20 1.0 / 5 / 20 0 64 / 128 / 64 22 / 22 ok"
+    assert " ".join(line.split()) == "frames-pings 7 1.0 / 5 / 20 1.0 / 5 / 20 0 5% 64 / 128 / 64 22 / 22 ok"
 
 
 def test_the_longest_gap_is_between_two_neighbours() -> None:
