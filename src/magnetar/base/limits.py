@@ -91,7 +91,7 @@ BATCHED_MESSAGE_SIZE_MIN = 6
 BATCH_MESSAGES_MAX = 1_000_000
 """Messages of a batch. Clients put 1,000 into one unless they are told otherwise."""
 
-OPENED_BATCH_MESSAGES_MAX = 50_000
+OPENED_BATCH_MESSAGES_MAX = 10_000
 """Messages of a batch that a broker opens to tell which of them it has: some 40 ms of work."""
 
 UNREAD_BATCH_MESSAGES_MAX = 10_000

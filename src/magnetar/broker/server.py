@@ -47,8 +47,6 @@ class ServerProtocol(asyncio.Protocol):
         """Whether it waits for its turn."""
         self._is_dropped = False
         """Whether nothing that was received is handled any more."""
-        self._is_lost = False
-        """Whether the connection is gone, and the session is told when all that was received is handled."""
         self._transport: asyncio.Transport | None = None
         self._output: list[bytes] = []
         self._flush_scheduled = False
@@ -94,7 +92,7 @@ class ServerProtocol(asyncio.Protocol):
         del exc
         self._server.forget(self)
         if self._is_waiting and not self._is_dropped:
-            self._is_lost = True
+            self.session.has_left = True
         else:
             self.session.closed()
 
@@ -232,7 +230,7 @@ class ServerProtocol(asyncio.Protocol):
                 self._wait()
         if self._is_waiting:
             return
-        if self._is_lost:
+        if self.session.has_left:
             self.session.closed()
         else:
             self.session.caught_up(is_caught_up=True)

@@ -94,6 +94,8 @@ class Session:
         """What the connection makes the broker hold."""
         self._caught_up = True
         """Whether all that has arrived is handled."""
+        self.has_left = False
+        """Whether the client is gone, and what it has published and acknowledged is still to be handled."""
         self._reading = True
         self._open = True
         self._tasks: set[asyncio.Task[None]] = set()
@@ -135,6 +137,8 @@ class Session:
         if command.type == pb.BaseCommand.SEND:
             session_producers.send(self, command.send, frame.body)
             return None
+        if self.has_left and command.type != pb.BaseCommand.ACK:
+            return None  # nobody would get the answer, nor use what it creates
         if session_consumers.names_many(self, command):
             self._handle(session_consumers.take_first(command))
             return frame

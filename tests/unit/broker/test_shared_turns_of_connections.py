@@ -145,3 +145,17 @@ def test_nothing_more_is_handled_of_a_client_that_broke_the_protocol(stage: Stag
     stage.cluster.do(arrive)
     assert transport.closed
     assert stage.heard == []
+
+
+def test_a_client_that_left_creates_nothing_any_more(stage: Stage) -> None:
+    protocol, transport = stage.connect("leaver")
+    producer = commands.producer(topic=str(TOPIC), producer_id=1, request_id=1)
+
+    def arrive() -> None:
+        protocol.data_received(lookups() + producer)
+        transport.close()
+        protocol.connection_lost(None)
+
+    stage.cluster.do(arrive)
+    assert TOPIC not in stage.cluster.topics.loaded
+    assert not protocol.session.is_open
