@@ -67,7 +67,7 @@ class LoopTurns:
         self._start(self._monotonic())
         waiting = self._waiting
         try:
-            while waiting:
+            for _ in range(len(waiting)):  # what they add comes in the next turn: what is written goes out before
                 waiting.popleft()()
                 if self.is_over():
                     break

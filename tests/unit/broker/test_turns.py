@@ -118,3 +118,17 @@ def test_an_error_of_one_does_not_keep_the_others_from_being_done(stage: Stage) 
     stage.loop.spin()
     assert [name for _, name in stage.done] == ["other"]
     assert [type(each["exception"]) for each in stage.loop.problems] == [ZeroDivisionError]
+
+
+def test_work_that_is_added_in_a_turn_comes_in_the_next_one(stage: Stage) -> None:
+    """What a turn has written goes out before more is done."""
+
+    def again() -> None:
+        stage.work("first")()
+        stage.turns.soon(stage.work("second"))
+
+    stage.turns.soon(again)
+    stage.loop.call_soon(stage.count_turns)
+    stage.loop.spin()
+    (first, _), (second, _) = stage.done
+    assert second > first
