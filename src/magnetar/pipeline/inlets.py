@@ -202,9 +202,14 @@ class Inlet:
         return self.refused(reason, rng) if again else [*self._leave(), Retry(0.0)]
 
     def refused(self, reason: str, rng: Random) -> list[Effect]:
-        """Hear that the target does not take the topic: park the link."""
-        effects = self._leave()
-        return [*effects, *self._park(reason, rng)] if effects else []
+        """Hear that the target does not take the topic: tell the source what was confirmed before, and park the link.
+
+        Otherwise the source would send this again in the next stay, take its confirmation for progress, and drop the
+        reason while the link goes on waiting.
+        """
+        if not self.live:
+            return []
+        return [*self.acknowledge(), *self._leave(), *self._park(reason, rng)]
 
     def closed(self, reason: str, rng: Random) -> list[Effect]:
         """Hear that the source ended or refused the consumer, or is gone itself: park the link."""

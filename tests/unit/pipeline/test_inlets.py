@@ -67,7 +67,7 @@ def test_a_refused_link_is_parked_longer_each_time_until_something_is_confirmed(
     inlet.arrived(Position(1, 0), 10, now=0)
     inlet.confirmed(Position(1, 0), now=0)
     assert inlet.reason == ""
-    _, retry = inlet.refused("quota", rng)
+    *_, retry = inlet.refused("quota", rng)
     assert isinstance(retry, Retry)
     assert retry.seconds <= limits.PARK_INITIAL_SECONDS
 
@@ -175,7 +175,7 @@ def test_what_was_confirmed_before_does_not_end_the_parking(inlet: Inlet, rng: r
     inlet.confirmed(Position(1, 0), now=0)
     pauses = []
     for number in range(2, 9):
-        _, retry = inlet.refused("too large", rng)
+        *_, retry = inlet.refused("too large", rng)
         assert isinstance(retry, Retry)
         pauses.append(retry.seconds)
         attached(inlet, number)
@@ -186,6 +186,25 @@ def test_what_was_confirmed_before_does_not_end_the_parking(inlet: Inlet, rng: r
     inlet.arrived(Position(1, 1), 10, now=0)
     inlet.confirmed(Position(1, 1), now=0)
     assert inlet.reason == ""
+
+
+def test_a_refused_link_first_acknowledges_what_the_target_has_confirmed(inlet: Inlet, rng: random.Random) -> None:
+    """The source would send it again in the next stay, and take its confirmation for the end of the parking."""
+    attached(inlet)
+    inlet.arrived(Position(1, 0), 10, now=0)
+    inlet.arrived(Position(1, 1), 10, now=0)
+    inlet.confirmed(Position(1, 0), now=0)
+    acknowledge, close, retry = inlet.refused("too large", rng)
+    assert (acknowledge, close) == (Acknowledge(1, Position(1, 0)), Close(1))
+    assert isinstance(retry, Retry)
+    assert inlet.refused("too large", rng) == [], "it has left"
+
+
+def test_a_gap_acknowledges_nothing_that_the_target_has_lost(inlet: Inlet, rng: random.Random) -> None:
+    attached(inlet)
+    inlet.arrived(Position(1, 5), 10, now=0)
+    inlet.confirmed(Position(1, 5), now=0)
+    assert inlet.gap("gap", Position(1, 1), rng) == [Close(1), Retry(0.0)]
 
 
 def test_what_is_sent_again_after_a_gap_ends_the_parking(inlet: Inlet, rng: random.Random) -> None:
