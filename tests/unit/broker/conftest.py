@@ -1,16 +1,42 @@
 from __future__ import annotations
 
+import gc
+from types import FrameType
 from typing import TYPE_CHECKING
 
 import pytest
 
+import magnetar
 from magnetar.sim.loop import HandLoop
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+
+SOURCES = str(magnetar.__path__[0])
 
 
 @pytest.fixture(autouse=True)
 def _loops_closed() -> Iterator[None]:
     yield
     HandLoop.close_all()
+
+
+@pytest.fixture
+def left_to_the_collector() -> Iterator[Callable[[], list[object]]]:
+    """Disable the collector of cycles; return what it would have to free of Magnetar's calls, and free it.
+
+    Other threads of the test process, such as those of Spark, leave cycles of their own.
+    """
+    gc.collect()
+    gc.disable()
+    yield _collect
+    gc.enable()
+
+
+def _collect() -> list[object]:
+    gc.set_debug(gc.DEBUG_SAVEALL)
+    gc.collect()
+    gc.set_debug(0)
+    found = [each for each in gc.garbage if isinstance(each, FrameType) and each.f_code.co_filename.startswith(SOURCES)]
+    gc.garbage.clear()
+    return found

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import gc
 import weakref
 from functools import partial
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -15,9 +13,6 @@ from magnetar.wire import commands
 from magnetar.wire.frame import encode_command
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 from tests.kit.raw import command, entry
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 TOPIC = "persistent://public/default/orders"
 CONNECT = commands.connect(client_version="test")
@@ -54,15 +49,7 @@ class Socket:
     abort = pause_reading = resume_reading = close
 
 
-@pytest.fixture
-def without_collector() -> Iterator[None]:
-    gc.collect()
-    gc.disable()
-    yield
-    gc.enable()
-
-
-@pytest.mark.usefixtures("without_collector")
+@pytest.mark.usefixtures("left_to_the_collector")
 @pytest.mark.parametrize(
     "said",
     [

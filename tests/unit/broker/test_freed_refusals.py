@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,7 +13,7 @@ from magnetar.wire.entry import build_entry
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable
 
     from google.protobuf.message import Message
 
@@ -24,15 +23,6 @@ def entry(**fields: int | str) -> bytes:
     return build_entry(pb.MessageMetadata(**{**required, **fields}), b"x")  # type: ignore[arg-type]
 
 
-@pytest.fixture
-def without_collector() -> Iterator[None]:
-    gc.collect()
-    gc.disable()
-    yield
-    gc.enable()
-
-
-@pytest.mark.usefixtures("without_collector")
 @pytest.mark.parametrize(
     "refused",
     [
@@ -44,21 +34,20 @@ def without_collector() -> Iterator[None]:
     ],
     ids=["checksum", "metadata", "size", "field of clusters", "count"],
 )
-def test_a_refused_send_is_freed_at_once(refused: bytes) -> None:
+def test_a_refused_send_is_freed_at_once(refused: bytes, left_to_the_collector: Callable[[], list[object]]) -> None:
     cluster = Cluster()
     client = cluster.client()
     client.produce()
-    gc.collect()
+    left_to_the_collector()
     sends = [commands.send(producer_id=1, sequence_id=number, entry=refused, num_messages=1) for number in range(3)]
     client.say(*sends)
     assert client.names()[-3:] == ["SEND_ERROR"] * 3
-    assert gc.collect() == 0
+    assert left_to_the_collector() == []
 
 
 LONG = "persistent://public/default/" + "x" * 5_000
 
 
-@pytest.mark.usefixtures("without_collector")
 @pytest.mark.parametrize(
     "body",
     [
@@ -74,9 +63,9 @@ LONG = "persistent://public/default/" + "x" * 5_000
     ],
     ids=lambda body: type(body).__name__,
 )
-def test_a_refused_command_is_freed_at_once(body: Message) -> None:
+def test_a_refused_command_is_freed_at_once(body: Message, left_to_the_collector: Callable[[], list[object]]) -> None:
     client = Cluster().client()
-    gc.collect()
+    left_to_the_collector()
     client.say(*[commands.encode(body)] * 3)
     assert client.names()
-    assert gc.collect() == 0
+    assert left_to_the_collector() == []
