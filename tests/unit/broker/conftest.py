@@ -22,7 +22,7 @@ def _loops_closed() -> Iterator[None]:
 
 
 @pytest.fixture
-def left_to_the_collector() -> Iterator[Callable[[], list[object]]]:
+def left_to_the_collector() -> Iterator[Callable[[], list[FrameType]]]:
     """Disable the collector of cycles; return what it would have to free of Magnetar's calls, and free it.
 
     Other threads of the test process, such as those of Spark, leave cycles of their own.
@@ -33,7 +33,7 @@ def left_to_the_collector() -> Iterator[Callable[[], list[object]]]:
     gc.enable()
 
 
-def _collect() -> list[object]:
+def _collect() -> list[FrameType]:
     gc.set_debug(gc.DEBUG_SAVEALL)
     gc.collect()
     gc.set_debug(0)

@@ -14,6 +14,7 @@ from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from types import FrameType
 
     from google.protobuf.message import Message
 
@@ -34,7 +35,7 @@ def entry(**fields: int | str) -> bytes:
     ],
     ids=["checksum", "metadata", "size", "field of clusters", "count"],
 )
-def test_a_refused_send_is_freed_at_once(refused: bytes, left_to_the_collector: Callable[[], list[object]]) -> None:
+def test_a_refused_send_is_freed_at_once(refused: bytes, left_to_the_collector: Callable[[], list[FrameType]]) -> None:
     cluster = Cluster()
     client = cluster.client()
     client.produce()
@@ -63,7 +64,9 @@ LONG = "persistent://public/default/" + "x" * 5_000
     ],
     ids=lambda body: type(body).__name__,
 )
-def test_a_refused_command_is_freed_at_once(body: Message, left_to_the_collector: Callable[[], list[object]]) -> None:
+def test_a_refused_command_is_freed_at_once(
+    body: Message, left_to_the_collector: Callable[[], list[FrameType]]
+) -> None:
     client = Cluster().client()
     left_to_the_collector()
     client.say(*[commands.encode(body)] * 3)
