@@ -134,6 +134,13 @@ def open_many(target: Target, count: int, open_one: Callable[[], RawConnection])
     return opened
 
 
+def hold_many(target: Target, count: int, open_one: Callable[[], RawConnection]) -> int:
+    """Open up to ``count`` connections and hold them; return how many there were."""
+    opened = open_many(target, count, open_one)
+    hold(target, opened)
+    return len(opened)
+
+
 def reset(connection: RawConnection) -> None:
     """Close a connection with RST in place of FIN."""
     connection.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_AT_CLOSE)

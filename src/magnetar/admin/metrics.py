@@ -6,12 +6,12 @@ Pulsar all are gauges, also the ones that only grow.
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, SummaryMetricFamily
+from prometheus_client.utils import floatToGoString
 
 from magnetar.admin.topic_metrics import TOTALLED, TopicMetrics
 
@@ -153,9 +153,8 @@ class _BrokerMetrics:
             "How late the event loop was: how long a client waits because of others. Looked at 50 times a second",
             labels=("cluster",),
         )
-        stalls.add_metric(
-            (self._cluster,), [("+Inf" if math.isinf(bound) else str(bound), count) for bound, count in buckets], sum_s
-        )
+        written = [(floatToGoString(bound), count) for bound, count in buckets]  # type: ignore[no-untyped-call]
+        stalls.add_metric((self._cluster,), written, sum_s)
         yield stalls
         per_namespace = GaugeMetricFamily("pulsar_topics_count", "", labels=("cluster", "namespace"))
         for namespace, count in self._topics.items():

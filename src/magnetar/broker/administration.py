@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from http import HTTPStatus
 from typing import TYPE_CHECKING, TypeVar
 
@@ -24,7 +23,6 @@ from magnetar.base.names import check_length
 from magnetar.base.position import EARLIEST
 from magnetar.broker import stats
 from magnetar.broker.admission import check_room_for_subscription
-from magnetar.broker.loop_stalls import BOUNDS_S
 from magnetar.broker.process import resident_bytes
 from magnetar.broker.properties import check_properties
 from magnetar.broker.protection import subscription_protection
@@ -380,7 +378,7 @@ class Administration:
     def loop_stalls(self) -> tuple[Sequence[tuple[float, int]], float]:
         """See AdminService."""
         stalls = self._environment.stalls
-        return list(zip((*BOUNDS_S, math.inf), stalls.cumulative(), strict=True)), stalls.sum_s
+        return stalls.buckets(), stalls.sum_s
 
     def _check_unused(self, name: TopicName) -> None:
         """Refuse the deletion of a topic that is in use, or of which that is not known."""

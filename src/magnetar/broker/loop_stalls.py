@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left
 from itertools import accumulate
 from typing import TYPE_CHECKING
@@ -19,7 +20,7 @@ log = structlog.get_logger(__name__)
 INTERVAL_S = 0.02
 """Seconds between two looks. A stall is measured up to so much too short."""
 
-BOUNDS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+BOUNDS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, math.inf)
 """Upper bounds of the histogram's buckets, in seconds, inclusive."""
 
 LOGGED_FROM_S = 0.1
@@ -31,13 +32,13 @@ class LoopStalls:
 
     def __init__(self) -> None:
         """Nobody has looked yet."""
-        self._counts = [0] * (len(BOUNDS_S) + 1)
+        self._counts = [0] * len(BOUNDS_S)
         self.sum_s = 0.0
         """Seconds of all stalls together."""
 
-    def cumulative(self) -> list[int]:
-        """Return how many looks were late by at most each of BOUNDS_S, and how many there were in all."""
-        return list(accumulate(self._counts))
+    def buckets(self) -> list[tuple[float, int]]:
+        """Return each of BOUNDS_S, in seconds, with the number of looks that were late by at most so much."""
+        return list(zip(BOUNDS_S, accumulate(self._counts), strict=True))
 
     def watch(self, loop: asyncio.AbstractEventLoop, clock: Clock) -> Callable[[], None]:
         """Look from now on; what is returned ends that."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, TypeAlias
 
 from magnetar.base.errors import MetadataError, RequestError, ServerError, StorageError
 
@@ -10,7 +10,11 @@ REFUSED: Final = (RequestError, StorageError, MetadataError)
 """Errors that refuse a request and leave the connection open. Protocol errors close it; all others are bugs."""
 
 
-def as_request_error(error: RequestError | StorageError | MetadataError) -> RequestError:
+Refused: TypeAlias = RequestError | StorageError | MetadataError
+"""One of ``REFUSED``."""
+
+
+def as_request_error(error: Refused) -> RequestError:
     """Return the refusal for one of ``REFUSED``, with Pulsar's code for it.
 
     It is a new error without a traceback: that of ``error`` refers to frames that hold the command, which may be large,

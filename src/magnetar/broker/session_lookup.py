@@ -15,6 +15,8 @@ from magnetar.wire.proto import pulsar_api_pb2 as pb
 from magnetar.wire.topic_list import topic_list_response
 
 if TYPE_CHECKING:
+    from magnetar.base.errors import RequestError
+    from magnetar.broker.refusals import Refused
     from magnetar.broker.session import Session
     from magnetar.broker.topic_lists import TopicList
 
@@ -26,8 +28,7 @@ def partitioned_metadata(session: Session, command: pb.CommandPartitionedTopicMe
             parse_topic(command.topic), create=command.metadata_auto_creation_enabled
         )
     except REFUSED as error:
-        refusal = as_request_error(error)
-        session.environment.limit_hits.note(refusal)
+        refusal = _refusal(session, error)
         session.write(
             commands.partitioned_metadata_failed(request_id=command.request_id, code=refusal.code, message=str(refusal))
         )
@@ -42,13 +43,19 @@ def lookup(session: Session, command: pb.CommandLookupTopic) -> None:
         session.topics.check_served(topic)
         session.topics.check_length(topic)
     except REFUSED as error:
-        refusal = as_request_error(error)
-        session.environment.limit_hits.note(refusal)
+        refusal = _refusal(session, error)
         session.write(commands.lookup_failed(request_id=command.request_id, code=refusal.code, message=str(refusal)))
     else:
         session.write(
             commands.lookup_response(request_id=command.request_id, broker_service_url=session.topics.service_url)
         )
+
+
+def _refusal(session: Session, error: Refused) -> RequestError:
+    """Return what answers ``error``, and count the limit that it names."""
+    refusal = as_request_error(error)
+    session.environment.limit_hits.note(refusal)
+    return refusal
 
 
 def topics_of_namespace(session: Session, command: pb.CommandGetTopicsOfNamespace) -> None:

@@ -37,6 +37,16 @@ class Slice:
         return self._items >= SLICE_ITEMS_MAX or self._clock.monotonic() >= self._ends_at
 
 
+def at_once(steps: Generator[None, None, Result]) -> Result:
+    """Run all steps in this turn of the event loop, and return what they return."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            result: Result = end.value
+            return result
+
+
 async def in_slices(clock: Clock, items: Iterable[Item]) -> AsyncIterator[Item]:
     """Yield all items; between two slices of them everybody else has a turn, so anything may have changed."""
     current = Slice(clock)

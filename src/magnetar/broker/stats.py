@@ -22,6 +22,7 @@ from magnetar.broker.dispatchers.key_shared import DrainingTotals, KeySharedDisp
 from magnetar.broker.dispatchers.multiple_consumers import MultipleConsumersDispatcher
 from magnetar.broker.dispatchers.single_active import SingleActiveDispatcher
 from magnetar.broker.producer import LocalProducer
+from magnetar.broker.slices import at_once
 from magnetar.ledger.agreement import LOST_PROPERTY
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 
@@ -49,13 +50,7 @@ PRODUCERS_SHOWN_MAX = 10_000
 
 def topic_stats(topic: Topic, options: StatsOptions) -> TopicStats:
     """Everything that is known of a topic without reading its log."""
-    steps = topic_stats_steps(topic, options)
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            stats: TopicStats = end.value
-            return stats
+    return at_once(topic_stats_steps(topic, options))
 
 
 def topic_stats_steps(topic: Topic, options: StatsOptions) -> Generator[None, None, TopicStats]:

@@ -14,7 +14,7 @@ from tests.hostile.tools import (
     connect,
     fill,
     frame,
-    hold,
+    hold_many,
     open_many,
     publishing,
     pump,
@@ -76,9 +76,7 @@ def half_closed(target: Target) -> int:
 
 @behaviour("500 connections that never send CONNECT.", seconds=6.0)
 def silent(target: Target) -> int:
-    opened = open_many(target, 500, lambda: RawConnection(target.service_url))
-    hold(target, opened)
-    return len(opened)
+    return hold_many(target, 500, lambda: RawConnection(target.service_url))
 
 
 @behaviour("As many connections as the broker accepts, and more.", seconds=10.0)
@@ -123,9 +121,7 @@ def half_a_command(target: Target) -> int:
         connection.socket.sendall(data[: len(data) // 2])
         return connection
 
-    opened = open_many(target, 50, open_one)
-    hold(target, opened)
-    return len(opened)
+    return hold_many(target, 50, open_one)
 
 
 @behaviour("200 connections that receive with a window of a few bytes.", seconds=6.0)

@@ -15,7 +15,7 @@ from tests.hostile.tools import (
     consuming,
     fill,
     frame,
-    hold,
+    hold_many,
     open_many,
     publishing,
     pump,
@@ -204,9 +204,7 @@ def consumers_that_do_not_read(target: Target) -> int:
         return connection
 
     numbers = itertools.count()
-    opened = open_many(target, 200, open_one)
-    hold(target, opened)
-    return len(opened)
+    return hold_many(target, 200, open_one)
 
 
 @behaviour("50 consumers that take messages and never acknowledge, while messages come.", seconds=6.0)

@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING
 
 from tests.hostile.catalogue import behaviour
-from tests.hostile.tools import connect, frame, hold, open_many, pump, pump_again, repeatedly
+from tests.hostile.tools import connect, frame, hold_many, open_many, pump, pump_again, repeatedly
 from tests.kit.raw import FRAME_SIZE_MAX, RawConnection
 
 if TYPE_CHECKING:
@@ -52,22 +52,20 @@ def unfinished_before_connect(target: Target) -> int:
         connection.socket.sendall(struct.pack(">II", ALMOST_A_FRAME, 50) + bytes(ALMOST_A_FRAME - 1000))
         return connection
 
-    opened = open_many(target, UNFINISHED, open_one)
-    hold(target, opened)
-    return UNFINISHED
+    return hold_many(target, UNFINISHED, open_one)
 
 
 @behaviour("100 unfinished SENDs of 5 MB on 100 connections.", seconds=8.0)
 def unfinished_after_connect(target: Target) -> int:
-    return len(_hold_unfinished(target, ALMOST_A_FRAME))
+    return _hold_unfinished(target, ALMOST_A_FRAME)
 
 
 @behaviour("1,000 connections, each with an unfinished frame of 64 KiB.", seconds=8.0)
 def thousand_unfinished(target: Target) -> int:
-    return len(_hold_unfinished(target, 1 << 16, 1000))
+    return _hold_unfinished(target, 1 << 16, 1000)
 
 
-def _hold_unfinished(target: Target, size: int, count: int = UNFINISHED) -> list[RawConnection]:
+def _hold_unfinished(target: Target, size: int, count: int = UNFINISHED) -> int:
     def open_one() -> RawConnection:
         connection = connect(target)
         connection.socket.settimeout(1)
@@ -77,9 +75,7 @@ def _hold_unfinished(target: Target, size: int, count: int = UNFINISHED) -> list
             connection.socket.settimeout(None)
         return connection
 
-    opened = open_many(target, count, open_one)
-    hold(target, opened)
-    return opened
+    return hold_many(target, count, open_one)
 
 
 @behaviour("Frames that arrive one byte at a time, on 50 connections.", seconds=5.0)

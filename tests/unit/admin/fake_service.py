@@ -40,6 +40,7 @@ from magnetar.base.real import SystemClock
 from magnetar.broker.config import BrokerConfig
 from magnetar.broker.limit_hits import LimitHits
 from magnetar.broker.policies import broker_policies
+from magnetar.broker.slices import at_once
 from magnetar.metadata.effective import EffectivePolicies, effective
 from magnetar.metadata.memory import MemoryMetadataStore
 from magnetar.metadata.policies import ClusterData, PartitionedTopicMetadata, Policies, TenantInfo
@@ -171,12 +172,7 @@ class FakeAdminService:
         return self._stats(self.topics[topic]) if topic in self.topics else None
 
     async def in_slices(self, steps: Generator[None, None, Result]) -> Result:
-        while True:
-            try:
-                next(steps)
-            except StopIteration as end:
-                result: Result = end.value
-                return result
+        return at_once(steps)
 
     async def list_subscriptions(self, topic: TopicName) -> list[str]:
         return list(self._topic(topic).subscriptions)
