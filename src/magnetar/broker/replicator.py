@@ -13,6 +13,7 @@ from magnetar.base.position import EARLIEST, Position
 from magnetar.broker.copies import Copies
 from magnetar.broker.dispatchers.reader import EntryReader
 from magnetar.broker.marker_queue import MarkerQueue
+from magnetar.broker.parking import Parking, parked_after
 from magnetar.broker.rates import Rates
 from magnetar.broker.target_position import TargetPosition
 from magnetar.cursor.ranges import Range
@@ -42,9 +43,6 @@ PIPELINE_METADATA = "magnetar.pipeline"
 
 RIVAL = "another pipeline carries this link: "
 """How the refusal of a task begins whose link a task of another pipeline holds; the other pipeline's name follows."""
-
-PARKED_METADATA = "magnetar.parked"
-"""Consumer metadata of SUBSCRIBE by which a pipeline task says why it had given up the link before."""
 
 _NO_LEASE = -1
 
@@ -95,8 +93,7 @@ class Replicator:
             max_entries=self.environment.config.dispatcherMaxReadBatchSize,
             max_bytes=self.environment.config.dispatcherMaxReadSizeBytes,
         )
-        self.parked_reason: str | None = None
-        """Why the pipeline had to give up the link; None once the target has confirmed more."""
+        self.parking = Parking()
         self._probe: Position | None = None
         """The place of the probe that the holder has not been sent yet."""
         self.damaged_at: Position | None = None
@@ -168,7 +165,9 @@ class Replicator:
 
         Also if both leases are the same and the two belong to different pipelines: these would take the link from each
         other without end. The newest lease gets it in any case, so a pipeline that hangs is relieved.
+        Malformed metadata raises RequestError, too.
         """
+        parked_after(consumer.metadata)
         lease = _lease_of(consumer)
         if self.consumer is None:
             return
@@ -198,18 +197,13 @@ class Replicator:
             self.steady_since = now
         self.uncarried_since = None
         self._start_over()
-        self._note_parked(consumer.metadata.get(PARKED_METADATA))
+        if self.parking.take_over(consumer.metadata):
+            log.warning("link_parked", topic=str(self.topic.name), target=self.target, reason=self.parking.reason)
         self._probe = self.target_position.to_verify(self._floor)
         if self._probe == EARLIEST:  # nothing was ever confirmed, so nothing can be lost
             self._probe = None
             self._answered()
         self.copies.begin(consumer)
-
-    def _note_parked(self, reason: str | None) -> None:
-        """Take over from the holder why the link was parked; a holder that does not know leaves it as it is."""
-        if reason is not None and reason != self.parked_reason:
-            self.parked_reason = reason
-            log.warning("link_parked", topic=str(self.topic.name), target=self.target, reason=reason)
 
     def remove_consumer(self, consumer: Consumer) -> None:
         """Nobody holds the link; what was in flight is sent again to the next holder."""
@@ -291,9 +285,8 @@ class Replicator:
             held = self._in_flight.popleft()
         if held is not None:
             self.target_position.advance(held)
-        if self.parked_reason is not None and (held is not None or not self.unconfirmed):
+        if self.parking.reason is not None and self.parking.confirmed(held, is_all=not self.unconfirmed):
             log.info("link_goes_on", topic=str(self.topic.name), target=self.target)
-            self.parked_reason = None
         ledger = self.topic.ledger
         # Between what is confirmed and what is in flight nothing is meant for the target.
         unconfirmed = self._in_flight[0] if self._in_flight else self._read_position

@@ -276,7 +276,7 @@ def _fill_outbound(stats: ReplicatorStats, replicator: Replicator) -> None:
     if position.unfilled_through is not None:
         stats.unfilled_through = str(position.unfilled_through)
     stats.pipeline = replicator.pipeline
-    stats.parked_reason = replicator.parked_reason
+    stats.parked_reason = replicator.parking.reason
     stats.handovers = replicator.handovers
     stats.damaged_at = None if replicator.damaged_at is None else str(replicator.damaged_at)
     skipped = replicator.topic.skipped.of(replicator.target)

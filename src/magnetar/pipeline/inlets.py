@@ -96,11 +96,11 @@ class Inlet:
         "_attempt",
         "_budget",
         "_confirmed",
-        "_furthest",
         "_passed_over",
         "_progress_at",
         "_seek_to",
         "attachment",
+        "furthest",
         "reason",
         "state",
         "window",
@@ -117,7 +117,7 @@ class Inlet:
         self._attempt = 0
         self._seek_to: Position | None = None
         self._confirmed: Position | None = None
-        self._furthest: Position | None = None
+        self.furthest: Position | None = None
         """The newest position that the target has confirmed, over all stays."""
         self._passed_over = EARLIEST
         self._progress_at = 0.0
@@ -170,8 +170,8 @@ class Inlet:
         self._confirmed = through if self.window.in_flight else max(through, self._passed_over)
         self._progress_at = now
         # A probe, or an entry that is sent again, confirms nothing new: what parked the link may be right behind it.
-        if self._furthest is None or through > self._furthest:
-            self._furthest = through
+        if self.furthest is None or through > self.furthest:
+            self.furthest = through
             self._attempt = 0
             self._seek_to = None
             self.reason = ""
@@ -198,7 +198,7 @@ class Inlet:
     def gap(self, reason: str, last: Position, rng: Random) -> list[Effect]:
         """Hear that the target holds only up to ``last``: go back there, later if that did not help before."""
         again = self._seek_to == last
-        self._seek_to = self._furthest = last
+        self._seek_to = self.furthest = last
         return self.refused(reason, rng) if again else [*self._leave(), Retry(0.0)]
 
     def refused(self, reason: str, rng: Random) -> list[Effect]:

@@ -289,6 +289,8 @@ class Tail:
             metadata["magnetar.pipeline"] = self._task.pipeline
         if inlet.reason and not inlet.reason.startswith(RIVAL):
             metadata["magnetar.parked"] = inlet.reason[: limits.REASON_CHARACTERS]
+            if inlet.furthest is not None:
+                metadata["magnetar.parked.after"] = str(inlet.furthest)
         return metadata
 
     def _answered(self, number: int, granted: _Granted, reply: pb.BaseCommand | None) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from magnetar.base.position import EARLIEST, Position
 from magnetar.broker import receiver
 from magnetar.broker.copies import Copies
+from magnetar.broker.parking import Parking
 from magnetar.broker.replicator import Replicator
 from magnetar.broker.target_position import TargetPosition
 from magnetar.broker.topic import Topic
@@ -121,7 +122,7 @@ def probe_not_sent(_: Any) -> Any:
 
 
 def parked_reason_not_told(_: Any) -> Any:
-    return lambda _self, _reason: None
+    return lambda _self, _metadata: False
 
 
 MUTANTS: dict[str, Mutant] = {
@@ -139,7 +140,7 @@ MUTANTS: dict[str, Mutant] = {
     "messages that a cluster lost with its disk not counted": (OriginIndex, "newest_through", lost_told_as_held),
     "a frame sent that is too large for the target": (BrokerConnection, "frame_size_max", size_not_checked),
     "a probe of the target never sent": (Replicator, "_send_probe", probe_not_sent),
-    "the reason why a link is parked not told": (Replicator, "_note_parked", parked_reason_not_told),
+    "the reason why a link is parked not told": (Parking, "take_over", parked_reason_not_told),
     "copies not sent back": (Copies, "begin", copies_kept),
     "entries that came back taken again": (OriginIndex, "append_returned", returned_entries_forgotten),
     "a link that does not go back over a gap": (Inlet, "gap", gap_not_gone_back_over),

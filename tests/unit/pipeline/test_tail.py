@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING
 
+from magnetar.base.position import Position
 from magnetar.pipeline import limits
 from magnetar.pipeline.flow import Budget
 from magnetar.pipeline.options import ClusterAddress
@@ -90,3 +91,11 @@ def test_a_parked_link_tells_its_source_why() -> None:
     reader.tail.refused(2, "x" * 10_000, None)
     reader.pass_time(2)
     assert len(reader.metadata()[-1]["magnetar.parked"]) == limits.REASON_CHARACTERS
+
+
+def test_a_parked_link_tells_its_source_what_the_target_had_confirmed() -> None:
+    reader = Reader()
+    reader.tail.confirmed(1, Position(3, 0))
+    reader.tail.refused(1, "entry 3:1 is too large", None)
+    reader.pass_time(2)
+    assert [metadata.get("magnetar.parked.after") for metadata in reader.metadata()] == [None, "3:0"]

@@ -110,4 +110,4 @@ class Limits(Happening):
             return False
         is_large = len(model.contents[entry.text]) > SMALL_BYTES + REPLICATED_ENTRY_PADDING
         self.world.count("link parked for the size of a message", is_large)
-        return is_large and not link.parked_reason
+        return is_large and not link.parking.reason
