@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 from functools import lru_cache, partial
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -65,7 +66,7 @@ class Tap:
     """Who listens to what brokers hear and say; each is called right before the broker does anything with it."""
 
     def heard(self, site: Site, session: Session, data: bytes) -> Callable[[], None]:
-        """Bytes came in from a client; what is returned is called when they are dealt with, or the process ended."""
+        """The broker begins with a client's bytes; what is returned is called when it has handled them, or ended."""
         raise NotImplementedError
 
     def said(self, site: Site, session: Session, frame: bytes) -> None:
@@ -100,6 +101,8 @@ class Site:
         """When a process ended that may not have written down that the clock was set ahead, on the monotonic clock, and
         by how many seconds it was: all entries from before seem older by that."""
         self._ahead_s = 0.0
+        self._unfinished: dict[ServerProtocol, list[Callable[[], None]]] = {}
+        """By connection, what to call when the broker has dealt with all that came in on it."""
         self._scheduler = scheduler
         self._network = network
         self._tap = tap
@@ -191,6 +194,9 @@ class Site:
         self._network.break_all_of(self.loop)
         self._delayed.crash()
         self.metadata = self.metadata.reopened(with_doubtful=chance.random() < 0.5)
+        unfinished, self._unfinished = self._unfinished, {}
+        for done in chain.from_iterable(unfinished.values()):
+            done()
 
     @property
     def faults(self) -> tuple[int, int, int]:
@@ -247,12 +253,15 @@ class Site:
         site, tap = self, self._tap
 
         class TappedProtocol(ServerProtocol):
-            def data_received(self, data: bytes) -> None:
-                done = tap.heard(site, self.session, data)
-                try:
-                    super().data_received(data)
-                finally:  # also when the process ended in the middle
-                    done()
+            def _handle(self, data: bytes, now: float) -> None:
+                unfinished = site._unfinished.setdefault(self, [])
+                if data:
+                    unfinished.append(tap.heard(site, self.session, data))
+                super()._handle(data, now)
+                if self._is_dropped or not (self._left or self._connection.has_more):
+                    del site._unfinished[self]
+                    for done in unfinished:
+                        done()
 
             def write(self, frame: bytes) -> None:
                 tap.said(site, self.session, frame)
