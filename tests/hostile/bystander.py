@@ -90,10 +90,10 @@ class Bystander:
         """Stop it."""
         self._process.stop()
 
-    def settle(self) -> Account:
-        """Wait until what is published by now has its receipt and was received; return what became of it.
+    def catch_up(self) -> range:
+        """Wait until what is published by now has its receipt and was received; return what was not accounted for.
 
-        It is the account of what was published since the last call.
+        A window that begins then does not show the delays of what happened before it.
         """
         self._process.require_running()
         numbers = range(self._settled, max(self._read().due) + 1)
@@ -104,6 +104,11 @@ class Bystander:
 
         with contextlib.suppress(TimeoutError):
             wait_until(is_settled, SETTLE_TIMEOUT_S, interval_s=0.1)
+        return numbers
+
+    def settle(self) -> Account:
+        """Catch up; return what became of the messages that were published since the last call."""
+        numbers = self.catch_up()
         events, self._settled = self._read(), numbers.stop
         order, self._ordered = events.order[self._ordered :], len(events.order)
         return Account(

@@ -45,10 +45,12 @@ def observe(
 ) -> Row:
     """Attack; keep and return what was seen before, meanwhile, and after ``clean_up``.
 
+    Long turns of the loop are counted until ``clean_up`` is done: to delete what an attack made must not stop others.
     ``attack`` returns the number of hostile acts. ``expected_gap_ms`` is the gap that a fault makes by itself;
     with ``repeats`` it may also make messages come again. With ``is_shared`` the topics of the attack stay, and so do
     the links that other clusters have opened for them: what the broker holds then is not compared.
     """
+    bystander.catch_up()
     before, pid = read_state(broker), broker.pid
     watch_peak(broker)
     start, waited_before = time.monotonic(), waited_seconds(pid)
@@ -57,11 +59,12 @@ def observe(
         wait_for_leave(broker, before)
     end = time.monotonic()
     broker.process.require_running()
-    is_same_process = broker.pid == pid
-    starved = (waited_seconds(pid) - waited_before) / (end - start) if is_same_process else 0.0
-    highest, stalls, load = peak(broker), stalls_in(broker.rest.metrics()), load_average()
+    highest, load = peak(broker), load_average()
     account = bystander.settle()
     clean_up()
+    stalls, is_same_process = stalls_in(broker.rest.metrics()), broker.pid == pid
+    cleaned_at = time.monotonic()
+    starved = (waited_seconds(pid) - waited_before) / (cleaned_at - start) if is_same_process else 0.0
     after = read_state(broker) if is_shared else state_afterwards(broker, before)
     experience = bystander.experience(start, end)
     is_counted = stalls is not None and before.stalls is not None and is_same_process
