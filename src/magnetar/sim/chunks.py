@@ -16,7 +16,7 @@ class Assembler:
         self._last: dict[str, int] = {}
         """By message, the id of the last chunk that joined it."""
         self._came: dict[tuple[str, str], int] = {}
-        """By message and the cluster that published it, a bit for each chunk that came."""
+        """By message and the cluster that published it, how many of its first chunks came in order."""
         self._complete: dict[str, None] = {}
         """Messages of which all chunks that one cluster published came."""
         self._whole: set[str] = set()
@@ -31,8 +31,10 @@ class Assembler:
         if entry.chunks == 1:
             return False
         name, key = entry.whole, (entry.whole, entry.cluster)
-        self._came[key] = self._came.get(key, 0) | 1 << entry.chunk_id
-        if self._came[key] == (1 << entry.chunks) - 1:
+        # A consumer may begin between two chunks, and get the first one when the log is rebuilt from another cluster.
+        if entry.chunk_id == self._came.get(key, 0):
+            self._came[key] = entry.chunk_id + 1
+        if self._came.get(key) == entry.chunks:
             self._complete[name] = None
         last = self._last.get(name, -1) if entry.chunk_id else -1
         if entry.chunk_id == last + 1:

@@ -24,6 +24,8 @@ def chunk(cluster: str, chunk_id: int) -> Entry:
         ("e0 e1 j0 e2", False, True),
         ("e1 e2", False, False),
         ("e0 e2", False, False),
+        ("e1 e2 e0", False, False),
+        ("e1 e2 e0 e1 e2", True, False),
     ],
 )
 def test_a_message_is_whole_once_its_chunks_came_in_order(came: str, *, is_whole: bool, is_broken: bool) -> None:
