@@ -48,7 +48,7 @@ class HandOperator:
                 policies = Policies(replication_clusters=[cluster.name])
                 cluster.resources.namespaces.create(NamespaceName.parse(namespace), policies)
             case "partitioned-topic", topic, partitions:
-                cluster.topics.create_partitioned(TopicName.parse(topic), int(partitions))
+                cluster.partition(TopicName.parse(topic), int(partitions))
             case "unload", topic:
                 cluster.topics.unload(TopicName.parse(topic))
             case _:

@@ -86,11 +86,14 @@ class AdminService(Protocol):
         ...
 
     async def create_partitioned_topic(self, topic: TopicName, partitions: int, properties: Mapping[str, str]) -> None:
-        """Create a partitioned topic and its partitions, at least one; refuses with ``topic_exists``."""
+        """Create a partitioned topic and its partitions, at least one; refuses with ``topic_exists``.
+
+        Of a topic with so many partitions, of which some are missing, those are created.
+        """
         ...
 
     async def update_partitioned_topic(self, topic: TopicName, partitions: int) -> None:
-        """Add partitions to a partitioned topic; ``partitions`` is not less than it has."""
+        """Add partitions to a partitioned topic, and create those that are missing; see ``check_not_fewer``."""
         ...
 
     async def delete_topic(self, topic: TopicName, *, force: bool) -> None:
@@ -259,6 +262,13 @@ def topic_not_found(topic: TopicName) -> AdminError:
 def topic_exists() -> AdminError:
     """A topic or partitioned topic of that name is there."""
     return AdminError(HTTPStatus.CONFLICT, "This topic already exists")
+
+
+def check_not_fewer(partitions: int, current: int) -> None:
+    """Refuse to take partitions away."""
+    if partitions < current:
+        message = f"Desired partitions {partitions} can't be less than the current partitions {current}."
+        raise AdminError(HTTPStatus.UNPROCESSABLE_ENTITY, message)
 
 
 def topic_in_use() -> AdminError:

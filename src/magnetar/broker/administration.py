@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from http import HTTPStatus
 from typing import TYPE_CHECKING, TypeVar
 
@@ -9,6 +10,7 @@ import magnetar
 from magnetar.admin.models import MessageId
 from magnetar.admin.service import (
     StatsOptions,
+    check_not_fewer,
     message_not_found,
     subscription_exists,
     subscription_in_use,
@@ -30,7 +32,7 @@ from magnetar.broker.storage_watch import reason_against
 from magnetar.wire import entry as wire_entry
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Generator, Mapping, Sequence
+    from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 
     from magnetar.admin.models import PersistentTopicInternalStats, SubscriptionProtection, TopicStats
     from magnetar.base.memory_share import Share
@@ -109,23 +111,32 @@ class Administration:
             created.ledger.set_property(key, value)
 
     async def create_partitioned_topic(self, topic: TopicName, partitions: int, properties: Mapping[str, str]) -> None:
-        """Create a partitioned topic and its partitions."""
-        if self.partitions_of(topic) is not None:
-            raise topic_exists()
+        """Create a partitioned topic and its partitions, or those that are missing because that was not finished."""
         most = self._environment.config.maxNumPartitionsPerPartitionedTopic
         if partitions > most:
             message = f"Number of partitions should be less than or equal to {most}"
             raise AdminError(HTTPStatus.NOT_ACCEPTABLE, message, Limit.PARTITIONS)
-        self._check_new(topic, properties)
-        self._topics.create_partitioned(topic, partitions, dict(properties))
+        partitioned = self._topics.partitioned
+        async with partitioned.alone(topic):
+            if self.partitions_of(topic) is None:
+                self._check_new(topic, properties)
+            elif not await self.in_slices(partitioned.is_incomplete(topic, partitions)):
+                raise topic_exists()
+            with _refusals(topic):
+                await self.in_slices(partitioned.creation(topic, partitions, properties))
 
     async def update_partitioned_topic(self, topic: TopicName, partitions: int) -> None:
-        """Add partitions; subscriptions of partition 0 exist on the new ones too."""
+        """Add partitions, and create those that are missing; subscriptions of partition 0 exist on the new ones too."""
         most = self._environment.config.maxNumPartitionsPerPartitionedTopic
         if partitions > most:
             message = f"Desired partitions {partitions} can't be greater than the maximum partitions per topic {most}"
             raise AdminError(HTTPStatus.UNPROCESSABLE_ENTITY, message, Limit.PARTITIONS)
-        self._topics.add_partitions(topic, partitions)
+        partitioned = self._topics.partitioned
+        async with partitioned.alone(topic):
+            with _refusals(topic):
+                partitioned.check_open(topic)
+                check_not_fewer(partitions, self._partitions(topic))
+                await self.in_slices(partitioned.addition(topic, partitions))
 
     async def delete_topic(self, topic: TopicName, *, force: bool) -> None:
         """Delete a topic."""
@@ -135,18 +146,12 @@ class Administration:
         self._environment.resources.topic_policies.forget(topic)
 
     async def delete_partitioned_topic(self, topic: TopicName, *, force: bool) -> None:
-        """Delete a partitioned topic and its partitions."""
-        partitions = self._topics.partitions_of(topic)
-        if not partitions:
-            raise topic_not_found(topic)
-        names = [name for index in range(partitions) if self._topics.exists(name := topic.partition(index))]
-        if not force:
-            for name in names:
-                self._check_unused(name)
-        for name in names:
-            self._delete(name)
-        self._environment.resources.partitioned_topics.delete(topic)
-        self._environment.resources.topic_policies.forget(topic)
+        """Delete a partitioned topic and its partitions, or the rest if that was not finished."""
+        partitioned = self._topics.partitioned
+        async with partitioned.alone(topic):
+            self._partitions(topic)
+            with _refusals(topic):
+                await partitioned.delete(topic, _accept if force else self._check_unused)
 
     async def unload_topic(self, topic: TopicName) -> None:
         """Close the topic; it is opened again on the next use."""
@@ -380,10 +385,17 @@ class Administration:
         stalls = self._environment.stalls
         return stalls.buckets(), stalls.sum_s
 
+    def _partitions(self, topic: TopicName) -> int:
+        """How many partitions a partitioned topic has; refuses any other."""
+        partitions = self._topics.partitions_of(topic)
+        if not partitions:
+            raise topic_not_found(topic)
+        return partitions
+
     def _check_unused(self, name: TopicName) -> None:
         """Refuse the deletion of a topic that is in use, or of which that is not known."""
         try:
-            found = self._topics.get(name)
+            found = self._topics.find(name)
         except TopicLoadError as error:
             message = f"{error}. Its clients are refused, so it is not known whether it is in use: delete it with force"
             raise AdminError(HTTPStatus.PRECONDITION_FAILED, message) from None
@@ -415,6 +427,19 @@ class Administration:
         if found is None:
             raise subscription_not_found(name, subscription)
         return found
+
+
+@contextmanager
+def _refusals(name: TopicName) -> Iterator[None]:
+    """Refuse a request for a topic as the broker refuses a client."""
+    try:
+        yield
+    except RequestError as error:
+        raise _as_admin_error(name, error) from None
+
+
+def _accept(_: TopicName) -> None:
+    """Let a partition be deleted."""
 
 
 def _check_replication_allowed(topic: Topic) -> None:

@@ -37,6 +37,9 @@ STORAGE_INTERVAL_S = 1.0
 LOAD_RETRY_INTERVAL_S = 30.0
 """Seconds between two attempts to load the replicated topics that could not be loaded."""
 
+DELETION_RETRY_INTERVAL_S = 30.0
+"""Seconds between two attempts to finish deletions of partitioned topics."""
+
 CURSOR_SEGMENTS_MAX = 4
 """Newest segments of the log in which a cursor's last checkpoint may stay where it is."""
 
@@ -66,6 +69,7 @@ class Maintenance:
             (config.backlogQuotaCheckIntervalInSeconds, self.check_backlogs),
             (config.brokerDeduplicationSnapshotFrequencyInSeconds, self.tend_deduplication),
             (LOAD_RETRY_INTERVAL_S, self.retry_loading),
+            (DELETION_RETRY_INTERVAL_S, self.finish_deletions),
             (config.brokerUnloadInactiveTopicsFrequencySeconds, self.idle_topics.unload_inactive),
             (LOOK_INTERVAL_S, self.idle_topics.look_at_unloaded),
         ):
@@ -111,6 +115,10 @@ class Maintenance:
     async def retry_loading(self) -> None:
         """Try again to load replicated topics that could not be loaded: links need them even if no client asks."""
         self._topics.retry_linked()
+
+    async def finish_deletions(self) -> None:
+        """Finish the deletions of partitioned topics that failed in the middle, or that an earlier run has begun."""
+        await self._topics.partitioned.finish_deletions()
 
     async def expire(self) -> None:
         """Acknowledge messages that are older than their topic's TTL, for every subscription.

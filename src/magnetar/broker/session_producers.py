@@ -24,6 +24,7 @@ from magnetar.wire.runs import Sends
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Sequence
 
+    from magnetar.base.names import TopicName
     from magnetar.base.position import Position
     from magnetar.broker.producer import Producer, SendHead
     from magnetar.broker.session import Session
@@ -57,8 +58,9 @@ def create(session: Session, command: pb.CommandProducer) -> None:
 
 def _create(session: Session, command: pb.CommandProducer) -> None:
     topic_name, is_link = parse_topic(command.topic), _is_link(session, command.producer_name)
-    if session.topics.is_unloading(topic_name):
-        _create_after(session, command, session.topics.unloaded(topic_name))
+    absence = _absence(session, topic_name, is_link=is_link)
+    if absence is not None:
+        _create_after(session, command, absence)
         return
     find = session.topics.get_or_create_linked if is_link else session.topics.get_or_create
     topic = find(topic_name)
@@ -99,6 +101,13 @@ def _create(session: Session, command: pb.CommandProducer) -> None:
         raise _busy(options.name)
     else:
         _create_after(session, command, _owner_gone(owner))
+
+
+def _absence(session: Session, name: TopicName, *, is_link: bool) -> Awaitable[None] | None:
+    """What a producer has to wait for before the topic is there."""
+    if session.topics.is_unloading(name):
+        return session.topics.unloaded(name)
+    return session.topics.growth_for_link(name) if is_link else None
 
 
 def _hindrance(topic: Topic) -> Awaitable[None] | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import structlog
@@ -22,14 +23,14 @@ from magnetar.base.tasks import report_bug
 from magnetar.broker.closing import close_each
 from magnetar.broker.damaged_topics import delete_damaged
 from magnetar.broker.load_failures import LoadFailures
+from magnetar.broker.partitioned_topics import PartitionedTopics
 from magnetar.broker.slices import SlicedWork
 from magnetar.broker.topic import Topic
 from magnetar.broker.topic_lists import TopicLists
 from magnetar.ledger.managed_ledger import ManagedLedger
-from magnetar.metadata.policies import PartitionedTopicMetadata
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable, Iterator
 
     from magnetar.broker.environment import Environment
     from magnetar.metadata.policies import Policies
@@ -48,6 +49,15 @@ def parse_topic(text: str) -> TopicName:
     return name
 
 
+@contextmanager
+def _retried_by_links() -> Iterator[None]:
+    """Refuse a topic that cannot be loaded with PersistenceError."""
+    try:
+        yield
+    except TopicLoadError as error:
+        raise TopicLoadError(ServerError.PersistenceError, str(error)) from None
+
+
 class TopicRegistry:
     """The topics of this cluster; loaded when first asked for. Everything happens on the event loop's thread."""
 
@@ -56,6 +66,7 @@ class TopicRegistry:
         self.environment = environment
         self.service_url = service_url
         self.loaded: dict[TopicName, Topic] = {}
+        self.partitioned = PartitionedTopics(self)
         self.lists = TopicLists(environment.resources.topics, environment.sliced)
         self.load_failures = LoadFailures(environment.clock)
         """The topics that could not be loaded when they were last asked for."""
@@ -130,6 +141,7 @@ class TopicRegistry:
         self.check_length(name)
         if name.partition_index >= 0:
             return 0
+        self.partitioned.check_open(name)
         partitions = self.partitions_of(name)
         if partitions is not None:
             return partitions
@@ -138,11 +150,12 @@ class TopicRegistry:
             raise RequestError(ServerError.TopicNotFound, f"Topic {name} does not exist")
         if config.allowAutoTopicCreationType == "non-partitioned":
             return 0
-        self.create_partitioned(name, config.defaultNumPartitions)
+        self.partitioned.create_for_client(name, config.defaultNumPartitions)
         return config.defaultNumPartitions
 
     def get_or_create(self, name: TopicName) -> Topic:
         """The topic, loaded or created; raises RequestError if it is missing and may not be created."""
+        self.check_open(name)
         if name not in self.loaded:
             self.check_length(name)
         return self._get_or_create(name)
@@ -156,10 +169,10 @@ class TopicRegistry:
             raise RequestError(ServerError.TopicNotFound, f"Topic {name} does not exist")
         return self._load(name)
 
-    def get_or_create_linked(self, name: TopicName) -> Topic:
-        """The same for a link, which may bring a partition that was added elsewhere: then there is one here too.
+    def growth_for_link(self, name: TopicName) -> Awaitable[None] | None:
+        """Return what creates a partition that a link brings and that was added elsewhere; None if it is here.
 
-        A topic that cannot be loaded is refused with PersistenceError, whatever is wrong: links retry by themselves.
+        Raises RequestError if a link may not have the topic.
         """
         self.check_served(name)
         most, whole = self.environment.config.maxNumPartitionsPerPartitionedTopic, name.partitioned_topic
@@ -168,17 +181,29 @@ class TopicRegistry:
             raise RequestError(ServerError.NotAllowedError, f"{text} ({limit})", limit)
         self._check_not_deleted(name)
         known = self.partitions_of(whole) if name.partition_index >= 0 else 0
-        if known is None and self._may_create(name):
-            self.create_partitioned(whole, name.partition_index + 1)
-        elif known and known <= name.partition_index:
-            self.add_partitions(whole, name.partition_index + 1)
-        try:
+        is_missing = self._may_create(name) if known is None else 0 < known <= name.partition_index
+        return self._grow_for_link(whole, name.partition_index + 1) if is_missing else None
+
+    async def _grow_for_link(self, whole: TopicName, partitions: int) -> None:
+        with _retried_by_links():
+            await self.partitioned.grow(whole, partitions)
+
+    def get_or_create_linked(self, name: TopicName) -> Topic:
+        """As ``get_or_create`` for a link, for which ``growth_for_link`` has nothing to do.
+
+        A topic that cannot be loaded is refused with PersistenceError, whatever is wrong: links retry by themselves.
+        """
+        self.check_open(name)
+        with _retried_by_links():
             return self._get_or_create(name)
-        except TopicLoadError as error:
-            raise TopicLoadError(ServerError.PersistenceError, str(error)) from None
 
     def get(self, name: TopicName) -> Topic:
-        """The topic if it exists; raises RequestError with TopicNotFound."""
+        """The topic if it exists; raises RequestError with TopicNotFound, or if it is about to be deleted."""
+        self.check_open(name)
+        return self.find(name)
+
+    def find(self, name: TopicName) -> Topic:
+        """As ``get``, also for a partition of a topic that is about to be deleted."""
         topic = self.loaded.get(name)
         if topic is not None:
             return topic
@@ -186,6 +211,11 @@ class TopicRegistry:
         if not self.exists(name):
             raise RequestError(ServerError.TopicNotFound, f"Topic {name} not found")
         return self._load(name)
+
+    def check_open(self, name: TopicName) -> None:
+        """Raise RequestError with ServiceNotReady for a partition of a topic that is being deleted."""
+        if name.partition_index >= 0:
+            self.partitioned.check_open(name)
 
     def load_linked(self, progress: Callable[[int, int], None] = lambda _done, _total: None) -> int:
         """Load every topic that is replicated, so that links and progress run without a client; how many.
@@ -233,38 +263,8 @@ class TopicRegistry:
 
     def create(self, name: TopicName) -> Topic:
         """Create a topic that must not exist."""
+        self.check_open(name)
         return self._load(name)
-
-    def create_partitioned(self, name: TopicName, partitions: int, properties: dict[str, str] | None = None) -> None:
-        """Create a partitioned topic and its partitions; the caller has checked that it does not exist."""
-        metadata = PartitionedTopicMetadata(partitions=partitions, properties=properties or None)
-        self.environment.resources.partitioned_topics.create(name, metadata)
-        for index in range(partitions):
-            self.get_or_create(name.partition(index))
-
-    def add_partitions(self, name: TopicName, partitions: int) -> None:
-        """Let a partitioned topic have so many; the subscriptions of partition 0 exist on the new ones too.
-
-        What was switched off there is switched off on them.
-        """
-        resources = self.environment.resources.partitioned_topics
-        before = self.partitions_of(name) or 0
-        if before:
-            self.get_or_create(name.partition(0))  # before anything is changed: its subscriptions are the model
-        resources.update(
-            name, lambda found: PartitionedTopicMetadata(**{**found.model_dump(), "partitions": partitions})
-        )
-        model = self.get_or_create(name.partition(0))
-        for index in range(before, partitions):
-            partition = self.get_or_create(name.partition(index))
-            for switched_off in model.progress.switched_off:
-                if switched_off not in partition.subscriptions:
-                    partition.progress.switched_off.add(switched_off, partition.subscriptions)
-            for subscription in model.subscriptions.values():
-                if subscription.is_durable and subscription.name not in partition.subscriptions:
-                    created = partition.create_subscription(subscription.name, partition.log.before_first())
-                    if subscription.is_replicated:
-                        partition.set_replicated(created, replicated=True)
 
     def unload(self, name: TopicName) -> None:
         """Close a topic once everything in it is durable; clients look it up again and it is loaded anew.
@@ -311,7 +311,7 @@ class TopicRegistry:
     def delete(self, name: TopicName) -> None:
         """Delete a topic with everything in it, also one that cannot be loaded."""
         try:
-            topic = self.get(name)
+            topic = self.find(name)
         except TopicLoadError:
             delete_damaged(self.environment, name)
         else:

@@ -15,6 +15,7 @@ from magnetar.broker.environment import Environment
 from magnetar.broker.memory import MemoryBudget
 from magnetar.broker.memory_limits import memory_limits
 from magnetar.broker.session import Session
+from magnetar.broker.slices import at_once
 from magnetar.broker.topics import TopicRegistry
 from magnetar.broker.turns import LoopTurns
 from magnetar.geo.link import LinkOptions, ProgressLinks
@@ -168,6 +169,11 @@ class Cluster:
         """The topic, loaded or created."""
         topic: Topic = self.do(lambda: self.topics.get_or_create(name))
         return topic
+
+    def partition(self, name: TopicName, partitions: int) -> None:
+        """Have a partitioned topic with so many partitions, no fewer than it has."""
+        known, partitioned = self.topics.partitions_of(name), self.topics.partitioned
+        at_once(partitioned.addition(name, partitions) if known else partitioned.creation(name, partitions, {}))
 
     def subscription(self, name: str = "worker") -> Subscription:
         """A subscription of the topic."""

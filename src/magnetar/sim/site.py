@@ -19,6 +19,7 @@ from magnetar.broker.memory import MemoryBudget
 from magnetar.broker.memory_limits import memory_limits
 from magnetar.broker.server import Server, ServerProtocol
 from magnetar.broker.service import first_ledger_id
+from magnetar.broker.slices import at_once
 from magnetar.broker.topics import TopicRegistry
 from magnetar.broker.turns import LoopTurns
 from magnetar.geo.link import LinkOptions, ProgressLinks
@@ -212,11 +213,11 @@ class Site:
         for plan in self.scenario.plans:
             partitions = self.topics.partitions_of(plan.name)
             if partitions is None and plan.partitions:
-                self.topics.create_partitioned(plan.name, plan.partitions)
+                at_once(self.topics.partitioned.creation(plan.name, plan.partitions, {}))
             elif partitions is None:
                 self.topics.create(plan.name)
             elif partitions < plan.partitions:  # links bring the partitions of other clusters that hold entries
-                self.topics.add_partitions(plan.name, plan.partitions)
+                at_once(self.topics.partitioned.addition(plan.name, plan.partitions))
 
     def change_policies(self, change: Callable[[Policies], None]) -> None:
         """Change the namespace's policies, now or as soon as the broker runs."""

@@ -28,6 +28,7 @@ from magnetar.admin.service import (
     subscription_exists,
     subscription_in_use,
     subscription_not_found,
+    topic_exists,
     topic_in_use,
     topic_not_found,
 )
@@ -112,6 +113,8 @@ class FakeAdminService:
         self.topics[topic] = FakeTopic()
 
     async def create_partitioned_topic(self, topic: TopicName, partitions: int, properties: Mapping[str, str]) -> None:
+        if self.partitions_of(topic) is not None:
+            raise topic_exists()
         self.resources.partitioned_topics.create(topic, PartitionedTopicMetadata(partitions=partitions))
         self.topics |= {topic.partition(index): FakeTopic() for index in range(partitions)}
 

@@ -150,7 +150,7 @@ def test_dropped_markers_count(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_too_many_partitions_are_not_added() -> None:
     cluster = Cluster(settings={"maxNumPartitionsPerPartitionedTopic": 2})
     topic = TopicName.parse("persistent://public/default/parts")
-    cluster.do(lambda: cluster.topics.create_partitioned(topic, 1))
+    cluster.do(lambda: cluster.partition(topic, 1))
     administration = Administration(cluster.environment, cluster.topics, "")
     task = cluster.loop.start(administration.update_partitioned_topic(topic, 3))
     cluster.settle()

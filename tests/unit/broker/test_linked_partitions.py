@@ -17,7 +17,7 @@ def partitioned(**settings: object) -> World:
     """A topic of two partitions in two clusters, with a replicated subscription in the first."""
     world = World("ewr", "jfk", settings=settings)
     for cluster in world.clusters.values():
-        cluster.do(partial(cluster.topics.create_partitioned, TOPIC, 2))
+        cluster.do(partial(cluster.partition, TOPIC, 2))
     for index in range(2):
         subscribe(world["ewr"], index)
     world.progress(1)
@@ -64,7 +64,7 @@ def test_every_partition_has_its_own_state() -> None:
 
 def test_partitions_added_in_one_cluster_come_with_what_links_bring_of_them() -> None:
     world = partitioned()
-    world["ewr"].do(lambda: world["ewr"].topics.add_partitions(TOPIC, 4))
+    world["ewr"].do(lambda: world["ewr"].partition(TOPIC, 4))
     assert all(worker(world["ewr"], index).is_replicated for index in range(4)), "as partition 0 is"
     world.progress(6)
     assert world["jfk"].topics.partitions_of(TOPIC) == 4, "progress links are links, too"
@@ -75,7 +75,7 @@ def test_partitions_added_in_one_cluster_come_with_what_links_bring_of_them() ->
 
 def test_a_cluster_that_has_nothing_of_the_topic_makes_it_with_its_partitions() -> None:
     world = World("ewr", "jfk")
-    world["ewr"].do(lambda: world["ewr"].topics.create_partitioned(TOPIC, 3))
+    world["ewr"].do(lambda: world["ewr"].partition(TOPIC, 3))
     for index in (1, 0, 2):
         publish_and_carry(world, index, f"of {index}")
         assert world["jfk"].topics.partitions_of(TOPIC) == max(index + 1, 2)
@@ -102,6 +102,6 @@ def test_what_is_switched_off_on_the_first_partition_is_so_on_those_that_are_add
     first = world["jfk"].topic(TOPIC.partition(0))
     world["jfk"].do(partial(first.set_replicated, worker(world["jfk"], 0), replicated=False))
     for cluster in world.clusters.values():
-        cluster.do(partial(cluster.topics.add_partitions, TOPIC, 3))
+        cluster.do(partial(cluster.partition, TOPIC, 3))
     world.full_states()
     assert [worker(world[name], 2).is_replicated for name in ("ewr", "jfk")] == [True, False]

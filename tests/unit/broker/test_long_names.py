@@ -87,7 +87,7 @@ def with_long_topics() -> Cluster:
         client.produce()
         client.send("kept")
         client.subscribe(subscription=LONG)
-    cluster.do(lambda: cluster.topics.create_partitioned(TopicName.parse(f"{LONG_TOPIC}z"), 2))
+    cluster.do(lambda: cluster.partition(TopicName.parse(f"{LONG_TOPIC}z"), 2))
     cluster.settings["maxNameLength"] = NAME_LENGTH_MAX
     cluster.crash()
     return cluster
@@ -110,10 +110,10 @@ def test_a_subscription_that_is_there_keeps_its_name() -> None:
     client.topic = LONG_TOPIC
     client.subscribe(subscription=LONG)
     assert client.messages() == ["kept"]
-    cluster.do(lambda: cluster.topics.create_partitioned(TopicName.parse(f"{PREFIX}parts"), 1))
+    cluster.do(lambda: cluster.partition(TopicName.parse(f"{PREFIX}parts"), 1))
     old = cluster.topic(TopicName.parse(f"{PREFIX}parts-partition-0"))
     cluster.do(lambda: old.create_subscription(LONG, old.log.before_first()))
-    cluster.do(lambda: cluster.topics.add_partitions(TopicName.parse(f"{PREFIX}parts"), 2))
+    cluster.do(lambda: cluster.partition(TopicName.parse(f"{PREFIX}parts"), 2))
     assert LONG in cluster.topic(TopicName.parse(f"{PREFIX}parts-partition-1")).subscriptions
 
 

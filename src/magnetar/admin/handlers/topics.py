@@ -9,7 +9,7 @@ from pydantic import BaseModel, TypeAdapter
 
 from magnetar.admin.exchange import Context, body, entity_name, flag, namespace_name, route
 from magnetar.admin.partitioned import PartitionedTopicStats
-from magnetar.admin.service import StatsOptions, topic_exists, topic_not_found
+from magnetar.admin.service import StatsOptions, check_not_fewer, topic_exists, topic_not_found
 from magnetar.base.errors import AdminError
 from magnetar.base.limits import Limit
 from magnetar.base.position import Position
@@ -153,20 +153,13 @@ class _Topics:
         _check_partitions(partitions)
         if topic.partition_index >= 0:
             raise AdminError(HTTPStatus.PRECONDITION_FAILED, "Partitioned Topic Name should not contain '-partition-'")
-        if self._service.partitions_of(topic) is not None:
-            raise topic_exists()
         await self._service.create_partitioned_topic(topic, partitions, properties)
 
     async def update_partitioned(self, request: Request) -> None:
         topic = self._partitioned(request)
         wanted = await body(request, _PARTITIONS)
         _check_partitions(wanted)
-        current = self._partitions(topic)
-        if wanted < current:
-            raise AdminError(
-                HTTPStatus.UNPROCESSABLE_ENTITY,
-                f"Desired partitions {wanted} can't be less than the current partitions {current}.",
-            )
+        check_not_fewer(wanted, self._partitions(topic))
         await self._service.update_partitioned_topic(topic, wanted)
 
     async def delete_partitioned(self, request: Request) -> None:
