@@ -188,9 +188,10 @@ class PartitionedTopics:
     async def delete(self, name: TopicName, check: Callable[[TopicName], None]) -> None:
         """Delete a partitioned topic and its partitions; of a deletion that was not finished, the rest.
 
-        ``check`` raises for a partition that must not be deleted. Nothing is deleted then. No client enters a partition
-        after it was checked. The caller holds ``alone``.
+        ``check`` raises for a partition that must not be deleted. Nothing is deleted then, nor in a namespace that this
+        cluster does not serve. No client enters a partition after it was checked. The caller holds ``alone``.
         """
+        self._topics.check_served(name)
         self._deleting[name] = None
         stored = self._resources.get(name)
         if stored is None or not stored.deleted:

@@ -256,6 +256,24 @@ def test_a_topic_in_use_is_not_deleted_and_goes_on() -> None:
     assert client.names() == ["CLOSE_PRODUCER"]
 
 
+def test_a_deletion_that_is_refused_because_the_cluster_left_the_namespace_is_not_carried_out_later() -> None:
+    operator = Operator()
+    cluster = operator.cluster
+    operator.run(operator.admin.create_partitioned_topic(TOPIC, PARTITIONS, {}))
+    joined = cluster.resources.namespaces.get(NAMESPACE)
+    assert joined is not None
+    left = joined.model_copy(update={"replication_clusters": ["elsewhere"]})
+    cluster.do(lambda: cluster.resources.namespaces.update(NAMESPACE, lambda _: left))
+    with pytest.raises(AdminError, match="Namespace missing local cluster"):
+        operator.run(operator.admin.delete_partitioned_topic(TOPIC, force=True))
+    cluster.do(lambda: cluster.resources.namespaces.update(NAMESPACE, lambda _: joined))
+    operator.run(Maintenance(cluster.environment, operator.topics).finish_deletions())
+    assert operator.there() == PARTITIONS
+    client = operator.at(0)
+    client.produce()
+    assert client.names() == ["PRODUCER_SUCCESS"]
+
+
 def test_requests_for_one_topic_wait_for_each_other() -> None:
     operator = Operator()
     loop, admin = operator.cluster.loop, operator.admin
