@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from magnetar.base.errors import RequestError, ServerError
@@ -11,6 +13,18 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from magnetar.broker.producer import LocalProducer, Producer
+
+
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """What was decided on a producer."""
+
+    ready: bool
+    """Whether it may publish now."""
+    fenced: Sequence[LocalProducer] = ()
+    """The producers that it drives out: they may not publish any more."""
+    refusals: Sequence[Callable[[], None]] = ()
+    """What tells those that waited for exclusive access that they never get it."""
 
 
 class ProducerAccess:
@@ -25,15 +39,17 @@ class ProducerAccess:
         self._waiting: dict[LocalProducer, Callable[[RequestError | None], None]] = {}
         """Those that wait for exclusive access, in order, with how to tell them."""
 
+    def is_waiting(self, producer: LocalProducer) -> bool:
+        """Whether a producer waits for exclusive access."""
+        return producer in self._waiting
+
     @property
     def waiting(self) -> list[LocalProducer]:
         """Producers that wait for exclusive access, in the order in which they will get it."""
         return list(self._waiting)
 
-    def admit(
-        self, producer: LocalProducer, others: Iterator[LocalProducer], topic_epoch: int | None
-    ) -> tuple[bool, Sequence[LocalProducer]]:
-        """Decide on a newcomer: whether it may publish now, and which producers it drives out.
+    def admit(self, producer: LocalProducer, others: Iterator[LocalProducer], topic_epoch: int | None) -> Admission:
+        """Decide on a newcomer.
 
         No more of the ``others`` are looked at than the decision needs. Raises RequestError with ProducerBusy or
         ProducerFenced when it may not come in at all.
@@ -42,22 +58,23 @@ class ProducerAccess:
         if mode == pb.Shared:
             if self._exclusive is not None or self._waiting:
                 raise RequestError(ServerError.ProducerBusy, "Topic has an existing exclusive producer")
-            return True, ()
+            return Admission(ready=True)
         if topic_epoch is not None and self.topic_epoch is not None and topic_epoch < self.topic_epoch:
             raise RequestError(ServerError.ProducerFenced, "Topic epoch has already moved on")
         if mode == pb.ExclusiveWithFencing:
             waiting, self._waiting = self._waiting, {}
-            for tell in waiting.values():
-                tell(RequestError(ServerError.ProducerFenced, "Fenced out by a producer with exclusive access"))
+            refusal = RequestError(ServerError.ProducerFenced, "Fenced out by a producer with exclusive access")
             self._take(producer, topic_epoch)
-            return True, list(others)
+            return Admission(
+                ready=True, fenced=list(others), refusals=[partial(tell, refusal) for tell in waiting.values()]
+            )
         if not self._waiting and next(others, None) is None:
             self._take(producer, topic_epoch)
-            return True, ()
+            return Admission(ready=True)
         if mode == pb.Exclusive:
             raise RequestError(ServerError.ProducerFenced, "Topic has an existing producer")
         self._waiting[producer] = lambda _: None
-        return False, ()
+        return Admission(ready=False)
 
     def leave(self, producer: Producer) -> LocalProducer | None:
         """A producer left; the waiting one that has the topic now, if any."""

@@ -140,10 +140,14 @@ class Administration:
 
     async def delete_topic(self, topic: TopicName, *, force: bool) -> None:
         """Delete a topic."""
+        with _refusals(topic):
+            await self.in_slices(self._deletion(topic, force=force))
+        self._environment.resources.topic_policies.forget(topic)
+
+    def _deletion(self, topic: TopicName, *, force: bool) -> Generator[None, None, None]:
         if not force:
             self._check_unused(topic)
-        self._delete(topic)
-        self._environment.resources.topic_policies.forget(topic)
+        yield from self._topics.deletion(topic)
 
     async def delete_partitioned_topic(self, topic: TopicName, *, force: bool) -> None:
         """Delete a partitioned topic and its partitions, or the rest if that was not finished."""
@@ -403,12 +407,6 @@ class Administration:
             raise _as_admin_error(name, error) from None
         if found.producers or any(each.consumers for each in found.subscriptions.values()):
             raise topic_in_use()
-
-    def _delete(self, name: TopicName) -> None:
-        try:
-            self._topics.delete(name)
-        except RequestError as error:
-            raise _as_admin_error(name, error) from None
 
     def _get(self, name: TopicName) -> Topic:
         try:

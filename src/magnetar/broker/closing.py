@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import structlog
 
@@ -13,12 +13,13 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable, Iterable
 
+    Step: TypeAlias = tuple[str, Callable[[], object]]
+    """A part that is closed: its name, and what closes it."""
+
 log = structlog.get_logger(__name__)
 
 
-def close_each(
-    loop: asyncio.AbstractEventLoop, what: object, steps: Iterable[tuple[str, Callable[[], object]]]
-) -> None:
+def close_each(loop: asyncio.AbstractEventLoop, what: object, steps: Iterable[Step]) -> None:
     """Run every step of closing ``what``, in order; a step that raises is logged, and the next one follows.
 
     It never raises. A failed step leaves its part as a crash would: the next load starts from what is durable.

@@ -1,4 +1,4 @@
-"""Producers and consumers of a topic whose connection is gone, and that are still to be removed."""
+"""Producers and consumers of a topic that are still to be removed: their connection is gone, or they are sent away."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 
 
 class Departures:
-    """Counts them. A connection with many is removed from its topics in slices.
+    """Counts them. Many are removed in slices.
 
     Until then they are in the way of others, as if they were alive. So whoever wants to publish or to consume waits.
     """

@@ -243,7 +243,7 @@ class PartitionedTopics:
             if self._topics.is_unloading(name):
                 left.append(name)
             elif self._topics.exists(name):
-                self._topics.delete(name)
+                yield from self._topics.deletion(name)
             yield
         return left
 

@@ -77,7 +77,11 @@ class LocalProducer:
         self.messages_in = 0
         self.bytes_in = 0
         self._stopped = False
-        """Whether the client is about to be told to come again: nothing of it is taken until then."""
+        """See ``stop``."""
+
+    def stop(self) -> None:
+        """Take nothing from now on: what comes is dropped, unanswered, until the client is told that this has ended."""
+        self._stopped = True
 
     def publish(self, heads: Sequence[SendHead], entries: list[bytes]) -> None:
         """Append the run; each SEND is receipted, in order, once the run is durable."""

@@ -254,8 +254,6 @@ class SubscriptionProgressKeeper:
         effects = effects_of_all(self._topic.log.index, self.state)
         self._cursor.reset(self._topic.log.before_first(), effects.ranges, effects.partial)
         self._subscription.claims_applied.clear()
-        if self._subscription.dispatcher is not None:
-            self._subscription.dispatcher.rewind()
 
     def _take_effect(self, effects: LocalEffects) -> None:
         deleted = self._cursor.acknowledge_ranges(effects.ranges)

@@ -229,10 +229,15 @@ class Session:
 
     def close_consumer(self, consumer: Consumer) -> None:
         """Tell the client that its consumer ended here; it subscribes again."""
+        self.forget_consumer(consumer)
+        consumer.subscription.remove_consumer(consumer)
+        if consumer.consumer_id not in self.consumers:  # else the client has another one of this id by now
+            self.write(commands.close_consumer(consumer_id=consumer.consumer_id))
+
+    def forget_consumer(self, consumer: Consumer) -> None:
+        """Take nothing from a consumer any more."""
         if self.consumers.get(consumer.consumer_id) is consumer:
             del self.consumers[consumer.consumer_id]
-        consumer.subscription.remove_consumer(consumer)
-        self.write(commands.close_consumer(consumer_id=consumer.consumer_id))
 
     def active_consumer_changed(self, consumer: Consumer, *, is_active: bool) -> None:
         """Tell a Failover consumer whether it is the one that receives."""

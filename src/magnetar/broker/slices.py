@@ -68,19 +68,25 @@ class SharedSlices:
         self._scheduled: asyncio.Handle | None = None
 
     async def run(self, steps: Generator[None, None, Result]) -> Result:
-        """Run all steps and return what they return. Few are done at once, unless other tasks wait."""
-        if self._waiting:
-            await self._turn()
-        current = Slice(self._clock)
-        while True:
-            try:
-                next(steps)
-            except StopIteration as end:
-                result: Result = end.value
-                return result
-            if current.is_over():
+        """Run all steps and return what they return. Few are done at once, unless other tasks wait.
+
+        If the task is cancelled, the steps are ended where they are.
+        """
+        try:
+            if self._waiting:
                 await self._turn()
-                current = Slice(self._clock)
+            current = Slice(self._clock)
+            while True:
+                try:
+                    next(steps)
+                except StopIteration as end:
+                    result: Result = end.value
+                    return result
+                if current.is_over():
+                    await self._turn()
+                    current = Slice(self._clock)
+        finally:
+            steps.close()  # the error would keep them waiting in the middle
 
     async def _turn(self) -> None:
         """Return when it is this task's turn, after all that wait already."""

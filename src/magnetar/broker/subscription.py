@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ from magnetar.base.errors import RequestError, ServerError
 from magnetar.base.limits import UNREAD_BATCH_MESSAGES_MAX, Limit
 from magnetar.broker.ack_state import AckState
 from magnetar.broker.admission import check_room_for_consumer
+from magnetar.broker.consumer import Consumer
 from magnetar.broker.dispatchers.key_shared import KeySharedDispatcher
 from magnetar.broker.dispatchers.multiple_consumers import MultipleConsumersDispatcher
 from magnetar.broker.dispatchers.shared import SharedDispatcher
@@ -25,11 +27,11 @@ from magnetar.wire.message_id import position_of
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 
     from magnetar.base.errors import StorageError
     from magnetar.base.position import Position
-    from magnetar.broker.consumer import Consumer, ConsumerOptions
+    from magnetar.broker.consumer import ConsumerOptions
     from magnetar.broker.dispatchers.base import Dispatcher
     from magnetar.broker.environment import Environment
     from magnetar.broker.progress import SubscriptionProgressKeeper
@@ -246,11 +248,26 @@ class Subscription:
             self.topic.forget_subscription(self)
 
     def disconnect_consumers(self) -> None:
-        """Make every consumer subscribe again; what one of them held is not sent to the next to be told."""
-        for consumer in self.consumers:
-            consumer.permits = 0
-        for consumer in tuple(self.consumers):
-            consumer.close()
+        """Make every consumer subscribe again, and start over from the cursor; many are told in later turns."""
+        self.environment.sliced.start(object(), self.let_go(), Consumer.close)
+
+    def let_go(self) -> Iterator[Consumer]:
+        """Let go of every consumer, and return those that are still to be told (``Consumer.close``).
+
+        From now on none of them is sent anything, and nothing is taken that they send.
+        """
+        dispatcher, self.dispatcher = self.dispatcher, None
+        if dispatcher is None:
+            return iter(())
+        dispatcher.close()
+        leaving = deque(dispatcher.consumers)
+        self.messages_out += sum(consumer.messages_sent for consumer in leaving)
+        self.bytes_out += sum(consumer.bytes_sent for consumer in leaving)
+        for consumer in leaving:
+            consumer.session.forget_consumer(consumer)
+        if leaving and not self.is_durable and not self.is_resetting:
+            self.topic.forget_subscription(self)
+        return _taken_from(leaving)
 
     # -- acknowledging ------------------------------------------------------------------------------------------
 
@@ -435,7 +452,9 @@ class Subscription:
         self._resets += 1
         self._settled.clear()
         try:
+            leaving = self.let_go()  # a subscription that is not durable outlives its consumers here, as in Pulsar
             self._go_to(mark_delete, partial)
+            await self.environment.slices.run(_close_each(leaving))
             await self.flushed()
         finally:
             self._resets -= 1
@@ -443,7 +462,6 @@ class Subscription:
                 self._settled.set()
 
     def _go_to(self, mark_delete: Position, partial: Sequence[tuple[Position, int]]) -> None:
-        self.disconnect_consumers()  # one that is not durable outlives them here, as in Pulsar
         self.cursor.reset(mark_delete, (), partial)
         self.claims_applied.clear()
         if self.topic.snapshots is not None:
@@ -452,8 +470,6 @@ class Subscription:
             self.progress.moved()
             for position, _ in partial:
                 self.progress.narrowed(position)
-        if self.dispatcher is not None:
-            self.dispatcher.rewind()
 
     @property
     def is_resetting(self) -> bool:
@@ -477,7 +493,17 @@ class Subscription:
         """Stop dispatching and write what is left; consumers are told to come again."""
         self._closed = True
         self.disconnect_consumers()
-        if self.dispatcher is not None:
-            self.dispatcher.close()
         self.flush()
         self.cursor.close()
+
+
+def _taken_from(consumers: deque[Consumer]) -> Iterator[Consumer]:
+    """Yield consumers, and keep none of them afterwards: what they hold is freed in parts."""
+    while consumers:
+        yield consumers.popleft()
+
+
+def _close_each(consumers: Iterator[Consumer]) -> Generator[None, None, None]:
+    for consumer in consumers:
+        consumer.close()
+        yield

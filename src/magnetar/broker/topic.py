@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import structlog
@@ -13,7 +14,7 @@ from magnetar.base.names import check_length
 from magnetar.broker.access import ProducerAccess
 from magnetar.broker.admission import check_room_for_producer, check_room_for_subscription
 from magnetar.broker.backlog_quotas import BacklogQuotas
-from magnetar.broker.closing import close_each
+from magnetar.broker.closing import close_each, close_one
 from magnetar.broker.deduplication import Deduplication
 from magnetar.broker.delayed.index import DelayedIndex
 from magnetar.broker.departures import Departures
@@ -31,13 +32,15 @@ from magnetar.broker.subscription import REPLICATED_PROPERTY, Subscription
 from magnetar.broker.subscription_names import check_subscription_name, is_of_a_subscription
 from magnetar.broker.topic_log import TopicLog
 from magnetar.cursor.store import CursorStore
+from magnetar.metadata.store import Put
 from magnetar.wire.markers import PROBE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator
 
     from magnetar.base.names import TopicName
     from magnetar.base.position import Position
+    from magnetar.broker.closing import Step
     from magnetar.broker.environment import Environment
     from magnetar.broker.producer import Producer
     from magnetar.broker.topic_log import Durable
@@ -165,12 +168,31 @@ class Topic:
             raise RequestError(ServerError.ProducerBusy, message)
         check_room_for_producer(self)
         others = (other for other in self.producers.values() if isinstance(other, LocalProducer))
-        ready, fenced = self.access.admit(producer, others, topic_epoch)
-        for other in fenced:
-            other.session.close_producer(other)
-        if ready:
+        admission = self.access.admit(producer, others, topic_epoch)
+        for other in admission.fenced:
+            other.stop()
+        if admission.ready:
             self._enter(producer)
-        return ready
+        if admission.fenced or admission.refusals:
+            self._send_away([("waiting producer", tell) for tell in admission.refusals], admission.fenced)
+        return admission.ready
+
+    def _send_away(self, steps: Iterable[Step], producers: Iterable[Producer], last: Iterable[Step] = ()) -> None:
+        """Take ``steps``, close producers that may not publish any more, and take the ``last`` steps: many in slices.
+
+        Until then, whoever wants to publish or to consume waits.
+        """
+        self.departures.begin()
+        closes = [(f"producer {each.options.name}", partial(self._close_producer, each)) for each in producers]
+        away = chain(steps, closes, last, [("departures", self.departures.end)])
+        loop, name = self.environment.loop, self.name
+        self.environment.sliced.start(object(), away, lambda step: close_one(loop, name, *step))
+
+    def _close_producer(self, producer: Producer) -> None:
+        """Close a producer, unless it has left."""
+        is_waiting = isinstance(producer, LocalProducer) and self.access.is_waiting(producer)
+        if is_waiting or self.producers.get(producer.options.name) is producer:
+            producer.session.close_producer(producer)
 
     def _enter(self, producer: Producer) -> None:
         self.producers[producer.options.name] = producer
@@ -205,13 +227,16 @@ class Topic:
         self.lag_bound.release_all()
 
         def dismissed(_: StorageError | None) -> None:
-            for producer in tuple(self.producers.values()):
-                if isinstance(producer, LocalProducer | ReplicatedProducer):
-                    producer.session.close_producer(producer)
-            if self._is_dismissing:
-                self.is_closing = self._is_dismissing = False
+            publishers = [
+                each for each in self.producers.values() if isinstance(each, LocalProducer | ReplicatedProducer)
+            ]
+            self._send_away((), publishers, [("dismissal", self._end_dismissal)])
 
         self.log.barrier(dismissed)
+
+    def _end_dismissal(self) -> None:
+        if self._is_dismissing:
+            self.is_closing = self._is_dismissing = False
 
     def begin_closing(self) -> None:
         """Take no entries from now on: what comes is dropped, unanswered, and sent again to the topic's next run."""
@@ -454,17 +479,32 @@ class Topic:
 
     def close(self) -> None:
         """Make every client look the topic up again, and write what is left; a part that fails is logged."""
-        steps: list[tuple[str, Callable[[], object]]] = [("begin_closing", self.begin_closing)]
-        producers = *self.access.waiting, *self.producers.values()
-        steps += [(f"producer {each.options.name}", partial(each.session.close_producer, each)) for each in producers]
-        steps += [("lag_bound", self.lag_bound.close), ("progress", self.progress.close)]
+        close_each(self.environment.loop, self.name, self.closing())
+
+    def closing(self) -> Iterator[Step]:
+        """What ``close`` does, in steps for ``close_one``. Others may have a turn in between, if nobody is let in.
+
+        Nothing is taken from producers from the first step on. No consumer of a subscription is sent anything, and
+        nothing is taken from it, from the moment when the first one of that subscription is told.
+        """
+        yield "begin_closing", self.begin_closing
+        for producer in (*self.access.waiting, *self.producers.values()):
+            yield f"producer {producer.options.name}", partial(self._close_producer, producer)
+        for subscription in tuple(self.subscriptions.values()):
+            for consumer in subscription.let_go():
+                yield f"consumer {consumer.name}", consumer.close
+        yield "lag_bound", self.lag_bound.close
+        yield "progress", self.progress.close
         if self.snapshots is not None:
-            steps.append(("snapshots", self.snapshots.close))
-        steps.append(("deduplication", self.deduplication.close))
-        steps += [(f"link to {target}", each.close) for target, each in self.replicators.items()]
-        steps += [(f"subscription {name}", each.close) for name, each in self.subscriptions.items()]
-        steps += [("delayed", self.delayed.close), ("ledger", self.ledger.close), ("origins", self.log.origins.save)]
-        close_each(self.environment.loop, self.name, steps)
+            yield "snapshots", self.snapshots.close
+        yield "deduplication", self.deduplication.close
+        for target, replicator in self.replicators.items():
+            yield f"link to {target}", replicator.close
+        for name, subscription in tuple(self.subscriptions.items()):
+            yield f"subscription {name}", subscription.close
+        yield "delayed", self.delayed.close
+        yield "ledger", self.ledger.close
+        yield "origins", self.log.origins.save
 
     def _abandon(self) -> None:
         """End what a topic began that could not be loaded; nothing is written."""
@@ -479,15 +519,20 @@ class Topic:
         steps.append(("delayed", self.delayed.abandon))
         close_each(self.environment.loop, self.name, steps)
 
-    def delete(self) -> None:
-        """Remove the topic, its log and its cursors for good, in one transaction.
+    def erasure(self) -> Iterator[None]:
+        """Remove a topic that is closed, its log and its cursors for good, in steps; one of them is the transaction.
 
         Raises StorageError, and deletes nothing then.
         """
-        self.close()
-        names = self.cursors.names()
-        self.ledger.delete(self.cursors.deletion(*names))
+        names, marks = self.cursors.names(), list[Put]()
+        yield
+        for name in names:
+            marks += self.cursors.deletion(name)
+            yield
+        self.ledger.delete(marks)
+        yield
         for name in names:
             self.cursors.finish_deletion(name)
+            yield
         self.log.origins.delete()
         self.delayed.delete()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 from contextlib import contextmanager
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import structlog
@@ -20,7 +21,7 @@ from magnetar.base.errors import (
 from magnetar.base.limits import Limit
 from magnetar.base.names import NamespaceName, TopicName, is_longer, too_long
 from magnetar.base.tasks import report_bug
-from magnetar.broker.closing import close_each
+from magnetar.broker.closing import close_each, close_one
 from magnetar.broker.damaged_topics import delete_damaged
 from magnetar.broker.load_failures import LoadFailures
 from magnetar.broker.partitioned_topics import PartitionedTopics
@@ -30,8 +31,9 @@ from magnetar.broker.topic_lists import TopicLists
 from magnetar.ledger.managed_ledger import ManagedLedger
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator
+    from collections.abc import Awaitable, Callable, Generator, Iterator
 
+    from magnetar.broker.closing import Step
     from magnetar.broker.environment import Environment
     from magnetar.metadata.policies import Policies
 
@@ -75,6 +77,8 @@ class TopicRegistry:
         self._is_closed = False
         self._unloading: dict[TopicName, asyncio.Event] = {}
         """Topics on their way out; set when they may be loaded again."""
+        self._closing: dict[Topic, Iterator[Step]] = {}
+        """Topics that are being closed, with what is left to do; not in ``loaded`` any more."""
         self._deleted_at: dict[TopicName, float] = {}
         """When topics were deleted, in monotonic seconds, as far as that still matters."""
         self._producer_numbers = itertools.count()
@@ -274,9 +278,9 @@ class TopicRegistry:
         """
         topic = self.loaded.get(name)
         if topic is not None and name not in self._unloading:
-            self._unloading[name] = asyncio.Event()
+            event = self._unloading[name] = asyncio.Event()
             close_each(self.environment.loop, name, [("begin_closing", topic.begin_closing)])
-            topic.log.barrier(lambda _: self._close(topic))
+            topic.log.barrier(lambda _: self._close(topic, event))
 
     async def unloaded(self, name: TopicName) -> None:
         """Return when a topic that is being unloaded may be loaded again; at once for any other."""
@@ -287,40 +291,73 @@ class TopicRegistry:
         """Whether nobody is let into the topic before ``unloaded`` returns."""
         return name in self._unloading
 
-    def _close(self, topic: Topic) -> None:
-        if self.loaded.get(topic.name) is topic:  # else it was deleted, or closed with the broker, in the meantime
-            del self.loaded[topic.name]
-            topic.close()
-            self.when_unloaded(topic)
-        topic.log.barrier(lambda _: self._closed(topic.name))
-
-    def _load_after(self, topic: Topic) -> None:
-        """Let nobody into a topic that was closed before all that it wrote is durable."""
-        if topic.name not in self._unloading:
-            self._unloading[topic.name] = asyncio.Event()
-            topic.log.barrier(lambda _: self._closed(topic.name))
-
-    def _closed(self, name: TopicName) -> None:
-        unloading = self._unloading.pop(name, None)
-        if unloading is None:
+    def _close(self, topic: Topic, event: asyncio.Event) -> None:
+        """Close a topic in slices; ``event`` is set when it may be loaded again."""
+        if self.loaded.get(topic.name) is not topic:  # it was deleted, or closed with the broker, in the meantime
+            topic.log.barrier(lambda _: self._closed(topic.name, event))
             return
-        unloading.set()
+        loop, name = self.environment.loop, topic.name
+        steps = self._begin_closing(topic)
+        last = [("unloaded", lambda: self._unloaded(topic, event))]
+        self.environment.sliced.start(topic, chain(steps, last), lambda step: close_one(loop, name, *step))
+
+    def _begin_closing(self, topic: Topic) -> Iterator[Step]:
+        """Take a topic out of those that are loaded; returns what is left to do."""
+        del self.loaded[topic.name]
+        steps = self._closing[topic] = topic.closing()
+        return steps
+
+    def _unloaded(self, topic: Topic, event: asyncio.Event) -> None:
+        if self._closing.pop(topic, None) is not None:
+            self.when_unloaded(topic)
+            topic.log.barrier(lambda _: self._closed(topic.name, event))
+
+    def _closed(self, name: TopicName, event: asyncio.Event) -> None:
+        if self._unloading.get(name) is not event:
+            return
+        self._open(name)
         if self._is_linked(name.namespace_name) and self.exists(name):
             self._load_linked(name)  # links and progress need it also when no client asks for it
 
-    def delete(self, name: TopicName) -> None:
-        """Delete a topic with everything in it, also one that cannot be loaded."""
+    def _shut(self, name: TopicName) -> asyncio.Event:
+        """Let nobody into a topic before ``_open``; whoever waits for it to be unloaded goes on to wait."""
+        before, event = self._unloading.get(name), asyncio.Event()
+        self._unloading[name] = event
+        if before is not None:
+            before.set()
+        return event
+
+    def _open(self, name: TopicName) -> None:
+        event = self._unloading.pop(name, None)
+        if event is not None:  # else the broker is being closed
+            event.set()
+
+    def deletion(self, name: TopicName) -> Generator[None, None, None]:
+        """Delete a topic with everything in it, also one that cannot be loaded.
+
+        In steps, between which nobody is let in. Before the one that deletes it, the topic is as if it was unloaded: if
+        the steps end there, because the broker stops or by an error, nothing is deleted. Raises StorageError,
+        RequestError.
+        """
         try:
             topic = self.find(name)
         except TopicLoadError:
             delete_damaged(self.environment, name)
         else:
-            self.loaded.pop(name, None)
+            event, steps = self._shut(name), self._begin_closing(topic)
             try:
-                topic.delete()
-            except StorageError:
-                self._load_after(topic)
+                for step, close in steps:
+                    close_one(self.environment.loop, name, step, close)
+                    yield
+                self._check_running()
+                yield from topic.erasure()
+            except BaseException:
+                close_each(self.environment.loop, name, steps)
+                topic.log.barrier(lambda _: self._closed(name, event))
                 raise
+            finally:
+                self._closing.pop(topic, None)
+            self._open(name)
         self.load_failures.forget(name)
         now = self.environment.clock.monotonic()
         self._deleted_at = {each: at for each, at in self._deleted_at.items() if now - at < DELETION_GRACE_S}
@@ -333,6 +370,9 @@ class TopicRegistry:
         for unloading in self._unloading.values():
             unloading.set()
         self._unloading.clear()
+        for topic, steps in self._closing.items():
+            close_each(self.environment.loop, topic.name, steps)
+        self._closing.clear()
         for name in tuple(self.loaded):
             self.loaded.pop(name).close()
 
@@ -354,8 +394,7 @@ class TopicRegistry:
     def _load(self, name: TopicName) -> Topic:
         if name in self._unloading:
             raise RequestError(ServerError.ServiceNotReady, f"Topic {name} is being unloaded")
-        if self._is_closed:
-            raise RequestError(ServerError.ServiceNotReady, "The broker is shutting down")
+        self._check_running()
         self.load_failures.check(name)
         environment = self.environment
         try:
@@ -374,6 +413,10 @@ class TopicRegistry:
         self.load_failures.recovered(name)
         self.loaded[name] = topic
         return topic
+
+    def _check_running(self) -> None:
+        if self._is_closed:
+            raise RequestError(ServerError.ServiceNotReady, "The broker is shutting down")
 
     def _policies_changed(self, namespace: NamespaceName) -> None:
         """Let the topics of a namespace follow its policies: few at once, many in several turns of the event loop."""

@@ -175,6 +175,10 @@ class Cluster:
         known, partitioned = self.topics.partitions_of(name), self.topics.partitioned
         at_once(partitioned.addition(name, partitions) if known else partitioned.creation(name, partitions, {}))
 
+    def delete(self, name: TopicName) -> None:
+        """Delete a topic."""
+        at_once(self.topics.deletion(name))
+
     def subscription(self, name: str = "worker") -> Subscription:
         """A subscription of the topic."""
         return self.topic().subscriptions[name]

@@ -7,7 +7,7 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from magnetar.broker import topic as broker_topic
+from magnetar.broker import topics as broker_topics
 from magnetar.broker.load_failures import LoadFailures
 from magnetar.broker.sequence_ids import SequenceIds
 from magnetar.broker.subscription import Subscription
@@ -16,7 +16,7 @@ from magnetar.broker.topics import TopicRegistry
 from magnetar.ledger.managed_ledger import ManagedLedger
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from magnetar.base.errors import TopicLoadError
     from magnetar.base.names import TopicName
@@ -61,9 +61,8 @@ def tombstone_in_memory_only(_: Any) -> Any:
 
 
 def closing_stopped_by_a_failure(_: Any) -> Any:
-    def mutant(_loop: Any, _what: object, steps: Iterable[tuple[str, Callable[[], object]]]) -> None:
-        for _name, step in steps:
-            step()
+    def mutant(_loop: Any, _what: object, _name: str, step: Callable[[], object]) -> None:
+        step()
 
     return mutant
 
@@ -72,8 +71,6 @@ def acknowledgements_not_written_at_the_end(_: Any) -> Any:
     def mutant(self: Subscription) -> None:
         self._closed = True
         self.disconnect_consumers()
-        if self.dispatcher is not None:
-            self.dispatcher.close()
         self.cursor.close()
 
     return mutant
@@ -110,7 +107,7 @@ MUTANTS: dict[str, Mutant] = {
     "ledgers deleted before that is written": (ManagedLedger, "_drop_first", ledgers_deleted_before_the_write),
     "ledgers forgotten before that is written": (ManagedLedger, "_drop_first", ledgers_forgotten_before_the_write),
     "a tombstone kept in memory only": (Tombstones, "add", tombstone_in_memory_only),
-    "the closing of a topic stopped by a failure": (broker_topic, "close_each", closing_stopped_by_a_failure),
+    "the closing of a topic stopped by a failure": (broker_topics, "close_one", closing_stopped_by_a_failure),
     "acknowledgements not written when a topic is closed": (
         Subscription,
         "close",

@@ -136,9 +136,8 @@ def test_all_that_makes_room_ends_the_pause(how: str) -> None:
     elif how == "through":
         cluster.do(lambda: subscription.acknowledge_through(eighth))
     elif how == "seek":
-        assert subscription.dispatcher is not None
-        cluster.do(lambda: subscription.cursor.reset(eighth))
-        cluster.do(subscription.dispatcher.rewind)
+        cluster.do(lambda: cluster.loop.create_task(subscription.reset(eighth)))
+        client.subscribe(permits=100)
     elif how == "namespace":
         changed = Policies(replication_clusters=["ewr"], dispatcherPauseOnAckStatePersistentEnabled=False)
         cluster.do(lambda: cluster.resources.namespaces.update(NAMESPACE, lambda _: changed))

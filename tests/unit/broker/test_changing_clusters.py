@@ -150,7 +150,7 @@ def test_a_cluster_that_its_namespace_leaves_serves_nobody_any_more() -> None:
 def test_a_namespace_that_is_made_again_begins_anew() -> None:
     world = half_consumed("ewr", "jfk")
     for cluster in world.clusters.values():
-        cluster.do(partial(cluster.topics.delete, TOPIC))
+        cluster.do(partial(cluster.delete, TOPIC))
         cluster.do(partial(cluster.resources.namespaces.delete, NAMESPACE))
     world.progress(6)
     for cluster in world.clusters.values():

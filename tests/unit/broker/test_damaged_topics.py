@@ -200,7 +200,7 @@ def test_a_deletion_says_what_it_could_not_find(record: str) -> None:
     path = f"{managed_ledger_path(TOPIC)}{record}"
     overwrite(cluster, path, b"{")
     with capture_logs() as logs:
-        cluster.do(lambda: cluster.topics.delete(TOPIC))
+        cluster.do(lambda: cluster.delete(TOPIC))
     (said,) = [each for each in logs if each["event"] == "damaged_topic_deleted"]
     assert said["ledgers_unknown_of"] == [path]
 

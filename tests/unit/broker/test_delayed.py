@@ -554,7 +554,7 @@ def test_trimmed_and_deleted_topics_leave_nothing() -> None:
     cluster.settle()
     assert (len(cluster.topic().delayed.withheld), cluster.delayed_store.entries) == (5, 5)
     receiver.leave()
-    cluster.do(lambda: cluster.topics.delete(TOPIC))
+    cluster.do(lambda: cluster.delete(TOPIC))
     assert cluster.delayed_store.entries == 0
 
 
@@ -565,7 +565,7 @@ def test_an_index_of_an_earlier_topic_of_that_name_is_not_believed() -> None:
     cluster.loop.advance(2)
     cluster.delayed.crashed = True  # what the deletion would have the store forget is lost
     sender.leave()
-    cluster.do(lambda: cluster.topics.delete(TOPIC))
+    cluster.do(lambda: cluster.delete(TOPIC))
     cluster.crash()
     sender = producer(cluster)
     publish(sender, "new", 10)
@@ -627,11 +627,10 @@ def test_what_is_taken_is_withheld_still_for_one_who_begins_again_meanwhile() ->
 
     def begin_again_before_the_answer_is_heard() -> None:
         cluster.delayed.answer()
-        dispatcher = cluster.topics.loaded[TOPIC].subscriptions["worker"].dispatcher
-        assert dispatcher is not None
-        dispatcher.rewind()
+        cluster.topics.loaded[TOPIC].subscriptions["worker"].disconnect_consumers()
 
     cluster.do(begin_again_before_the_answer_is_heard)
+    receiver.subscribe()
     cluster.delayed.prompt = True
     cluster.do(cluster.delayed.answer)
     assert receiver.messages() == ["later"]

@@ -84,7 +84,8 @@ def test_a_subscription_that_cannot_be_closed_keeps_no_other_open(monkeypatch: p
     second = cluster.subscription("second")
     cluster.do(lambda: cluster.topics.unload(TOPIC))
     assert not second.consumers
-    assert [each.consumer_id for each in client.take("CLOSE_CONSUMER")] == [1]
+    assert [each.consumer_id for each in client.take("CLOSE_CONSUMER")] == [0, 1]
+    assert second.cursor._closed
 
 
 def test_one_topic_that_cannot_be_closed_does_not_keep_the_others_open(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -105,7 +106,7 @@ def test_one_topic_that_cannot_be_closed_does_not_keep_the_others_open(monkeypat
 def test_a_topic_is_deleted_even_if_a_part_of_it_cannot_be_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = Cluster()
     monkeypatch.setattr(cluster.topic().deduplication, "close", Failing(StorageError("disk")))
-    cluster.do(lambda: cluster.topics.delete(TOPIC))
+    cluster.do(lambda: cluster.delete(TOPIC))
     assert not cluster.topics.exists(TOPIC)
 
 

@@ -243,7 +243,7 @@ def test_a_deleted_topic_is_forgotten_and_one_that_cannot_be_loaded_is_looked_at
     other = TopicName.parse("persistent://public/default/other")
     idle.cluster.topic(other)
     idle.left_alone(1)  # both are unloaded
-    idle.cluster.do(partial(idle.cluster.topics.delete, other))
+    idle.cluster.do(partial(idle.cluster.delete, other))
     idle.cluster.store.delete(idle.ledgers[0]["ledgerId"])
     idle.cluster.settle()
     idle.loads.clear()

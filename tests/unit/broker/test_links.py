@@ -231,7 +231,7 @@ def test_entries_that_were_trimmed_start_the_link_in_the_middle() -> None:
     pipe.run()
     publisher.send("c", first=2)
     source.do(source.topics.loaded[TOPIC].trim)
-    target.do(lambda: target.topics.delete(TOPIC))
+    target.do(lambda: target.delete(TOPIC))
     target.loop.advance(DELETION_GRACE_S)
     pipe.attach()
     pipe.run()

@@ -108,5 +108,5 @@ def test_summaries_go_with_their_ledgers_and_with_the_topic() -> None:
     topic = cluster.topic()
     cluster.do(topic.log.origins.save)
     assert kept(cluster)
-    cluster.do(lambda: cluster.topics.delete(TOPIC))
+    cluster.do(lambda: cluster.delete(TOPIC))
     assert kept(cluster) == []

@@ -14,7 +14,7 @@ from tests.unit.broker.world import Worker, World
 
 def delete(world: World, *names: str) -> None:
     for name in names:
-        world[name].do(partial(world[name].topics.delete, TOPIC))
+        world[name].do(partial(world[name].delete, TOPIC))
 
 
 def wait_for_links(world: World) -> None:

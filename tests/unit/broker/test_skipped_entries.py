@@ -51,7 +51,7 @@ class Damaged(Mesh):
 
     def rebuild_target(self) -> None:
         """Have the target lose everything, and the link send all again."""
-        self.target.do(lambda: self.target.topics.delete(TOPIC))
+        self.target.do(lambda: self.target.delete(TOPIC))
         self.target.topic()
         self.attach()
         replicator = self.source.topic().replicators["jfk"]

@@ -176,7 +176,7 @@ def test_the_oldest_is_forgotten_beyond_the_limit(monkeypatch: pytest.MonkeyPatc
 def made_again(world: World, name: str) -> None:
     """The topic is deleted in one cluster and made again, and an administrator makes its subscription."""
     cluster = world[name]
-    cluster.do(lambda: cluster.topics.delete(TOPIC))
+    cluster.do(lambda: cluster.delete(TOPIC))
     cluster.do(lambda: cluster.topics.get_or_create(TOPIC))
     create = Administration(cluster.environment, cluster.topics, "").create_subscription
     cluster.loop.start(create(TOPIC, "worker", EARLIEST, replicated=True))

@@ -49,7 +49,7 @@ def damage(cluster: Cluster) -> None:
 
 
 def delete(cluster: Cluster) -> None:
-    cluster.loop.call_soon(cluster.topics.delete, TOPIC)
+    cluster.loop.call_soon(cluster.delete, TOPIC)
     cluster.settle()
 
 

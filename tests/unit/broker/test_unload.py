@@ -146,7 +146,7 @@ def test_a_topic_may_be_deleted_while_it_closes() -> None:
     cluster = Cluster()
     publishing(cluster, "a")
     unload(cluster)
-    cluster.loop.call_soon(cluster.topics.delete, TOPIC)
+    cluster.loop.call_soon(cluster.delete, TOPIC)
     cluster.prompt = True
     cluster.settle()
     assert not cluster.topics.exists(TOPIC)

@@ -204,7 +204,7 @@ class DelayedIndex:
     def attach(self, window: DueWindow) -> None:
         """A subscription begins to look."""
         self._windows[window] = None
-        self.restart(window)
+        window.restart(complete=not self.is_used)
 
     def detach(self, window: DueWindow) -> None:
         """A subscription looks no longer."""
@@ -214,10 +214,6 @@ class DelayedIndex:
     def is_used(self) -> bool:
         """Whether the topic has ever had a delayed entry."""
         return self._incarnation is not None
-
-    def restart(self, window: DueWindow) -> None:
-        """Let a window begin again with the first entry there is."""
-        window.restart(complete=not self.is_used)
 
     def due(self, window: DueWindow, count_max: int) -> list[Position]:
         """Take the next entries that are due, at most ``count_max``; ``notify`` is called when there are more."""

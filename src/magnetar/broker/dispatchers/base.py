@@ -50,10 +50,6 @@ class Dispatcher(Protocol):
         """Entries were acknowledged: by a consumer of this subscription, or elsewhere (None)."""
         ...
 
-    def rewind(self) -> None:
-        """The cursor was moved: read again from its mark-delete position."""
-        ...
-
     def dispatch(self) -> None:
         """Send at most one read's worth of what can be sent now; if there is more, notify the topic.
 

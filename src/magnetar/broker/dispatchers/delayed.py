@@ -114,14 +114,6 @@ class DelayedEntries:
         """These were due and could not be sent."""
         self._in_hand[:0] = [position for position, _ in entries]
 
-    def restart(self) -> None:
-        """The cursor was moved."""
-        self._in_hand.clear()
-        self._ahead.clear()
-        self._parked.clear()
-        self._stop_reading()
-        self._index.restart(self._window)
-
     def close(self) -> None:
         """Look no longer."""
         self._stop_reading()

@@ -73,12 +73,6 @@ class HashedEntries:
         self._uncount(gone)
         return gone
 
-    def clear(self) -> None:
-        """Remove all."""
-        self._hashes.clear()
-        self._counts.clear()
-        self._size = 0
-
     def _uncount(self, hashes: list[int]) -> None:
         self._size -= len(hashes)
         for sticky_hash in hashes:
@@ -200,11 +194,6 @@ class WaitingEntries(Generic[C]):
         self._stale += len(self._entries.discard(deleted))
         if self._stale > max(STALE_MAX, len(self)):
             self._sort_out()
-
-    def clear(self) -> None:
-        """Nothing waits."""
-        self._entries.clear()
-        self._sort_out()
 
     def _line_up(self, sticky_hash: int) -> None:
         """Put the first entry of a hash into the lane of its consumer; entries before it that are gone go."""

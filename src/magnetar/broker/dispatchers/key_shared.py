@@ -108,13 +108,6 @@ class KeySharedDispatcher(MultipleConsumersDispatcher[WaitingEntries["Consumer"]
         self._replay.discard(ranges)
         self._release(self._held.discard(ranges))
 
-    def rewind(self) -> None:
-        """The cursor was moved: nothing that was planned or held counts any more."""
-        self._held.clear()
-        self._holders.clear()
-        self._draining.clear()
-        super().rewind()
-
     # -- telling --------------------------------------------------------------------------------------------------
 
     def hash_ranges(self) -> dict[Consumer, list[tuple[int, int]]]:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 RETURNED_AT_ONCE_MAX = 1000
-"""Entries of consumers that left that are taken back in one turn: some milliseconds of work."""
+"""Entries of consumers that left, or want all again, that are taken back in one turn: some milliseconds of work."""
 
 
 class EntriesToReplay(Protocol):
@@ -40,10 +40,6 @@ class EntriesToReplay(Protocol):
 
     def __contains__(self, position: Position) -> bool:
         """Whether an entry is one of them."""
-        ...
-
-    def clear(self) -> None:
-        """Forget them."""
         ...
 
 
@@ -76,7 +72,10 @@ class MultipleConsumersDispatcher(ABC, Generic[R]):
         self._unacked_messages = 0
         """Messages that all consumers together hold."""
         self._returning: deque[EntryCounts] = deque()
-        """What consumers held that left, as far as it is not taken back yet. Nothing is sent until all is."""
+        """What consumers held that left or want all of it again, as far as it is not taken back. Nothing is sent until
+        all is."""
+        self._wanted_again: set[EntryCounts] = set()
+        """Those of ``_returning`` whose entries count as redelivered."""
         self._delayed = DelayedEntries(subscription, self._is_held, self.dispatch)
         self._blocked = False
         """Too many unacknowledged messages (``maxUnackedMessagesPerSubscription``); freed below half of it."""
@@ -126,13 +125,19 @@ class MultipleConsumersDispatcher(ABC, Generic[R]):
             self._take_back()
         if not self.consumers:
             self._redelivery_counts.clear()
+            self._wanted_again.clear()
         self._check_blocked()
         self._subscription.topic.notify()  # once for all consumers that leave in this turn
 
     def redeliver(self, consumer: Consumer, positions: Sequence[Position], epoch: int | None) -> None:
         """Send exactly these again, or all that the consumer holds; each counts as one more redelivery."""
         del epoch
-        for position in positions or tuple(consumer.pending):
+        if not positions and consumer.pending:
+            self._unacked_messages -= consumer.unacked_messages
+            held, consumer.pending = consumer.pending, EntryCounts()
+            self._wanted_again.add(held)
+            self._returning.append(held)
+        for position in positions:
             if messages := consumer.pending.pop(position):
                 self._unacked_messages -= messages
                 self._redelivery_counts.add(position.ledger_id, [(position.entry_id, 1)])
@@ -158,20 +163,6 @@ class MultipleConsumersDispatcher(ABC, Generic[R]):
             held.discard(ranges)
         self._redelivery_counts.discard(ranges)
         self._check_blocked()
-
-    def rewind(self) -> None:
-        """The cursor was moved: nothing that was planned or held counts any more."""
-        for consumer in self.consumers:
-            consumer.pending.clear()
-            consumer.blocked = False
-        self._unacked_messages = 0
-        self._returning.clear()
-        self._replay.clear()
-        self._delayed.restart()
-        self._redelivery_counts.clear()
-        self._blocked = False
-        self._read_position = self._subscription.first_unread()
-        self.dispatch()
 
     def dispatch(self) -> None:
         """Send one read's worth, while some consumer is ready."""
@@ -203,17 +194,20 @@ class MultipleConsumersDispatcher(ABC, Generic[R]):
         """A consumer does not hold the entry any more, and it is not acknowledged."""
 
     def _take_back(self) -> None:
-        """Take back a part of what consumers held that left."""
+        """Take back a part of what consumers held that left, or that want it again."""
         room = RETURNED_AT_ONCE_MAX
         while self._returning and room > 0:
             held = self._returning[0]
             positions = list(islice(held, room))
             for position in positions:
                 held.pop(position)
+                if held in self._wanted_again:
+                    self._redelivery_counts.add(position.ledger_id, [(position.entry_id, 1)])
                 self._give_back(position)
             room -= len(positions)
             if not held:
                 self._returning.popleft()
+                self._wanted_again.discard(held)
 
     def _permits(self, enough: int) -> int:
         """The permits of all consumers that are ready, at most ``enough``."""

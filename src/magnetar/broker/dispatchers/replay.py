@@ -60,8 +60,3 @@ class Replay:
                 break
             last = following
         return first, last
-
-    def clear(self) -> None:
-        """Send nothing again."""
-        self._heap.clear()
-        self._positions.clear()

@@ -1,0 +1,361 @@
+"""Many clients of a topic are sent away in slices, and none is told what is not true."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import pytest
+
+from magnetar.broker import slices
+from magnetar.broker.administration import Administration
+from magnetar.broker.dispatchers import multiple_consumers
+from magnetar.sim.cluster import TOPIC, Cluster, Exclusive, Failover, Key_Shared, Shared, entry
+from magnetar.wire import commands
+from magnetar.wire.message_id import message_id
+from magnetar.wire.proto import pulsar_api_pb2 as pb
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from magnetar.sim.cluster import Client
+
+MANY = 30
+SLICE = 4
+"""Items of a slice in these tests."""
+FENCING = pb.ExclusiveWithFencing
+
+
+@pytest.fixture(autouse=True)
+def small_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(slices, "SLICE_ITEMS_MAX", SLICE)
+
+
+def watch(
+    cluster: Cluster, work: Callable[[], object], client: Client, look: Callable[[int], None] | None = None
+) -> int:
+    """Do ``work`` and count what a client hears in each turn; returns the number of turns in which it hears anything.
+
+    ``look`` is called after each turn with how many commands were heard until then.
+    """
+    before, heard = len(client.heard), list[int]()
+
+    def note() -> None:
+        heard.append(len(client.heard) - before)
+        if look is not None:
+            look(heard[-1])
+
+    def after_turn() -> None:
+        note()
+        if cluster.store.pending:
+            cluster.store.commit()
+            note()
+        if len(heard) < 10 * MANY:
+            cluster.loop.call_soon(after_turn)
+
+    def begin() -> None:
+        work()
+        after_turn()
+
+    cluster.do(begin)
+    steps = [after - before for before, after in pairwise([0, *heard])]
+    assert max(steps) <= SLICE
+    return sum(step > 0 for step in steps)
+
+
+def receive(client: Client, *frames: bytes) -> None:
+    """Let the broker read in the middle of a turn what a client sends."""
+    now = client.cluster.clock.monotonic()
+    left = client.session.receive(client._connection.receive_gathering(b"".join(frames), now))
+    while left:
+        left = client.session.receive(left)
+
+
+def crowd(cluster: Cluster, kind: pb.CommandSubscribe.SubType.ValueType = Shared) -> Client:
+    """A client with many producers and consumers."""
+    client = cluster.client()
+    for number in range(MANY):
+        client.produce(number, f"p{number}")
+        client.subscribe(number, kind)
+    client.names()
+    return client
+
+
+def backlog(cluster: Cluster) -> list[str]:
+    reader = cluster.client()
+    reader.subscribe(subscription="all")
+    return reader.messages()
+
+
+def test_an_unload_closes_producers_and_consumers_in_slices() -> None:
+    cluster = Cluster()
+    client, newcomer = crowd(cluster), cluster.client()
+    asked: list[int] = []
+
+    def look(told: int) -> None:
+        if SLICE <= told < 2 * MANY and not asked:
+            asked.append(told)
+            body = pb.CommandProducer(topic=str(TOPIC), producer_id=1, request_id=77)
+            receive(newcomer, commands.encode(body))
+            receive(client, *(commands.send(producer_id=each, sequence_id=0, entry=entry("x")) for each in range(MANY)))
+
+    topic = cluster.topic()
+    assert watch(cluster, lambda: cluster.topics.unload(TOPIC), client, look) >= 2 * MANY // SLICE
+    assert client.names() == ["CLOSE_PRODUCER"] * MANY + ["CLOSE_CONSUMER"] * MANY
+    assert asked
+    assert [each.request_id for each in newcomer.take("PRODUCER_SUCCESS")] == [77]
+    assert cluster.topic() is not topic
+    assert backlog(cluster) == [], "what came after the first was told is not stored"
+    assert cluster.loop.problems == []
+
+
+@pytest.mark.parametrize("kind", [Shared, Key_Shared, Failover], ids=["Shared", "Key_Shared", "Failover"])
+def test_nothing_is_sent_to_a_consumer_or_taken_from_it_once_the_first_is_told(
+    kind: pb.CommandSubscribe.SubType.ValueType,
+) -> None:
+    cluster = Cluster(settings={"activeConsumerFailoverDelayTimeMillis": 0})
+    publisher = cluster.client()
+    publisher.produce()
+    client = cluster.client()
+    for number in range(MANY):
+        client.subscribe(number, kind, permits=1, consumer_name=f"{number:02d}")
+    client.names()
+    publisher.send("a")
+    (message,) = client.take("MESSAGE")
+    subscription = cluster.subscription()
+
+    def look(told: int) -> None:
+        if told == SLICE:
+            for number in range(MANY):
+                receive(client, commands.flow(consumer_id=number, message_permits=9))
+                receive(client, commands.ack(consumer_id=number, message_ids=[message.message_id]))
+
+    watch(cluster, subscription.disconnect_consumers, client, look)
+    assert client.names() == ["CLOSE_CONSUMER"] * MANY
+    client.subscribe(99, kind)
+    assert client.messages() == ["a"]
+
+
+def test_a_seek_tells_many_consumers_in_slices_before_it_is_answered() -> None:
+    cluster = Cluster()
+    client = cluster.client()
+    client.produce()
+    client.send("a", "b")
+    for number in range(MANY):
+        client.subscribe(number)
+    client.names()
+    first = cluster.topic().ledger.first_position
+    seek = commands.seek(consumer_id=MANY - 1, request_id=5, position=first)
+    assert watch(cluster, lambda: receive(client, seek), client) >= MANY // SLICE
+    assert client.names() == ["CLOSE_CONSUMER"] * MANY + ["SUCCESS"]
+    client.subscribe(99)
+    assert client.messages() == ["a", "b"]
+
+
+def test_a_subscription_that_is_deleted_tells_its_consumers_in_slices() -> None:
+    cluster = Cluster()
+    client, last = cluster.client(), cluster.client()
+    for number in range(MANY):
+        client.subscribe(number)
+    last.subscribe()
+    client.names()
+    assert last.names() == ["SUCCESS"]
+    unsubscribe = commands.unsubscribe(consumer_id=1, request_id=9, force=True)
+    assert watch(cluster, lambda: receive(last, unsubscribe), client) >= MANY // SLICE
+    assert last.names() == ["SUCCESS"]
+    assert client.names() == ["CLOSE_CONSUMER"] * MANY
+    assert not cluster.topic().subscriptions
+
+
+def test_a_deletion_by_force_sends_clients_away_in_slices_and_newcomers_wait() -> None:
+    cluster = Cluster()
+    client, newcomer = crowd(cluster), cluster.client()
+    client.send("a")
+    for number in range(MANY):
+        client.subscribe(MANY + number, subscription=f"s{number}")
+    client.heard.clear()
+    administration = Administration(cluster.environment, cluster.topics, "")
+    asked: list[int] = []
+
+    def look(told: int) -> None:
+        if told == 3 * MANY and not asked:
+            asked.append(told)
+            receive(newcomer, commands.encode(pb.CommandProducer(topic=str(TOPIC), producer_id=1, request_id=77)))
+            assert newcomer.heard == []
+
+    watch(cluster, lambda: cluster.loop.create_task(administration.delete_topic(TOPIC, force=True)), client, look)
+    assert client.names() == ["CLOSE_PRODUCER"] * MANY + ["CLOSE_CONSUMER"] * 2 * MANY
+    assert asked
+    assert newcomer.names() == ["PRODUCER_SUCCESS"]
+    assert not cluster.topic().subscriptions
+    assert backlog(cluster) == []
+    assert cluster.loop.problems == []
+
+
+@pytest.mark.parametrize("is_deleted", [True, False])
+def test_a_broker_that_stops_in_the_middle_closes_the_rest(is_deleted: bool) -> None:
+    cluster = Cluster()
+    client = crowd(cluster)
+    client.send("a", "b")
+    (first, second) = client.take("MESSAGE")
+    client.say(commands.ack(consumer_id=first.consumer_id, message_ids=[first.message_id]))
+    client.names()
+    administration = Administration(cluster.environment, cluster.topics, "")
+
+    def begin() -> None:
+        if is_deleted:
+            task = cluster.loop.create_task(administration.delete_topic(TOPIC, force=True))
+            task.add_done_callback(lambda ended: ended.exception())
+        else:
+            cluster.topics.unload(TOPIC)
+
+    cluster.loop.call_soon(begin)
+    while not client.heard:
+        cluster.loop.call_soon(cluster.loop.stop)
+        cluster.loop.run_forever()
+        if cluster.store.pending:
+            cluster.loop.call_soon(cluster.store.commit)
+    assert len(client.heard) < MANY
+    cluster.loop.call_soon(cluster.topics.close)
+    cluster.settle()
+    assert client.names() == ["CLOSE_PRODUCER"] * MANY + ["CLOSE_CONSUMER"] * MANY
+    assert cluster.loop.problems == []
+    cluster.crash()
+    again = cluster.client()
+    again.subscribe()
+    assert again.messages() == ["b"], "nothing was deleted, and what was acknowledged is written"
+    assert second.message_id != first.message_id
+
+
+def test_a_deletion_that_is_given_up_leaves_the_topic_as_if_it_was_unloaded() -> None:
+    cluster = Cluster()
+    client = crowd(cluster)
+    client.send("a")
+    client.names()
+    administration = Administration(cluster.environment, cluster.topics, "")
+    task = cluster.loop.create_task(administration.delete_topic(TOPIC, force=True))
+    for _ in range(3):
+        cluster.loop.call_soon(cluster.loop.stop)
+        cluster.loop.run_forever()
+    task.cancel()
+    cluster.settle()
+    assert client.names() == ["CLOSE_PRODUCER"] * MANY + ["CLOSE_CONSUMER"] * MANY
+    assert cluster.topic().subscriptions["worker"].backlog == 1
+    client.produce()
+    assert client.names() == ["PRODUCER_SUCCESS"]
+
+
+def test_producers_are_fenced_in_one_turn_and_told_in_slices() -> None:
+    cluster = Cluster()
+    client, fencing, newcomer = cluster.client(), cluster.client(), cluster.client()
+    for number in range(MANY):
+        client.produce(number, f"p{number}")
+    client.names()
+    body = pb.CommandProducer(topic=str(TOPIC), producer_id=1, request_id=7, producer_access_mode=FENCING)
+    asked: list[int] = []
+
+    def look(told: int) -> None:
+        if told < MANY and not asked:
+            asked.append(told)
+            assert [each.producer_ready for each in fencing.take("PRODUCER_SUCCESS")] == [True]
+            receive(client, *(commands.send(producer_id=each, sequence_id=0, entry=entry("x")) for each in range(MANY)))
+            receive(newcomer, commands.encode(pb.CommandProducer(topic=str(TOPIC), producer_id=1, request_id=8)))
+            assert newcomer.heard == []
+
+    assert watch(cluster, lambda: receive(fencing, commands.encode(body)), client, look) >= MANY // SLICE
+    assert asked
+    assert client.names() == ["CLOSE_PRODUCER"] * MANY
+    assert newcomer.names() == ["ERROR"], "it waited, and the topic has an exclusive producer"
+    fencing.send("y")
+    assert backlog(cluster) == ["y"]
+    assert list(cluster.topic().producers) == [fencing.session.producers[1].options.name]
+
+
+def test_producers_that_wait_for_access_are_refused_in_slices() -> None:
+    cluster = Cluster()
+    owner, client, fencing = cluster.client(), cluster.client(), cluster.client()
+    owner.produce(producer_access_mode=pb.Exclusive)
+    for number in range(MANY):
+        client.produce(number, f"p{number}", producer_access_mode=pb.WaitForExclusive)
+    client.names()
+    body = pb.CommandProducer(topic=str(TOPIC), producer_id=1, request_id=7, producer_access_mode=FENCING)
+    assert watch(cluster, lambda: receive(fencing, commands.encode(body)), client) >= MANY // SLICE
+    assert client.names() == ["ERROR"] * MANY
+    assert owner.names() == ["PRODUCER_SUCCESS", "CLOSE_PRODUCER"]
+    assert not client.session.waiting
+
+
+def test_publishers_are_dismissed_in_slices_and_those_who_come_back_wait() -> None:
+    cluster = Cluster()
+    client = cluster.client()
+    for number in range(MANY):
+        client.produce(number, f"p{number}")
+    client.names()
+    came_back: list[int] = []
+
+    def look(told: int) -> None:
+        if told < MANY and told and not came_back:
+            came_back.append(told)
+            body = pb.CommandProducer(topic=str(TOPIC), producer_id=99, request_id=99, producer_name="again")
+            receive(client, commands.encode(body))
+
+    assert watch(cluster, cluster.topic().dismiss_publishers, client, look) >= MANY // SLICE
+    assert came_back
+    assert client.names() == ["CLOSE_PRODUCER"] * MANY + ["PRODUCER_SUCCESS"]
+    client.send("a", producer_id=99)
+    assert client.names() == ["SEND_RECEIPT"]
+
+
+@pytest.mark.parametrize("kind", [Shared, Key_Shared], ids=["Shared", "Key_Shared"])
+def test_what_a_consumer_wants_again_is_taken_back_in_parts_and_then_sent_in_order(
+    monkeypatch: pytest.MonkeyPatch, kind: pb.CommandSubscribe.SubType.ValueType
+) -> None:
+    monkeypatch.setattr(multiple_consumers, "RETURNED_AT_ONCE_MAX", 4)
+    cluster = Cluster()
+    publisher, client = cluster.client(), cluster.client()
+    publisher.produce()
+    client.subscribe(1, kind, 1000)
+    texts = [f"{number:02d}" for number in range(MANY)]
+    publisher.say(*[commands.send(producer_id=1, sequence_id=0, entry=entry(t, partition_key=t[1])) for t in texts])
+    assert client.messages() == texts
+    client.names()
+    dispatcher = cluster.subscription().dispatcher
+    assert isinstance(dispatcher, multiple_consumers.MultipleConsumersDispatcher)
+    seen: list[tuple[int, bool]] = []
+
+    def look() -> None:
+        seen.append((dispatcher.replay_count, bool(client.heard)))
+        if dispatcher._returning:
+            cluster.loop.call_soon(look)
+
+    def ask() -> None:
+        receive(client, commands.redeliver_unacknowledged_messages(consumer_id=1))
+        receive(client, commands.ack(consumer_id=1, message_ids=[message_id(first_position._replace(entry_id=20))]))
+        look()
+
+    first_position = cluster.topic().ledger.first_position
+    cluster.do(ask)
+    waiting = [count for count, _ in seen]
+    assert max(after - before for before, after in pairwise([0, *waiting])) <= 4
+    assert len(waiting) > MANY // 5
+    assert not any(has_heard for _, has_heard in seen[:-1]), "nothing is sent before all is taken back"
+    counts = [each.redelivery_count for each in (frame.command.message for frame in client.heard)]
+    assert set(counts) == {1}
+    assert client.messages() == [text for text in texts if text != "20"]
+    (consumer,) = cluster.subscription().consumers
+    assert consumer.unacked_messages == dispatcher._unacked_messages == MANY - 1
+
+
+def test_what_was_wanted_again_by_one_who_left_counts_anew() -> None:
+    cluster = Cluster()
+    publisher, client = cluster.client(), cluster.client()
+    publisher.produce()
+    client.subscribe()
+    publisher.send("a")
+    client.names()
+    client.session.consumers[1].permits = 0
+    client.say(commands.redeliver_unacknowledged_messages(consumer_id=1))
+    client.leave()
+    again = cluster.client()
+    again.subscribe(kind=Exclusive)
+    assert [each.redelivery_count for each in again.take("MESSAGE")] == [0]
