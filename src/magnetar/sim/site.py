@@ -57,7 +57,7 @@ FIRST_S = 0.5
 
 SEGMENT_BYTES = 16 << 10
 
-DIRECTORY = Path("ledgers")
+_DIRECTORY = Path("ledgers")
 _STORE = LocalStoreOptions(segment_bytes=SEGMENT_BYTES, tail_cache_bytes=1 << 20, ledger_id_block=64)
 _LEDGERS = ManagedLedgerConfig(max_entries_per_ledger=8, min_rollover_ms=0)
 _LINKS = LinkOptions(interval_s=0.05, full_state_interval_s=5.0)
@@ -140,7 +140,7 @@ class Site:
             sync=self.scenario.sync,
         )
         self.store = LocalLedgerStore(
-            DIRECTORY, self.disk, loop, options, committer=partial(self._make_committer, loop, chance)
+            _DIRECTORY, self.disk, loop, options, committer=partial(self._make_committer, loop, chance)
         )
         self.store.open()
         link_options = replace(_LINKS, life=self.store.life)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from magnetar.ledger.segment import segment_path
 from magnetar.sim.invariants.base import Invariant
-from magnetar.sim.site import DIRECTORY, SEGMENT_BYTES
+from magnetar.sim.site import SEGMENT_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,7 +23,10 @@ LEDGERS_MAX = 6
 """Ledgers of a topic that may be left."""
 
 DISK_BYTES_MAX = 12 * SEGMENT_BYTES
-"""Bytes of the log's files that may be left, for each topic: some segments, of which cursors may still need records."""
+"""Bytes of the log's files that may be left, for each topic: some segments, of which cursors may still need records.
+
+A segment that became longer because of a group of large messages counts with its usual size.
+"""
 
 
 class Bounds(Invariant):
@@ -45,20 +47,10 @@ class Bounds(Invariant):
             for what, count, most in _kept(replica):
                 if count > most:
                     yield f"{count} {what} of {replica.name.local_name}, and {most} is enough"
-        size = sum(len(node.data) for node in site.disk.nodes.values()) - _beyond_a_segment(site)
+        size = sum(min(len(node.data), SEGMENT_BYTES) for node in site.disk.nodes.values())
         most = DISK_BYTES_MAX * len(site.replicas)
         if size > most:
             yield f"{size} bytes on its disk, and {most} is enough"
-
-
-def _beyond_a_segment(site: Site) -> int:
-    """Bytes by which a single large run made a segment longer than usual that goes with the next one that is sealed.
-
-    The segment that is written to, and the newest sealed one with the state that a start reads, stay without need.
-    """
-    unneeded = [each for each in site.store.segments()[-2:] if not site.store.pinned_by(each)]
-    sizes = (len(site.disk.nodes[segment_path(DIRECTORY, each)].data) for each in unneeded)
-    return sum(max(0, size - SEGMENT_BYTES) for size in sizes)
 
 
 def _kept(replica: Replica) -> Iterator[tuple[str, int, int]]:
