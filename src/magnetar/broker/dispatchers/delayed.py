@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING
 
-import structlog
-
-from magnetar.base.errors import DamagedEntriesError, StorageError
-from magnetar.base.tasks import start_task
 from magnetar.broker.delayed.positions import PositionSet
 from magnetar.broker.delayed.window import DueWindow
-from magnetar.broker.dispatchers.reader import RETRY_DELAY_S
+from magnetar.broker.dispatchers.run_reader import RunReader
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterator
 
     from magnetar.base.position import Position
     from magnetar.broker.subscription import Subscription
     from magnetar.cursor.ranges import Range
-
-log = structlog.get_logger(__name__)
 
 STRETCHES_MAX = 1000
 """Stretches of withheld or acknowledged entries that are passed over before others get their turn."""
@@ -33,23 +26,23 @@ class DelayedEntries:
         self, subscription: Subscription, is_held: Callable[[Position], bool], ready: Callable[[], None]
     ) -> None:
         """``is_held``: whether the dispatcher has an entry already; ``ready`` is called when asking makes sense."""
-        config = subscription.environment.config
         self._subscription = subscription
         self._index = subscription.topic.delayed
         self._is_held = is_held
-        self._ready = ready
-        self._max_bytes = config.dispatcherMaxReadSizeBytes
+        self._reader = RunReader(
+            subscription.topic.ledger,
+            ready,
+            subscription.topic.log.note_damage,
+            subscription.environment.memory,
+            max_bytes=subscription.environment.config.dispatcherMaxReadSizeBytes,
+        )
         self._window = DueWindow()
         self._in_hand: list[Position] = []
         """Taken from the window and not sent yet, in the order of their times."""
-        self._fetched: dict[Position, list[tuple[Position, bytes]]] = {}
-        """Runs of them that were read from the disk, by their first entry."""
         self._ahead = PositionSet()
         """Taken, and beyond what the dispatcher has read: not to be read again on the way there."""
         self._parked = PositionSet()
         """Taken, and not to be sent while acknowledgements are at their limit, which they would make worse."""
-        self._reading: asyncio.Task[None] | None = None
-        self._retry: asyncio.TimerHandle | None = None
         self._index.attach(self._window)
 
     @property
@@ -99,12 +92,8 @@ class DelayedEntries:
         if self._ahead:
             self._ahead.discard_before(read_position)
         sendable = self._take(read_position, limit)
-        if not sendable or self._reading is not None or self._retry is not None:
-            return None
-        entries = self._read_in_hand(sendable)
-        if not entries:
-            name = f"read of delayed entries of {self._subscription.topic.name}"
-            self._reading = start_task(asyncio.get_running_loop(), self._fetch(sendable), name)
+        entries = self._reader.read(sendable) if sendable else None
+        if entries is None:
             return None
         sent = {position for position, _ in entries}
         self._in_hand = [position for position in self._in_hand if position not in sent]
@@ -116,7 +105,7 @@ class DelayedEntries:
 
     def close(self) -> None:
         """Look no longer."""
-        self._stop_reading()
+        self._reader.close()
         self._index.detach(self._window)
 
     def _take(self, read_position: Position, limit: int) -> list[Position]:
@@ -154,72 +143,3 @@ class DelayedEntries:
         """Whether the log has the entry and it is still to be sent."""
         contains = self._subscription.topic.ledger.contains(position)
         return contains and not self._subscription.has_done_with(position)
-
-    def _read_in_hand(self, positions: list[Position]) -> list[tuple[Position, bytes]]:
-        """The first of these entries, of one ledger, as far as they were read or are in memory."""
-        ledger, ledger_id = self._subscription.topic.ledger, positions[0].ledger_id
-        entries: list[tuple[Position, bytes]] = []
-        size = 0
-        for first, count in runs_of(positions):
-            if first.ledger_id != ledger_id or size >= self._max_bytes:
-                break
-            run = self._fetched.pop(first, None) or ledger.read_cached(first, count, self._max_bytes - size) or []
-            entries += run[:count]
-            size += sum(len(entry) for _, entry in run)
-            if len(run) < count:
-                break
-        return entries
-
-    async def _fetch(self, positions: list[Position]) -> None:
-        ledger, size = self._subscription.topic.ledger, 0
-        fetched: dict[Position, list[tuple[Position, bytes]]] = {}
-        try:
-            for first, count in runs_of(positions):
-                run = ledger.read_cached(first, count, self._max_bytes) or await ledger.read(
-                    first, count, self._max_bytes
-                )
-                fetched[first] = run
-                size += sum(len(entry) for _, entry in run)
-                if size >= self._max_bytes:
-                    break
-        except DamagedEntriesError as error:
-            self._subscription.topic.log.note_damage(error)
-        except StorageError as error:
-            log.warning("read_failed", topic=ledger.name, position=str(positions[0]), error=str(error))
-            self._retry_later()
-        except Exception:
-            self._reading = None
-            self._retry_later()  # an error of ours is reported with the task; whoever waits for entries has to go on
-            raise
-        self._fetched = fetched
-        self._reading = None
-        self._ready()
-
-    def _retry_later(self) -> None:
-        self._retry = asyncio.get_running_loop().call_later(RETRY_DELAY_S, self._try_again)
-
-    def _try_again(self) -> None:
-        self._retry = None
-        self._ready()
-
-    def _stop_reading(self) -> None:
-        self._fetched = {}
-        if self._reading is not None:
-            self._reading.cancel()
-            self._reading = None
-        if self._retry is not None:
-            self._retry.cancel()
-            self._retry = None
-
-
-def runs_of(positions: Iterable[Position]) -> list[tuple[Position, int]]:
-    """The positions as runs, of each its first and how many follow each other."""
-    runs: list[tuple[Position, int]] = []
-    for position in positions:
-        if runs:
-            first, count = runs[-1]
-            if position == (first.ledger_id, first.entry_id + count):
-                runs[-1] = first, count + 1
-                continue
-        runs.append((position, 1))
-    return runs
