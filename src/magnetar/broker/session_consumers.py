@@ -14,7 +14,7 @@ from magnetar.broker.consumer import Consumer, ConsumerOptions, KeySharedPolicy
 from magnetar.broker.dispatchers.multiple_consumers import MultipleConsumersDispatcher
 from magnetar.broker.dispatchers.selectors import check_number_of_ranges, check_ranges
 from magnetar.broker.producer import REPLICATOR_PREFIX
-from magnetar.broker.properties import check_properties, consumer_metadata
+from magnetar.broker.properties import LINK_METADATA_SIZE_MAX, consumer_metadata, subscription_properties
 from magnetar.broker.replicator import LEASE_METADATA, Replicator
 from magnetar.broker.subscription import Subscription
 from magnetar.broker.subscription_names import check_subscription_name
@@ -159,8 +159,7 @@ def _find(topic: Topic, command: pb.CommandSubscribe) -> Subscription | Replicat
             message = f"Subscription {command.subscription} does not exist and may not be created automatically"
             raise RequestError(ServerError.SubscriptionNotFound, message)
         check_length("subscription", command.subscription, topic.environment.config.maxNameLength)
-        properties = {item.key: item.value for item in command.subscription_properties}
-        check_properties(properties, topic.environment.config)
+        properties = subscription_properties(command.subscription_properties, topic.environment.config)
         check_room_for_subscription(topic)
         subscription = topic.create_subscription(
             command.subscription, _start(topic, command), durable=command.durable, properties=properties
@@ -171,7 +170,9 @@ def _find(topic: Topic, command: pb.CommandSubscribe) -> Subscription | Replicat
 def _is_link(command: pb.CommandSubscribe) -> bool:
     """Whether the pipeline asks for a link."""
     is_named_so = command.subscription.startswith(REPLICATOR_PREFIX)
-    return is_named_so and any(each.key == LEASE_METADATA for each in command.metadata)
+    if not is_named_so or len(command.metadata) > LINK_METADATA_SIZE_MAX:
+        return False
+    return any(each.key == LEASE_METADATA for each in command.metadata)
 
 
 def _begins_to_replicate(subscription: Subscription, command: pb.CommandSubscribe) -> bool:

@@ -123,10 +123,12 @@ class Connection:
         """
         self._role = role
         self._frame_size_max = frame_size_max
-        if role is Role.BROKER and frame_size_max > HANDSHAKE_FRAME_SIZE_MAX:
-            self._decoder = FrameDecoder(HANDSHAKE_FRAME_SIZE_MAX, Limit.HANDSHAKE_FRAME_SIZE)
+        is_broker = role is Role.BROKER  # it reads few lists, and bounds them first
+        if is_broker and frame_size_max > HANDSHAKE_FRAME_SIZE_MAX:
+            size_max, limit = HANDSHAKE_FRAME_SIZE_MAX, Limit.HANDSHAKE_FRAME_SIZE
         else:
-            self._decoder = FrameDecoder(frame_size_max)
+            size_max, limit = frame_size_max, Limit.MESSAGE_SIZE
+        self._decoder = FrameDecoder(size_max, limit, lists_are_checked=not is_broker)
         self._keep_alive_interval_s = keep_alive_interval_s
         self._output: list[bytes] = []
         self._ping_unanswered = False

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 from functools import cache
-from typing import NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import DecodeError, EncodeError, Message
@@ -17,6 +17,9 @@ from magnetar.base.errors import RemoteProtocolError
 from magnetar.base.limits import FRAME_SIZE_PADDING, MAX_MESSAGE_SIZE, Limit
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 from magnetar.wire.runs import Acks, Runs, Sends
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 FRAMES_AT_ONCE_MAX = 100
 """Frames, besides runs, that a decoder that gathers hands out at once."""
@@ -73,10 +76,17 @@ class FrameDecoder:
     frame that arrives byte by byte takes no more memory than it has bytes.
     """
 
-    __slots__ = ("_held", "_missing", "_name", "_pieces", "_total_size_max")
+    __slots__ = ("_held", "_lists_are_checked", "_missing", "_name", "_pieces", "_total_size_max")
 
-    def __init__(self, frame_size_max: int = FRAME_SIZE_MAX, name: Limit = Limit.MESSAGE_SIZE) -> None:
-        """Refuse frames of more than ``frame_size_max`` bytes, size fields included: the limit called ``name``."""
+    def __init__(
+        self, frame_size_max: int = FRAME_SIZE_MAX, name: Limit = Limit.MESSAGE_SIZE, *, lists_are_checked: bool = True
+    ) -> None:
+        """Refuse frames of more than ``frame_size_max`` bytes, size fields included: the limit called ``name``.
+
+        Unless ``lists_are_checked``, repeated fields are not checked for text: a frame may hold a million values.
+        Those who read them have to (``texts``).
+        """
+        self._lists_are_checked = lists_are_checked
         self._name = name
         self._total_size_max = frame_size_max - _SIZE_LENGTH
         self._pieces: list[bytes] = []
@@ -165,7 +175,8 @@ class FrameDecoder:
                 continue
             if runs is not None:
                 runs.interrupt()
-            frames.append(Frame(_parse(data[start + _HEADER_LENGTH : command_end]), data[command_end:end]))
+            command = _parse(data[start + _HEADER_LENGTH : command_end], lists_are_checked=self._lists_are_checked)
+            frames.append(Frame(command, data[command_end:end]))
             start = end
             if gather:
                 parsed += 1
@@ -183,7 +194,7 @@ class FrameDecoder:
         return RemoteProtocolError(f"command of {command_size} bytes exceeds its frame of {frame_size}")
 
 
-def _parse(data: bytes) -> pb.BaseCommand:
+def _parse(data: bytes, *, lists_are_checked: bool) -> pb.BaseCommand:
     """Read a command, of a type known here, with every required field and with text where text belongs."""
     try:
         command = pb.BaseCommand.FromString(data)
@@ -197,22 +208,34 @@ def _parse(data: bytes) -> pb.BaseCommand:
         message = f"{pb.BaseCommand.Type.Name(kind)} without its body"
         raise RemoteProtocolError(message)
     textless = kind in _TEXTLESS or (kind == pb.BaseCommand.ACK and not command.ack.properties)
-    if not textless and not is_text(command):
+    if not textless and not is_text(command, lists=lists_are_checked):
         message = f"{pb.BaseCommand.Type.Name(kind)} with a string that is not UTF-8"
         raise RemoteProtocolError(message)
     return command
 
 
-def is_text(message: Message) -> bool:
-    """Whether all strings are text: proto2 reads any bytes into a string field, and hands them out as bytes."""
+def texts(values: Iterable[str]) -> list[str]:
+    """Return strings that were read from a message; raises RemoteProtocolError if one is no text."""
+    found = list(values)
+    if not all(isinstance(each, str) for each in found):
+        message = "a string that is not UTF-8"
+        raise RemoteProtocolError(message)
+    return found
+
+
+def is_text(message: Message, *, lists: bool = True) -> bool:
+    """Whether all strings are text: proto2 reads any bytes into a string field, and hands them out as bytes.
+
+    Unless ``lists``, those in repeated fields are not looked at.
+    """
     holding_text = _fields_holding_text(message.DESCRIPTOR)
     for field, value in message.ListFields():
-        if field.number not in holding_text:
+        if field.number not in holding_text or (field.is_repeated and not lists):
             continue
         values = value if field.is_repeated else (value,)
         if field.type == FieldDescriptor.TYPE_STRING and not all(isinstance(item, str) for item in values):
             return False
-        if field.type == FieldDescriptor.TYPE_MESSAGE and not all(map(is_text, values)):
+        if field.type == FieldDescriptor.TYPE_MESSAGE and not all(is_text(each, lists=lists) for each in values):
             return False
     return True
 

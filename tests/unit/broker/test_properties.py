@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
 import pytest
 
-from magnetar.base.errors import AdminError, ServerError
+from magnetar.base.errors import AdminError, RemoteProtocolError, RequestError, ServerError
 from magnetar.base.life import LIFE_METADATA
 from magnetar.base.limits import Limit
 from magnetar.base.names import TopicName
 from magnetar.broker.administration import Administration
-from magnetar.broker.properties import LINK_METADATA_SIZE_MAX
+from magnetar.broker.config import BrokerConfig
+from magnetar.broker.properties import (
+    LINK_METADATA_SIZE_MAX,
+    consumer_metadata,
+    producer_metadata,
+    subscription_properties,
+)
 from magnetar.broker.replicator import LEASE_METADATA
 from magnetar.sim.cluster import Cluster
+from magnetar.wire import commands
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 if TYPE_CHECKING:
@@ -124,3 +132,64 @@ def test_a_topic_with_too_many_properties_is_not_created(
         task.result()
     assert (raised.value.status, raised.value.limit) == (HTTPStatus.PRECONDITION_FAILED, limit)
     assert administration.partitions_of(topic) is None
+
+
+class Counted:
+    """Pairs, and how many of them were looked at."""
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self.looked_at = 0
+
+    def __len__(self) -> int:
+        return self.count
+
+    def __getitem__(self, index: int) -> pb.KeyValue:
+        if index >= self.count:
+            raise IndexError
+        self.looked_at += 1
+        return pb.KeyValue(key="k", value="")
+
+
+@pytest.mark.parametrize("read", [producer_metadata, consumer_metadata, subscription_properties])
+def test_pairs_beyond_the_limit_are_not_looked_at(read: Callable[..., dict[str, str]]) -> None:
+    config = BrokerConfig(clusterName="ewr", maxProducerMetadataSize=9, maxConsumerMetadataSize=9, maxPropertiesSize=9)
+    links = {} if read is subscription_properties else {"is_link": False}
+    few, many = Counted(9), Counted(10)
+    assert read(few, config, **links) == {"k": ""}
+    assert few.looked_at == 9
+    with pytest.raises(RequestError, match="max size of 9 bytes"):
+        read(many, config, **links)
+    assert many.looked_at == 0
+
+
+def test_a_client_that_names_itself_a_link_is_not_searched_for_a_lease_without_end() -> None:
+    cluster = Cluster(targets=["jfk"])
+    client = cluster.client()
+    metadata = [pb.KeyValue(key="", value="")] * (LINK_METADATA_SIZE_MAX + 1)
+    client.subscribe(subscription="pulsar.repl.jfk", metadata=[*metadata, pb.KeyValue(key=LEASE_METADATA, value="x")])
+    (error,) = client.take("ERROR")
+    assert error.error == ServerError.MetadataError
+
+
+@pytest.mark.parametrize("field", ["metadata", "subscription_properties"])
+def test_pairs_that_are_no_text_end_the_connection(field: str) -> None:
+    cluster = Cluster()
+    client = cluster.client()
+    body = pb.CommandSubscribe(
+        topic=str(client.topic),
+        subscription="s",
+        subType=pb.CommandSubscribe.Shared,
+        consumer_id=1,
+        request_id=1,
+    )
+    getattr(body, field).add(key="k", value="v")
+    wrong = commands.subscribe(body).replace(b"\x12\x01v", b"\x12\x01\xff")
+    received = client._connection.receive_gathering(wrong, cluster.clock.monotonic())
+    with pytest.raises(RemoteProtocolError, match="not UTF-8"):
+        cluster.loop.run_until_complete(run(partial(client.session.receive, received)))
+    assert not cluster.topics.loaded[client.topic].subscriptions
+
+
+async def run(work: Callable[[], object]) -> None:
+    work()

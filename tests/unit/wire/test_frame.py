@@ -139,6 +139,26 @@ def test_the_largest_frame_passes_and_one_byte_more_does_not() -> None:
         decode([frame], len(frame) - 1)
 
 
+def test_a_broker_leaves_the_text_of_lists_to_those_who_read_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked_at: list[str] = []
+    is_text = frames_of_wire.is_text
+
+    def counted(message: pb.BaseCommand, *, lists: bool = True) -> bool:
+        looked_at.append(message.DESCRIPTOR.name)
+        return is_text(message, lists=lists)
+
+    monkeypatch.setattr(frames_of_wire, "is_text", counted)
+    metadata = [pb.KeyValue(key="k", value="v")] * 1000
+    body = pb.CommandProducer(topic="t", producer_id=1, request_id=1, metadata=metadata)
+    body.schema.CopyFrom(pb.Schema(name="s", schema_data=b"", type=pb.Schema.String, properties=metadata))
+    frame = commands.encode(body)
+    FrameDecoder(lists_are_checked=False).feed(frame)
+    assert looked_at == ["BaseCommand", "CommandProducer", "Schema"]
+    FrameDecoder(lists_are_checked=False).feed(frame.replace(b"\x12\x01v", b"\x12\x01\xff"))
+    with pytest.raises(RemoteProtocolError, match="not UTF-8"):
+        FrameDecoder(lists_are_checked=False).feed(frame.replace(b"\x0a\x01t", b"\x0a\x01\xff", 1))
+
+
 def test_a_large_frame_is_refused_before_it_has_come() -> None:
     with pytest.raises(RemoteProtocolError, match="exceeds the limit"):
         FrameDecoder().feed(struct.pack(">II", FRAME_SIZE_MAX, 10))
