@@ -66,6 +66,7 @@ class Limit(StrEnum):
     HTTP_HEADER_SIZE = "httpMaxRequestHeaderSize"
     HTTP_REQUEST_TIMEOUT = "httpRequestTimeoutSeconds"
     HTTP_BODIES_SIZE = "maxRestBodiesSizeInMB"
+    HTTP_ANSWERS_SIZE = "maxRestAnswersSizeInMB"
     HTTP_BODY_SIZE = "httpMaxRequestBodySize"
     LOG_LINES = "maxLogLinesPerEvent"
 

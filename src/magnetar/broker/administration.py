@@ -373,6 +373,7 @@ class Administration:
             "reads": (memory.reads.used, limits.reads),
             "send_buffers": (memory.sending.used, limits.sending),
             "rest_bodies": (memory.bodies.used, limits.bodies),
+            "rest_answers": (memory.answers.used, limits.answers),
             "caches": (store.cached_bytes, limits.cache + limits.tables),
         }
 

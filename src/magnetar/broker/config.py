@@ -85,6 +85,9 @@ class BrokerConfig(BaseModel):
     maxRestBodiesSizeInMB: int = Field(
         0, ge=0, description="Bodies of REST requests that are being read. 0: a 64th of memoryLimitMB."
     )
+    maxRestAnswersSizeInMB: int = Field(
+        0, ge=0, description="Answers to REST requests that clients have not read. 0: a 32nd of memoryLimitMB."
+    )
     maxSendBuffersSizeInMB: int = Field(
         0,
         ge=0,

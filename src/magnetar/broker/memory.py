@@ -266,6 +266,7 @@ class MemoryBudget:
         self.bodies = Share(limits.bodies)
         self.reads = ReadsInFlight(limits.reads, limits.one_read)
         self.sending = SendBuffers(limits.sending, limits.connection_sending)
+        self.answers = SendBuffers(limits.answers, limits.answers)
 
     @property
     def publishes_in_flight(self) -> int:
@@ -275,7 +276,8 @@ class MemoryBudget:
     @property
     def held(self) -> int:
         """Bytes of all shares but the caches."""
-        return self.publishes_in_flight + self.frames_held + self.reads.used + self.sending.used + self.bodies.used
+        rest = self.bodies.used + self.answers.used
+        return self.publishes_in_flight + self.frames_held + self.reads.used + self.sending.used + rest
 
     def stalled(self, now: float) -> list[Account]:
         """Return the connections in whose large frame nothing arrives while the frames of others wait."""

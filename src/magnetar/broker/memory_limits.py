@@ -41,6 +41,8 @@ class MemoryLimits:
     """The same of one connection."""
     bodies: int
     """Bodies of REST requests that are being read."""
+    answers: int
+    """Answers to REST requests that clients have not read."""
     cache: int
     """The newest entries of all topics."""
     tables: int
@@ -49,7 +51,7 @@ class MemoryLimits:
     @property
     def shares(self) -> int:
         """The sum of all shares."""
-        return self.publishes + self.reads + self.sending + self.bodies + self.cache + self.tables
+        return self.publishes + self.reads + self.sending + self.bodies + self.answers + self.cache + self.tables
 
 
 def memory_limits(config: BrokerConfig, machine_bytes: int) -> MemoryLimits:
@@ -69,6 +71,7 @@ def memory_limits(config: BrokerConfig, machine_bytes: int) -> MemoryLimits:
         one_read=one_read,
         sending=config.maxSendBuffersSizeInMB * _MIB or max(total // 8, sending_min),
         bodies=config.maxRestBodiesSizeInMB * _MIB or max(total // 64, 2 * BODY_SIZE_MAX),
+        answers=config.maxRestAnswersSizeInMB * _MIB or max(total // 32, 2 * BODY_SIZE_MAX),
         connection_sending=config.connectionSendBufferBytes,
         cache=total // 8 if config.managedLedgerCacheSizeMB < 0 else config.managedLedgerCacheSizeMB * _MIB,
         tables=total // 64,
@@ -78,6 +81,7 @@ def memory_limits(config: BrokerConfig, machine_bytes: int) -> MemoryLimits:
         ("managedLedgerMaxReadsInFlightSizeInMB", limits.reads, one_read),
         ("maxSendBuffersSizeInMB", limits.sending, sending_min),
         ("maxRestBodiesSizeInMB", limits.bodies, 2 * BODY_SIZE_MAX),
+        ("maxRestAnswersSizeInMB", limits.answers, 2 * BODY_SIZE_MAX),
     ):
         if size < least:
             message = f"{key}={size // _MIB}: must be at least {_ceil_mib(least)}, or 0 for a part of memoryLimitMB"
@@ -93,6 +97,7 @@ def _too_small(limits: MemoryLimits) -> str:
         ("reads", limits.reads),
         ("send buffers", limits.sending),
         ("REST bodies", limits.bodies),
+        ("REST answers", limits.answers),
         ("caches", limits.cache + limits.tables),
         ("the process", PROCESS_BYTES),
     )

@@ -142,7 +142,8 @@ class Broker:
         admin_url = f"http://{config.advertisedAddress}:{config.webServicePort}"
         administration = Administration(environment, self.topics, admin_url)
         app = build_app(administration, environment.resources)
-        web = WebServer(app, _web_options(config, web_connections), environment.limit_hits, environment.clock)
+        options = _web_options(config, web_connections)
+        web = WebServer(app, options, environment.limit_hits, environment.clock, environment.memory.answers)
         opened.push_async_callback(web.stop)
         await web.start()
         maintenance = Maintenance(environment, self.topics)

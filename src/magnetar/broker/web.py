@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 import h11
 import structlog
 import uvicorn
+from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
@@ -22,6 +23,7 @@ from magnetar.admin.exchange import refusal
 from magnetar.base.errors import ConfigurationError
 from magnetar.base.limits import Limit
 from magnetar.base.tasks import start_task
+from magnetar.broker.web_answers import UNREAD_KEY, AnswerLimit, Answers, UnreadAnswers
 from magnetar.broker.web_patience import Patience, Phase
 from magnetar.wire.connection import MAGNETAR_VERSION_PREFIX
 
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
 
     from magnetar.base.world import Clock
     from magnetar.broker.limit_hits import LimitHits
+    from magnetar.broker.send_buffers import SendBuffers
 
 log = structlog.get_logger(__name__)
 
@@ -59,12 +62,13 @@ class WebOptions:
 class WebState(ServerState):
     """What the connections of the web server share."""
 
-    def __init__(self, options: WebOptions, limit_hits: LimitHits, clock: Clock) -> None:
+    def __init__(self, options: WebOptions, limit_hits: LimitHits, clock: Clock, answers: SendBuffers) -> None:
         """No connection yet."""
         super().__init__()
         self.options = options
         self.limit_hits = limit_hits
         self.clock = clock
+        self.answers = Answers(answers, limit_hits)
         self.by_last_answer: dict[WebConnection, None] = {}
         """The connections, the one that got its last answer first, or none since it was opened, first."""
 
@@ -83,8 +87,9 @@ class WebState(ServerState):
     def look(self) -> None:
         """Close the connections of clients that take too long."""
         now = self.clock.monotonic()
+        is_wanted = self.answers.is_wanted(now)
         for connection in tuple(self.by_last_answer):
-            connection.look(now)
+            connection.look(now, is_wanted=is_wanted)
 
 
 class WebConnection(H11Protocol):
@@ -98,8 +103,9 @@ class WebConnection(H11Protocol):
         _loop: asyncio.AbstractEventLoop | None = None,
     ) -> None:
         """Not connected yet."""
-        super().__init__(config, server_state, app_state, _loop)
         self._state = cast("WebState", server_state)
+        self._unread = UnreadAnswers(self._state.answers)
+        super().__init__(config, server_state, {**app_state, UNREAD_KEY: self._unread}, _loop)
         self._requests = 0
         self._patience = Patience(self._state.options.timeout_s, self._state.clock.monotonic())
 
@@ -114,6 +120,8 @@ class WebConnection(H11Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Serve the connection, or refuse it if there are too many."""
         super().connection_made(cast("asyncio.Transport", transport))
+        self.transport.set_write_buffer_limits(high=HIGH_WATER_LIMIT, low=0)
+        self._unread.opened(self.transport)
         if self._state.make_room():
             self._state.by_last_answer[self] = None
         else:
@@ -125,7 +133,13 @@ class WebConnection(H11Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget the connection."""
         self._state.by_last_answer.pop(self, None)
+        self._unread.closed()
         super().connection_lost(exc)
+
+    def resume_writing(self) -> None:
+        """Go on: everything is sent."""
+        self._unread.look()
+        super().resume_writing()
 
     def on_response_complete(self) -> None:
         """Wait for the next request."""
@@ -147,18 +161,22 @@ class WebConnection(H11Protocol):
         else:
             self._refuse(HTTPStatus.BAD_REQUEST, msg)
 
-    def look(self, now: float) -> None:
-        """Close the connection if the client takes too long."""
+    def look(self, now: float, *, is_wanted: bool) -> None:
+        """Close the connection if the client takes too long, or does not read while others want the memory for that."""
         unsent = self.transport.get_write_buffer_size()
         if self._patience.is_over(now, self.phase, self._requests, unsent):
             self._state.limit_hits.hit(Limit.HTTP_REQUEST_TIMEOUT)
             log.warning("web_client_too_slow", address=self.client, phase=self.phase.name, unsent=unsent)
+            self.abort()
+        elif self._unread.has_stalled(now) and is_wanted:
+            log.warning("stalled_web_client_dropped", address=self.client, unsent=unsent)
             self.abort()
 
     def abort(self) -> None:
         """Close the connection at once; it counts no more."""
         self.connections.discard(self)
         self._state.by_last_answer.pop(self, None)
+        self._unread.closed()
         self.transport.abort()
 
     def _refuse(self, status: HTTPStatus, reason: str) -> None:
@@ -181,10 +199,12 @@ class WebServer(uvicorn.Server):
     failure: BaseException | None = None
     """Why it does not listen."""
 
-    def __init__(self, app: ASGIApp, options: WebOptions, limit_hits: LimitHits, clock: Clock) -> None:
-        """Not listening yet."""
+    def __init__(
+        self, app: ASGIApp, options: WebOptions, limit_hits: LimitHits, clock: Clock, answers: SendBuffers
+    ) -> None:
+        """Not listening yet; ``answers`` is the memory for answers that clients have not read."""
         config = uvicorn.Config(
-            _HeaderLimit(app, options.header_size_max, limit_hits),
+            AnswerLimit(_HeaderLimit(app, options.header_size_max, limit_hits)),
             host=options.host,
             port=options.port,
             http=WebConnection,
@@ -201,7 +221,7 @@ class WebServer(uvicorn.Server):
         )
         super().__init__(config)
         self._options = options
-        self._state = self.server_state = WebState(options, limit_hits, clock)
+        self._state = self.server_state = WebState(options, limit_hits, clock, answers)
         self._task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:

@@ -16,7 +16,9 @@ from structlog.testing import capture_logs
 from magnetar.base.limits import Limit
 from magnetar.base.real import SystemFiles
 from magnetar.broker.limit_hits import LimitHits
+from magnetar.broker.send_buffers import RECEIVE_STALL_S, SendBuffers
 from magnetar.broker.web import WebConnection, WebOptions, WebServer
+from magnetar.broker.web_answers import AnswerLimit, Answers
 from magnetar.broker.web_patience import Phase
 from magnetar.sim.loop import HandClock
 from tests.kit.in_process import BrokerInProcess
@@ -31,6 +33,10 @@ TIMEOUT_S = 30.0
 GET = b"GET /answer HTTP/1.1\r\nHost: broker\r\n\r\n"
 POST = b"POST /answer HTTP/1.1\r\nHost: broker\r\nContent-Length: 4\r\n\r\n"
 HEADER_SIZE_MAX = 1000
+ANSWERS_SIZE_MAX = 1_000_000
+"""Bytes of answers that clients may leave unread."""
+
+ANSWER_SIZE = 400_000
 
 
 class FakeSocket(asyncio.Transport):
@@ -40,10 +46,16 @@ class FakeSocket(asyncio.Transport):
         super().__init__({"peername": ("10.0.0.1", 40_000), "sockname": ("10.0.0.2", 8080)})
         self.written = b""
         self.unread = 0
+        self.reads = True
         self.closed = False
 
     def write(self, data: bytes | bytearray | memoryview[Any]) -> None:
         self.written += data
+        if not self.reads:
+            self.unread += len(data)
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        """Take any."""
 
     def get_write_buffer_size(self) -> int:
         return self.unread
@@ -61,6 +73,12 @@ class FakeSocket(asyncio.Transport):
 
     def resume_reading(self) -> None:
         """Take it."""
+
+
+async def large_answer(_scope: Scope, _receive: Receive, send: Send) -> None:
+    """Answer with ANSWER_SIZE bytes."""
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    await send({"type": "http.response.body", "body": bytes(ANSWER_SIZE)})
 
 
 async def application(scope: Scope, receive: Receive, send: Send) -> None:
@@ -91,7 +109,8 @@ class Web:
         self.time = Time()
         self.clock = HandClock(self.time)
         options = WebOptions("", 0, self.connections_max, Limit.HTTP_CONNECTIONS, HEADER_SIZE_MAX, TIMEOUT_S)
-        self.server = WebServer(application, options, self.hits, self.clock)
+        self.answers = SendBuffers(ANSWERS_SIZE_MAX, ANSWERS_SIZE_MAX)
+        self.server = WebServer(application, options, self.hits, self.clock, self.answers)
         self.server.config.load()
 
     def connect(self) -> tuple[WebConnection, FakeSocket]:
@@ -107,9 +126,9 @@ class Web:
         return {name: count for name, count in self.hits.counts().items() if count}
 
 
-def run(story: Callable[[Web], Any]) -> Web:
+def run(story: Callable[[Web], Any], connections_max: int = 3) -> Web:
     async def play() -> Web:
-        web = Web()
+        web = Web(connections_max)
         await story(web)
         return web
 
@@ -261,6 +280,79 @@ def test_nonsense_behind_a_refused_body_ends_the_connection() -> None:
         assert socket.closed
 
     run(story)
+
+
+async def ask(web: Web, *, reads: bool) -> tuple[WebConnection, FakeSocket]:
+    """Let a client ask for a large answer, which it reads or leaves."""
+    connection, socket = web.connect()
+    socket.reads = reads
+    connection.data_received(GET)
+    await settle()
+    return connection, socket
+
+
+def test_answers_that_are_not_read_take_no_more_than_their_share() -> None:
+    async def story(web: Web) -> None:
+        web.server.config.loaded_app = AnswerLimit(large_answer)
+        sockets = [(await ask(web, reads=False))[1] for _ in range(5)]
+        assert [socket.written[:12] for socket in sockets] == [b"HTTP/1.1 200"] * 2 + [b"HTTP/1.1 503"] * 3
+        assert b"(maxRestAnswersSizeInMB)" in sockets[-1].written
+        assert 2 * ANSWER_SIZE <= web.answers.used < ANSWERS_SIZE_MAX
+        for _, socket in [await ask(web, reads=True) for _ in range(2)]:
+            assert socket.written.startswith(b"HTTP/1.1 503")
+
+    assert run(story, connections_max=10).counts() == {Limit.HTTP_ANSWERS_SIZE.value: 5}
+
+
+def test_clients_that_read_nothing_are_dropped_when_others_want_the_memory() -> None:
+    async def story(web: Web) -> None:
+        web.server.config.loaded_app = AnswerLimit(large_answer)
+        (_, idle), (_, slow) = [await ask(web, reads=False) for _ in range(2)]
+        web.look_after(1)
+        web.look_after(RECEIVE_STALL_S)
+        assert not idle.closed  # nobody wants the memory
+        await ask(web, reads=True)
+        slow.unread -= 100_000
+        web.look_after(0.1)
+        assert [idle.closed, slow.closed] == [True, False]
+        _, idle = await ask(web, reads=False)
+        assert idle.written.startswith(b"HTTP/1.1 200")
+        await ask(web, reads=True)
+        for _ in range(3):
+            assert not idle.closed
+            web.look_after(1)
+            slow.unread -= 100_000
+        assert [idle.closed, slow.closed] == [True, False]
+
+    run(story, connections_max=10)
+
+
+def test_an_answer_that_was_read_takes_no_memory() -> None:
+    async def story(web: Web) -> None:
+        web.server.config.loaded_app = AnswerLimit(large_answer)
+        for _ in range(10):
+            await ask(web, reads=True)
+        assert web.answers.used == 0
+        connection, socket = await ask(web, reads=False)
+        assert web.answers.used >= ANSWER_SIZE
+        socket.unread = 0
+        connection.resume_writing()
+        assert web.answers.used == 0
+        connection, _ = await ask(web, reads=False)
+        connection.connection_lost(None)
+        assert web.answers.used == 0
+
+    assert run(story, connections_max=20).counts() == {}
+
+
+def test_an_answer_that_is_larger_than_the_share_is_sent_alone() -> None:
+    buffers, hits = SendBuffers(ANSWER_SIZE // 2, ANSWER_SIZE // 2), LimitHits()
+    answers = Answers(buffers, hits)
+    assert answers.admits(ANSWER_SIZE)
+    buffers.used = 1
+    assert not answers.admits(ANSWER_SIZE)
+    assert answers.is_wanted(now=5.0)
+    assert hits.counts()[Limit.HTTP_ANSWERS_SIZE.value] == 1
 
 
 def test_connections_without_requests_keep_nobody_out(tmp_path: Path) -> None:
