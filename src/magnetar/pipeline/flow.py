@@ -85,21 +85,25 @@ class Window:
         self._promised += permits
         return permits
 
-    def arrived(self, position: Position, size: int, permits: int = 1) -> None:
+    def arrived(self, position: Position, size: int, permits: int = 1, *, is_marker: bool = False) -> None:
         """Count an entry of ``size`` bytes that the source sent, and the ``permits`` that it used.
+
+        A marker says nothing about the size of other entries.
 
         Apache Pulsar counts messages: it sends a batch that is larger than what is left of its permits, and then
         nothing until it was given more than it took too many.
         """
         self._promised -= permits
-        self._average = self._average + (size - self._average) * _AVERAGE_WEIGHT if self._average else float(size)
+        if not is_marker:
+            self._measure(size)
         self._in_flight.append((position, size))
         self.in_flight_bytes += size
         self._budget.used += size
 
-    def passed_over(self, permits: int) -> None:
-        """Count an entry that needs no receipt, and the ``permits`` that it used."""
+    def passed_over(self, permits: int, size: int) -> None:
+        """Count an entry of ``size`` bytes that needs no receipt, and the ``permits`` that it used."""
         self._promised -= permits
+        self._measure(size)
 
     def confirmed(self, through: Position) -> int:
         """Release everything up to and including ``through``; returns the number of entries."""
@@ -119,7 +123,10 @@ class Window:
         self.in_flight_bytes = 0
         self._in_flight.clear()
 
+    def _measure(self, size: int) -> None:
+        self._average = self._average + (size - self._average) * _AVERAGE_WEIGHT if self._average else float(size)
+
     def _size(self) -> int:
-        """Entries that may be outstanding: the limit, or fewer when they are large; at least one."""
-        by_bytes = int(limits.WINDOW_BYTES / self._average) if self._average else self._limit
+        """Entries that may be outstanding: the limit, or fewer when they are large or not measured yet."""
+        by_bytes = int(limits.WINDOW_BYTES / self._average) if self._average else limits.WINDOW_ENTRIES_UNMEASURED
         return max(1, min(self._limit, by_bytes))

@@ -151,15 +151,15 @@ class Inlet:
         assert self.state is State.SEEKING
         return self._attached()
 
-    def arrived(self, position: Position, size: int, now: float, permits: int = 1) -> None:
+    def arrived(self, position: Position, size: int, now: float, permits: int = 1, *, is_marker: bool = False) -> None:
         """Count an entry from the source, and the ``permits`` that it used."""
         if not self.window.in_flight:
             self._progress_at = now
-        self.window.arrived(position, size, permits)
+        self.window.arrived(position, size, permits, is_marker=is_marker)
 
-    def passed_over(self, position: Position, permits: int) -> None:
+    def passed_over(self, position: Position, permits: int, size: int) -> None:
         """Count an entry that is not carried: it is confirmed as soon as everything before it is."""
-        self.window.passed_over(permits)
+        self.window.passed_over(permits, size)
         self._passed_over = position
         if not self.window.in_flight:
             self._confirmed = position

@@ -24,8 +24,11 @@ ROW_ALIGNMENT = 64
 BURST_INTERVAL_SECONDS = 0.005
 """Seconds from one burst of rows to the next; what arrives in between shares a row."""
 
+WINDOW_ENTRIES_UNMEASURED = 4
+"""Entries of one topic that may be unconfirmed before it is known how large they are. Markers do not tell."""
+
 WINDOW_ENTRIES_INITIAL = 64
-"""Entries of one topic that may be unconfirmed when its link starts."""
+"""Entries of one topic that may be unconfirmed when its link starts, as far as they are not large."""
 
 WINDOW_ENTRIES_MAX = 8192
 """Entries of one topic that may ever be unconfirmed."""
@@ -35,6 +38,18 @@ WINDOW_BYTES = 8 * 1024 * 1024
 
 TARGET_BYTES = 32 * 1024 * 1024
 """Unconfirmed bytes of one target above which no topic gets new permits; at twice this the sources are not read."""
+
+QUEUE_SECONDS = 0.05
+"""Seconds that an entry may wait behind others between the reader and the target's receipt, if these are not large."""
+
+OUTFLOW_BYTES_MIN = 256 * 1024
+"""Least bytes, with overhead, that may be under way between the reader and the receipts of one target."""
+
+OUTFLOW_TURN_BYTES = 64 * 1024
+"""Bytes, with overhead, that one topic hands to the writer before the next topic has its turn."""
+
+OUTFLOW_ENTRY_BYTES = 1024
+"""Overhead of an entry: an entry of no bytes takes as long to carry as this many bytes."""
 
 ACK_INTERVAL_SECONDS = 0.05
 """Longest time in seconds that a confirmed position waits before it is acknowledged at its source."""

@@ -19,6 +19,7 @@ from magnetar.pipeline.flow import Budget
 from magnetar.pipeline.leases import Schedule
 from magnetar.pipeline.loop import Loop
 from magnetar.pipeline.namespaces import NamespaceWatch
+from magnetar.pipeline.outflow import Outflow
 from magnetar.pipeline.reports import Ready, Receipts, Refused, Report, TargetDown, TargetUp
 from magnetar.pipeline.rows import Carried, Kind, Opening, encode_chunks, encode_opening, row
 from magnetar.pipeline.status import StatusSender, TaskStatus
@@ -53,7 +54,7 @@ class LeaseReader:
         self.budget = Budget()
         self._schedule = Schedule(options.lease_seconds)
         self._numbers = itertools.count(1)
-        self._gathered: list[Carried] = []
+        self._outflow = Outflow()
         self._entries = 0
         self._writer_ready = False
         self._target_down = "not connected yet"
@@ -98,8 +99,12 @@ class LeaseReader:
         return next(self._numbers)
 
     def carry(self, carried: Carried) -> None:
-        """Send an entry to the writer with the next burst."""
-        self._gathered.append(carried)
+        """Send an entry to the writer when its turn has come."""
+        self._outflow.put(carried)
+
+    def forget(self, number: int) -> None:
+        """Send nothing more of an attachment that has ended."""
+        self._outflow.forget(number)
 
     def rows(self) -> Iterator[pa.RecordBatch]:
         """Yield rows until the lease is over; raises TaskFailedError when the writer is gone."""
@@ -112,15 +117,14 @@ class LeaseReader:
             if (wait := last_burst + limits.BURST_INTERVAL_SECONDS - self.loop.now) > 0:
                 time.sleep(wait)
             self._step()
-            if self._gathered:
-                yield from self._burst()
+            if entries := self._outflow.take(self.loop.now):
+                yield from self._burst(entries)
                 last_burst = self.loop.now
                 yield self._padding
 
-    def _burst(self) -> Iterator[pa.RecordBatch]:
-        gathered, self._gathered = self._gathered, []
-        self._entries += len(gathered)
-        for chunk in encode_chunks(gathered):
+    def _burst(self, entries: list[Carried]) -> Iterator[pa.RecordBatch]:
+        self._entries += len(entries)
+        for chunk in encode_chunks(entries):
             yield row(self.target, self.lease, Kind.ENTRIES, chunk)
 
     def _warm_up(self) -> None:
@@ -188,11 +192,11 @@ class LeaseReader:
                 self._attach()
             case TargetDown(reason):
                 self._target_down = reason
-                self._gathered.clear()
                 for tail in self._tails.values():
                     tail.detach()
             case Receipts(confirmed):
                 for number, position in confirmed:
+                    self._outflow.confirmed(number, position, self.loop.now)
                     for tail in self._tails.values():
                         tail.confirmed(number, position)
             case Refused(attachment, reason, last):

@@ -62,6 +62,10 @@ class Task(Protocol):
         """Send an entry to the writer."""
         ...
 
+    def forget(self, number: int) -> None:
+        """Send nothing more of an attachment that has ended."""
+        ...
+
 
 class Tail:
     """All links of one source to one target."""
@@ -166,7 +170,7 @@ class Tail:
         """End the stays on this connection; they begin again soon, with a lookup."""
         for number, (inlet, held_by) in list(self._attachments.items()):
             if held_by is broker:
-                del self._attachments[number]
+                self._drop(number)
                 self._carry_out(inlet, inlet.closed(reason, self._task.rng))
 
     def received(self, broker: BrokerConnection, frame: Frame) -> None:
@@ -185,8 +189,9 @@ class Tail:
             if is_foreign:
                 self._take_foreign(inlet, position, entry)
             else:
-                inlet.arrived(position, len(entry), self._task.loop.now)
-                self._task.carry(Carried(inlet.attachment, position, link_of(message), entry))
+                carried = Carried(inlet.attachment, position, link_of(message), entry)
+                inlet.arrived(position, len(entry), self._task.loop.now, is_marker=carried.is_marker)
+                self._task.carry(carried)
 
     def _take_foreign(self, inlet: Inlet, position: Position, entry: bytes) -> None:
         """Take an entry of a source that sends everything it has, and counts messages."""
@@ -197,7 +202,7 @@ class Tail:
             self._carry_out(inlet, inlet.refused(f"entry {position}: {error}", self._task.rng))
             return
         if wanted is None:
-            inlet.passed_over(position, messages)
+            inlet.passed_over(position, messages, len(entry))
             self._moved(inlet)
         else:
             inlet.arrived(position, len(wanted), self._task.loop.now, messages)
@@ -215,15 +220,21 @@ class Tail:
 
     def _ended(self, number: int, reason: str, *, busy: bool = False) -> None:
         """End a stay that the source ended: for good if the successor has the link, to be tried again otherwise."""
-        held = self._attachments.pop(number, None)
+        held = self._attachments.get(number)
         if held is None:
             return
+        self._drop(number)
         inlet, _ = held
         if (busy and not self._is_foreign) or self._task.succeeded:
             inlet.displaced()
             self.displacements += 1
         else:
             self._carry_out(inlet, inlet.closed(reason, self._task.rng))
+
+    def _drop(self, number: int) -> None:
+        """Forget an attachment whose stay has ended."""
+        del self._attachments[number]
+        self._task.forget(number)
 
     def _start(self, inlet: Inlet) -> None:
         known = self._inlets.get(inlet.attachment.topic) is inlet
@@ -258,7 +269,7 @@ class Tail:
                 seek = partial(_seek, number, position)
                 broker.request(seek, partial(self._answered, number, Inlet.sought))
             case Close(number):
-                del self._attachments[number]
+                self._drop(number)
                 broker.close_consumer(number)
 
     def _subscribe(self, attachment: Attachment, broker: BrokerConnection | None, reason: str) -> None:

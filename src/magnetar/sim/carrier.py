@@ -11,6 +11,7 @@ from magnetar.client.options import ClientOptions, address_of
 from magnetar.pipeline.flow import Budget
 from magnetar.pipeline.loop import Dialled, Loop, Timer
 from magnetar.pipeline.options import ClusterAddress
+from magnetar.pipeline.outflow import Outflow
 from magnetar.pipeline.reports import Receipts, Refused, Report, TargetDown, TargetUp
 from magnetar.pipeline.tail import Tail
 from magnetar.pipeline.target import Target
@@ -220,7 +221,9 @@ class CarrierTask:
         self._begun = False
         self._target_up = False
         self._numbers = itertools.count(1)
-        self._gathered: list[Carried] = []
+        self._outflow = Outflow()
+        self._is_handing_over = False
+        """Whether entries are about to be handed over."""
         self._tails = [Tail(self, _address(source)) for source in sources]
         self._target = Target(self.loop, target, lease, _address(target).broker_url, self._tell, rng)
         self._told_at = 0.0
@@ -251,19 +254,28 @@ class CarrierTask:
 
     def carry(self, carried: Carried) -> None:
         """See Task."""
-        self._gathered.append(carried)
-        if len(self._gathered) == 1:
+        self._outflow.put(carried)
+        self._hand_over_soon()
+
+    def forget(self, number: int) -> None:
+        """See Task."""
+        self._outflow.forget(number)
+
+    def _hand_over_soon(self) -> None:
+        if not self._is_handing_over:
+            self._is_handing_over = True
             self.loop.call_at(max(self.stalled_until, self.loop.now + BURST_S), self._hand_over)
 
     def _hand_over(self) -> None:
         if self.loop.now < self.stalled_until:
             self.loop.call_at(self.stalled_until, self._hand_over)
             return
-        gathered, self._gathered = self._gathered, []
-        if self.is_losing:
+        self._is_handing_over = False
+        entries = self._outflow.take(self.loop.now)
+        if self.is_losing and entries:
             self.is_losing = False
-            del gathered[: len(gathered) // 2 + 1]
-        self._target.send(gathered)
+            del entries[: len(entries) // 2 + 1]
+        self._target.send(entries)
 
     def _attach(self) -> None:
         if self.carrying:
@@ -282,13 +294,14 @@ class CarrierTask:
                 self._attach()
             case TargetDown():
                 self._target_up = False
-                self._gathered.clear()
                 for tail in self._tails:
                     tail.detach()
             case Receipts(confirmed):
                 for number, position in confirmed:
+                    self._outflow.confirmed(number, position, self.loop.now)
                     for tail in self._tails:
                         tail.confirmed(number, position)
+                self._hand_over_soon()
             case Refused(attachment, reason, last):
                 for tail in self._tails:
                     tail.refused(attachment, reason, last)

@@ -18,8 +18,36 @@ def test_backoff_doubles_up_to_its_maximum_with_jitter_of_a_half() -> None:
     assert 15 <= backoff.delay(10_000, rng) <= 30
 
 
-def test_a_window_opens_with_its_initial_credit_and_asks_again_when_half_is_used() -> None:
+def measured(budget: Budget, size: int = 100) -> Window:
+    """Return a window that knows how large entries are and has no permits."""
+    window = Window(budget)
+    window.passed_over(window.grant(), size)
+    return window
+
+
+def test_a_window_asks_for_few_entries_until_it_knows_how_large_entries_are() -> None:
     window = Window(Budget())
+    few = limits.WINDOW_ENTRIES_UNMEASURED
+    assert window.grant() == few
+    for entry in range(few):
+        window.arrived(Position(1, entry), 50, is_marker=True)
+        window.confirmed(Position(1, entry))
+    assert window.grant() == few, "a marker says nothing about entries"
+    for entry in range(few):
+        window.arrived(Position(2, entry), limits.WINDOW_BYTES // 3)
+    window.confirmed(Position(2, few - 1))
+    assert window.grant() == 3
+
+
+def test_an_entry_that_is_not_carried_tells_how_large_entries_are() -> None:
+    window = Window(Budget())
+    for _ in range(window.grant()):
+        window.passed_over(1, 100)
+    assert window.grant() == limits.WINDOW_ENTRIES_INITIAL
+
+
+def test_a_window_opens_with_its_initial_credit_and_asks_again_when_half_is_used() -> None:
+    window = measured(Budget())
     assert window.grant() == limits.WINDOW_ENTRIES_INITIAL
     assert window.grant() == 0
     half = limits.WINDOW_ENTRIES_INITIAL // 2
@@ -31,7 +59,7 @@ def test_a_window_opens_with_its_initial_credit_and_asks_again_when_half_is_used
 
 
 def test_a_backlog_doubles_the_window_with_each_round_trip_up_to_its_maximum() -> None:
-    window = Window(Budget())
+    window = measured(Budget())
     entry = 0
     grants = []
     for _ in range(20):
@@ -45,11 +73,11 @@ def test_a_backlog_doubles_the_window_with_each_round_trip_up_to_its_maximum() -
 
 
 def test_large_entries_shrink_the_window_to_its_bytes() -> None:
-    window = Window(Budget())
-    window.grant()
-    for entry in range(limits.WINDOW_ENTRIES_INITIAL):
+    window = measured(Budget())
+    granted = window.grant()
+    for entry in range(granted):
         window.arrived(Position(1, entry), limits.WINDOW_BYTES // 4)
-    window.confirmed(Position(1, limits.WINDOW_ENTRIES_INITIAL - 1))
+    window.confirmed(Position(1, granted - 1))
     assert window.grant() == 4
 
 
@@ -99,7 +127,7 @@ def test_what_is_under_way_is_counted_exactly(sizes: list[int], data: st.DataObj
 
 
 def test_batches_use_a_permit_for_each_message_and_may_take_too_many() -> None:
-    window = Window(Budget())
+    window = measured(Budget())
     granted = window.grant()
     window.arrived(Position(1, 0), 1000, permits=1000)
     assert window.grant() == 1000 - 1, "what was taken too many, and the window but for the entry under way"
@@ -111,6 +139,6 @@ def test_a_debt_is_paid_even_when_memory_is_short() -> None:
     budget = Budget()
     window = Window(budget)
     window.grant()
-    window.passed_over(100)
+    window.passed_over(100, 10)
     budget.used = limits.TARGET_BYTES
-    assert window.grant() == 100 - limits.WINDOW_ENTRIES_INITIAL + 1
+    assert window.grant() == 100 - limits.WINDOW_ENTRIES_UNMEASURED + 1

@@ -11,7 +11,7 @@ from magnetar.pipeline.inlets import Acknowledge, Close, Flow, Inlet, Retry, See
 from magnetar.pipeline.rows import Attachment
 
 TOPIC = "persistent://public/default/t"
-WINDOW = limits.WINDOW_ENTRIES_INITIAL
+FIRST = limits.WINDOW_ENTRIES_UNMEASURED
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def inlet(budget: Budget) -> Inlet:
 
 def attached(inlet: Inlet, number: int = 1) -> Inlet:
     assert inlet.start(number) == [Subscribe(Attachment(number, "ewr", TOPIC))]
-    assert inlet.subscribed() == [Flow(number, WINDOW)]
+    assert inlet.subscribed() == [Flow(number, FIRST)]
     return inlet
 
 
@@ -85,7 +85,7 @@ def test_a_gap_sends_the_source_back_to_where_the_target_is(inlet: Inlet, rng: r
     assert inlet.gap("gap", Position(3, 4), rng) == [Close(1), Retry(0.0)]
     inlet.start(2)
     assert inlet.subscribed() == [Seek(2, Position(3, 4))]
-    assert inlet.sought() == [Flow(2, WINDOW)]
+    assert inlet.sought() == [Flow(2, FIRST)]
 
 
 def test_a_gap_that_going_back_does_not_close_parks_the_link(inlet: Inlet, rng: random.Random) -> None:
@@ -148,10 +148,10 @@ def test_a_link_is_caught_up_while_nothing_is_under_way(inlet: Inlet) -> None:
 
 def test_what_is_not_carried_is_acknowledged_behind_what_is(inlet: Inlet) -> None:
     attached(inlet)
-    inlet.passed_over(Position(1, 0), 1)
+    inlet.passed_over(Position(1, 0), 1, 10)
     assert inlet.acknowledge() == [Acknowledge(1, Position(1, 0))]
     inlet.arrived(Position(1, 1), 10, now=0)
-    inlet.passed_over(Position(1, 2), 1)
+    inlet.passed_over(Position(1, 2), 1, 10)
     assert inlet.acknowledge() == []
     inlet.confirmed(Position(1, 1), now=0)
     assert inlet.acknowledge() == [Acknowledge(1, Position(1, 2))]
@@ -160,7 +160,7 @@ def test_what_is_not_carried_is_acknowledged_behind_what_is(inlet: Inlet) -> Non
 def test_what_was_not_carried_in_an_earlier_stay_counts_no_more(inlet: Inlet) -> None:
     attached(inlet)
     inlet.arrived(Position(1, 1), 10, now=0)
-    inlet.passed_over(Position(1, 2), 1)
+    inlet.passed_over(Position(1, 2), 1, 10)
     inlet.detach()
     attached(inlet, 2)
     inlet.arrived(Position(1, 1), 10, now=0)
@@ -219,4 +219,4 @@ def test_what_is_sent_again_after_a_gap_ends_the_parking(inlet: Inlet, rng: rand
     inlet.confirmed(Position(1, 2), now=0)
     inlet.refused("busy", rng)
     inlet.start(3)
-    assert inlet.subscribed() == [Flow(3, WINDOW)], "it goes back once"
+    assert inlet.subscribed() == [Flow(3, FIRST)], "it goes back once"

@@ -10,6 +10,7 @@ from magnetar.pipeline import limits
 from magnetar.pipeline.flow import Budget
 from magnetar.pipeline.options import ClusterAddress
 from magnetar.pipeline.tail import RIVAL, Tail
+from magnetar.wire import commands
 from tests.unit.pipeline.hand_broker import HandBroker, HandLoop
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ class Reader:
         self.target, self.lease, self.pipeline = "jfk", 7, "host:1:a"
         self.carrying, self.succeeded = True, False
         self.carried: list[Carried] = []
+        self.forgotten: list[int] = []
         self._numbers = 0
         self.tail = Tail(self, ClusterAddress("ewr", self.broker.url, ""))
         self.tail.start()
@@ -47,6 +49,9 @@ class Reader:
 
     def carry(self, carried: Carried) -> None:
         self.carried.append(carried)
+
+    def forget(self, number: int) -> None:
+        self.forgotten.append(number)
 
     def metadata(self) -> list[dict[str, str]]:
         """What the broker was told with each SUBSCRIBE."""
@@ -99,3 +104,18 @@ def test_a_parked_link_tells_its_source_what_the_target_had_confirmed() -> None:
     reader.tail.refused(1, "entry 3:1 is too large", None)
     reader.pass_time(2)
     assert [metadata.get("magnetar.parked.after") for metadata in reader.metadata()] == [None, "3:0"]
+
+
+def test_a_task_is_told_of_each_stay_that_ends() -> None:
+    reader = Reader()
+    reader.tail.refused(1, "entry 3:1 is too large", None)
+    reader.pass_time(2)
+    reader.tail.detach()
+    reader.tail.attach()
+    reader.hand.run()
+    reader.broker.drop()
+    reader.hand.run()
+    reader.pass_time(5)
+    reader.broker.say(commands.close_consumer(consumer_id=4, request_id=0))
+    reader.hand.run()
+    assert reader.forgotten == [1, 2, 3, 4]
