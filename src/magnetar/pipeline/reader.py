@@ -20,6 +20,7 @@ from magnetar.pipeline.leases import Schedule
 from magnetar.pipeline.loop import Loop
 from magnetar.pipeline.namespaces import NamespaceWatch
 from magnetar.pipeline.outflow import Outflow
+from magnetar.pipeline.process import tune
 from magnetar.pipeline.reports import Ready, Receipts, Refused, Report, TargetDown, TargetUp
 from magnetar.pipeline.rows import Carried, Kind, Opening, encode_chunks, encode_opening, row
 from magnetar.pipeline.status import StatusSender, TaskStatus
@@ -108,6 +109,7 @@ class LeaseReader:
 
     def rows(self) -> Iterator[pa.RecordBatch]:
         """Yield rows until the lease is over; raises TaskFailedError when the writer is gone."""
+        tune()
         opening = Opening(self._channel.path, self._target_url)
         yield row(self.target, self.lease, Kind.OPENING, encode_opening(opening))
         yield self._padding

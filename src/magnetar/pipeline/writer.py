@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from magnetar.pipeline import limits
 from magnetar.pipeline.channel import ReportSender
 from magnetar.pipeline.loop import Loop
+from magnetar.pipeline.process import tune
 from magnetar.pipeline.reports import Ready
 from magnetar.pipeline.rows import Carried, Kind, Opening, decode_chunk, decode_opening
 from magnetar.pipeline.target import Target
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Send every entry in ``batches`` to its target: the function for ``mapInArrow``. Yields nothing."""
+    tune()
     writer: Writer | None = None
     try:
         for batch in batches:
