@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import structlog
 
 from magnetar.base.errors import RequestError, ServerError
+from magnetar.base.limits import Limit
 
 if TYPE_CHECKING:
     from magnetar.base.position import Position
@@ -27,6 +28,8 @@ _REFUSALS = {
     "producer_request_hold": ServerError.ProducerBlockedQuotaExceededError,
     "producer_exception": ServerError.ProducerBlockedQuotaExceededException,
 }
+
+_LIMITS = {"destination_storage": Limit.BACKLOG_SIZE, "message_age": Limit.BACKLOG_AGE}
 
 
 class BacklogQuotas:
@@ -60,12 +63,13 @@ class BacklogQuotas:
         for kind, quota in self._topic.policies.backlog_quotas.items():
             if quota.policy in _REFUSALS and self._is_exceeded(kind, quota):
                 message = f"Cannot create producer on topic with backlog quota exceeded: {self._describe(kind, quota)}"
-                raise RequestError(_REFUSALS[quota.policy], message)
+                raise RequestError(_REFUSALS[quota.policy], message, _LIMITS[kind])
 
     def enforce(self, now: float, *, by_age: bool) -> None:
         """Act on what is exceeded at ``now``, seconds since the epoch; unless ``by_age``, not on messages' age.
 
-        Raises RequestError if a subscription goes away meanwhile.
+        Something that is evicted, or producers that are sent away, are a hit of the limit. Raises RequestError if a
+        subscription goes away meanwhile.
         """
         for kind, quota in self._topic.policies.backlog_quotas.items():
             if not self._is_exceeded(kind, quota) or (kind == "message_age" and not by_age):
@@ -73,8 +77,10 @@ class BacklogQuotas:
             log.warning("backlog_quota_exceeded", topic=str(self._topic.name), quota=self._describe(kind, quota))
             if quota.policy == "consumer_backlog_eviction":
                 self._evict(kind, quota, now)
-            else:
-                self._topic.dismiss_publishers()
+                continue
+            if self._topic.producers:
+                self._topic.environment.limit_hits.hit(_LIMITS[kind])
+            self._topic.dismiss_publishers()
 
     def _is_exceeded(self, kind: BacklogQuotaType, quota: BacklogQuota) -> bool:
         if kind == "destination_storage":
@@ -107,9 +113,11 @@ class BacklogQuotas:
             through = min(through, topic.ledger.last_confirmed_entry)
         else:  # of the messages' age nothing is given up in advance: none that is younger than the limit goes
             through = topic.ledger.position_older_than(quota.limitTime, inclusive=True)
+        is_hit = False
         for subscription in tuple(topic.subscriptions.values()):
             evicted = subscription.expire_through(through, now)
             if evicted:
+                is_hit = True
                 log.warning(
                     "backlog_evicted",
                     topic=str(topic.name),
@@ -117,6 +125,8 @@ class BacklogQuotas:
                     entries=evicted,
                     through=str(through),
                 )
+        if is_hit:
+            topic.environment.limit_hits.hit(_LIMITS[kind])
         for replicator in topic.replicators.values():
             if replicator.cursor.state.mark_delete_position < through:
                 log.warning("backlog_kept_for_link", topic=str(topic.name), target=replicator.target)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from magnetar.base.limits import Limit
 from magnetar.broker.clock_watch import GRACE_S
 from magnetar.broker.maintenance import Maintenance
 from magnetar.ledger.managed_ledger import ManagedLedgerConfig
@@ -54,6 +55,25 @@ def newcomer(cluster: Cluster) -> Client:
 
 def backlog(cluster: Cluster) -> int:
     return cluster.subscription().backlog
+
+
+@pytest.mark.parametrize(
+    ("limit", "least"), [(Limit.BACKLOG_SIZE, ENTRY_BYTES), (Limit.BACKLOG_AGE, 60)], ids=["size", "age"]
+)
+@pytest.mark.parametrize("policy", ["producer_request_hold", "producer_exception", "consumer_backlog_eviction"])
+def test_a_quota_that_acts_is_a_hit_of_its_limit(limit: Limit, least: int, policy: str) -> None:
+    settings: dict[str, Any] = {limit.value: least, "backlogQuotaDefaultRetentionPolicy": policy}
+    cluster = stage(**settings)
+    counts = cluster.environment.limit_hits.counts
+    assert counts()[limit] == 0
+    cluster.loop.advance(61)
+    maintenance = Maintenance(cluster.environment, cluster.topics)
+    for _ in range(3):
+        run(cluster, Maintenance.check_backlogs, maintenance)
+    assert counts()[limit] == 1  # there is nobody to send away, and nothing to evict, after the first time
+    if policy != "consumer_backlog_eviction":
+        newcomer(cluster)
+        assert counts()[limit] == 2
 
 
 @pytest.mark.parametrize(("policy", "code"), [("producer_request_hold", HOLD), ("producer_exception", REFUSE)])

@@ -10,6 +10,7 @@ import pytest
 
 from magnetar.admin.service import StatsOptions
 from magnetar.base.errors import ServerError
+from magnetar.base.limits import Limit
 from magnetar.broker.stats import topic_stats
 from magnetar.sim.cluster import Client, Cluster, Key_Shared, Shared, entry
 from magnetar.wire import commands
@@ -72,11 +73,23 @@ def test_a_slow_consumer_holds_up_its_own_keys_until_too_many_wait() -> None:
     publish(client, *OF_ONE, *OF_TWO, *OF_ONE, *OF_TWO)
     assert received(client, 2) == numbers(OF_TWO)
     assert subscription_stats(client)["msgInReplay"] == 4
+    counts = client.cluster.environment.limit_hits.counts
+    assert (counts()[Limit.LOOK_AHEAD_PER_SUBSCRIPTION], counts()[Limit.LOOK_AHEAD_PER_CONSUMER]) == (1, 0)
     client.say(commands.flow(consumer_id=1, message_permits=2))
     assert (received(client, 1), received(client, 2)) == (numbers(OF_ONE[:2]), [])
     assert subscription_stats(client)["msgInReplay"] == 4
+    assert counts()[Limit.LOOK_AHEAD_PER_SUBSCRIPTION] == 2  # reading went on and stopped again
     client.say(commands.flow(consumer_id=1, message_permits=1))
     assert (received(client, 1), received(client, 2)) == (numbers(OF_ONE[2:]), numbers(OF_TWO))
+
+
+def test_the_smaller_limit_of_looking_ahead_is_the_one_that_counts() -> None:
+    client = producing(keySharedLookAheadMsgInReplayThresholdPerConsumer=1)
+    join(client, "one", permits=0)
+    join(client, "two")
+    publish(client, *OF_ONE, *OF_TWO)
+    assert received(client, 2) == []
+    assert client.cluster.environment.limit_hits.counts()[Limit.LOOK_AHEAD_PER_CONSUMER] == 1
 
 
 def test_what_is_acknowledged_elsewhere_makes_room_for_others() -> None:

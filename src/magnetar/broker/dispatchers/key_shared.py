@@ -14,6 +14,7 @@ import sys
 from typing import TYPE_CHECKING, NamedTuple
 
 from magnetar.base.errors import RequestError, ServerError
+from magnetar.base.limits import Limit
 from magnetar.base.position import Position
 from magnetar.broker.dispatchers.hashed_entries import HashedEntries, WaitingEntries
 from magnetar.broker.dispatchers.multiple_consumers import MultipleConsumersDispatcher
@@ -74,6 +75,8 @@ class KeySharedDispatcher(MultipleConsumersDispatcher[WaitingEntries["Consumer"]
         self._drained: dict[Consumer, int] = {}
         """How many hashes of a consumer have been draining, and are not any more."""
         self._turn = 0
+        self._is_looking_ahead = True
+        """Whether no more entries wait than may, so that reading goes on."""
         super().__init__(subscription, WaitingEntries(self._selector.select, self._is_draining))
 
     def rivals(self, options: ConsumerOptions) -> list[Consumer]:
@@ -140,9 +143,14 @@ class KeySharedDispatcher(MultipleConsumersDispatcher[WaitingEntries["Consumer"]
         self._reassign()
         if self._dispatch_waiting(limit):
             return True
-        room = min(limit, _look_ahead_max(self._config, len(self.consumers)) - self._waiting())
+        look_ahead_max, reason = _look_ahead_max(self._config, len(self.consumers))
+        room = min(limit, look_ahead_max - self._waiting())
         if room <= 0:
+            if self._is_looking_ahead:
+                self._subscription.environment.limit_hits.hit(reason)
+            self._is_looking_ahead = False
             return False
+        self._is_looking_ahead = True
         entries = self._delayed.due(self._read_position, room) or self._next_new(room)
         if entries:
             self._deliver(entries)
@@ -289,15 +297,16 @@ def _selector(policy: KeySharedPolicy, config: BrokerConfig) -> Selector[Consume
     return HashRangeAutoSplitSelector()
 
 
-def _look_ahead_max(config: BrokerConfig, consumers: int) -> int:
-    """How many entries may wait before reading stops, as Pulsar counts it."""
-    limits = [
-        config.keySharedLookAheadMsgInReplayThresholdPerConsumer * consumers,
-        config.keySharedLookAheadMsgInReplayThresholdPerSubscription,
-    ]
-    if not any(limits):
-        limits = [config.maxUnackedMessagesPerConsumer * consumers, config.maxUnackedMessagesPerSubscription]
-    return min(filter(None, limits), default=sys.maxsize)
+def _look_ahead_max(config: BrokerConfig, consumers: int) -> tuple[int, Limit]:
+    """How many entries may wait before reading stops, as Pulsar counts it, and the limit that says so."""
+    of_consumers = config.keySharedLookAheadMsgInReplayThresholdPerConsumer * consumers
+    of_subscription = config.keySharedLookAheadMsgInReplayThresholdPerSubscription
+    if not of_consumers and not of_subscription:
+        of_consumers = config.maxUnackedMessagesPerConsumer * consumers
+        of_subscription = config.maxUnackedMessagesPerSubscription
+    if of_consumers and of_consumers <= (of_subscription or sys.maxsize):
+        return of_consumers, Limit.LOOK_AHEAD_PER_CONSUMER
+    return of_subscription or sys.maxsize, Limit.LOOK_AHEAD_PER_SUBSCRIPTION
 
 
 def _difference(policy: KeySharedPolicy, wanted: KeySharedPolicy) -> str:
