@@ -184,8 +184,9 @@ class ServerProtocol(asyncio.Protocol):
         """Note how much of what was written is left; with too much of it the client gets no more messages."""
         unsent = self.session.account.unsent
         unsent.left(size)
-        if unsent.is_over == self.session.is_writable:
-            self.session.writable(is_writable=not unsent.is_over)
+        is_over = unsent.is_over
+        if is_over or not self.session.is_writable:
+            self.session.writable(is_writable=not is_over)
 
     # -- turns --------------------------------------------------------------------------------------------------
 

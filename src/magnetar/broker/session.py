@@ -72,6 +72,8 @@ class Session:
         self.address = ""
         self.is_writable = True
         """Whether the client reads what it is sent; otherwise it gets no more messages."""
+        self._is_reading = True
+        """The same, as it was when the socket last took what was written: more may have been written since."""
         self.producers: dict[int, Producer] = {}
         self.waiting: dict[int, LocalProducer] = {}
         """Producers that wait for exclusive access; they may not publish."""
@@ -300,9 +302,10 @@ class Session:
 
     def writable(self, *, is_writable: bool) -> None:
         """The client stopped to read, or reads again: until it does it is sent no message and heard no more."""
-        if not is_writable:
+        if self._is_reading and not is_writable:
             is_own = self.account.unsent.size > self.environment.config.connectionSendBufferBytes
             self.environment.limit_hits.hit(Limit.SEND_BUFFER if is_own else Limit.SEND_BUFFERS)
+        self._is_reading = is_writable
         self.is_writable = is_writable and self._open
         self._read_or_pause()
         if self.is_writable:

@@ -49,12 +49,20 @@ class Socket:
 
     def __init__(self) -> None:
         self.closed = False
+        self.unread = 0
+        self.is_read = True
 
     def get_extra_info(self, name: str) -> tuple[str, int]:
         return "10.0.0.1", 40_000
 
     def get_write_buffer_size(self) -> int:
-        return 0
+        return self.unread
+
+    def pause_reading(self) -> None:
+        self.is_read = False
+
+    def resume_reading(self) -> None:
+        self.is_read = True
 
     def set_write_buffer_limits(self, high: int) -> None:
         """Take the limit."""
@@ -110,6 +118,25 @@ def test_refused_connections_count(allowed: int, limit: Limit) -> None:
     sockets = [connect(server)[1] for _ in range(allowed + 3)]
     assert [socket.closed for socket in sockets] == [False] * allowed + [True] * 3
     assert hits(cluster) == {limit.value: 3}
+
+
+def test_a_client_that_reads_nothing_is_not_read_and_counts_once() -> None:
+    cluster = Cluster(settings={"connectionSendBufferBytes": 1 << 20})
+    protocol, socket = connect(Server(cluster.environment, cluster.topics))
+    for mebibytes in (2, 3):  # beyond the limit before the socket is asked for the first time
+        protocol.write(bytes(1 << 20) + b"more")
+        protocol.write(bytes(1 << 20))
+        socket.unread = mebibytes << 20
+        cluster.settle()
+        assert not socket.is_read
+        assert hits(cluster) == {Limit.SEND_BUFFER.value: 1}
+    socket.unread = 0
+    protocol.resume_writing()
+    assert socket.is_read
+    protocol.write(bytes(2 << 20))
+    cluster.settle()
+    assert socket.is_read
+    assert hits(cluster) == {Limit.SEND_BUFFER.value: 1}
 
 
 def test_frames_that_are_too_large_count() -> None:
