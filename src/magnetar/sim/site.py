@@ -9,7 +9,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from magnetar.base.errors import MagnetarError
+from magnetar.base.errors import MagnetarError, RequestError
 from magnetar.base.limits import MAX_MESSAGE_SIZE
 from magnetar.broker.config import BrokerConfig
 from magnetar.broker.delayed.store import DelayedStore
@@ -218,6 +218,16 @@ class Site:
                 self.topics.create(plan.name)
             elif partitions < plan.partitions:  # links bring the partitions of other clusters that hold entries
                 at_once(self.topics.partitioned.addition(plan.name, plan.partitions))
+
+    async def have_topics(self) -> None:
+        """Create the topics and partitions that are missing, as soon as that is possible."""
+        while True:
+            try:
+                self.create_topics()
+            except RequestError:  # a topic is being unloaded or deleted
+                await asyncio.sleep(0.1)
+            else:
+                return
 
     def change_policies(self, change: Callable[[Policies], None]) -> None:
         """Change the namespace's policies, now or as soon as the broker runs."""

@@ -224,6 +224,24 @@ class World:
             self.note(site.name, "starts again")
             self._look_for_deletions(site)
             self.referee.started(site)
+            if self.is_healed:  # a disk may have been replaced last of all, and an empty topic is brought by no link
+                site.loop.create_task(self.have_topics(site))
+
+    async def have_topics(self, site: Site) -> None:
+        """Have all topics in a cluster, as clients would that use them."""
+        await self.finish_deletions(site)
+        await site.have_topics()
+
+    async def finish_deletions(self, site: Site) -> None:
+        """Finish what failed in the middle: a partitioned topic that is marked as deleted refuses its clients."""
+        existed = [replica for name, replica in site.replicas.items() if site.topics.exists(name)]
+        self.referee.look_at_logs(site)
+        try:
+            await site.maintenance.finish_deletions()
+        finally:  # also when the process ended in the middle
+            for replica in existed:
+                if not site.topics.exists(replica.name):
+                    self.lose(replica)
 
     def _look_for_deletions(self, site: Site) -> None:
         """See which topics are gone: their deletion was refused, and its write is found after the start."""

@@ -40,6 +40,7 @@ class Brokers(Happening):
         self.world.note(site.name, "trims")
         site.loop.create_task(site.maintenance.trim())
         site.loop.create_task(site.maintenance.tend_deduplication())
+        site.loop.create_task(self.world.finish_deletions(site))
         return True
 
     def _unload(self) -> bool:

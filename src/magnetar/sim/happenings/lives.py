@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING
 
-from magnetar.base.errors import MagnetarError, RequestError
+from magnetar.base.errors import MagnetarError
 from magnetar.broker.administration import Administration
 from magnetar.sim.happenings.base import Action, Happening
 from magnetar.sim.happenings.producers import Producers
@@ -45,16 +44,7 @@ class Topics(Happening):
     def heal(self) -> None:
         """See Happening."""
         for site in self.world.running():
-            site.loop.create_task(self._create(site))
-
-    async def _create(self, site: Site) -> None:
-        while True:
-            try:
-                site.create_topics()
-            except RequestError:  # a topic is being unloaded
-                await asyncio.sleep(0.1)
-            else:
-                return
+            site.loop.create_task(self.world.have_topics(site))
 
     def _delete_in_one(self) -> bool:
         running = self.world.running()
