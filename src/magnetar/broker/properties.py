@@ -55,11 +55,15 @@ def _within(pairs: Sequence[pb.KeyValue], size_max: int, limit: Limit) -> dict[s
 
     Raises RequestError, and RemoteProtocolError for what is no text.
     """
-    if len(pairs) > size_max:
+    left = size_max  # characters, as Pulsar counts
+    if len(pairs) > left:
         raise _too_large(size_max, limit)
-    items = [(each.key, each.value) for each in pairs]
-    if sum(len(key) + len(value) for key, value in items) > size_max:  # Pulsar counts characters, too
-        raise _too_large(size_max, limit)
+    items: list[tuple[str, str]] = []
+    for pair in pairs:
+        items.append((pair.key, pair.value))
+        left -= len(pair.key) + len(pair.value)
+        if left < 0:
+            raise _too_large(size_max, limit)
     texts(chain.from_iterable(items))
     return dict(items)
 

@@ -148,19 +148,19 @@ class Counted:
         if index >= self.count:
             raise IndexError
         self.looked_at += 1
-        return pb.KeyValue(key="k", value="")
+        return pb.KeyValue(key="k" * (1 + index // 5), value="")
 
 
 @pytest.mark.parametrize("read", [producer_metadata, consumer_metadata, subscription_properties])
 def test_pairs_beyond_the_limit_are_not_looked_at(read: Callable[..., dict[str, str]]) -> None:
     config = BrokerConfig(clusterName="ewr", maxProducerMetadataSize=9, maxConsumerMetadataSize=9, maxPropertiesSize=9)
     links = {} if read is subscription_properties else {"is_link": False}
-    few, many = Counted(9), Counted(10)
+    few, long, many = Counted(5), Counted(9), Counted(10)
     assert read(few, config, **links) == {"k": ""}
-    assert few.looked_at == 9
-    with pytest.raises(RequestError, match="max size of 9 bytes"):
-        read(many, config, **links)
-    assert many.looked_at == 0
+    for pairs in (long, many):
+        with pytest.raises(RequestError, match="max size of 9 bytes"):
+            read(pairs, config, **links)
+    assert [each.looked_at for each in (few, long, many)] == [5, 8, 0]
 
 
 def test_a_client_that_names_itself_a_link_is_not_searched_for_a_lease_without_end() -> None:
