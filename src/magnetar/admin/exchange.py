@@ -25,7 +25,7 @@ from magnetar.base.names import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import AsyncIterator, Callable, Generator, Iterable
 
     from pydantic import TypeAdapter
     from starlette.requests import Request
@@ -90,6 +90,16 @@ class Context:
     def parts(self, topic: TopicName) -> list[TopicName]:
         """The topics with a log of their own that ``topic`` stands for: its partitions, or itself."""
         return [topic.partition(index) for index in range(self.service.partitions_of(topic) or 0)] or [topic]
+
+    async def in_turn(self, topics: Iterable[TopicName]) -> AsyncIterator[TopicName]:
+        """Yield topics to do something for, in slices of the event loop's turns."""
+        for topic in topics:
+            yield topic
+            await self.service.in_slices(_one_step())
+
+
+def _one_step() -> Generator[None, None, None]:
+    yield
 
 
 def path_text(request: Request, name: str) -> str:

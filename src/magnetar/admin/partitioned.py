@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
-from functools import reduce
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from magnetar.admin.models import Model, TopicStats
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Generator, Sequence
 
 _GREATEST = frozenset(
     {
@@ -32,18 +31,18 @@ Stats = TypeVar("Stats", bound=Model)
 
 @dataclass(slots=True, kw_only=True)
 class PartitionedTopicStats(TopicStats):
-    """The sum, and each partition by name."""
+    """The sum of the partitions' statistics."""
 
     metadata: dict[str, Any] = field(default_factory=dict)
-    partitions: dict[str, TopicStats] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, parts: Mapping[str, TopicStats], *, per_partition: bool) -> Self:
-        """Sum up ``parts``, at least one."""
-        total = cls(
-            metadata={"partitions": len(parts), "deleted": False}, partitions=dict(parts) if per_partition else {}
-        )
-        summed = reduce(_sum, parts.values())
+    def steps(cls, parts: Sequence[TopicStats]) -> Generator[None, None, Self]:
+        """Sum up ``parts``, at least one, in steps."""
+        total = cls(metadata={"partitions": len(parts), "deleted": False})
+        summed = parts[0]
+        for part in parts[1:]:
+            summed = _sum(summed, part)
+            yield
         for each in fields(TopicStats):
             setattr(total, each.name, getattr(summed, each.name))
         # The partitions' rates add up, their average sizes do not.

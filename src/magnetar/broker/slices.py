@@ -65,6 +65,9 @@ class SharedSlices:
         self._loop = loop
         self._clock = clock
         self._waiting: deque[asyncio.Future[None]] = deque()
+        self._current: Slice | None = None
+        self._is_over = False
+        """Whether the current slice is."""
         self._scheduled: asyncio.Handle | None = None
 
     async def run(self, steps: Generator[None, None, Result]) -> Result:
@@ -73,20 +76,29 @@ class SharedSlices:
         If the task is cancelled, the steps are ended where they are.
         """
         try:
-            if self._waiting:
+            if self._waiting or self._is_over:
                 await self._turn()
-            current = Slice(self._clock)
             while True:
                 try:
                     next(steps)
                 except StopIteration as end:
                     result: Result = end.value
                     return result
-                if current.is_over():
+                if self._current_slice().is_over():
+                    self._is_over = True
                     await self._turn()
-                    current = Slice(self._clock)
         finally:
             steps.close()  # the error would keep them waiting in the middle
+
+    def _current_slice(self) -> Slice:
+        """The slice of this turn of the event loop, which all tasks share that run in it."""
+        if self._current is None:
+            self._current = Slice(self._clock)
+            self._loop.call_soon(self._end_slice)
+        return self._current
+
+    def _end_slice(self) -> None:
+        self._current, self._is_over = None, False
 
     async def _turn(self) -> None:
         """Return when it is this task's turn, after all that wait already."""

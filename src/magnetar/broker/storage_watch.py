@@ -53,8 +53,8 @@ class StorageWatch:
         store.look_at_space()
         state = self._seen = store.state
         if state.refusal is not None and seen.refusal is None:
-            for topic in tuple(self._topics.loaded.values()):
-                topic.dismiss_publishers()
+            topics = tuple(self._topics.loaded.values())
+            self._environment.sliced.start(self, topics, lambda topic: topic.dismiss_publishers())
         if state.failure is not None and seen.failure is None:
             log.error("storage_failed", reason=reason_against(state))
         elif state.shortage is not None and seen.shortage is None:

@@ -85,8 +85,10 @@ class TopicRegistry:
         self._consumer_numbers = itertools.count()
         # Names must be unique among live producers of all clusters and of all runs of this one.
         self._run = f"{environment.cluster}-{int(environment.clock.now() * 1000):x}"
-        self._following: SlicedWork[NamespaceName, TopicName] = SlicedWork(environment.loop, environment.clock)
-        """Topics that are still to follow the policies of their namespace."""
+        self._following: SlicedWork[NamespaceName | TopicName, TopicName] = SlicedWork(
+            environment.loop, environment.clock
+        )
+        """Topics that are still to follow the policies of their namespace, or of their partitioned topic."""
         environment.resources.namespaces.watch(self._policies_changed)
         environment.resources.topic_policies.watch(self._topic_policies_changed)
 
@@ -444,10 +446,13 @@ class TopicRegistry:
     def _topic_policies_changed(self, changed: TopicName) -> None:
         begins = changed.local_name
         near = [name for name in self.loaded if name.local_name.startswith(begins)]
-        for name in [name for name in near if name.partitioned_topic == changed]:
+
+        def follow(name: TopicName) -> None:
             topic = self.loaded.get(name)
             if topic is not None:
                 self._apply_policies(topic)
+
+        self._following.start(changed, [name for name in near if name.partitioned_topic == changed], follow)
 
     def _apply_policies(self, topic: Topic) -> None:
         """Have a topic follow its policies; one that cannot starts over from its log, and the others follow theirs."""

@@ -11,7 +11,7 @@ from magnetar.base.life import Life
 from magnetar.base.position import Position
 from magnetar.broker.lost_entries import LostEntries, LostOf
 from magnetar.broker.protection import subscription_protection
-from magnetar.broker.slices import SLICE_ITEMS_MAX
+from magnetar.broker.slices import SLICE_ITEMS_MAX, at_once
 from magnetar.broker.stats import topic_stats
 from magnetar.cursor.ranges import Range
 from magnetar.cursor.state import CursorState
@@ -101,7 +101,7 @@ def test_it_is_unknown_while_the_other_cluster_has_not_said_which_life_it_is_in(
     assert in_stats(world) is None
     known, unknown = (topic_stats(world["ewr"].topic(), StatsOptions()) for _ in range(2))
     known.subscriptions["worker"].progress_lost = {"jfk": 4}
-    total = PartitionedTopicStats.of({"0": known, "1": unknown}, per_partition=False)
+    total = at_once(PartitionedTopicStats.steps([known, unknown]))
     assert total.subscriptions["worker"].progress_lost == {"jfk": None}
     assert "lostMessages" not in told(world).to_json()
     world.heal("ewr", "jfk")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from magnetar.admin.partitioned import PartitionedTopicStats
 from magnetar.admin.service import StatsOptions
 from magnetar.base.errors import DiskFullError
+from magnetar.broker.slices import at_once
 from magnetar.broker.stats import topic_stats
 from magnetar.wire import commands
 from tests.unit.broker.hand_peer import linked_cluster
@@ -159,7 +160,7 @@ def test_of_a_partitioned_topic_it_is_known_where_it_is_known_of_all_partitions(
     unknown = topic_stats(cluster.topic(), StatsOptions())
     unknown.subscriptions["worker"].progress_age_seconds = {"jfk": None, "lga": 2.0}
     unknown.subscriptions["worker"].progress_unconfirmed = {"jfk": None, "lga": 4}
-    for parts in ({"p0": known, "p1": unknown}, {"p0": unknown, "p1": known}):
-        total = PartitionedTopicStats.of(parts, per_partition=False).subscriptions["worker"]
+    for parts in ([known, unknown], [unknown, known]):
+        total = at_once(PartitionedTopicStats.steps(parts)).subscriptions["worker"]
         assert total.progress_age_seconds == {"jfk": None, "lga": 2.0}
         assert total.progress_unconfirmed == {"jfk": None, "lga": 4}

@@ -243,3 +243,40 @@ def test_tasks_that_share_their_slices_take_one_a_turn() -> None:
     of_turns = [[task for turn, task in seen if turn == number] for number in sorted({turn for turn, _ in seen})]
     assert all(len(set(of_turn)) == 1 and len(of_turn) <= SLICE_ITEMS_MAX for of_turn in of_turns)
     assert cancelled.cancelled()
+
+
+def test_requests_of_few_steps_share_the_slice_of_a_turn() -> None:
+    loop = HandLoop()
+    turns, seen = Turns(loop), list[int]()
+    shared = SharedSlices(loop, HandClock(loop))
+
+    def step() -> Generator[None, None, None]:
+        seen.append(turns.number)
+        yield
+
+    async def many() -> None:
+        for _ in range(2 * SLICE_ITEMS_MAX):
+            await shared.run(step())
+
+    async def one() -> None:
+        await shared.run(step())
+
+    tasks = [loop.create_task(work()) for work in (many, *[one] * SLICE_ITEMS_MAX)]
+    loop.spin()
+    assert all(task.done() for task in tasks)
+    assert max(seen.count(number) for number in seen) <= SLICE_ITEMS_MAX
+
+
+def test_partitions_follow_the_policies_of_their_topic_in_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = Cluster()
+    topic = TopicName.parse("persistent://public/default/parts")
+    cluster.do(lambda: cluster.partition(topic, TOPICS))
+    monkeypatch.setattr(slices, "SLICE_ITEMS_MAX", 4)
+    turns, seen = Turns(cluster.loop), list[int]()
+    for index in range(TOPICS):
+        monkeypatch.setattr(
+            cluster.topics.loaded[topic.partition(index)], "apply_policies", lambda: seen.append(turns.number)
+        )
+    cluster.do(lambda: cluster.resources.topic_policies.change(topic, message_ttl_in_seconds=5))
+    assert len(seen) == TOPICS
+    assert max(seen.count(number) for number in seen) == 4

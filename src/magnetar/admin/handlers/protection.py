@@ -45,5 +45,5 @@ class _Protection:
         """By topic, and in it by subscription."""
         return {
             str(topic): {name: each.to_json() for name, each in (await self._service.protection(topic)).items()}
-            for topic in topics
+            async for topic in self._context.in_turn(topics)
         }

@@ -14,6 +14,8 @@ from magnetar.base.errors import AdminError
 from magnetar.base.position import EARLIEST, LATEST, LONG_MAX, Position
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
     from starlette.requests import Request
     from starlette.responses import Response
     from starlette.routing import Route
@@ -69,7 +71,7 @@ class _Subscriptions:
 
     async def names(self, request: Request) -> list[str]:
         found: dict[str, None] = {}
-        for part in self._parts(request):
+        async for part in self._parts(request):
             found |= dict.fromkeys(await self._service.list_subscriptions(part))
         return list(found)
 
@@ -83,11 +85,11 @@ class _Subscriptions:
             case _:
                 position = LATEST
         replicated = flag(request, "replicated")
-        for part in self._parts(request):
+        async for part in self._parts(request):
             await self._service.create_subscription(part, _name(request), position, replicated=replicated)
 
     async def delete(self, request: Request) -> None:
-        for part in self._parts(request):
+        async for part in self._parts(request):
             await self._service.delete_subscription(part, _name(request), force=flag(request, "force"))
 
     async def skip(self, request: Request) -> None:
@@ -95,7 +97,7 @@ class _Subscriptions:
         await self._service.skip_messages(topic, _name(request), request.path_params["count"])
 
     async def skip_all(self, request: Request) -> None:
-        for part in self._parts(request):
+        async for part in self._parts(request):
             await self._service.skip_all_messages(part, _name(request))
 
     async def reset_to_position(self, request: Request) -> None:
@@ -104,25 +106,25 @@ class _Subscriptions:
         await self._service.reset_cursor(topic, _name(request), data.position, is_excluded=data.isExcluded)
 
     async def reset_to_time(self, request: Request) -> None:
-        for part in self._parts(request):
+        async for part in self._parts(request):
             await self._service.reset_cursor_to_time(part, _name(request), request.path_params["timestamp"])
 
     async def expire(self, request: Request) -> None:
-        for part in self._parts(request):
+        async for part in self._parts(request):
             await self._service.expire_messages(part, _name(request), request.path_params["seconds"])
 
     async def expire_all(self, request: Request) -> None:
-        for part in self._parts(request):
+        async for part in self._parts(request):
             for subscription in await self._service.list_subscriptions(part):
                 await self._service.expire_messages(part, subscription, request.path_params["seconds"])
 
     async def replicated(self, request: Request) -> dict[str, bool]:
         name = _name(request)
-        return {str(part): await self._service.get_replicated(part, name) for part in self._parts(request)}
+        return {str(part): await self._service.get_replicated(part, name) async for part in self._parts(request)}
 
     async def set_replicated(self, request: Request) -> None:
         replicated = await body(request, _REPLICATED)
-        for part in self._parts(request):
+        async for part in self._parts(request):
             await self._service.set_replicated(part, _name(request), replicated=replicated)
 
     async def peek(self, request: Request) -> Response:
@@ -140,11 +142,11 @@ class _Subscriptions:
             raise message_not_found()
         return entry_response(position, await self._service.read_entry(topic, position))
 
-    def _parts(self, request: Request) -> list[TopicName]:
+    def _parts(self, request: Request) -> AsyncIterator[TopicName]:
         topic = self._context.topic(request)
         if self._service.partitions_of(topic) is None:
             raise topic_not_found(topic)
-        return self._context.parts(topic)
+        return self._context.in_turn(self._context.parts(topic))
 
     def _single(self, request: Request, refusal: str) -> TopicName:
         topic = self._context.topic(request)

@@ -119,7 +119,7 @@ class _Topics:
 
     async def unload(self, request: Request) -> None:
         topic = self._existing(request)
-        for part in self._context.parts(topic):
+        async for part in self._context.in_turn(self._context.parts(topic)):
             await self._service.unload_topic(part)
 
     async def stats(self, request: Request) -> TopicStats:
@@ -173,17 +173,24 @@ class _Topics:
             )
         await self._service.delete_partitioned_topic(topic, force=flag(request, "force"))
 
-    async def partitioned_stats(self, request: Request) -> PartitionedTopicStats:
+    async def partitioned_stats(self, request: Request) -> dict[str, Any]:
         topic = self._partitioned(request)
-        options = _stats_options(request)
-        parts = {str(part): await self._service.topic_stats(part, options) for part in self._context.parts(topic)}
-        return PartitionedTopicStats.of(parts, per_partition=flag(request, "perPartition", default=True))
+        options, is_shown = _stats_options(request), flag(request, "perPartition", default=True)
+        stats: list[TopicStats] = []
+        shown: dict[str, Any] = {}
+        async for part in self._context.in_turn(self._context.parts(topic)):
+            stats.append(await self._service.topic_stats(part, options))
+            if is_shown:
+                shown[str(part)] = stats[-1].to_json()
+        total = await self._service.in_slices(PartitionedTopicStats.steps(stats))
+        return {**total.to_json(), "partitions": shown}
 
     async def partitioned_internal_stats(self, request: Request) -> dict[str, Any]:
         topic = self._partitioned(request)
-        parts = self._context.parts(topic)
-        stats = {str(part): (await self._service.internal_stats(part)).to_json() for part in parts}
-        return {"metadata": {"partitions": len(parts), "deleted": False}, "partitions": stats}
+        stats: dict[str, Any] = {}
+        async for part in self._context.in_turn(self._context.parts(topic)):
+            stats[str(part)] = (await self._service.internal_stats(part)).to_json()
+        return {"metadata": {"partitions": len(stats), "deleted": False}, "partitions": stats}
 
     def _existing(self, request: Request) -> TopicName:
         topic = self._context.topic(request)
