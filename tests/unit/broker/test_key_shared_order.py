@@ -113,10 +113,11 @@ class World:
         self.client.take("CLOSE_CONSUMER")
 
     def begin_again(self) -> None:
-        """All consumers ask for what they hold again."""
-        self.held = {consumer_id: {} for consumer_id in self.held}
+        """All consumers ask for what they hold again, one after the other."""
         for consumer_id in self.held:
+            self.held[consumer_id] = {}
             self.client.say(commands.redeliver_unacknowledged_messages(consumer_id=consumer_id, message_ids=[]))
+            self.look()  # others may have been sent more, which they ask for again in their turn
 
     def _forget(self, positions: Iterable[Position]) -> None:
         self.acknowledged.update(positions)
