@@ -7,15 +7,18 @@ from typing import Any
 
 import pytest
 
+from magnetar.base.position import EARLIEST, Position
 from magnetar.broker import turns
 from magnetar.broker.server import Server
-from magnetar.sim.cluster import TOPIC, Cluster, Shared
+from magnetar.sim.cluster import TOPIC, Cluster, Shared, entry
 from magnetar.wire import commands
 from magnetar.wire.frame import FrameDecoder
 from magnetar.wire.message_id import message_id
+from magnetar.wire.origin import Origin, stamp
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 LOOKUPS = 30
+ENTRIES = 1000
 
 
 class HandTransport(asyncio.Transport):
@@ -43,6 +46,9 @@ class HandTransport(asyncio.Transport):
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
         pass
+
+    def get_write_buffer_size(self) -> int:
+        return 0
 
     def pause_reading(self) -> None:
         self.reading = False
@@ -159,3 +165,27 @@ def test_a_client_that_left_creates_nothing_any_more(stage: Stage) -> None:
     stage.cluster.do(arrive)
     assert TOPIC not in stage.cluster.topics.loaded
     assert not protocol.session.is_open
+
+
+def test_a_run_of_a_link_is_taken_in_parts(stage: Stage) -> None:
+    """A run that a link brings in one read may be a thousand entries, each with a stamp to read."""
+    protocol, _ = stage.connect("link")
+    name = "pulsar.repl.jfk-->ewr"
+    producer = commands.producer(topic=str(TOPIC), producer_id=1, request_id=1, producer_name=name)
+    stage.cluster.do(lambda: protocol.data_received(producer))
+    sends = [commands.send(producer_id=1, sequence_id=each, entry=stamped(each)) for each in range(ENTRIES)]
+    stage.heard.clear()
+    index = stage.cluster.topic().log.index
+
+    def arrive() -> Position | None:
+        protocol.data_received(b"".join(sends))
+        return index.last_position("jfk")
+
+    assert EARLIEST < stage.cluster.do(arrive) < Position(5, ENTRIES - 1)
+    assert index.last_position("jfk") == Position(5, ENTRIES - 1)
+    assert stage.heard == ["link SEND_RECEIPT"] * ENTRIES
+
+
+def stamped(number: int) -> bytes:
+    previous = Position(5, number - 1) if number else EARLIEST
+    return stamp(entry("x"), Origin("jfk", Position(5, number), previous, previous))
