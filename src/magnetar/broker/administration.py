@@ -370,6 +370,7 @@ class Administration:
             "total": (resident_bytes(), limits.total),
             "publishes": (memory.publishes_in_flight, limits.publishes),
             "unfinished_frames": (memory.frames_held, 2 * memory.first_frames.limit),
+            "deferred_frames": (memory.deferred, 2 * memory.first_frames.limit),
             "reads": (memory.reads.used, limits.reads),
             "send_buffers": (memory.sending.used, limits.sending),
             "rest_bodies": (memory.bodies.used, limits.bodies),

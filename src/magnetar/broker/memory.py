@@ -3,7 +3,8 @@
 Each kind has a share with a limit in bytes. A share that drains by itself, such as publishes in flight, is divided by
 one rule: a connection goes on while it holds no more than what is still free. If n connections take all they can get,
 the share has n + 1 equal parts: each connection holds one, and one is free for others. So no flood takes the whole
-share, and no list of connections is needed. A connection that holds at most SMALL_BYTES is never held up.
+share, and no list of connections is needed. A connection that holds at most SMALL_BYTES is never held up. What a read
+of a socket brings is only known afterwards, so reads become smaller as memory gets short.
 
 A large frame is different: it drains only if its client sends the rest. So it is admitted as a whole, and connections
 whose frames wait are not read. A client that stops in the middle of a frame while others wait is dropped.
@@ -13,7 +14,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from magnetar.base.memory_share import STALL_BYTES, Share
+from magnetar.base.memory_share import SMALL_BYTES, STALL_BYTES, Share
 from magnetar.broker.reads_in_flight import ReadsInFlight
 from magnetar.broker.send_buffers import SendBuffers, Unsent
 
@@ -23,7 +24,13 @@ if TYPE_CHECKING:
     from magnetar.broker.memory_limits import MemoryLimits
 
 LARGE_FRAME_BYTES = 256 * 1024
-"""Bytes of a frame above which it has to be admitted. One read of a socket brings at most as many."""
+"""Bytes of a frame above which it has to be admitted; SMALL_BYTES while unfinished smaller frames hold much."""
+
+READ_BYTES = 256 * 1024
+"""Bytes that one read of a socket may bring."""
+
+READ_BYTES_MIN = 16 * 1024
+"""The same while the memory for what arrives is used up."""
 
 STALL_S = 1.0
 """Seconds in which a client that others wait for has to send STALL_BYTES."""
@@ -105,9 +112,11 @@ class Account:
 
     __slots__ = (
         "_budget",
+        "_deferred",
         "_first_large",
         "_frames",
         "_has_finished",
+        "_is_large",
         "_large",
         "_looked_at",
         "_missing_then",
@@ -115,6 +124,8 @@ class Account:
         "_publishing",
         "_resume",
         "_small",
+        "_small_held",
+        "_waiting_held",
         "frame_held",
         "frame_missing",
         "is_read",
@@ -139,6 +150,14 @@ class Account:
         """Bytes of its publishes in flight that are counted in the share of publishes: those beyond ``_large``."""
         self._has_finished = False
         """Whether it has finished a large frame."""
+        self._is_large = False
+        """Whether its unfinished frame has to be admitted, or was."""
+        self._small_held = 0
+        """Bytes that have arrived of its unfinished frame, if that needs no admission."""
+        self._waiting_held = 0
+        """The same, if it waits for its admission."""
+        self._deferred = 0
+        """Bytes of what was read and waits for a later turn of the loop."""
         self._looked_at: float | None = None
         """When progress was last found; None if nobody has looked since the frame was admitted."""
         self._missing_then = 0
@@ -181,21 +200,31 @@ class Account:
         If not, ``resume`` is called as soon as it may.
         """
         self._budget.frames_held += held - self.frame_held
-        was_large = self.frame_size > LARGE_FRAME_BYTES
+        was_large = self._is_large
         # A frame that goes on misses less each time. One that follows a large frame misses more than that did.
         goes_on = 0 < missing < self.frame_missing
         self.frame_held, self.frame_missing = held, missing
         if was_large:
             if goes_on:
+                self._note_held()
                 return self._frames.has_admitted(self)
             self._has_finished = self._has_finished or self._frames.has_admitted(self)
             self._frames.end(self)
             self._settle()
-        return held + missing <= LARGE_FRAME_BYTES or self._ask()
+        self._is_large = held + missing > self._budget.large_frame_bytes
+        may_arrive = not self._is_large or self._ask()
+        self._note_held()
+        return may_arrive
+
+    @property
+    def is_admitted(self) -> bool:
+        """Whether its unfinished frame was admitted, and so is counted as a whole."""
+        return self._is_large and self._frames.has_admitted(self)
 
     def admitted(self) -> None:
         """Go on with the large frame that waited."""
         self._begin_large()
+        self._note_held()
         self._resume()
 
     def has_stalled(self, now: float) -> bool:
@@ -212,10 +241,31 @@ class Account:
         """Forget the unfinished frame of a connection that is gone; publishes in flight still count."""
         self._budget.frames_held -= self.frame_held
         self.frame_held = self.frame_missing = 0
+        self._is_large = False
+        self._note_held()
+        self.handled()
         self._frames.end(self)
         self._settle()
         self._resume = _resume_nobody  # no reference back to the session, which is freed at once then
         self.unsent.close()
+
+    def defer(self, size: int) -> None:
+        """Count ``size`` bytes in that were read and wait for a later turn of the loop."""
+        self._deferred += size
+        self._budget.deferred += size
+
+    def handled(self) -> None:
+        """Count out what waited for a later turn of the loop: all of it is handled."""
+        self._budget.deferred -= self._deferred
+        self._deferred = 0
+
+    def _note_held(self) -> None:
+        """Count what has arrived of an unfinished frame that was not admitted."""
+        small = 0 if self._is_large else self.frame_held
+        waiting = self.frame_held if self._is_large and not self.is_admitted else 0
+        self._budget.small_frames_held += small - self._small_held
+        self._budget.waiting_frames_held += waiting - self._waiting_held
+        self._small_held, self._waiting_held = small, waiting
 
     def _ask(self) -> bool:
         """Ask for the admission of the large frame that has begun; return whether it was admitted."""
@@ -259,10 +309,18 @@ class MemoryBudget:
         self.limits = limits
         quarter = limits.publishes // 4
         self.publishes = Share(limits.publishes - 2 * quarter)
+        self._held_if_ample = self.publishes.limit - 2 * READ_BYTES
+        """Bytes that may be held beside large frames, however much these hold, while reads are of full size."""
         self.first_frames = LargeFrames(quarter)
         self.later_frames = LargeFrames(quarter)
         self.frames_held = 0
         """Bytes that have arrived of unfinished frames, large and small."""
+        self.small_frames_held = 0
+        """Those of the frames that need no admission."""
+        self.waiting_frames_held = 0
+        """Those of the frames that wait for their admission."""
+        self.deferred = 0
+        """Bytes that were read and wait for a later turn of the loop."""
         self.bodies = Share(limits.bodies)
         self.reads = ReadsInFlight(limits.reads, limits.one_read)
         self.sending = SendBuffers(limits.sending, limits.connection_sending)
@@ -277,7 +335,22 @@ class MemoryBudget:
     def held(self) -> int:
         """Bytes of all shares but the caches."""
         rest = self.bodies.used + self.answers.used
-        return self.publishes_in_flight + self.frames_held + self.reads.used + self.sending.used + rest
+        arriving = self.publishes_in_flight + self.frames_held + self.deferred
+        return arriving + self.reads.used + self.sending.used + rest
+
+    @property
+    def large_frame_bytes(self) -> int:
+        """Bytes above which a frame has to be admitted now."""
+        is_short = self.small_frames_held > self.first_frames.limit
+        return SMALL_BYTES if is_short else LARGE_FRAME_BYTES
+
+    def read_size(self, account: Account) -> int:
+        """Return how many bytes the next read of a connection's socket may bring: at most half of what is free."""
+        held = self.publishes.used + self.small_frames_held + self.waiting_frames_held + self.deferred
+        if held <= self._held_if_ample or account.is_admitted:
+            return READ_BYTES
+        held += self.first_frames.used + self.later_frames.used
+        return min(max((self.limits.publishes - held) // 2, READ_BYTES_MIN), READ_BYTES)
 
     def stalled(self, now: float) -> list[Account]:
         """Return the connections in whose large frame nothing arrives while the frames of others wait."""

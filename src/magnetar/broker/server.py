@@ -10,6 +10,7 @@ import structlog
 from magnetar.base.errors import RemoteProtocolError
 from magnetar.base.limits import FRAME_SIZE_PADDING, Limit
 from magnetar.broker.closing import close_each
+from magnetar.broker.memory import READ_BYTES
 from magnetar.broker.session import Session
 from magnetar.wire.connection import Connection, Role
 
@@ -24,8 +25,8 @@ MEMORY_WATCH_INTERVAL_S = 0.5
 """Seconds between two looks for clients that keep memory which others wait for."""
 
 
-class ServerProtocol(asyncio.Protocol):
-    """One client's socket."""
+class ServerProtocol(asyncio.BufferedProtocol):
+    """One client's socket. It is read into the buffer of the server, so that the server decides how much."""
 
     def __init__(self, server: Server) -> None:
         """Not connected yet."""
@@ -51,6 +52,9 @@ class ServerProtocol(asyncio.Protocol):
         self._output: list[bytes] = []
         self._flush_scheduled = False
         self.session = Session(server.environment, server.topics, self, self._connection)
+        self._memory = server.environment.memory
+        self._account = self.session.account
+        self._buffer = server.buffer
 
     # -- asyncio ------------------------------------------------------------------------------------------------
 
@@ -71,6 +75,16 @@ class ServerProtocol(asyncio.Protocol):
             )
             transport.abort()
 
+    def get_buffer(self, sizehint: int) -> memoryview:
+        """Say how much is read next."""
+        del sizehint  # of the transport, which always says the same
+        size = self._memory.read_size(self._account)
+        return self._buffer if size == READ_BYTES else self._server.short_buffer(size)
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """Take what was read."""
+        self.data_received(self._buffer[:nbytes].tobytes())
+
     def data_received(self, data: bytes) -> None:
         """Handle whole frames, as many as this turn of the loop has room for, and the others in later turns.
 
@@ -82,6 +96,8 @@ class ServerProtocol(asyncio.Protocol):
             self._wait()
         else:
             self._handle(data, now)
+        if self._is_waiting:
+            self._account.defer(len(data))
 
     def eof_received(self) -> bool:
         """A half-closed socket is a closed one: the protocol has no use for it."""
@@ -231,6 +247,7 @@ class ServerProtocol(asyncio.Protocol):
                 self._wait()
         if self._is_waiting:
             return
+        self._account.handled()
         if self.session.has_left:
             self.session.closed()
         else:
@@ -254,6 +271,10 @@ class Server:
         self.connections_max = connections_max or environment.config.maxConcurrentConnections
         self.environment = environment
         self.topics = topics
+        self.buffer = memoryview(bytearray(READ_BYTES))
+        """What is read from a socket, until it is taken in the same turn of the loop."""
+        self._has_short_reads = self._had_short_reads = False
+        """Whether a read was short since the last look at the memory, and since the one before."""
         self._protocols: dict[ServerProtocol, None] = {}  # in the order in which they connected
         self._listener: asyncio.Server | None = None
         self._ticker: asyncio.TimerHandle | None = None
@@ -284,6 +305,16 @@ class Server:
         configured = self.environment.config.maxConcurrentConnections
         return Limit.OPEN_FILES if self.connections_max < configured else Limit.CONNECTIONS
 
+    def short_buffer(self, size: int) -> memoryview:
+        """Return a buffer for a read of ``size`` bytes, less than READ_BYTES.
+
+        A time in which reads are short is one hit of the limit. It ends when nothing was short for a look.
+        """
+        if not self._had_short_reads:
+            self.environment.limit_hits.hit(Limit.PUBLISH_BUFFER)
+        self._had_short_reads = self._has_short_reads = True
+        return self.buffer[:size]
+
     def admit(self, protocol: ServerProtocol) -> bool:
         """Count a connection in; whether there is room for it."""
         if len(self._protocols) >= self.connections_max:
@@ -299,6 +330,7 @@ class Server:
         """Drop the clients that keep memory which others wait for, and do nothing with it."""
         loop, memory, now = self.environment.loop, self.environment.memory, self.environment.clock.monotonic()
         stalled = memory.stalled(now)
+        self._had_short_reads, self._has_short_reads = self._has_short_reads, False
         if stalled:
             for protocol in [each for each in self._protocols if each.session.account in stalled]:
                 protocol.drop_stalled(Limit.PUBLISH_BUFFER)

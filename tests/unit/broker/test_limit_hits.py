@@ -29,6 +29,7 @@ from magnetar.broker.administration import Administration
 from magnetar.broker.config import BrokerConfig
 from magnetar.broker.limit_hits import LimitHits
 from magnetar.broker.marker_queue import QueuedMarker
+from magnetar.broker.memory import READ_BYTES, READ_BYTES_MIN
 from magnetar.broker.server import Server, ServerProtocol
 from magnetar.geo.progress import SubscriptionProgress
 from magnetar.geo.progress_codec import encode_markers
@@ -118,6 +119,27 @@ def test_refused_connections_count(allowed: int, limit: Limit) -> None:
     sockets = [connect(server)[1] for _ in range(allowed + 3)]
     assert [socket.closed for socket in sockets] == [False] * allowed + [True] * 3
     assert hits(cluster) == {limit.value: 3}
+
+
+def test_reads_that_are_short_of_memory_count_once() -> None:
+    cluster = Cluster()
+    protocol, _ = connect(Server(cluster.environment, cluster.topics))
+    assert len(protocol.get_buffer(1)) == READ_BYTES
+    cluster.environment.memory.deferred = 1 << 40
+    for _ in range(3):
+        assert len(protocol.get_buffer(1)) == READ_BYTES_MIN
+    assert hits(cluster) == {Limit.PUBLISH_BUFFER.value: 1}
+
+
+def test_what_is_read_into_the_buffer_is_handled() -> None:
+    cluster = Cluster()
+    server = Server(cluster.environment, cluster.topics)
+    (first, _), (second, _) = connect(server), connect(server)
+    for protocol, name in ((first, "first"), (second, "the second")):
+        command = commands.connect(client_version=name)
+        protocol.get_buffer(1)[: len(command)] = command
+        protocol.buffer_updated(len(command))
+    assert [each.session.client_version for each in (first, second)] == ["first", "the second"]
 
 
 def test_a_client_that_reads_nothing_is_not_read_and_counts_once() -> None:

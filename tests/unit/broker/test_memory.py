@@ -11,14 +11,13 @@ from hypothesis import strategies as st
 
 from magnetar.base.memory_share import SMALL_BYTES, STALL_BYTES
 from magnetar.broker.config import BrokerConfig
-from magnetar.broker.memory import LARGE_FRAME_BYTES, STALL_S, Account, MemoryBudget
+from magnetar.broker.memory import LARGE_FRAME_BYTES, READ_BYTES, READ_BYTES_MIN, STALL_S, Account, MemoryBudget
 from magnetar.broker.memory_limits import memory_limits
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 MIB = 1 << 20
-READ_BYTES = 256 * 1024
 FRAME_BYTES = 5 * MIB
 
 
@@ -216,10 +215,60 @@ def test_a_client_that_is_not_read_does_not_stall() -> None:
     assert memory.stalled(STALL_S) == [each.account for each in others[:2]]
 
 
-def test_small_frames_need_no_admission() -> None:
+def test_small_frames_need_no_admission_while_there_is_memory() -> None:
     memory = budget()
-    publishers = [Publisher(memory, LARGE_FRAME_BYTES) for _ in range(1000)]
+    publishers = [Publisher(memory, LARGE_FRAME_BYTES) for _ in range(60)]
     for each in publishers:
         each.read(LARGE_FRAME_BYTES - 1)
     assert all(each.is_read for each in publishers)
-    assert memory.frames_held == 1000 * (LARGE_FRAME_BYTES - 1)
+    assert memory.frames_held == 60 * (LARGE_FRAME_BYTES - 1)
+
+
+def test_many_clients_that_stop_in_small_frames_do_not_exceed_the_memory() -> None:
+    memory = budget()
+    publishers = [Publisher(memory, LARGE_FRAME_BYTES) for _ in range(1000)]
+    for each in publishers:
+        while each.is_read and each.held < LARGE_FRAME_BYTES - 1:
+            each.read(min(memory.read_size(each.account), LARGE_FRAME_BYTES - 1 - each.held))
+    most = memory.limits.publishes + len(publishers) * (SMALL_BYTES + READ_BYTES_MIN)
+    assert most < len(publishers) * (LARGE_FRAME_BYTES - 1)
+    assert memory.frames_held <= most
+    newcomer = Publisher(memory, 10_000)
+    newcomer.read(10_000)
+    assert (newcomer.is_read, newcomer.finished) == (True, 0)
+    newcomer.commit()
+    assert newcomer.finished == 1
+    for now in range(len(publishers)):
+        for account in memory.stalled(float(now)):
+            next(each for each in publishers if each.account is account).leave()
+    assert memory.stalled(1e9) == [], "nobody waits any more"
+
+
+def test_reads_become_smaller_while_others_wait_for_their_turn() -> None:
+    memory = budget()
+    accounts = [Account(memory, lambda: None) for _ in range(3000)]
+    assert memory.read_size(accounts[0]) == READ_BYTES
+    for each in accounts:
+        each.defer(memory.read_size(each))
+    assert memory.deferred <= memory.limits.publishes + len(accounts) * READ_BYTES_MIN
+    assert memory.read_size(accounts[0]) == READ_BYTES_MIN
+    for number, each in enumerate(accounts):
+        each.handled() if number % 2 else each.close()
+    assert memory.deferred == 0
+    assert memory.read_size(accounts[0]) == READ_BYTES
+
+
+def test_a_frame_that_was_admitted_is_read_at_full_size() -> None:
+    memory = budget()
+    large = Publisher(memory, FRAME_BYTES)
+    large.read()
+    Account(memory, lambda: None).defer(memory.limits.publishes)
+    assert memory.read_size(large.account) == READ_BYTES
+    assert memory.read_size(Publisher(memory).account) == READ_BYTES_MIN
+
+
+def test_large_frames_alone_do_not_make_reads_smaller() -> None:
+    memory = budget()
+    for _ in range(20):
+        Publisher(memory, FRAME_BYTES).read()
+    assert memory.read_size(Publisher(memory).account) == READ_BYTES

@@ -189,3 +189,21 @@ def test_a_run_of_a_link_is_taken_in_parts(stage: Stage) -> None:
 def stamped(number: int) -> bytes:
     previous = Position(5, number - 1) if number else EARLIEST
     return stamp(entry("x"), Origin("jfk", Position(5, number), previous, previous))
+
+
+@pytest.mark.parametrize("leaves", [False, True])
+def test_what_waits_for_its_turn_is_counted_until_it_is_handled(stage: Stage, leaves: bool) -> None:
+    protocol, _ = stage.connect("busy")
+    memory, data = stage.cluster.environment.memory, lookups()
+    waiting: list[int] = []
+
+    def arrive() -> None:
+        protocol.data_received(data)
+        protocol.data_received(data)
+        waiting.append(memory.deferred)
+        if leaves:
+            protocol.connection_lost(None)
+
+    stage.cluster.do(arrive)
+    assert waiting == [2 * len(data)]
+    assert memory.deferred == 0
