@@ -28,13 +28,16 @@ class Lifetimes:
         self._doubtful: dict[str, tuple[object, str, Epoch]] = {}
         """By cluster, the newest deletion whose write is in doubt: the write, the subscription and the epoch."""
         self._awaited: set[tuple[str, str]] = set()
-        """Cluster and name of those asked for while the topic was on its way: they are created once it is there."""
+        """Cluster and name of those asked for while the topic was on its way, or a deletion: they are created later."""
+        self._waiting: set[tuple[str, str]] = set()
+        """Cluster and name of those that existed when somebody asked, who may have to wait, also for a deletion."""
 
     def lose(self, cluster: str) -> None:
         """A cluster lost the topic."""
         self._last_seen.pop(cluster, None)
         self._doubtful.pop(cluster, None)
         self._awaited = {each for each in self._awaited if each[0] != cluster}
+        self._waiting = {each for each in self._waiting if each[0] != cluster}
 
     def look_at(self, replica: Replica) -> None:
         """See what has been created, and which topic is loaded."""
@@ -60,6 +63,7 @@ class Lifetimes:
         existing = topic.subscriptions.get(name)
         if existing is None:
             return lambda: self._created(replica, name)
+        self._waiting.add((replica.cluster, name))
         return self._replicated(replica, existing) if existing.progress is None else None
 
     def unsubscribe(self, replica: Replica, subscription: Subscription | None) -> Callable[[], None] | None:
@@ -76,6 +80,9 @@ class Lifetimes:
                 self._model.bury(replica.cluster, name, tombstone)
                 self._model.promise(replica.cluster, name).add(tombstone, {})
                 self._note(replica.cluster, "", f"{name} deleted, epoch {tombstone}")
+                if (replica.cluster, name) in self._waiting:
+                    self._waiting.discard((replica.cluster, name))
+                    self._awaited.add((replica.cluster, name))
             elif replica.site.metadata.in_doubt is not None:
                 self._doubtful[replica.cluster] = replica.site.metadata.in_doubt, name, tombstone
 
