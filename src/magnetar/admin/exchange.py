@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
+from functools import partial
 from http import HTTPStatus
 from inspect import isawaitable
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -12,7 +14,7 @@ from pydantic import ValidationError
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from magnetar.admin.models import Model
+from magnetar.admin.models import Model, to_json
 from magnetar.base.errors import AdminError, RequestError
 from magnetar.base.limits import BODY_SIZE_MAX, Limit
 from magnetar.base.names import (
@@ -25,7 +27,7 @@ from magnetar.base.names import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Generator, Iterable
+    from collections.abc import AsyncIterator, Callable, Generator, Iterable, Mapping
 
     from pydantic import TypeAdapter
     from starlette.requests import Request
@@ -91,11 +93,42 @@ class Context:
         """The topics with a log of their own that ``topic`` stands for: its partitions, or itself."""
         return [topic.partition(index) for index in range(self.service.partitions_of(topic) or 0)] or [topic]
 
+    async def answer(self, document: Model | Mapping[str, Any]) -> Response:
+        """An answer that may be large, made in slices of the event loop's turns."""
+        text = await self.service.in_slices(encoding(document))
+        return Response(text.encode(), media_type="application/json")
+
     async def in_turn(self, topics: Iterable[TopicName]) -> AsyncIterator[TopicName]:
         """Yield topics to do something for, in slices of the event loop's turns."""
         for topic in topics:
             yield topic
             await self.service.in_slices(_one_step())
+
+
+def encoding(value: object) -> Generator[None, None, str]:
+    """Encode what may be large as JSON, in steps: each object that a Model stands for is one."""
+    match value:
+        case Model():
+            text = yield from encoding(value.members())
+            yield
+        case dict():
+            members: list[str] = []
+            for name, each in value.items():
+                members.append(f"{_dumps(name)}:{(yield from encoding(each))}")
+            text = f"{{{','.join(members)}}}"
+        case list():
+            parts: list[str] = []
+            for each in value:
+                part = yield from encoding(each)
+                parts.append(part)
+            text = f"[{','.join(parts)}]"
+        case _:
+            text = _dumps(to_json(value))
+    return text
+
+
+_dumps = partial(json.dumps, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+"""As Starlette's JSONResponse."""
 
 
 def _one_step() -> Generator[None, None, None]:

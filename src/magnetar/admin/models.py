@@ -29,16 +29,17 @@ def _json_name(attribute: str) -> str:
     return first + "".join(map(str.capitalize, rest))
 
 
-def _to_json(value: object) -> Any:  # noqa: ANN401 - JSON has no narrower type
+def to_json(value: object) -> Any:  # noqa: ANN401 - JSON has no narrower type
+    """Return a value as JSON has it."""
     match value:
         case Model():
             return value.to_json()
         case Position():
             return str(value)
         case list():
-            return [_to_json(each) for each in value]
+            return [to_json(each) for each in value]
         case dict():
-            return {key: _to_json(each) for key, each in value.items()}
+            return {key: to_json(each) for key, each in value.items()}
         case _:
             return value
 
@@ -53,8 +54,12 @@ class Model:
 
     def to_json(self) -> dict[str, Any]:
         """The object in Pulsar's field names."""
+        return {name: to_json(value) for name, value in self.members().items()}
+
+    def members(self) -> dict[str, Any]:
+        """The members of the object in Pulsar's field names, with their values as they are here."""
         values = ((each.name, getattr(self, each.name)) for each in fields(self) if each.metadata != _NOT_SHOWN)
-        return {_json_name(name): _to_json(value) for name, value in values if value is not None} | self._derived()
+        return {_json_name(name): value for name, value in values if value is not None} | self._derived()
 
     def _derived(self) -> dict[str, Any]:
         """JSON fields that follow from the others."""

@@ -183,7 +183,7 @@ class Administration:
 
     async def internal_stats(self, topic: TopicName) -> PersistentTopicInternalStats:
         """The state of a topic's managed ledger."""
-        return stats.internal_stats(self._get(topic))
+        return await self.in_slices(stats.internal_stats_steps(self._get(topic)))
 
     def open_topics(self) -> list[TopicName]:
         """The topics that are open."""

@@ -70,8 +70,9 @@ def protection_of(topic: Topic) -> dict[str, Judgement]:
     environment = topic.environment
     now, tolerance_s = environment.clock.now(), environment.config.replicatedSubscriptionAtRiskAfterMs / 1000
     data = {target: _data_facts(replicator, now) for target, replicator in sorted(topic.replicators.items())}
+    by_markers = marker_peers(topic)
     return {
-        name: judge(_facts(topic, subscription, data), now, tolerance_s)
+        name: judge(_facts(topic, subscription, data, by_markers), now, tolerance_s)
         for name, subscription in sorted(topic.subscriptions.items())
         if subscription.is_durable
     }
@@ -89,10 +90,10 @@ def _data_facts(replicator: Replicator, now: float) -> DataFacts:
     )
 
 
-def _facts(topic: Topic, subscription: Subscription, data: dict[str, DataFacts]) -> Facts:
+def _facts(topic: Topic, subscription: Subscription, data: dict[str, DataFacts], by_markers: list[str]) -> Facts:
     record, keeper = subscription.protection, subscription.shared_progress
     progress = topic.progress.facts(keeper) if keeper is not None else {}
-    for peer in marker_peers(topic):
+    for peer in by_markers:
         progress[peer] = ProgressFacts(by_markers=True, unconfirmed=None, steady_since=topic.loaded_at, is_first=True)
     state = subscription.cursor.state
     peers = {

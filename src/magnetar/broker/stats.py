@@ -290,6 +290,11 @@ def _fill_outbound(stats: ReplicatorStats, replicator: Replicator) -> None:
 
 def internal_stats(topic: Topic) -> PersistentTopicInternalStats:
     """The state of a topic's managed ledger and of its cursors; entries count once they are durable."""
+    return at_once(internal_stats_steps(topic))
+
+
+def internal_stats_steps(topic: Topic) -> Generator[None, None, PersistentTopicInternalStats]:
+    """The same in steps."""
     ledger = topic.ledger
     infos = ledger.ledgers()
     stats = PersistentTopicInternalStats(
@@ -310,7 +315,9 @@ def internal_stats(topic: Topic) -> PersistentTopicInternalStats:
         stats.last_ledger_created_timestamp = iso_time(infos[-1].created_ms)
     cursors = [(subscription.cursor, bool(subscription.consumers)) for subscription in topic.subscriptions.values()]
     cursors += [(replicator.cursor, replicator.consumer is not None) for replicator in topic.replicators.values()]
-    stats.cursors = {cursor.name: _cursor_stats(topic, cursor, active=active) for cursor, active in cursors}
+    for cursor, active in cursors:
+        stats.cursors[cursor.name] = _cursor_stats(topic, cursor, active=active)
+        yield
     deduplication = topic.deduplication
     if deduplication.cursor is not None and deduplication.sequence_ids is not None:
         of_producers = _cursor_stats(topic, deduplication.cursor, active=False)

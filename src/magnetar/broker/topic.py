@@ -366,7 +366,7 @@ class Topic:
         targets = self.environment.targets_of(self.name.namespace_name)
         for target in [target for target in self.replicators if target not in targets]:
             self.replicators.pop(target).close()
-        for name in [name for name in self.cursors.names() if name.startswith(REPLICATOR_PREFIX)]:
+        for name in self.cursors.names(lambda name: name.startswith(REPLICATOR_PREFIX)):
             if name.removeprefix(REPLICATOR_PREFIX) not in targets:
                 self.cursors.delete(name)
         for target in targets:

@@ -96,11 +96,12 @@ class CursorStore:
 
     def open_all(self, wanted: Callable[[str], bool] = lambda _name: True) -> list[Cursor]:
         """The cursors with a name that is wanted, sorted by name."""
-        return [cursor for name in self.names() if wanted(name) and (cursor := self.open(name)) is not None]
+        return [cursor for name in self._listed() if wanted(name) and (cursor := self.open(name)) is not None]
 
-    def names(self) -> list[str]:
-        """The names of all cursors there are, sorted."""
-        return [name for name, value in self._values() if not value.get("deleted")]
+    def names(self, wanted: Callable[[str], bool] = lambda _name: True) -> list[str]:
+        """The names of all cursors that there are and that are wanted, sorted."""
+        values = ((name, self._value(name)) for name in self._listed() if wanted(name))
+        return [name for name, value in values if value is not None and not value.get("deleted")]
 
     def delete(self, name: str) -> None:
         """Delete a cursor; it is gone on return. Deleting one that is not there changes nothing."""
@@ -163,8 +164,11 @@ class CursorStore:
             raise CorruptionError(message) from error
 
     def _values(self) -> list[tuple[str, dict[str, Any]]]:
-        names = sorted(map(unquote_plus, self._metadata.children(self._root)))
-        return [(name, value) for name in names if (value := self._value(name)) is not None]
+        return [(name, value) for name in self._listed() if (value := self._value(name)) is not None]
+
+    def _listed(self) -> list[str]:
+        """The names of all cursors of which anything is stored, sorted."""
+        return sorted(map(unquote_plus, self._metadata.children(self._root)))
 
 
 def renew_old_checkpoints(store: LedgerStore, cursors: Iterable[Cursor], segments_max: int) -> int:

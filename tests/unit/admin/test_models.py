@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from magnetar.admin.exchange import encoding
 from magnetar.admin.models import (
     ConsumerStats,
     CursorStats,
@@ -79,6 +80,25 @@ def test_internal_stats_as_observed() -> None:
 def test_what_is_not_known_is_left_out() -> None:
     assert "ownerBroker" not in TopicStats().to_json()
     assert SubscriptionStats(is_replicated=True).to_json()["replicated"] is True
+
+
+def test_a_large_answer_is_encoded_in_steps_as_the_whole_is() -> None:
+    consumers = [ConsumerStats(consumer_name=f"cö{number}") for number in range(20)]
+    subscriptions = {"a": SubscriptionStats(consumers=consumers), "b": SubscriptionStats()}
+    stats = TopicStats(msg_rate_in=0.5, subscriptions=subscriptions, publishers=[PublisherStats(producer_id=1)])
+    steps = encoding({"topics": {OBS: stats}, "none": [], "position": Position(1, 2)})
+    taken = 0
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            text = end.value
+            break
+        taken += 1
+    assert text == json.dumps(
+        {"topics": {OBS: stats.to_json()}, "none": [], "position": "1:2"}, ensure_ascii=False, separators=(",", ":")
+    )
+    assert taken == 20 + 2 + 1 + 2, "each consumer, subscription and producer, the topic and its compaction"
 
 
 def test_moments() -> None:

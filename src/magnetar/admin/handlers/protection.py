@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from magnetar.admin.exchange import Context, namespace_name, route
 from magnetar.admin.service import topic_not_found
@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from starlette.requests import Request
+    from starlette.responses import Response
     from starlette.routing import Route
 
     from magnetar.base.names import TopicName
@@ -30,20 +31,18 @@ class _Protection:
         self._context = context
         self._service = context.service
 
-    async def of_namespace(self, request: Request) -> dict[str, Any]:
+    async def of_namespace(self, request: Request) -> Response:
         namespace = namespace_name(request)
         self._context.check_lives_here(namespace)
         return await self._of(self._service.list_topics(namespace))
 
-    async def of_topic(self, request: Request) -> dict[str, Any]:
+    async def of_topic(self, request: Request) -> Response:
         topic = self._context.topic(request)
         if self._service.partitions_of(topic) is None:
             raise topic_not_found(topic)
         return await self._of(self._context.parts(topic))
 
-    async def _of(self, topics: Iterable[TopicName]) -> dict[str, Any]:
+    async def _of(self, topics: Iterable[TopicName]) -> Response:
         """By topic, and in it by subscription."""
-        return {
-            str(topic): {name: each.to_json() for name, each in (await self._service.protection(topic)).items()}
-            async for topic in self._context.in_turn(topics)
-        }
+        found = {str(topic): await self._service.protection(topic) async for topic in self._context.in_turn(topics)}
+        return await self._context.answer(found)

@@ -17,6 +17,7 @@ from magnetar.metadata.policies import PartitionedTopicMetadata
 
 if TYPE_CHECKING:
     from starlette.requests import Request
+    from starlette.responses import Response
     from starlette.routing import Route
 
     from magnetar.admin.models import MessageId, PersistentTopicInternalStats, TopicStats
@@ -122,17 +123,17 @@ class _Topics:
         async for part in self._context.in_turn(self._context.parts(topic)):
             await self._service.unload_topic(part)
 
-    async def stats(self, request: Request) -> TopicStats:
+    async def stats(self, request: Request) -> Response:
         topic = self._context.topic(request)
         if self._service.partitions_of(topic) != 0:
             raise topic_not_found(topic)
-        return await self._service.topic_stats(topic, _stats_options(request))
+        return await self._context.answer(await self._service.topic_stats(topic, _stats_options(request)))
 
-    async def internal_stats(self, request: Request) -> PersistentTopicInternalStats:
+    async def internal_stats(self, request: Request) -> Response:
         topic = self._context.topic(request)
         if self._service.partitions_of(topic) != 0:
             raise topic_not_found(topic)
-        return await self._service.internal_stats(topic)
+        return await self._context.answer(await self._service.internal_stats(topic))
 
     async def last_message_id(self, request: Request) -> MessageId:
         return await self._service.last_message_id(self._single(request))
@@ -173,24 +174,22 @@ class _Topics:
             )
         await self._service.delete_partitioned_topic(topic, force=flag(request, "force"))
 
-    async def partitioned_stats(self, request: Request) -> dict[str, Any]:
+    async def partitioned_stats(self, request: Request) -> Response:
         topic = self._partitioned(request)
         options, is_shown = _stats_options(request), flag(request, "perPartition", default=True)
-        stats: list[TopicStats] = []
-        shown: dict[str, Any] = {}
+        stats: dict[str, TopicStats] = {}
         async for part in self._context.in_turn(self._context.parts(topic)):
-            stats.append(await self._service.topic_stats(part, options))
-            if is_shown:
-                shown[str(part)] = stats[-1].to_json()
-        total = await self._service.in_slices(PartitionedTopicStats.steps(stats))
-        return {**total.to_json(), "partitions": shown}
+            stats[str(part)] = await self._service.topic_stats(part, options)
+        total = await self._service.in_slices(PartitionedTopicStats.steps(list(stats.values())))
+        return await self._context.answer({**total.members(), "partitions": stats if is_shown else {}})
 
-    async def partitioned_internal_stats(self, request: Request) -> dict[str, Any]:
+    async def partitioned_internal_stats(self, request: Request) -> Response:
         topic = self._partitioned(request)
-        stats: dict[str, Any] = {}
+        stats: dict[str, PersistentTopicInternalStats] = {}
         async for part in self._context.in_turn(self._context.parts(topic)):
-            stats[str(part)] = (await self._service.internal_stats(part)).to_json()
-        return {"metadata": {"partitions": len(stats), "deleted": False}, "partitions": stats}
+            stats[str(part)] = await self._service.internal_stats(part)
+        metadata = {"partitions": len(stats), "deleted": False}
+        return await self._context.answer({"metadata": metadata, "partitions": stats})
 
     def _existing(self, request: Request) -> TopicName:
         topic = self._context.topic(request)
