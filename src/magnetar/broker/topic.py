@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import structlog
 
@@ -531,8 +531,16 @@ class Topic:
             yield
         self.ledger.delete(marks)
         yield
+        marks_left: list[tuple[str, dict[str, Any]]] = []
         for name in names:
-            self.cursors.finish_deletion(name)
+            mark = self.cursors.delete_ledger(name)
+            if mark is not None:
+                marks_left.append((name, mark))
             yield
+        self.environment.store.barrier(lambda error: self._delete_marks(marks_left) if error is None else None)
         self.log.origins.delete()
         self.delayed.delete()
+
+    def _delete_marks(self, marks: list[tuple[str, dict[str, Any]]]) -> None:
+        """Delete the marks of cursors whose ledgers are gone, in slices: each is a write to the disk."""
+        self.environment.sliced.start(object(), marks, lambda mark: self.cursors.delete_mark(*mark))

@@ -117,7 +117,7 @@ class CursorStore:
     def deletion(self, *names: str) -> list[Put]:
         """Return the writes that delete these cursors, none for one that is not there.
 
-        They may be part of a larger transaction. ``finish_deletion`` has to follow for each.
+        They may be part of a larger transaction. ``finish_deletion`` or ``delete_ledger`` has to follow for each.
         """
         found = [(name, self._value(name)) for name in names]
         return [
@@ -127,26 +127,31 @@ class CursorStore:
         ]
 
     def finish_deletion(self, name: str) -> None:
-        """Delete the ledger of a cursor that is marked as deleted, if it is."""
-        value = self._value(name)
-        if value is not None and value.get("deleted"):
-            self._forget_ledger(name, value)
+        """Delete the ledger of a cursor that is marked as deleted, if it is, and then the mark."""
+        mark = self.delete_ledger(name)
+        if mark is not None:
+            self._store.barrier(lambda error: self.delete_mark(name, mark) if error is None else None)
+
+    def delete_ledger(self, name: str) -> dict[str, Any] | None:
+        """Delete the ledger of a cursor that is marked as deleted; returns the mark, None if there is none.
+
+        ``delete_mark`` has to follow once that is durable. Otherwise the next load of the topic finishes it.
+        """
+        mark = self._value(name)
+        if mark is None or not mark.get("deleted"):
+            return None
+        self._store.delete(mark["cursorsLedgerId"])
+        return mark
+
+    def delete_mark(self, name: str, mark: dict[str, Any]) -> None:
+        """Delete what still points to the ledger of a deleted cursor, unless the cursor was created again meanwhile."""
+        if self._value(name) == mark:
+            with suppress(StorageError):  # the next load of the topic finishes it
+                self._metadata.delete(self._path(name))
 
     def _finish_deletions(self) -> None:
-        for name, value in self._values():
-            if value.get("deleted"):
-                self._forget_ledger(name, value)
-
-    def _forget_ledger(self, name: str, marked: dict[str, Any]) -> None:
-        """Delete the ledger and, once that is durable, what still points to it."""
-        self._store.delete(marked["cursorsLedgerId"])
-
-        def gone(error: StorageError | None) -> None:
-            if error is None and self._value(name) == marked:  # else it was created again meanwhile, or is done later
-                with suppress(StorageError):  # the next load of the topic finishes it
-                    self._metadata.delete(self._path(name))
-
-        self._store.barrier(gone)
+        for name in self._listed():
+            self.finish_deletion(name)
 
     def _is_gone(self, name: str) -> bool:
         value = self._value(name)
@@ -162,9 +167,6 @@ class CursorStore:
         except ValueError as error:
             message = f"{self._path(name)}: the cursor cannot be read: {error}"
             raise CorruptionError(message) from error
-
-    def _values(self) -> list[tuple[str, dict[str, Any]]]:
-        return [(name, value) for name in self._listed() if (value := self._value(name)) is not None]
 
     def _listed(self) -> list[str]:
         """The names of all cursors of which anything is stored, sorted."""

@@ -10,6 +10,7 @@ import pytest
 from magnetar.broker import slices
 from magnetar.broker.administration import Administration
 from magnetar.broker.dispatchers import multiple_consumers
+from magnetar.metadata.resources import managed_ledger_path
 from magnetar.sim.cluster import TOPIC, Cluster, Exclusive, Failover, Key_Shared, Shared, entry
 from magnetar.wire import commands
 from magnetar.wire.message_id import message_id
@@ -359,3 +360,30 @@ def test_what_was_wanted_again_by_one_who_left_counts_anew() -> None:
     again = cluster.client()
     again.subscribe(kind=Exclusive)
     assert [each.redelivery_count for each in again.take("MESSAGE")] == [0]
+
+
+def test_the_marks_of_deleted_subscriptions_are_deleted_in_slices() -> None:
+    cluster = Cluster()
+    topic = cluster.topic()
+    for number in range(MANY):
+        topic.create_subscription(f"s{number}", topic.log.before_first())
+    cluster.settle()
+    cursors = f"{managed_ledger_path(TOPIC)}/cursors"
+    left: list[int] = []
+
+    def look() -> None:
+        cluster.store.commit()
+        left.append(len(cluster.metadata.children(cursors)))
+        if left[-1]:
+            cluster.loop.call_soon(look)
+
+    def begin() -> None:
+        cluster.loop.create_task(
+            Administration(cluster.environment, cluster.topics, "").delete_topic(TOPIC, force=True)
+        )
+        look()
+
+    cluster.do(begin)
+    assert left[0] == MANY
+    assert left[-1] == 0
+    assert max(before - after for before, after in pairwise(left)) <= 2 * SLICE, "one slice at once, one in its turn"
