@@ -57,7 +57,7 @@ class Window:
     each round trip of a backlog and stays small for a topic that trickles.
     """
 
-    __slots__ = ("_average", "_budget", "_in_flight", "_limit", "_promised", "in_flight_bytes")
+    __slots__ = ("_average", "_budget", "_in_flight", "_limit", "_markers", "_promised", "in_flight_bytes")
 
     def __init__(self, budget: Budget) -> None:
         """Open a window that draws on ``budget``."""
@@ -65,7 +65,10 @@ class Window:
         self._limit = limits.WINDOW_ENTRIES_INITIAL
         self._promised = 0
         self._average = 0.0
-        self._in_flight: deque[tuple[Position, int]] = deque()
+        self._in_flight: deque[tuple[Position, int, bool]] = deque()
+        """Position, bytes, and whether it is a marker."""
+        self._markers = 0
+        """Markers in flight."""
         self.in_flight_bytes = 0
 
     @property
@@ -79,7 +82,8 @@ class Window:
         is_busy = self._promised > 0 or bool(self._in_flight)
         if is_busy and (self._budget.spent or 2 * self._promised > size):
             return 0
-        permits = 1 - self._promised if self._budget.spent else size - self._promised - len(self._in_flight)
+        room = 1 if self._budget.spent else size - len(self._in_flight) + self._markers
+        permits = room - self._promised
         if permits <= 0:
             return 0
         self._promised += permits
@@ -88,15 +92,17 @@ class Window:
     def arrived(self, position: Position, size: int, permits: int = 1, *, is_marker: bool = False) -> None:
         """Count an entry of ``size`` bytes that the source sent, and the ``permits`` that it used.
 
-        A marker says nothing about the size of other entries.
+        A marker says nothing about the size of other entries, and leaves its room in the window to the next one.
 
         Apache Pulsar counts messages: it sends a batch that is larger than what is left of its permits, and then
         nothing until it was given more than it took too many.
         """
         self._promised -= permits
-        if not is_marker:
+        if is_marker:
+            self._markers += 1
+        else:
             self._measure(size)
-        self._in_flight.append((position, size))
+        self._in_flight.append((position, size, is_marker))
         self.in_flight_bytes += size
         self._budget.used += size
 
@@ -109,7 +115,9 @@ class Window:
         """Release everything up to and including ``through``; returns the number of entries."""
         count = released = 0
         while self._in_flight and self._in_flight[0][0] <= through:
-            released += self._in_flight.popleft()[1]
+            _, size, is_marker = self._in_flight.popleft()
+            released += size
+            self._markers -= is_marker
             count += 1
         self.in_flight_bytes -= released
         self._budget.used -= released
@@ -122,6 +130,7 @@ class Window:
         self._budget.used -= self.in_flight_bytes
         self.in_flight_bytes = 0
         self._in_flight.clear()
+        self._markers = 0
 
     def _measure(self, size: int) -> None:
         self._average = self._average + (size - self._average) * _AVERAGE_WEIGHT if self._average else float(size)

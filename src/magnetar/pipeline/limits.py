@@ -24,7 +24,7 @@ ROW_ALIGNMENT = 64
 BURST_INTERVAL_SECONDS = 0.005
 """Seconds from one burst of rows to the next; what arrives in between shares a row."""
 
-WINDOW_ENTRIES_UNMEASURED = 4
+WINDOW_ENTRIES_UNMEASURED = 2
 """Entries of one topic that may be unconfirmed before it is known how large they are. Markers do not tell."""
 
 WINDOW_ENTRIES_INITIAL = 64

@@ -191,6 +191,8 @@ class Tail:
             else:
                 carried = Carried(inlet.attachment, position, link_of(message), entry)
                 inlet.arrived(position, len(entry), self._task.loop.now, is_marker=carried.is_marker)
+                if carried.is_marker:
+                    self._carry_out(inlet, inlet.grant())
                 self._task.carry(carried)
 
     def _take_foreign(self, inlet: Inlet, position: Position, entry: bytes) -> None:

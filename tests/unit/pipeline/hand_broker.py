@@ -130,6 +130,8 @@ class HandBroker:
         """Why consumers are refused; empty while they are not."""
         self.namespaces: dict[str, list[str]] = {}
         self.subscribed: list[pb.CommandSubscribe] = []
+        self.flows: list[int] = []
+        """Permits of each FLOW."""
         self.unread: list[Frame] = []
         self.on_ready: Callable[[], None] | None = None
         self._decoder = FrameDecoder(frame_size_max=1 << 30)
@@ -192,6 +194,8 @@ class HandBroker:
                 self.say(
                     commands.send_receipt(producer_id=sent.producer_id, sequence_id=sent.sequence_id, position=place)
                 )
+            case pb.BaseCommand.FLOW:
+                self.flows.append(command.flow.messagePermits)
             case pb.BaseCommand.CLOSE_PRODUCER:
                 self.say(commands.success(request_id=command.close_producer.request_id))
             case pb.BaseCommand.CLOSE_CONSUMER:

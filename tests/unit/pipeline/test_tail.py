@@ -5,12 +5,13 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING
 
-from magnetar.base.position import Position
+from magnetar.base.position import EARLIEST, Position
 from magnetar.pipeline import limits
 from magnetar.pipeline.flow import Budget
 from magnetar.pipeline.options import ClusterAddress
 from magnetar.pipeline.tail import RIVAL, Tail
 from magnetar.wire import commands
+from magnetar.wire.message_id import Link
 from tests.unit.pipeline.hand_broker import HandBroker, HandLoop
 
 if TYPE_CHECKING:
@@ -119,3 +120,14 @@ def test_a_task_is_told_of_each_stay_that_ends() -> None:
     reader.broker.say(commands.close_consumer(consumer_id=4, request_id=0))
     reader.hand.run()
     assert reader.forgotten == [1, 2, 3, 4]
+
+
+def test_a_marker_is_replaced_when_it_comes_and_an_entry_when_it_is_confirmed() -> None:
+    reader = Reader()
+    assert reader.broker.flows == [limits.WINDOW_ENTRIES_UNMEASURED]
+    place = Position(3, 0)
+    for link in (Link(place, place), Link(EARLIEST, EARLIEST)):
+        reader.broker.say(commands.message_on_link(consumer_id=1, position=place, entry=b"entry", link=link))
+    reader.hand.run()
+    assert [carried.is_marker for carried in reader.carried] == [True, False]
+    assert reader.broker.flows[1:] == [1]
