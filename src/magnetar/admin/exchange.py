@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, field
+from functools import partial, wraps
 from http import HTTPStatus
 from inspect import isawaitable
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -27,7 +28,7 @@ from magnetar.base.names import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Generator, Iterable, Mapping
+    from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterable, Mapping
 
     from pydantic import TypeAdapter
     from starlette.requests import Request
@@ -39,12 +40,17 @@ if TYPE_CHECKING:
 Kind = TypeVar("Kind")
 
 
+LARGE_ANSWERS_AT_ONCE = 4
+"""Large answers that are made at the same time; further requests wait in order. Each takes memory until it is sent."""
+
+
 @dataclass(frozen=True, slots=True)
 class Context:
     """What handlers act on."""
 
     service: AdminService
     resources: Resources
+    large_answers: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(LARGE_ANSWERS_AT_ONCE))
 
     def tenant(self, name: str) -> TenantInfo:
         """The tenant; refuses with 404."""
@@ -103,6 +109,19 @@ class Context:
         for topic in topics:
             yield topic
             await self.service.in_slices(_one_step())
+
+
+def large_answer(
+    handler: Callable[[Any, Request], Awaitable[Response]],
+) -> Callable[[Any, Request], Awaitable[Response]]:
+    """Decorate a handler whose answers may be large: few of them are made at the same time."""
+
+    @wraps(handler)
+    async def answer(noun: Any, request: Request) -> Response:  # noqa: ANN401 - any class with a context
+        async with noun._context.large_answers:  # noqa: SLF001 - every noun has one
+            return await handler(noun, request)
+
+    return answer
 
 
 def encoding(value: object) -> Generator[None, None, str]:

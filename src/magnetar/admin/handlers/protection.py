@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from magnetar.admin.exchange import Context, namespace_name, route
+from magnetar.admin.exchange import Context, large_answer, namespace_name, route
 from magnetar.admin.service import topic_not_found
 
 if TYPE_CHECKING:
@@ -31,11 +31,13 @@ class _Protection:
         self._context = context
         self._service = context.service
 
+    @large_answer
     async def of_namespace(self, request: Request) -> Response:
         namespace = namespace_name(request)
         self._context.check_lives_here(namespace)
         return await self._of(self._service.list_topics(namespace))
 
+    @large_answer
     async def of_topic(self, request: Request) -> Response:
         topic = self._context.topic(request)
         if self._service.partitions_of(topic) is None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, TypeAdapter
 
-from magnetar.admin.exchange import Context, body, entity_name, flag, namespace_name, route
+from magnetar.admin.exchange import Context, body, entity_name, flag, large_answer, namespace_name, route
 from magnetar.admin.partitioned import PartitionedTopicStats
 from magnetar.admin.service import StatsOptions, check_not_fewer, topic_exists, topic_not_found
 from magnetar.base.errors import AdminError
@@ -123,12 +123,14 @@ class _Topics:
         async for part in self._context.in_turn(self._context.parts(topic)):
             await self._service.unload_topic(part)
 
+    @large_answer
     async def stats(self, request: Request) -> Response:
         topic = self._context.topic(request)
         if self._service.partitions_of(topic) != 0:
             raise topic_not_found(topic)
         return await self._context.answer(await self._service.topic_stats(topic, _stats_options(request)))
 
+    @large_answer
     async def internal_stats(self, request: Request) -> Response:
         topic = self._context.topic(request)
         if self._service.partitions_of(topic) != 0:
@@ -174,6 +176,7 @@ class _Topics:
             )
         await self._service.delete_partitioned_topic(topic, force=flag(request, "force"))
 
+    @large_answer
     async def partitioned_stats(self, request: Request) -> Response:
         topic = self._partitioned(request)
         options, is_shown = _stats_options(request), flag(request, "perPartition", default=True)
@@ -183,6 +186,7 @@ class _Topics:
         total = await self._service.in_slices(PartitionedTopicStats.steps(list(stats.values())))
         return await self._context.answer({**total.members(), "partitions": stats if is_shown else {}})
 
+    @large_answer
     async def partitioned_internal_stats(self, request: Request) -> Response:
         topic = self._partitioned(request)
         stats: dict[str, PersistentTopicInternalStats] = {}
