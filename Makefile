@@ -33,7 +33,7 @@ java: | python
 demo: java setup ## the whole story: three clusters, real flights, a planned switch and a kill (ARGS="--flights 20000")
 	@$(BIN)/magnetar demo $(ARGS)
 
-test: java setup ## all tests but the long ones; 13 minutes
+test: java setup ## all tests but the long ones; 17 minutes
 	@$(BIN)/python -m pytest tests $(ARGS)
 
 test-long: java setup ## the full-sized forms of tests that make test runs smaller; some minutes
