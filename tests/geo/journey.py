@@ -79,6 +79,9 @@ class Account:
     repeated: set[int] = field(default_factory=set)
     """Messages that came again although their acknowledgement had its receipt, until ``take_repeated``."""
 
+    open_again: set[int] = field(default_factory=set)
+    """Repeated messages whose acknowledgement has had no receipt since: they come again until it has."""
+
     origins: list[str] = field(default_factory=list)
     """The cluster in which each number was published."""
 
@@ -94,8 +97,14 @@ class Account:
 
     def delivered(self, number: int) -> None:
         """A consumer got the message."""
-        if number in self.acknowledged:
+        if number in self.acknowledged and number not in self.open_again:
             self.repeated.add(number)
+            self.open_again.add(number)
+
+    def answered(self, number: int) -> None:
+        """The acknowledgement of the message got its receipt."""
+        self.acknowledged[number] = time.monotonic()
+        self.open_again.discard(number)
 
     def take_repeated(self) -> set[int]:
         """Return what was repeated since the last time."""
@@ -244,7 +253,7 @@ class Consuming:
         part = part_of(frame)
         assert name_of(frame) == "ACK_RESPONSE", part
         assert not part.HasField("error"), part
-        self._account.acknowledged[self._unanswered.pop(part.request_id)] = time.monotonic()
+        self._account.answered(self._unanswered.pop(part.request_id))
 
     def _next_request_id(self) -> int:
         self._request_id += 1
