@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import deque
+from functools import partial
 from typing import TYPE_CHECKING
 
 from magnetar.base.errors import MagnetarError, RequestError, ServerError
 from magnetar.base.limits import Limit
 from magnetar.broker.lives import check_progress
-from magnetar.broker.slices import SlicedWork
 from magnetar.geo.parts import in_parts, takes_nothing_back
 
 if TYPE_CHECKING:
@@ -36,9 +37,10 @@ class IncomingProgress:
         """``apply`` applies one state, or part of one, of a marker of a cluster; it may raise MagnetarError."""
         self._topic = topic
         self._apply = apply
-        self._work: SlicedWork[object, SubscriptionProgress | None] = SlicedWork(
-            topic.environment.loop, topic.environment.clock
-        )
+        self._environment = topic.environment
+        self._steps: deque[Callable[[], None]] = deque()
+        self._is_waiting = False
+        """Whether the steps wait for a later turn of the loop."""
         self._markers = 0
         """Markers that are being applied or wait."""
 
@@ -82,12 +84,33 @@ class IncomingProgress:
                 raise
 
         parts = [part for state in marker.states for part in self._parts_of(state)]
-        self._work.start(object(), [*parts, None], step)
+        self._steps += [partial(step, part) for part in (*parts, None)]
+        if not self._is_waiting:
+            if self._environment.turns.begin(self._environment.clock.monotonic()):
+                self._go_on()
+            else:
+                self._wait()
 
     def stop(self) -> None:
         """Drop what is not applied yet; it gets no receipt."""
-        self._work.stop()
+        self._steps.clear()
         self._markers = 0
+
+    def _go_on(self) -> None:
+        """Take steps until the turn of the loop is over, and the others in later ones."""
+        self._is_waiting = False
+        try:
+            while self._steps:
+                self._steps.popleft()()
+                if self._environment.turns.is_over():
+                    break
+        finally:
+            if self._steps:
+                self._wait()
+
+    def _wait(self) -> None:
+        self._is_waiting = True
+        self._environment.turns.soon(self._go_on, self._topic.share)
 
     def _parts_of(self, incoming: SubscriptionProgress) -> Iterator[SubscriptionProgress]:
         """Yield what is applied in turns of its own.

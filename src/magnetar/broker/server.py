@@ -12,6 +12,7 @@ from magnetar.base.limits import FRAME_SIZE_PADDING, Limit
 from magnetar.broker.closing import close_each
 from magnetar.broker.memory import READ_BYTES
 from magnetar.broker.session import Session
+from magnetar.broker.turns import Share
 from magnetar.wire.connection import Connection, Role
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ class ServerProtocol(asyncio.BufferedProtocol):
             now=server.environment.clock.monotonic(),
         )
         self._turns = server.environment.turns
+        self._share = Share()
         self._arrived: list[bytes] = []
         """What arrived while the connection had to wait for its turn."""
         self._left: list[Received] = []
@@ -229,11 +231,11 @@ class ServerProtocol(asyncio.BufferedProtocol):
             self.write(connection.take_output())
 
     def _wait(self) -> None:
-        """Go on in a later turn, behind all that waits already."""
+        """Go on in a later turn."""
         if not self._is_waiting:
             self._is_waiting = True
             self.session.caught_up(is_caught_up=False)
-            self._turns.soon(self._go_on)
+            self._turns.soon(self._go_on, self._share)
 
     def _go_on(self) -> None:
         self._is_waiting = False

@@ -143,7 +143,14 @@ class Broker:
         administration = Administration(environment, self.topics, admin_url)
         app = build_app(administration, environment.resources)
         options = _web_options(config, web_connections)
-        web = WebServer(app, options, environment.limit_hits, environment.clock, environment.memory.answers)
+        web = WebServer(
+            app,
+            options,
+            environment.limit_hits,
+            environment.clock,
+            environment.memory.answers,
+            environment.turns,
+        )
         opened.push_async_callback(web.stop)
         await web.start()
         maintenance = Maintenance(environment, self.topics)

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from magnetar.base.world import Clock
 
-SLICE_S = 0.005
+SLICE_S = 0.002
 """Seconds that a slice of work takes, and the last item on top; what comes from clients waits so long at most."""
 
 SLICE_ITEMS_MAX = 100

@@ -31,6 +31,7 @@ from magnetar.broker.snapshots import TopicSnapshots, marker_peers, takes_marker
 from magnetar.broker.subscription import REPLICATED_PROPERTY, Subscription
 from magnetar.broker.subscription_names import check_subscription_name, is_of_a_subscription
 from magnetar.broker.topic_log import TopicLog
+from magnetar.broker.turns import Share
 from magnetar.cursor.store import CursorStore
 from magnetar.metadata.store import Put
 from magnetar.wire.markers import PROBE
@@ -76,6 +77,8 @@ class Topic:
         self.backlog_quotas = BacklogQuotas(self)
         self.counters = TopicCounters()
         self.rates_in = Rates()
+        self.share = Share()
+        """What the topic has had of the turns of the event loop."""
         stored_epoch = ledger.properties.get(_EPOCH_PROPERTY)
         self.access = ProducerAccess(
             None if stored_epoch is None else int(stored_epoch),
@@ -140,7 +143,7 @@ class Topic:
         if not self._is_notified:
             self._is_notified = True
             if self._to_dispatch is None:
-                self.environment.turns.soon(self._dispatch)
+                self.environment.turns.soon(self._dispatch, self.share)
 
     def _dispatch(self) -> None:
         """Have everybody send what there is, some in this turn and the others in later ones."""
@@ -157,7 +160,7 @@ class Topic:
             self._to_dispatch = None
         finally:
             if self._to_dispatch is not None or self._is_notified:
-                turns.soon(self._dispatch)
+                turns.soon(self._dispatch, self.share)
 
     # -- producers ----------------------------------------------------------------------------------------------
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections import deque
+from heapq import heappop, heappush
+from itertools import count
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -18,27 +19,49 @@ TURN_ITEMS_MAX = 1000
 """Pieces of work that are begun in a turn, however quick they are."""
 
 
-class LoopTurns:
-    """Runs pieces of work in the order in which they came, in as many turns of the event loop as that takes.
+class Share:
+    """What one client, or one topic, has had of the turns."""
 
-    A turn begins with what was left over, so what arrives on a socket in a turn that is over waits behind everything
-    that came before. A piece of work that may take long does a part, and calls ``soon`` for the rest: it is then behind
-    everybody else. Work that raises does not keep the rest from being run; the loop's exception handler is told.
+    __slots__ = ("finish_s",)
+
+    def __init__(self) -> None:
+        """Nothing yet."""
+        self.finish_s = 0.0
+        """The virtual time at which its last piece of work ended (``LoopTurns``)."""
+
+
+class LoopTurns:
+    """Runs pieces of work in as many turns of the event loop as that takes, fairly between those that they are for.
+
+    This is start-time fair queueing: a piece may begin at the virtual time at which the piece before it of the same
+    share ended, and the piece that may begin first comes next. So what is for a client that asks for little comes soon,
+    however many others ask for much, and work for one share is done in order. Virtual time goes on with the time that
+    pieces take, and stands still while none waits.
+
+    A turn begins with what was left over, so what arrives on a socket in a turn that is over waits. A piece of work
+    that may take long does a part, and calls ``soon`` for the rest. Work that raises does not keep the rest from being
+    run; the loop's exception handler is told.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, clock: Clock) -> None:
         """Nothing is to be done."""
         self._loop = loop
         self._monotonic = clock.monotonic
-        self._waiting: deque[Callable[[], None]] = deque()
+        self._waiting: list[tuple[float, float, int, Callable[[], None], Share]] = []
+        """A heap: from when a piece may begin and when the one before it ended, in virtual time, and its number."""
+        self._added: list[tuple[Callable[[], None], Share]] = []
+        """What came since the last turn began."""
+        self._virtual_s = 0.0
+        """From when the first piece of the newest turn might have begun."""
+        self._numbers = count()
         self._next_turn: asyncio.Handle | None = None
         """What begins the next turn; None if nothing was done in this one."""
         self._ends_at = 0.0
         self._items = 0
 
-    def soon(self, work: Callable[[], None]) -> None:
+    def soon(self, work: Callable[[], None], share: Share) -> None:
         """Do ``work`` in the next turn, or in a later one if there is much to do before it."""
-        self._waiting.append(work)
+        self._added.append((work, share))
         if self._next_turn is None:
             self._next_turn = self._loop.call_soon(self._run)
 
@@ -60,16 +83,32 @@ class LoopTurns:
         self._items = 0
 
     def _run(self) -> None:
-        if not self._waiting:
+        self._queue_added()
+        waiting = self._waiting
+        if not waiting:
             self._next_turn = None
             return
         # ``_next_turn`` stays set meanwhile: work that calls ``soon`` would else begin a second chain of turns.
-        self._start(self._monotonic())
-        waiting = self._waiting
+        now = self._monotonic()
+        self._start(now)
+        self._virtual_s = waiting[0][0]
         try:
-            for _ in range(len(waiting)):  # what they add comes in the next turn: what is written goes out before
-                waiting.popleft()()
-                if self.is_over():
+            while waiting:  # what is added comes in the next turn: what this one has written goes out before
+                start_s, _, _, work, share = heappop(waiting)
+                try:
+                    work()
+                finally:
+                    ended = self._monotonic()
+                    share.finish_s = start_s + ended - now
+                    now = ended
+                self._items += 1
+                if self._items > TURN_ITEMS_MAX or now >= self._ends_at:
                     break
         finally:
             self._next_turn = self._loop.call_soon(self._run)
+
+    def _queue_added(self) -> None:
+        for work, share in self._added:
+            start_s = max(self._virtual_s, share.finish_s)
+            heappush(self._waiting, (start_s, share.finish_s, next(self._numbers), work, share))
+        self._added.clear()

@@ -23,6 +23,7 @@ from magnetar.admin.exchange import refusal
 from magnetar.base.errors import ConfigurationError
 from magnetar.base.limits import Limit
 from magnetar.base.tasks import start_task
+from magnetar.broker.turns import Share
 from magnetar.broker.web_answers import UNREAD_KEY, AnswerLimit, Answers, UnreadAnswers
 from magnetar.broker.web_patience import Patience, Phase
 from magnetar.wire.connection import MAGNETAR_VERSION_PREFIX
@@ -37,8 +38,18 @@ if TYPE_CHECKING:
     from magnetar.base.world import Clock
     from magnetar.broker.limit_hits import LimitHits
     from magnetar.broker.send_buffers import SendBuffers
+    from magnetar.broker.turns import LoopTurns
 
 log = structlog.get_logger(__name__)
+
+HEAD_PART_BYTES = 1024
+"""Bytes of what arrives that are taken at once while the head of a request is read.
+
+Reading 10,000 headers takes 30 ms; a head is refused when it is larger than its limit, and this much on top.
+"""
+
+BODY_PART_BYTES = 65_536
+"""Bytes of a body that are taken at once."""
 
 _LOOKS_EVERY_TICKS = 10
 """Ticks of uvicorn, of 0.1 s, between two looks for clients that take too long."""
@@ -62,12 +73,15 @@ class WebOptions:
 class WebState(ServerState):
     """What the connections of the web server share."""
 
-    def __init__(self, options: WebOptions, limit_hits: LimitHits, clock: Clock, answers: SendBuffers) -> None:
+    def __init__(
+        self, options: WebOptions, limit_hits: LimitHits, clock: Clock, answers: SendBuffers, turns: LoopTurns
+    ) -> None:
         """No connection yet."""
         super().__init__()
         self.options = options
         self.limit_hits = limit_hits
         self.clock = clock
+        self.turns = turns
         self.answers = Answers(answers, limit_hits)
         self.by_last_answer: dict[WebConnection, None] = {}
         """The connections, the one that got its last answer first, or none since it was opened, first."""
@@ -107,6 +121,11 @@ class WebConnection(H11Protocol):
         self._unread = UnreadAnswers(self._state.answers)
         super().__init__(config, server_state, {**app_state, UNREAD_KEY: self._unread}, _loop)
         self._requests = 0
+        self._arrived = bytearray()
+        """What has not been read yet."""
+        self._is_waiting = False
+        """Whether the connection waits for a later turn of the loop."""
+        self._share = Share()
         self._patience = Patience(self._state.options.timeout_s, self._state.clock.monotonic())
 
     @property
@@ -115,6 +134,8 @@ class WebConnection(H11Protocol):
         cycle = cast("RequestResponseCycle | None", self.cycle)
         if cycle is not None and not cycle.response_complete and not cycle.more_body:
             return Phase.READING if self.flow.write_paused else Phase.WORKING
+        if self._is_waiting:
+            return Phase.WORKING
         return Phase.READING if self.transport.get_write_buffer_size() else Phase.WAITING
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -130,8 +151,39 @@ class WebConnection(H11Protocol):
                 HTTPStatus.SERVICE_UNAVAILABLE, f"There are too many connections ({options.connections_limit})"
             )
 
+    def data_received(self, data: bytes) -> None:
+        """Read as much as this turn of the loop has room for, and the rest in later turns; no more arrives until then."""
+        self._arrived += data
+        if not self._is_waiting:
+            if self._state.turns.begin(self._state.clock.monotonic()):
+                self._go_on()
+            else:
+                self._wait()
+
+    def _go_on(self) -> None:
+        was_waiting, self._is_waiting = self._is_waiting, False
+        while self._arrived and not self.transport.is_closing():
+            size = HEAD_PART_BYTES if self.conn.their_state is h11.IDLE else BODY_PART_BYTES
+            part = bytes(self._arrived[:size])
+            del self._arrived[:size]
+            super().data_received(part)
+            if self._state.turns.is_over():
+                break
+        if self.transport.is_closing():
+            self._arrived.clear()
+        elif self._arrived:
+            self._wait()
+        elif was_waiting and not self.flow.read_paused:
+            self.transport.resume_reading()
+
+    def _wait(self) -> None:
+        self._is_waiting = True
+        self.transport.pause_reading()
+        self._state.turns.soon(self._go_on, self._share)
+
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget the connection."""
+        self._arrived.clear()
         self._state.by_last_answer.pop(self, None)
         self._unread.closed()
         super().connection_lost(exc)
@@ -200,7 +252,13 @@ class WebServer(uvicorn.Server):
     """Why it does not listen."""
 
     def __init__(
-        self, app: ASGIApp, options: WebOptions, limit_hits: LimitHits, clock: Clock, answers: SendBuffers
+        self,
+        app: ASGIApp,
+        options: WebOptions,
+        limit_hits: LimitHits,
+        clock: Clock,
+        answers: SendBuffers,
+        turns: LoopTurns,
     ) -> None:
         """Not listening yet; ``answers`` is the memory for answers that clients have not read."""
         config = uvicorn.Config(
@@ -221,7 +279,7 @@ class WebServer(uvicorn.Server):
         )
         super().__init__(config)
         self._options = options
-        self._state = self.server_state = WebState(options, limit_hits, clock, answers)
+        self._state = self.server_state = WebState(options, limit_hits, clock, answers, turns)
         self._task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:

@@ -1,4 +1,4 @@
-"""The work of one turn of the event loop is bounded, and shared by all clients in the order in which they came."""
+"""The work of one turn of the event loop is bounded, and shared fairly by all clients."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from magnetar.broker.turns import TURN_ITEMS_MAX, TURN_S, LoopTurns
+from magnetar.broker.turns import TURN_ITEMS_MAX, TURN_S, LoopTurns, Share
 from magnetar.sim.loop import HandClock, HandLoop
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def stage() -> Stage:
 
 def test_work_is_done_in_order_in_as_many_turns_as_it_takes(stage: Stage) -> None:
     for name in "abcde":
-        stage.turns.soon(stage.work(name, TURN_S / 2))
+        stage.turns.soon(stage.work(name, TURN_S / 2), Share())
     assert not stage.done
     stage.loop.call_soon(stage.count_turns)
     stage.loop.spin()
@@ -54,13 +54,14 @@ def test_work_is_done_in_order_in_as_many_turns_as_it_takes(stage: Stage) -> Non
 
 def test_work_that_asks_for_more_turns_gets_one_in_each_turn_of_the_loop(stage: Stage) -> None:
     """Two chains of turns in one turn of the loop would be four in the next."""
+    share = Share()
 
     def part() -> None:
         stage.work("part", TURN_S)()
         if len(stage.done) < 10:
-            stage.turns.soon(part)
+            stage.turns.soon(part, share)
 
-    stage.turns.soon(part)
+    stage.turns.soon(part, share)
     stage.loop.call_soon(stage.count_turns)
     stage.loop.spin()
     turns = [turn for turn, _ in stage.done]
@@ -69,17 +70,17 @@ def test_work_that_asks_for_more_turns_gets_one_in_each_turn_of_the_loop(stage: 
 
 
 def test_what_asks_for_another_turn_is_behind_everybody_else(stage: Stage) -> None:
-    left = 3
+    left, share = 3, Share()
 
     def part() -> None:
         nonlocal left
         stage.work("part")()
         left -= 1
         if left:
-            stage.turns.soon(part)
+            stage.turns.soon(part, share)
 
-    stage.turns.soon(part)
-    stage.turns.soon(stage.work("other"))
+    stage.turns.soon(part, share)
+    stage.turns.soon(stage.work("other"), Share())
     stage.loop.spin()
     assert [name for _, name in stage.done] == ["part", "other", "part", "part"]
 
@@ -95,7 +96,7 @@ def test_no_work_begins_in_a_turn_that_is_over(stage: Stage) -> None:
 
 
 def test_what_was_left_over_counts_in_the_turn_in_which_it_is_done(stage: Stage) -> None:
-    stage.turns.soon(stage.work("left", TURN_S))
+    stage.turns.soon(stage.work("left", TURN_S), Share())
     begun: list[bool] = []
     stage.loop.call_soon(lambda: begun.append(stage.turns.begin(stage.loop.time())))
     stage.loop.spin()
@@ -104,7 +105,7 @@ def test_what_was_left_over_counts_in_the_turn_in_which_it_is_done(stage: Stage)
 
 def test_quick_work_is_bounded_by_its_number(stage: Stage) -> None:
     for _ in range(TURN_ITEMS_MAX + 2):
-        stage.turns.soon(stage.work("quick"))
+        stage.turns.soon(stage.work("quick"), Share())
     stage.loop.call_soon(stage.count_turns)
     stage.loop.spin()
     turns = [turn for turn, _ in stage.done]
@@ -113,8 +114,8 @@ def test_quick_work_is_bounded_by_its_number(stage: Stage) -> None:
 
 
 def test_an_error_of_one_does_not_keep_the_others_from_being_done(stage: Stage) -> None:
-    stage.turns.soon(lambda: 1 // 0)  # type: ignore[arg-type]
-    stage.turns.soon(stage.work("other"))
+    stage.turns.soon(lambda: 1 // 0, Share())  # type: ignore[arg-type]
+    stage.turns.soon(stage.work("other"), Share())
     stage.loop.spin()
     assert [name for _, name in stage.done] == ["other"]
     assert [type(each["exception"]) for each in stage.loop.problems] == [ZeroDivisionError]
@@ -125,10 +126,62 @@ def test_work_that_is_added_in_a_turn_comes_in_the_next_one(stage: Stage) -> Non
 
     def again() -> None:
         stage.work("first")()
-        stage.turns.soon(stage.work("second"))
+        stage.turns.soon(stage.work("second"), Share())
 
-    stage.turns.soon(again)
+    stage.turns.soon(again, Share())
     stage.loop.call_soon(stage.count_turns)
     stage.loop.spin()
     (first, _), (second, _) = stage.done
     assert second > first
+
+
+def test_a_client_that_asks_for_little_comes_before_many_that_ask_for_much(stage: Stage) -> None:
+    busy, little = [Share() for _ in range(10)], Share()
+    waited: list[int] = []
+
+    def flood(number: int) -> None:
+        stage.work("busy", TURN_S)()
+        if len(stage.done) < 100:
+            stage.turns.soon(lambda: flood(number), busy[number])
+
+    def ask() -> None:
+        asked_at = len(stage.done)
+
+        def answer() -> None:
+            stage.loop.elapsed_s += TURN_S / 100
+            waited.append(len(stage.done) - asked_at)
+
+        stage.turns.soon(answer, little)
+        if len(waited) < 5:
+            stage.loop.call_later(5 * TURN_S, ask)
+
+    for number in range(len(busy)):
+        stage.turns.soon(lambda number=number: flood(number), busy[number])  # type: ignore[misc]
+    stage.loop.call_later(20 * TURN_S, ask)
+    stage.loop.spin()
+    assert len(waited) >= 5
+    assert max(waited) < len(busy) / 2, waited
+
+
+def test_all_who_ask_for_much_get_the_same(stage: Stage) -> None:
+    costs = {"a": TURN_S, "b": 3 * TURN_S, "c": 2 * TURN_S}
+    had, shares = dict.fromkeys(costs, 0.0), {name: Share() for name in costs}
+
+    def part(name: str) -> None:
+        stage.loop.elapsed_s += costs[name]
+        had[name] += costs[name]
+        if stage.loop.time() < 300 * TURN_S:
+            stage.turns.soon(lambda: part(name), shares[name])
+
+    for name in costs:
+        stage.turns.soon(lambda name=name: part(name), shares[name])  # type: ignore[misc]
+    stage.loop.spin()
+    assert max(had.values()) - min(had.values()) <= 4 * TURN_S
+
+
+def test_work_of_one_share_is_done_in_order(stage: Stage) -> None:
+    share = Share()
+    for name in "abcdef":
+        stage.turns.soon(stage.work(name, TURN_S), share)
+    stage.loop.spin()
+    assert [name for _, name in stage.done] == list("abcdef")

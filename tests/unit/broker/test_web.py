@@ -15,9 +15,11 @@ from structlog.testing import capture_logs
 
 from magnetar.base.limits import Limit
 from magnetar.base.real import SystemFiles
+from magnetar.broker import turns
 from magnetar.broker.limit_hits import LimitHits
 from magnetar.broker.send_buffers import RECEIVE_STALL_S, SendBuffers
-from magnetar.broker.web import WebConnection, WebOptions, WebServer
+from magnetar.broker.turns import LoopTurns
+from magnetar.broker.web import HEAD_PART_BYTES, WebConnection, WebOptions, WebServer
 from magnetar.broker.web_answers import AnswerLimit, Answers
 from magnetar.broker.web_patience import Phase
 from magnetar.sim.loop import HandClock
@@ -48,6 +50,7 @@ class FakeSocket(asyncio.Transport):
         self.unread = 0
         self.reads = True
         self.closed = False
+        self.is_read = True
 
     def write(self, data: bytes | bytearray | memoryview[Any]) -> None:
         self.written += data
@@ -69,10 +72,10 @@ class FakeSocket(asyncio.Transport):
     abort = close
 
     def pause_reading(self) -> None:
-        """Take it."""
+        self.is_read = False
 
     def resume_reading(self) -> None:
-        """Take it."""
+        self.is_read = True
 
 
 async def large_answer(_scope: Scope, _receive: Receive, send: Send) -> None:
@@ -110,7 +113,8 @@ class Web:
         self.clock = HandClock(self.time)
         options = WebOptions("", 0, self.connections_max, Limit.HTTP_CONNECTIONS, HEADER_SIZE_MAX, TIMEOUT_S)
         self.answers = SendBuffers(ANSWERS_SIZE_MAX, ANSWERS_SIZE_MAX)
-        self.server = WebServer(application, options, self.hits, self.clock, self.answers)
+        self.turns = LoopTurns(asyncio.get_running_loop(), self.clock)
+        self.server = WebServer(application, options, self.hits, self.clock, self.answers, self.turns)
         self.server.config.load()
 
     def connect(self) -> tuple[WebConnection, FakeSocket]:
@@ -200,6 +204,55 @@ def test_headers_have_a_limit(piece: int) -> None:
     assert run(story).counts() == {Limit.HTTP_HEADER_SIZE.value: 1}
 
 
+def test_the_rest_of_a_head_that_is_too_large_is_not_read() -> None:
+    """Reading 10,000 headers takes longer than other clients should wait."""
+
+    async def story(web: Web) -> None:
+        connection, socket = web.connect()
+        connection.data_received(GET.replace(b"Host", b"".join(b"X: %d\r\n" % each for each in range(10_000)) + b"Host"))
+        await settle()
+        assert socket.written.startswith(b"HTTP/1.1 431 ")
+        assert len(connection.conn.trailing_data[0]) <= HEADER_SIZE_MAX + HEAD_PART_BYTES
+
+    run(story)
+
+
+def test_requests_that_come_together_are_read_in_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(turns, "TURN_ITEMS_MAX", 2)
+    begun: list[int] = []
+
+    async def story(web: Web) -> None:
+        clients = [web.connect() for _ in range(10)]
+        for connection, _ in clients:
+            connection.data_received(POST)
+            connection.data_received(b"ab")
+            connection.data_received(b"cd" + GET)
+        begun.append(sum(connection.cycle is not None for connection, _ in clients))
+        assert clients[-1][1].is_read is False, "no more arrives before what came is read"
+        assert clients[-1][0].phase is Phase.WORKING
+        await settle()
+        await settle()
+        assert [socket.written.count(b"HTTP/1.1 204") for _, socket in clients] == [2] * len(clients)
+        assert all(socket.is_read for _, socket in clients)
+
+    run(story, connections_max=10)
+    assert begun == [1]
+
+
+def test_a_connection_that_is_lost_while_it_waits_for_its_turn_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(turns, "TURN_ITEMS_MAX", 0)
+
+    async def story(web: Web) -> None:
+        connection, socket = web.connect()
+        connection.data_received(GET)
+        socket.closed = True
+        connection.connection_lost(None)
+        await settle()
+        assert socket.written == b""
+
+    run(story)
+
+
 @pytest.mark.parametrize(
     "pieces",
     [(), (GET[:1],), (GET[:-1],), (POST,), (POST + b"abc",), (GET, GET[:-1])],
@@ -226,6 +279,7 @@ def test_bytes_now_and_then_are_no_progress() -> None:
         for byte in GET[: int(TIMEOUT_S)]:
             assert not socket.closed
             connection.data_received(bytes([byte]))
+            await settle()
             web.look_after(1)
         assert socket.closed
 
