@@ -152,7 +152,7 @@ class WebConnection(H11Protocol):
             )
 
     def data_received(self, data: bytes) -> None:
-        """Read as much as this turn of the loop has room for, and the rest in later turns; no more arrives until then."""
+        """Read what this turn of the loop has room for, and the rest in later turns; no more arrives until then."""
         self._arrived += data
         if not self._is_waiting:
             if self._state.turns.begin(self._state.clock.monotonic()):

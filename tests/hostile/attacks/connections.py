@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from tests.hostile.catalogue import behaviour
 from tests.hostile.tools import (
+    RECEIVE_BYTES,
     answer_pings,
     connect,
     fill,
@@ -37,6 +38,36 @@ LARGE = bytes(1 << 20)
 @behaviour("1,000 connections that are opened and closed at once.", seconds=6.0)
 def opened_and_closed(target: Target) -> int:
     return repeatedly(target, lambda _: RawConnection(target.service_url).close(), count_max=1000)
+
+
+@behaviour("1,000 connections that are opened in the same moment, again and again.", seconds=6.0)
+def opened_together(target: Target) -> int:
+    def act(_count: int) -> None:
+        opened = [socket.socket() for _ in range(1000)]
+        for each in opened:
+            each.setblocking(False)
+            each.connect_ex(target.address)
+        time.sleep(0.3)
+        for each in opened:
+            each.close()
+
+    return repeatedly(target, act)
+
+
+@behaviour("300 connections that each ask without end.", seconds=6.0)
+def asking_together(target: Target) -> int:
+    opened = open_many(target, 300, lambda: connect(target))
+    lookups = frame("LOOKUP", topic=target.topic(), request_id=1) * 200
+    asked = 0
+    for each in opened:
+        each.socket.setblocking(False)
+    while target.is_time_left:
+        for each in opened:
+            with contextlib.suppress(OSError):
+                asked += each.socket.send(lookups)
+                each.socket.recv(RECEIVE_BYTES)
+    _close(opened)
+    return asked
 
 
 @behaviour("Connections that shake hands, subscribe, publish and vanish with RST.", seconds=5.0)

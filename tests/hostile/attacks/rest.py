@@ -117,6 +117,23 @@ def idle_connections(target: Target) -> int:
     return len(connections)
 
 
+@behaviour("500 REST connections that ask in the same moment, again and again.", seconds=6.0)
+def asking_together(target: Target) -> int:
+    connections = _open_many(target, 500)
+    head = _head("GET", "/admin/v2/clusters", *(f"X-{each}: x" for each in range(300)))
+    asked = 0
+    while target.is_time_left:
+        for connection in connections:
+            with contextlib.suppress(OSError):
+                connection.sendall(head)
+                asked += 1
+        for connection in connections:
+            with contextlib.suppress(OSError):
+                connection.recv(MEBIBYTE)
+    _close(connections)
+    return asked
+
+
 @behaviour("JSON that is nested 100,000 deep, cut off, not JSON, and not UTF-8.")
 def false_json(target: Target) -> int:
     bodies = (

@@ -209,7 +209,9 @@ def test_the_rest_of_a_head_that_is_too_large_is_not_read() -> None:
 
     async def story(web: Web) -> None:
         connection, socket = web.connect()
-        connection.data_received(GET.replace(b"Host", b"".join(b"X: %d\r\n" % each for each in range(10_000)) + b"Host"))
+        connection.data_received(
+            GET.replace(b"Host", b"".join(b"X: %d\r\n" % each for each in range(10_000)) + b"Host")
+        )
         await settle()
         assert socket.written.startswith(b"HTTP/1.1 431 ")
         assert len(connection.conn.trailing_data[0]) <= HEADER_SIZE_MAX + HEAD_PART_BYTES
