@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import signal
+import time
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -115,7 +116,7 @@ class Broker:
             links=links,
             ledger_config=_ledger_config(config),
             delayed=delayed,
-            turns=LoopTurns(loop, self._clock),
+            turns=LoopTurns(loop, self._clock, time.thread_time),
             unload=lambda name: self.topics.unload(name),  # noqa: PLW0108 - made before the topics are
             memory=memory,
             loss_boundaries=loss_boundaries,

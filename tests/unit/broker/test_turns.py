@@ -1,4 +1,4 @@
-"""The work of one turn of the event loop is bounded, and shared fairly by all clients."""
+"""The work of one turn of the event loop is bounded, and a client that asks for little does not wait for others."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from magnetar.broker.turns import TURN_ITEMS_MAX, TURN_S, LoopTurns, Share
+from magnetar.broker.turns import LIGHT_S, LIGHT_SHARE, TURN_ITEMS_MAX, TURN_S, LoopTurns, Share
 from magnetar.sim.loop import HandClock, HandLoop
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def test_work_that_asks_for_more_turns_gets_one_in_each_turn_of_the_loop(stage: 
     assert len(set(turns)) == 10
 
 
-def test_what_asks_for_another_turn_is_behind_everybody_else(stage: Stage) -> None:
+def test_what_leaves_something_over_is_behind_everybody_else(stage: Stage) -> None:
     left, share = 3, Share()
 
     def part() -> None:
@@ -163,20 +163,69 @@ def test_a_client_that_asks_for_little_comes_before_many_that_ask_for_much(stage
     assert max(waited) < len(busy) / 2, waited
 
 
-def test_all_who_ask_for_much_get_the_same(stage: Stage) -> None:
-    costs = {"a": TURN_S, "b": 3 * TURN_S, "c": 2 * TURN_S}
-    had, shares = dict.fromkeys(costs, 0.0), {name: Share() for name in costs}
+def test_those_who_ask_for_much_have_a_part_of_each_turn(stage: Stage) -> None:
+    light = [Share() for _ in range(10)]
+    heavy = Share()
 
-    def part(name: str) -> None:
-        stage.loop.elapsed_s += costs[name]
-        had[name] += costs[name]
-        if stage.loop.time() < 300 * TURN_S:
-            stage.turns.soon(lambda: part(name), shares[name])
+    def little(number: int) -> None:
+        stage.work("little", LIGHT_S)()
+        if len(stage.done) < 200:
+            light[number] = Share()
+            stage.loop.call_soon(lambda: stage.turns.soon(lambda: little(number), light[number]))
 
-    for name in costs:
-        stage.turns.soon(lambda name=name: part(name), shares[name])  # type: ignore[misc]
+    def much() -> None:
+        stage.work("much", TURN_S)()
+        if len(stage.done) < 200:
+            stage.turns.soon(much, heavy)
+
+    stage.turns.soon(much, heavy)
+    for number in range(len(light)):
+        stage.turns.soon(lambda number=number: little(number), light[number])  # type: ignore[misc]
+    stage.loop.call_soon(stage.count_turns)
     stage.loop.spin()
-    assert max(had.values()) - min(had.values()) <= 4 * TURN_S
+    turns = [turn for turn, _ in stage.done]
+    by_turn = [[name for turn, name in stage.done if turn == each] for each in sorted(set(turns))]
+    assert all("much" in names for names in by_turn[1:10]), by_turn
+    assert all("little" in names for names in by_turn[1:10]), by_turn
+
+
+def test_a_client_asks_for_little_again_once_it_has_asked_for_nothing(stage: Stage) -> None:
+    once, other = Share(), Share()
+
+    def order() -> list[str]:
+        stage.done.clear()
+        stage.turns.soon(stage.work("once"), once)
+        stage.turns.soon(stage.work("other"), other)
+        stage.loop.spin()
+        return [name for _, name in stage.done]
+
+    stage.turns.soon(stage.work("much", TURN_S), once)
+    stage.loop.spin()
+    assert order() == ["other", "once"]
+    stage.loop.elapsed_s += (TURN_S - LIGHT_S) / LIGHT_SHARE + 0.001
+    assert order() == ["once", "other"]
+
+
+def test_a_piece_of_work_for_a_client_that_asks_for_little_is_short(stage: Stage) -> None:
+    parts: list[int] = []
+
+    def pieces(count: int) -> None:
+        done = 0
+        while done < count:
+            stage.loop.elapsed_s += LIGHT_S / 2
+            done += 1
+            if stage.turns.is_over():
+                break
+        parts.append(done)
+        if done < count:
+            stage.turns.soon(lambda: pieces(count - done), share)
+
+    share = Share()
+    stage.turns.soon(lambda: pieces(30), share)
+    stage.loop.spin()
+    assert parts[0] == 2
+    assert sum(parts) == 30
+    assert max(parts) == 2 * TURN_S / LIGHT_S
 
 
 def test_work_of_one_share_is_done_in_order(stage: Stage) -> None:
