@@ -30,6 +30,7 @@ from magnetar.base.names import TopicName
 from magnetar.base.real import SystemClock, SystemFile, SystemFiles
 from magnetar.broker.check import LEDGERS, METADATA
 from magnetar.broker.origin_summaries import OriginSummaries
+from magnetar.broker.cycles import CycleCollector
 from magnetar.broker.process import tune
 from magnetar.ledger.local import LocalLedgerStore, LocalStoreOptions
 from magnetar.ledger.managed_ledger import ManagedLedger, ManagedLedgerConfig
@@ -324,6 +325,7 @@ async def recovery(directory: Path, scale: Scale, per_run: int) -> dict[str, flo
 
 async def measure(directory: Path, scale: Scale) -> dict[str, dict[str, float]]:
     """Return all figures."""
+    CycleCollector(asyncio.get_running_loop()).start()
     return {
         "appends of 1 KiB": await appends(directory / "appends", KIB, scale),
         "appends of 100 KiB": await appends(directory / "appends", 100 * KIB, scale),

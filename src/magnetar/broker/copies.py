@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 
+from magnetar.base.parts import Part
 from magnetar.base.position import EARLIEST, Position
 from magnetar.broker.dispatchers.reader import EntryReader
 from magnetar.wire import commands
@@ -33,8 +34,10 @@ _LIFE, _LEDGER, _ENTRY = "magnetar.copies.life", "magnetar.copies.ledger", "magn
 """Cursor properties: the first ledger id of the target's life, and the newest copy that this life has confirmed."""
 
 
-class Copies:
+class Copies(Part):
     """The copies of one link's target."""
+
+    OWNS = ("_reader",)
 
     def __init__(self, replicator: Replicator) -> None:
         """Nobody carries copies."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from magnetar.broker.cycles import Retired
 from magnetar.broker.limit_hits import LimitHits
 from magnetar.broker.loop_stalls import LoopStalls
 from magnetar.broker.policies import broker_policies
@@ -58,11 +59,14 @@ class Environment:
     """Work on many consumers and producers."""
     slices: SharedSlices = field(init=False)
     """Work of requests that may be much."""
+    retired: Retired = field(init=False)
+    """What was closed and is to be freed."""
 
     def __post_init__(self) -> None:
         """Nothing is to be done in slices yet."""
         object.__setattr__(self, "sliced", SlicedWork(self.loop, self.clock))
         object.__setattr__(self, "slices", SharedSlices(self.loop, self.clock))
+        object.__setattr__(self, "retired", Retired(self.loop, self.clock))
 
     @property
     def cursor_limits(self) -> CursorLimits:

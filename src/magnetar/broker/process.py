@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import resource
 import sys
 from pathlib import Path
-
-GC_THRESHOLD = 10_000
-"""Allocations between two looks for cycles. What the hot path makes is freed by reference counts alone.
-
-A look takes some milliseconds, every tenth one ten times that, and nobody is served meanwhile. With 100,000 that is up
-to 230 ms. The cost for each message is the same.
-"""
 
 SWITCH_INTERVAL_S = 0.0005
 """How long a thread that computes may keep another one waiting; Python's default is ten times that.
 
 The thread that commits to the log waits for its turn after each write and each sync, with the disk idle.
 """
-
 
 DESCRIPTORS_RESERVED = 256
 """Open files that are kept for the log, the metadata store and links; connections get the others."""
@@ -101,7 +92,5 @@ def resident_bytes() -> int:
 
 
 def tune() -> None:
-    """Set the process up, once everything is loaded."""
+    """Set the process up."""
     sys.setswitchinterval(SWITCH_INTERVAL_S)
-    gc.freeze()
-    gc.set_threshold(GC_THRESHOLD)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import structlog
 
 from magnetar.base.errors import MagnetarError, RequestError, ServerError
+from magnetar.base.parts import Part
 from magnetar.base.position import Position
 from magnetar.broker.incoming_progress import IncomingProgress
 from magnetar.broker.lives import lives_to_name
@@ -297,7 +298,7 @@ def _percentiles(samples: deque[float]) -> dict[str, float]:
     return {"count": len(ordered), **values}
 
 
-class TopicProgress:
+class TopicProgress(Part):
     """A topic's progress links: one to each other cluster while a subscription is replicated, none otherwise."""
 
     def __init__(self, topic: Topic) -> None:
@@ -319,7 +320,7 @@ class TopicProgress:
         elif sync != "markers" and (self._replicated() or self.tombstones):
             wanted = self._environment.targets_of(self._topic.name.namespace_name)
         for peer in [peer for peer in self._links if peer not in wanted]:
-            self._links.pop(peer).close("no subscription or policy needs it any more")
+            self._close(self._links.pop(peer), "no subscription or policy needs it any more")
         for peer in wanted:
             if peer not in self._links:
                 link = ProgressLink(
@@ -459,8 +460,12 @@ class TopicProgress:
         """Close every link, and apply nothing any more."""
         self._incoming.stop()
         for link in self._links.values():
-            link.close("the topic is closed")
+            self._close(link, "the topic is closed")
         self._links.clear()
+
+    def _close(self, link: ProgressLink, reason: str) -> None:
+        link.close(reason)
+        self._environment.retired.add(link)
 
     def _replicated(self) -> list[SubscriptionProgressKeeper]:
         shared = (subscription.shared_progress for subscription in self._topic.subscriptions.values())

@@ -9,6 +9,7 @@ import structlog
 
 from magnetar.base.errors import RequestError, ServerError
 from magnetar.base.limits import KEEP_ALIVE_INTERVAL_SECONDS, Limit
+from magnetar.base.parts import Part
 from magnetar.base.position import EARLIEST, Position
 from magnetar.broker.copies import Copies
 from magnetar.broker.dispatchers.reader import EntryReader
@@ -54,7 +55,7 @@ CURSOR_FLUSH_INTERVAL_S = 0.1
 """Seconds between two writes of a replication cursor. A crash sends that much again, and the receiver drops it."""
 
 
-class Replicator:
+class Replicator(Part):
     """One target cluster's link out of one topic.
 
     The pipeline task that attached last holds the link ("takeover"); a lower lease than the holder's is refused. Only
@@ -65,6 +66,8 @@ class Replicator:
     has confirmed. A target that holds this place drops the probe as a duplicate. A target that lost it refuses the
     probe as it refuses any gap, and the link goes back. So a target that lost its data is filled without new traffic.
     """
+
+    OWNS = ("_reader", "copies")
 
     def __init__(self, topic: Topic, target: str, cursor: Cursor) -> None:
         """A link that nobody carries yet."""

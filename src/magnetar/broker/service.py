@@ -19,6 +19,7 @@ from magnetar.base.lock import DirectoryLock
 from magnetar.base.real import SystemClock, SystemFiles
 from magnetar.broker.administration import Administration
 from magnetar.broker.check import LEDGERS, METADATA
+from magnetar.broker.cycles import CycleCollector
 from magnetar.broker.delayed.store import DELAYED, DelayedStore
 from magnetar.broker.delayed.thread import StoreThread
 from magnetar.broker.environment import Environment
@@ -161,6 +162,9 @@ class Broker:
         opened.callback(memory_trim.stop)
         memory_trim.start()
         tune()
+        cycles = CycleCollector(environment.loop)
+        opened.callback(cycles.stop)
+        cycles.start()
         opened.callback(environment.stalls.watch(environment.loop, self._clock))
         log.info(
             "broker_started",

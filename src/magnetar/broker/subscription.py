@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from magnetar.base.errors import RequestError, ServerError
 from magnetar.base.limits import UNREAD_BATCH_MESSAGES_MAX, Limit
+from magnetar.base.parts import Part
 from magnetar.broker.ack_state import AckState
 from magnetar.broker.admission import check_room_for_consumer
 from magnetar.broker.consumer import Consumer
@@ -46,8 +47,10 @@ REPLICATED_PROPERTY = "pulsar.replicated.subscription"
 _TYPE_NAMES = {0: "Exclusive", 1: "Shared", 2: "Failover", 3: "Key_Shared"}
 
 
-class Subscription:
+class Subscription(Part):
     """One named consumption of a topic. Everything happens on the event loop's thread."""
+
+    OWNS = ("cursor",)
 
     def __init__(self, topic: Topic, cursor: Cursor, *, is_new: bool = False) -> None:
         """A subscription without consumers, where its cursor stands; ``is_new``: created now, and not loaded."""

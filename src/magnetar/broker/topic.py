@@ -11,6 +11,7 @@ import structlog
 
 from magnetar.base.errors import RequestError, ServerError, StorageError
 from magnetar.base.names import check_length
+from magnetar.base.parts import Part
 from magnetar.broker.access import ProducerAccess
 from magnetar.broker.admission import check_room_for_producer, check_room_for_subscription
 from magnetar.broker.backlog_quotas import BacklogQuotas
@@ -64,8 +65,10 @@ class TopicCounters:
     bytes_in: int = 0
 
 
-class Topic:
+class Topic(Part):
     """One topic of this cluster, the only writer of its log. Everything happens on the event loop's thread."""
+
+    OWNS = ("subscriptions", "replicators", "ledger", "progress")
 
     def __init__(self, environment: Environment, name: TopicName, ledger: ManagedLedger) -> None:
         """Recover the topic from its log and its cursors."""
@@ -301,12 +304,14 @@ class Topic:
         self.subscriptions.pop(subscription.name, None)
         self.cursors.finish_deletion(subscription.name)
         self.progress.changed()
+        self.environment.retired.add(subscription)
 
     def forget_subscription(self, subscription: Subscription) -> None:
         """A non-durable subscription ended with its consumer."""
         if self.subscriptions.get(subscription.name) is subscription:
             del self.subscriptions[subscription.name]
             subscription.close()
+            self.environment.retired.add(subscription)
 
     @property
     def replication_forbidden(self) -> str:

@@ -296,7 +296,7 @@ class TopicRegistry:
     def _close(self, topic: Topic, event: asyncio.Event) -> None:
         """Close a topic in slices; ``event`` is set when it may be loaded again."""
         if self.loaded.get(topic.name) is not topic:  # it was deleted, or closed with the broker, in the meantime
-            topic.log.barrier(lambda _: self._closed(topic.name, event))
+            topic.log.barrier(lambda _: self._closed(topic, event))
             return
         loop, name = self.environment.loop, topic.name
         steps = self._begin_closing(topic)
@@ -312,9 +312,12 @@ class TopicRegistry:
     def _unloaded(self, topic: Topic, event: asyncio.Event) -> None:
         if self._closing.pop(topic, None) is not None:
             self.when_unloaded(topic)
-            topic.log.barrier(lambda _: self._closed(topic.name, event))
+            topic.log.barrier(lambda _: self._closed(topic, event))
 
-    def _closed(self, name: TopicName, event: asyncio.Event) -> None:
+    def _closed(self, topic: Topic, event: asyncio.Event) -> None:
+        """All that the topic wrote is durable, or never will be."""
+        self.environment.retired.add(topic)
+        name = topic.name
         if self._unloading.get(name) is not event:
             return
         self._open(name)
@@ -355,10 +358,11 @@ class TopicRegistry:
                 yield from topic.erasure()
             except BaseException:
                 close_each(self.environment.loop, name, steps)
-                topic.log.barrier(lambda _: self._closed(name, event))
+                topic.log.barrier(lambda _: self._closed(topic, event))
                 raise
             finally:
                 self._closing.pop(topic, None)
+            self.environment.retired.add(topic)
             self._open(name)
         self.load_failures.forget(name)
         now = self.environment.clock.monotonic()

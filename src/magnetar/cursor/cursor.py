@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 import structlog
 
 from magnetar.base.errors import StorageError
+from magnetar.base.parts import Part
 from magnetar.base.position import Position
 from magnetar.cursor.fallback import Fallback, fallback_record
 from magnetar.cursor.limits import DEFAULT_LIMITS
@@ -70,7 +71,7 @@ class CursorHome:
     limits: CursorLimits = DEFAULT_LIMITS
 
 
-class Cursor:
+class Cursor(Part):
     """One subscription's durable acknowledgement state. Read ``state``; change it only through the cursor."""
 
     def __init__(self, home: CursorHome, name: str, state: CursorState) -> None:

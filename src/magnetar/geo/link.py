@@ -12,6 +12,7 @@ import structlog
 
 from magnetar.base.errors import MagnetarError, RequestError, ServerError
 from magnetar.base.life import LIFE_METADATA, Life
+from magnetar.base.parts import Part
 from magnetar.base.tasks import start_task
 from magnetar.client.connection import PulsarConnection
 from magnetar.geo.confirmations import Confirmations
@@ -127,7 +128,7 @@ class ProgressLinks:
         self._connections.clear()
 
 
-class ProgressLink:
+class ProgressLink(Part):
     """One topic's link to one peer.
 
     News is merged while it waits, so at most one message is under way and memory is bounded by the state itself. After

@@ -23,6 +23,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Self
 
 from magnetar.base.errors import CorruptionError, DataLossError, StorageError
+from magnetar.base.parts import Part
 from magnetar.base.position import EARLIEST, Position
 from magnetar.ledger.append_times import AppendTimes
 from magnetar.ledger.chain import ChainLedger, LedgerChain
@@ -59,7 +60,7 @@ class ManagedLedgerConfig:
     """``managedLedgerMaxLedgerRolloverTimeMinutes``: an older one is closed, however empty it is."""
 
 
-class ManagedLedger:
+class ManagedLedger(Part):
     """The log of one topic, with one writer. Used on the event loop's thread.
 
     Positions that hold no entry are welcome everywhere: they stand for their place in the order.

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 import structlog
 
 from magnetar.base.errors import DamagedEntriesError, StorageError
+from magnetar.base.parts import Part
 from magnetar.base.tasks import start_task
 from magnetar.broker.reads_in_flight import Read
 from magnetar.broker.send_buffers import Waiting
@@ -32,7 +33,7 @@ RETRY_DELAY_S = 1.0
 """Seconds after which a failed read is tried again."""
 
 
-class BackgroundReader(ABC, Generic[WantedT, FetchedT]):
+class BackgroundReader(Part, ABC, Generic[WantedT, FetchedT]):
     """One read at a time, of what a subclass names in ``WantedT``; it keeps what that brought in ``FetchedT``.
 
     A read begins when the share of reads has room. Others may have to wait for that room: then what was fetched, and

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from magnetar.base.parts import Part
 from magnetar.broker.delayed.positions import PositionSet
 from magnetar.broker.delayed.window import DueWindow
 from magnetar.broker.dispatchers.run_reader import RunReader
@@ -19,8 +20,10 @@ STRETCHES_MAX = 1000
 """Stretches of withheld or acknowledged entries that are passed over before others get their turn."""
 
 
-class DelayedEntries:
+class DelayedEntries(Part):
     """What a dispatcher asks about delayed entries: what to read next, and what is due."""
+
+    OWNS = ("_reader",)
 
     def __init__(
         self, subscription: Subscription, is_held: Callable[[Position], bool], ready: Callable[[], None]

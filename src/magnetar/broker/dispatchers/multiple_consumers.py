@@ -9,6 +9,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from magnetar.base.limits import Limit
+from magnetar.base.parts import Part
 from magnetar.broker.consumer import Delivery
 from magnetar.broker.dispatchers.delayed import DelayedEntries
 from magnetar.broker.dispatchers.reader import EntryReader
@@ -46,11 +47,13 @@ class EntriesToReplay(Protocol):
 R = TypeVar("R", bound=EntriesToReplay)
 
 
-class MultipleConsumersDispatcher(ABC, Generic[R]):
+class MultipleConsumersDispatcher(Part, ABC, Generic[R]):
     """Keeps account of what each consumer holds, and of what comes back, which is sent again before anything new.
 
     Which consumer gets an entry is for each kind of it to say.
     """
+
+    OWNS = ("_reader", "_delayed")
 
     def __init__(self, subscription: Subscription, replay: R) -> None:
         """No consumer yet."""
@@ -184,6 +187,7 @@ class MultipleConsumersDispatcher(ABC, Generic[R]):
         """Stop reading and waiting."""
         self._reader.close()
         self._delayed.close()
+        self._subscription.environment.retired.add(self)
 
     @abstractmethod
     def _dispatch_read(self, limit: int) -> bool:

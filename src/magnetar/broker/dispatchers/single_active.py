@@ -6,6 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from magnetar.base.errors import RequestError, ServerError
+from magnetar.base.parts import Part
 from magnetar.base.position import Position
 from magnetar.broker.consumer import Delivery
 from magnetar.broker.dispatchers.election import Candidates
@@ -21,12 +22,14 @@ if TYPE_CHECKING:
     from magnetar.cursor.ranges import Range
 
 
-class SingleActiveDispatcher:
+class SingleActiveDispatcher(Part):
     """Sends every undeleted entry, in order, to the one active consumer, while the limits of what is persisted allow.
 
     Failover elects as Pulsar does (`election`), and tells everybody when that changes who is active. The cursor rewinds
     then: what the old one did not acknowledge goes to the new one.
     """
+
+    OWNS = ("_reader",)
 
     def __init__(self, subscription: Subscription, *, exclusive: bool) -> None:
         """No consumer yet."""
@@ -132,6 +135,7 @@ class SingleActiveDispatcher:
         for handle in (self._switching, self._election):
             if handle is not None:
                 handle.cancel()
+        self._subscription.environment.retired.add(self)
 
     def _send(self, consumer: Consumer, entries: list[tuple[Position, bytes]]) -> Position:
         """Send of the entries of one read, which are of one ledger, as many as are permitted; return the last one."""

@@ -1,0 +1,151 @@
+"""What a broker drops is freed at once, and leaves nothing to the collector of reference cycles."""
+
+from __future__ import annotations
+
+import gc
+from typing import TYPE_CHECKING
+
+import pytest
+
+from magnetar.base.parts import Part
+from magnetar.broker.cycles import (
+    LOOKS_UNTIL_OLD,
+    NEVER,
+    NEW_OBJECTS_MAX,
+    RETIRED_MAX,
+    RETIRED_S,
+    CycleCollector,
+    Retired,
+)
+from magnetar.sim.cluster import TOPIC, Cluster, Exclusive, Failover, Key_Shared, Shared
+from magnetar.sim.loop import HandClock, HandLoop
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from magnetar.wire.proto import pulsar_api_pb2 as pb
+
+
+@pytest.fixture
+def cluster() -> Iterator[Cluster]:
+    """A cluster with a link, in a process where nothing is freed but what nothing refers to."""
+    cluster = Cluster(targets=("jfk",))
+    cluster.topic()
+    cluster.settle()
+    gc.collect()
+    gc.disable()
+    yield cluster
+    gc.enable()
+
+
+def left_by(cluster: Cluster, work: Callable[[], None]) -> list[str]:
+    """Return the types of Magnetar's objects that ``work`` leaves to the collector when it is done a second time."""
+    for _ in range(2):
+        gc.collect()
+        work()
+        cluster.settle()
+        cluster.loop.advance(RETIRED_S + 1)
+    gc.set_debug(gc.DEBUG_SAVEALL)
+    try:
+        gc.collect()
+        types = (type(each) for each in gc.garbage)
+        return sorted(each.__qualname__ for each in types if each.__module__.startswith("magnetar"))
+    finally:
+        gc.set_debug(0)
+        gc.garbage.clear()
+
+
+def test_a_topic_that_was_unloaded_is_freed(cluster: Cluster) -> None:
+    def work() -> None:
+        client = cluster.client()
+        client.produce()
+        client.send("a", "b")
+        client.subscribe(1, Shared, subscription="kept", replicate_subscription_state=True)
+        cluster.do(client.session.closed)
+        cluster.do(lambda: cluster.topics.unload(TOPIC))
+
+    assert left_by(cluster, work) == []
+
+
+def test_a_topic_that_was_deleted_is_freed(cluster: Cluster) -> None:
+    def work() -> None:
+        cluster.topic()
+        cluster.do(lambda: [None for _ in cluster.topics.deletion(TOPIC)])
+
+    assert left_by(cluster, work) == []
+
+
+@pytest.mark.parametrize("kind", [Exclusive, Failover, Shared, Key_Shared])
+@pytest.mark.parametrize("durable", [True, False])
+def test_a_subscription_that_was_deleted_is_freed(
+    cluster: Cluster, kind: pb.CommandSubscribe.SubType.ValueType, durable: bool
+) -> None:
+    def work() -> None:
+        client = cluster.client()
+        client.subscribe(1, kind, subscription="s", durable=durable)
+        cluster.do(client.session.closed)
+        topic = cluster.topic()
+        subscription = topic.subscriptions.get("s")
+        if subscription is not None:
+            cluster.do(lambda: topic.remove_subscription(subscription))
+
+    assert left_by(cluster, work) == []
+
+
+class Thing(Part):
+    """Something with a part of its own that refers to it."""
+
+    OWNS = ("inner", "named", "gone")
+
+    def __init__(self, of: Thing | None = None) -> None:
+        self.of = of
+        self.gone = None
+        if of is None:
+            self.inner = Thing(self)
+            self.named = {"a": Thing(self)}
+
+
+def test_what_was_closed_is_taken_apart_after_a_while() -> None:
+    loop = HandLoop()
+    retired = Retired(loop, HandClock(loop))
+    first, second = Thing(), Thing()
+    inner, named = first.inner, first.named["a"]
+    retired.add(first)
+    loop.advance(RETIRED_S / 2)
+    retired.add(second)
+    retired.add(inner)  # it is taken apart before its turn has come
+    assert inner.of is first
+    loop.advance(RETIRED_S / 2)
+    assert [vars(each) for each in (first, inner, named)] == [{}, {}, {}]
+    assert second.inner.of is second
+    loop.advance(RETIRED_S)
+    assert vars(second) == {}
+
+
+def test_of_much_that_was_closed_the_oldest_is_taken_apart_before_its_time() -> None:
+    loop = HandLoop()
+    retired = Retired(loop, HandClock(loop))
+    things = [Thing() for _ in range(RETIRED_MAX + 3)]
+    for each in things:
+        retired.add(each)
+    assert [bool(vars(each)) for each in things] == [False] * 3 + [True] * RETIRED_MAX
+
+
+def test_what_survives_is_set_aside_and_a_stop_leaves_the_process_as_it_was() -> None:
+    before = gc.get_threshold(), len(gc.callbacks)
+    collector = CycleCollector(HandLoop())
+    collector.start()
+    try:
+        assert gc.get_threshold() == (NEW_OBJECTS_MAX, LOOKS_UNTIL_OLD, NEVER)
+        kept = [[] for _ in range(1000)]  # type: list[list[None]]
+        gc.collect(1)
+        assert not any(each is kept for each in gc.get_objects())
+        frozen = gc.get_freeze_count()
+        del kept
+        assert gc.get_freeze_count() <= frozen - 1000
+        collector.look_at_all()
+        assert gc.get_freeze_count()
+    finally:
+        collector.stop()
+    assert (gc.get_threshold(), len(gc.callbacks)) == before
+    assert not gc.get_freeze_count()
