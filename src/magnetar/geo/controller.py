@@ -17,6 +17,11 @@ if TYPE_CHECKING:
     from magnetar.geo.snapshot_markers import SnapshotRequest, SnapshotResponse
 
 
+UNDER_WAY_MAX = 3
+"""Snapshots of one topic that wait for answers before another one is begun: where answers take long, more requests
+would only wait before the answers."""
+
+
 @dataclass(frozen=True, slots=True)
 class SnapshotOptions:
     """For how long a snapshot waits."""
@@ -56,9 +61,9 @@ Effect = Ask | Answer | Completed
 class SnapshotController:
     """Takes the snapshots of one topic, and answers those of the other clusters.
 
-    A snapshot is begun when entries came since the last complete one but one was, and every cluster can be asked. Until
-    the first one is complete only one is under way at a time: a cluster that never answers is asked once a timeout. One
-    whose request may have been lost is no reason to wait.
+    A snapshot is begun when entries came since the last complete one but one was, and every cluster can be asked. At
+    most UNDER_WAY_MAX are under way, and until the first one is complete only one: a cluster that never answers is
+    asked once a timeout. One whose request may have been lost is no reason to wait.
     """
 
     def __init__(self, options: SnapshotOptions, new_id: Callable[[], str]) -> None:
@@ -105,8 +110,9 @@ class SnapshotController:
         for builder in [each for each in self._pending.values() if each.started_at + self._options.timeout_s < now]:
             del self._pending[builder.snapshot_id]
             self.timed_out += 1
-        is_asking = any(not builder.in_doubt for builder in self._pending.values())
-        if (self._completed_start is None and is_asking) or not self._is_due(moved_at):
+        under_way = sum(not builder.in_doubt for builder in self._pending.values())
+        under_way_max = 1 if self._completed_start is None else UNDER_WAY_MAX
+        if under_way >= under_way_max or not self._is_due(moved_at):
             return []
         after_s = self._options.without_after_s if leaves_out else 0.0
         without = [peer for peer, away_s in peers.items() if away_s is not None and 0 < after_s <= away_s]

@@ -51,7 +51,7 @@ class Operators:
         """Acknowledge what is older than that."""
 
         async def work(_: Subscription) -> None:
-            confirmed = self._referee.topics[replica.name].expires(replica, seconds)
+            confirmed = self._referee.topics[replica.name].expires(replica, seconds, name)
             await _administration(replica.site).expire_messages(replica.name, name, seconds)
             confirmed()
 

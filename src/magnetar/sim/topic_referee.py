@@ -26,7 +26,7 @@ from magnetar.wire.message_id import position_of
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Container
 
     from magnetar.base.names import TopicName
     from magnetar.broker.consumer import Consumer
@@ -65,6 +65,8 @@ class TopicReferee:
         self.readings = Readings(self.model, self.checker, self.violate)
         self._receipted: dict[LocalProducer, tuple[int, Position]] = {}
         """The newest receipt of each producer: its sequence id, and the highest position so far."""
+        self._expiring: list[tuple[Subscription, Epoch, list[Entry]]] = []
+        """What may be acknowledged for its age, and by nobody else yet, in expiries that are not confirmed."""
         self._prefix = f"{name.local_name}: " if len(scenario.topics) > 1 else ""
 
     def note(self, source: str, target: str, text: str) -> None:
@@ -149,14 +151,16 @@ class TopicReferee:
         self.checker.look_at_log(replica)
         return self._acknowledges(replica, subscription, self._left_through(subscription, through), "clears")
 
-    def expires(self, replica: Replica, age_s: float) -> Then:
-        """Entries older than ``age_s`` may be acknowledged now, in all subscriptions; to be called once that is done.
+    def expires(self, replica: Replica, age_s: float, name: str | None = None) -> Then:
+        """Entries older than ``age_s`` may be acknowledged now, in the subscription ``name`` or, without one, in all.
+
+        To be called once that is done.
 
         Which entries are old is not asked of the broker. It may leave some of them for later.
         """
         log, now = self.model.logs[replica.cluster], replica.site.clock.monotonic()
         old = log.ages.old(max(age_s - DRIFTED_S, 0.0), now, replica.site.seem_older)
-        return self._may_go(replica, [log.at[position] for position in old])
+        return self._may_go(replica, [log.at[position] for position in old], name)
 
     def evicts(self, replica: Replica, limit: int) -> Then:
         """Entries beyond the newest ones may be acknowledged now, as ``expires`` does.
@@ -180,27 +184,36 @@ class TopicReferee:
                 may_go.append(entry)
         return self._may_go(replica, may_go)
 
-    def _may_go(self, replica: Replica, entries: list[Entry]) -> Then:
+    def _may_go(self, replica: Replica, entries: list[Entry], name: str | None = None) -> Then:
         if replica.topic is None:
             return lambda: None
         self.readings.may_miss(replica.cluster, entries)
         asked: list[tuple[Subscription, Epoch, list[Entry]]] = []
+        self._expiring = [each for each in self._expiring if each[2]]
         for subscription in replica.topic.subscriptions.values():
-            if subscription.progress is not None:
+            if subscription.progress is not None and name in (None, subscription.name):
                 epoch = subscription.progress.state.epoch
                 left = [entry for entry in entries if self.checker.is_left(subscription, entry)]
                 lifetime = self.model.lifetime(replica.cluster, subscription.name, epoch)
                 for entry in left:
                     lifetime.acknowledge(entry.text, entry.every)
                 asked.append((subscription, epoch, left))
+        self._expiring += asked
 
         def done() -> None:
             for subscription, epoch, left in asked:
                 gone = {entry.text: entry.every for entry in left if not self.checker.is_left(subscription, entry)}
                 if gone:  # else nothing was written, and the epoch may be one whose reset failed
                     self.model.promise(replica.cluster, subscription.name).add(epoch, gone)
+                left.clear()
 
         return self._unless_lost(replica.cluster, done)
+
+    def _acknowledged_elsehow(self, replica: Replica, name: str, texts: Container[str]) -> None:
+        """An expiry that is under way does not confirm what others acknowledge meanwhile."""
+        for subscription, _, left in self._expiring:
+            if subscription.name == name and subscription.environment.cluster == replica.cluster:
+                left[:] = [entry for entry in left if entry.text not in texts]
 
     def _left_through(self, subscription: Subscription, through: Position) -> list[Entry]:
         entries = self.model.logs[subscription.environment.cluster].entries
@@ -256,6 +269,7 @@ class TopicReferee:
                 meant.update((other.text, other.every) for other in before)
         for text, mask in meant.items():
             lifetime.acknowledge(text, mask)
+        self._acknowledged_elsehow(replica, subscription.name, meant)
         inside = {text: mask for text, mask in meant.items() if _is_inside(self.model.texts[text], starts)}
         texts = " ".join(f"{text}({mask:b})" for text, mask in list(inside.items())[-4:])
         self.note(session_name(session), replica.cluster, f"{subscription.name}: ack {texts} in epoch {state.epoch}")
@@ -291,6 +305,8 @@ class TopicReferee:
             f"{state.name}@{state.epoch}{' deleted' if state.deleted else ''}: {len(claims)}" for state, claims in known
         )
         self.note(marker.source_cluster, replica.cluster, f"progress {told}")
+        for state, claims in known:
+            self._acknowledged_elsehow(replica, state.name, claims)
         # A cluster has what it tells the others for good, unless it lost the topic or power: this may be of before.
         is_current = self.unsynced.keeps(marker.source_cluster) and not self.model.generations[marker.source_cluster]
         for state, claims in known if is_current else ():

@@ -7,7 +7,7 @@ from itertools import count
 import pytest
 
 from magnetar.base.position import Position
-from magnetar.geo.controller import Ask, Completed, Effect, SnapshotController, SnapshotOptions
+from magnetar.geo.controller import UNDER_WAY_MAX, Ask, Completed, Effect, SnapshotController, SnapshotOptions
 from magnetar.geo.snapshot_markers import SnapshotResponse
 
 THERE: dict[str, float | None] = {"jfk": None, "lga": None}
@@ -63,6 +63,22 @@ def test_one_more_snapshot_follows_the_first_that_nothing_came_after_and_then_no
     assert controller.tick(3.0, 0.5, THERE) == []
     assert controller.is_idle(0.5)
     assert controller.tick(4.0, 3.5, THERE) == ask("s2")
+
+
+def test_no_more_snapshots_are_begun_than_answers_come_for() -> None:
+    """Where answers take long, more requests would wait before them until all time out."""
+    controller = new_controller()
+    controller.tick(1.0, 0.0, THERE)
+    for cluster in ("jfk", "lga", "jfk", "lga"):
+        answer(controller, "s0", cluster)
+    begun = [controller.tick(2.0 + number, 1.5, THERE) for number in range(UNDER_WAY_MAX + 2)]
+    assert begun == [*(ask(f"s{number + 1}") for number in range(UNDER_WAY_MAX)), [], []]
+    for cluster in ("jfk", "lga", "jfk", "lga"):
+        answer(controller, "s1", cluster)
+    assert controller.tick(10.0, 9.5, THERE) == ask(f"s{UNDER_WAY_MAX + 1}")
+    assert controller.tick(11.0, 9.5, THERE) == []
+    controller.handed_over("jfk")
+    assert controller.tick(12.0, 9.5, THERE) == ask(f"s{UNDER_WAY_MAX + 2}"), "the others may never be answered"
 
 
 def test_a_snapshot_is_due_when_a_cluster_that_was_left_out_is_back() -> None:
