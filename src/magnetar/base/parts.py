@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 class Part:
@@ -12,12 +15,16 @@ class Part:
     """Attributes with what belongs to it alone, and is taken apart with it: Parts, or dicts of them by name."""
 
 
-def take_apart(part: Part) -> None:
-    """Let go of everything that ``part`` and what it owns refer to; none of them may be used any more."""
-    attributes = vars(part).copy()
-    vars(part).clear()
+def parts_of(part: Part) -> Iterator[Part]:
+    """Yield what ``part`` owns, what these own, and itself at the end."""
     for name in part.OWNS:
-        owned = attributes.get(name)  # it may have been taken apart before
-        for each in owned.values() if isinstance(owned, dict) else (owned,):
+        owned = vars(part).get(name)  # it may have been taken apart before
+        for each in tuple(owned.values()) if isinstance(owned, dict) else (owned,):
             if each is not None:
-                take_apart(each)
+                yield from parts_of(each)
+    yield part
+
+
+def take_apart(part: Part) -> None:
+    """Let go of everything that ``part`` refers to; it may not be used any more."""
+    vars(part).clear()

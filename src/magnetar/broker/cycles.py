@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
-from magnetar.base.parts import take_apart
+from magnetar.base.parts import parts_of, take_apart
 
 if TYPE_CHECKING:
     import asyncio
 
     from magnetar.base.parts import Part
     from magnetar.base.world import Clock
+    from magnetar.broker.slices import SlicedWork
 
 log = structlog.get_logger(__name__)
 
@@ -48,10 +49,11 @@ RETIRED_MAX = 1000
 class Retired:
     """What was closed, until it is taken apart: then it is freed at once, although its parts refer to each other."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, clock: Clock) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, clock: Clock, sliced: SlicedWork[object, Any]) -> None:
         """Nothing was closed yet."""
         self._loop = loop
         self._clock = clock
+        self._sliced = sliced
         self._parts: deque[tuple[float, Part]] = deque()
         self._timer: asyncio.TimerHandle | None = None
 
@@ -59,7 +61,7 @@ class Retired:
         """Take ``part``, which was closed, apart once nobody looks at it any more."""
         self._parts.append((self._clock.monotonic() + RETIRED_S, part))
         if len(self._parts) > RETIRED_MAX:
-            take_apart(self._parts.popleft()[1])
+            self._take_apart(self._parts.popleft()[1])
         if self._timer is None:
             self._timer = self._loop.call_later(RETIRED_S, self._look)
 
@@ -67,9 +69,12 @@ class Retired:
         self._timer = None
         parts, now = self._parts, self._clock.monotonic()
         while parts and parts[0][0] <= now:
-            take_apart(parts.popleft()[1])
+            self._take_apart(parts.popleft()[1])
         if parts:
             self._timer = self._loop.call_later(parts[0][0] - now, self._look)
+
+    def _take_apart(self, part: Part) -> None:
+        self._sliced.start(part, parts_of(part), take_apart)
 
 
 class CycleCollector:

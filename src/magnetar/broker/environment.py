@@ -66,7 +66,7 @@ class Environment:
         """Nothing is to be done in slices yet."""
         object.__setattr__(self, "sliced", SlicedWork(self.loop, self.clock))
         object.__setattr__(self, "slices", SharedSlices(self.loop, self.clock))
-        object.__setattr__(self, "retired", Retired(self.loop, self.clock))
+        object.__setattr__(self, "retired", Retired(self.loop, self.clock, self.sliced))
 
     @property
     def cursor_limits(self) -> CursorLimits:

@@ -31,7 +31,7 @@ TURN_ITEMS_MAX = 1000
 
 
 class Share:
-    """One client, or one topic, whose work is done in turns. It has one piece of work waiting at a time."""
+    """One client, or one topic, whose work is done in turns."""
 
     __slots__ = ("debt_s", "ended_at")
 

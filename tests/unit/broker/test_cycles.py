@@ -17,6 +17,7 @@ from magnetar.broker.cycles import (
     CycleCollector,
     Retired,
 )
+from magnetar.broker.slices import SLICE_ITEMS_MAX, SlicedWork
 from magnetar.sim.cluster import TOPIC, Cluster, Exclusive, Failover, Key_Shared, Shared
 from magnetar.sim.loop import HandClock, HandLoop
 
@@ -107,7 +108,7 @@ class Thing(Part):
 
 def test_what_was_closed_is_taken_apart_after_a_while() -> None:
     loop = HandLoop()
-    retired = Retired(loop, HandClock(loop))
+    retired = Retired(loop, HandClock(loop), SlicedWork(loop, HandClock(loop)))
     first, second = Thing(), Thing()
     inner, named = first.inner, first.named["a"]
     retired.add(first)
@@ -122,12 +123,27 @@ def test_what_was_closed_is_taken_apart_after_a_while() -> None:
     assert vars(second) == {}
 
 
+def test_something_large_is_taken_apart_in_slices() -> None:
+    loop = HandLoop()
+    retired = Retired(loop, HandClock(loop), SlicedWork(loop, HandClock(loop)))
+    large = Thing()
+    inner = [Thing(large) for _ in range(3 * SLICE_ITEMS_MAX)]
+    large.named = {str(number): each for number, each in enumerate(inner)}
+    left: list[int] = []
+    retired.add(large)
+    loop.call_later(RETIRED_S, lambda: left.append(sum(bool(vars(each)) for each in inner)))
+    loop.advance(RETIRED_S)
+    assert 0 < left[0] < len(inner)
+    assert not any(vars(each) for each in (*inner, large))
+
+
 def test_of_much_that_was_closed_the_oldest_is_taken_apart_before_its_time() -> None:
     loop = HandLoop()
-    retired = Retired(loop, HandClock(loop))
+    retired = Retired(loop, HandClock(loop), SlicedWork(loop, HandClock(loop)))
     things = [Thing() for _ in range(RETIRED_MAX + 3)]
     for each in things:
         retired.add(each)
+    loop.spin()
     assert [bool(vars(each)) for each in things] == [False] * 3 + [True] * RETIRED_MAX
 
 
