@@ -65,8 +65,8 @@ class TopicReferee:
         self.readings = Readings(self.model, self.checker, self.violate)
         self._receipted: dict[LocalProducer, tuple[int, Position]] = {}
         """The newest receipt of each producer: its sequence id, and the highest position so far."""
-        self._expiring: list[tuple[Subscription, Epoch, list[Entry]]] = []
-        """What may be acknowledged for its age, and by nobody else yet, in expiries that are not confirmed."""
+        self._expiring: list[tuple[str, str, list[Entry]]] = []
+        """What expiries that are not confirmed may acknowledge, and nobody else yet: by cluster and subscription."""
         self._prefix = f"{name.local_name}: " if len(scenario.topics) > 1 else ""
 
     def note(self, source: str, target: str, text: str) -> None:
@@ -198,7 +198,7 @@ class TopicReferee:
                 for entry in left:
                     lifetime.acknowledge(entry.text, entry.every)
                 asked.append((subscription, epoch, left))
-        self._expiring += asked
+        self._expiring += [(replica.cluster, each.name, left) for each, _, left in asked]
 
         def done() -> None:
             for subscription, epoch, left in asked:
@@ -209,10 +209,10 @@ class TopicReferee:
 
         return self._unless_lost(replica.cluster, done)
 
-    def _acknowledged_elsehow(self, replica: Replica, name: str, texts: Container[str]) -> None:
+    def _acknowledged_otherwise(self, replica: Replica, name: str, texts: Container[str]) -> None:
         """An expiry that is under way does not confirm what others acknowledge meanwhile."""
-        for subscription, _, left in self._expiring:
-            if subscription.name == name and subscription.environment.cluster == replica.cluster:
+        for cluster, subscription, left in self._expiring:
+            if (cluster, subscription) == (replica.cluster, name):
                 left[:] = [entry for entry in left if entry.text not in texts]
 
     def _left_through(self, subscription: Subscription, through: Position) -> list[Entry]:
@@ -269,7 +269,7 @@ class TopicReferee:
                 meant.update((other.text, other.every) for other in before)
         for text, mask in meant.items():
             lifetime.acknowledge(text, mask)
-        self._acknowledged_elsehow(replica, subscription.name, meant)
+        self._acknowledged_otherwise(replica, subscription.name, meant)
         inside = {text: mask for text, mask in meant.items() if _is_inside(self.model.texts[text], starts)}
         texts = " ".join(f"{text}({mask:b})" for text, mask in list(inside.items())[-4:])
         self.note(session_name(session), replica.cluster, f"{subscription.name}: ack {texts} in epoch {state.epoch}")
@@ -306,7 +306,7 @@ class TopicReferee:
         )
         self.note(marker.source_cluster, replica.cluster, f"progress {told}")
         for state, claims in known:
-            self._acknowledged_elsehow(replica, state.name, claims)
+            self._acknowledged_otherwise(replica, state.name, claims)
         # A cluster has what it tells the others for good, unless it lost the topic or power: this may be of before.
         is_current = self.unsynced.keeps(marker.source_cluster) and not self.model.generations[marker.source_cluster]
         for state, claims in known if is_current else ():
