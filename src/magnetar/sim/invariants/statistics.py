@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from magnetar.admin.service import StatsOptions
 from magnetar.base.position import EARLIEST
-from magnetar.broker.administration import Administration
+from magnetar.broker.slices import at_once
+from magnetar.broker.stats import topic_stats_steps
 from magnetar.sim.invariants.base import Invariant
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
-
-    from magnetar.admin.models import TopicStats
     from magnetar.broker.subscription import Subscription
     from magnetar.sim.replica import Replica
     from magnetar.sim.topic_referee import TopicReferee
@@ -100,8 +98,7 @@ class Statistics(Invariant):
 
     def _wrong_in(self, topic: TopicReferee, replica: Replica) -> str:
         assert replica.topic is not None
-        administration = Administration(replica.site.environment, replica.site.topics, "")
-        stats: TopicStats = _answer(administration.topic_stats(replica.name, StatsOptions()))
+        stats = at_once(topic_stats_steps(replica.topic, StatsOptions()))
         for remote, link in stats.replication.items():
             if link.replication_backlog != 0 or link.replication_delay_in_seconds != 0:
                 return f"the replication backlog to {remote} is {link.replication_backlog}"
@@ -122,13 +119,3 @@ class Statistics(Invariant):
                 if unconfirmed != 0:
                     return f"{name} has {unconfirmed} acknowledgements that {remote} has not confirmed"
         return ""
-
-
-def _answer(asked: Coroutine[Any, Any, Any]) -> Any:
-    """What a coroutine returns that has nothing to wait for."""
-    try:
-        asked.send(None)
-    except StopIteration as answered:
-        return answered.value
-    message = "the answer has to be waited for"
-    raise AssertionError(message)
