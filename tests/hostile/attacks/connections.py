@@ -57,17 +57,17 @@ def opened_together(target: Target) -> int:
 @behaviour("300 connections that each ask without end.", seconds=6.0)
 def asking_together(target: Target) -> int:
     opened = open_many(target, 300, lambda: connect(target))
-    lookups = frame("LOOKUP", topic=target.topic(), request_id=1) * 200
-    asked = 0
+    lookup = frame("LOOKUP", topic=target.topic(), request_id=1)
+    sent = 0
     for each in opened:
         each.socket.setblocking(False)
     while target.is_time_left:
         for each in opened:
             with contextlib.suppress(OSError):
-                asked += each.socket.send(lookups)
+                sent += each.socket.send(lookup * 200)
                 each.socket.recv(RECEIVE_BYTES)
     _close(opened)
-    return asked
+    return sent // len(lookup)
 
 
 @behaviour("Connections that shake hands, subscribe, publish and vanish with RST.", seconds=5.0)
