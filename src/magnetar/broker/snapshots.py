@@ -85,6 +85,7 @@ class TopicSnapshots:
         self._away_since: dict[str, float] = {}
         """The clusters to which nobody carries the link, and since when that is known."""
         self._timer: asyncio.TimerHandle | None = None
+        self._has_ended = False
         self._recent = SnapshotCache(
             self._cached_max, decode_snapshots(topic.ledger.properties.get(SNAPSHOTS_PROPERTY))
         )
@@ -101,7 +102,7 @@ class TopicSnapshots:
         """Follow subscriptions, clusters, their links and the topic's policies as they are now."""
         if self._frequency_s != self._frequency_now_s:
             self._frequency_s = self._frequency_now_s
-            self.stop()  # it is armed anew below, counted from the last tick
+            self._disarm()  # it is armed anew below, counted from the last tick
         replicated = {each.name: each for each in self._replicated()}
         for name in [name for name in self._caches if name not in replicated]:
             del self._caches[name]
@@ -129,9 +130,8 @@ class TopicSnapshots:
 
     def stop(self) -> None:
         """Take no more snapshots."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        self._disarm()
+        self._has_ended = True
 
     def close(self) -> None:
         """Take no more snapshots, and keep those there are."""
@@ -141,8 +141,15 @@ class TopicSnapshots:
 
     # -- taking snapshots ---------------------------------------------------------------------------------------
 
+    def _disarm(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
     def _arm(self) -> None:
         """Look again when something is to be done, and never otherwise."""
+        if self._has_ended:  # links that are closed after it still report that they were
+            return
         if self._timer is None and self._caches and not self.controller.is_idle(self._moved_at):
             left_s = self._ticked_at + self._frequency_s - self._now()
             self._timer = self._environment.loop.call_later(max(0.0, left_s), self._tick)

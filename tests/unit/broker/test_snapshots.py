@@ -709,3 +709,18 @@ def test_what_an_update_acknowledges_goes_on_to_the_clusters_that_are_exact(monk
     assert mesh.acknowledged("ewr") == {"a"}
     (state,) = news
     assert [(claim.cluster, claim.upper) for claim in state.covered()] == [("ewr", first)]
+
+
+def test_a_topic_that_was_closed_takes_no_more_snapshots() -> None:
+    mesh = Mesh("ewr", "jfk")
+    mesh.subscribe("ewr")
+    mesh.publish("ewr", "a")
+    mesh.carry()
+    cluster = mesh.clusters["ewr"]
+    snapshots = cluster.topic().snapshots
+    assert snapshots is not None
+    assert snapshots._timer is not None
+    cluster.do(lambda: cluster.topics.unload(TOPIC))
+    snapshots.handed_over("jfk")
+    snapshots.moved()
+    assert snapshots._timer is None, "its links and its log are closed after it"
