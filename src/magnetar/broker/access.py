@@ -76,14 +76,16 @@ class ProducerAccess:
         self._waiting[producer] = lambda _: None
         return Admission(ready=False)
 
-    def leave(self, producer: Producer) -> LocalProducer | None:
-        """A producer left; the waiting one that has the topic now, if any."""
+    def leave(self, producer: Producer, others: Iterator[LocalProducer]) -> LocalProducer | None:
+        """A producer left, and ``others`` are still there; return the waiting one that has the topic now, if any.
+
+        Apache Pulsar lets one that waits for shared producers wait for ever, and lets no shared one in meanwhile.
+        """
         if self._waiting.pop(cast("LocalProducer", producer), None) is not None:
             return None
-        if producer is not self._exclusive:
-            return None
-        self._exclusive = None
-        if not self._waiting:
+        if producer is self._exclusive:
+            self._exclusive = None
+        if self._exclusive is not None or not self._waiting or next(others, None) is not None:
             return None
         successor = next(iter(self._waiting))
         tell = self._waiting.pop(successor)

@@ -173,8 +173,7 @@ class Topic(Part):
             message = f"Producer with name '{producer.options.name}' is already connected to topic"
             raise RequestError(ServerError.ProducerBusy, message)
         check_room_for_producer(self)
-        others = (other for other in self.producers.values() if isinstance(other, LocalProducer))
-        admission = self.access.admit(producer, others, topic_epoch)
+        admission = self.access.admit(producer, self._local_producers(), topic_epoch)
         for other in admission.fenced:
             other.stop()
         if admission.ready:
@@ -182,6 +181,9 @@ class Topic(Part):
         if admission.fenced or admission.refusals:
             self._send_away([("waiting producer", tell) for tell in admission.refusals], admission.fenced)
         return admission.ready
+
+    def _local_producers(self) -> Iterator[LocalProducer]:
+        return (each for each in self.producers.values() if isinstance(each, LocalProducer))
 
     def _send_away(self, steps: Iterable[Step], producers: Iterable[Producer], last: Iterable[Step] = ()) -> None:
         """Take ``steps``, close producers that may not publish any more, and take the ``last`` steps: many in slices.
@@ -221,7 +223,7 @@ class Topic(Part):
             del self.producers[producer.options.name]
             self.deduplication.left(producer.options.name)
         self.lag_bound.left()
-        successor = self.access.leave(producer)
+        successor = self.access.leave(producer, self._local_producers())
         if successor is not None:
             self._enter(successor)
 

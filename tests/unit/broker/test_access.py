@@ -96,6 +96,21 @@ def test_who_waits_gets_the_topic_in_turn() -> None:
     assert readiness(third) == [True]
 
 
+def test_who_waits_for_shared_producers_gets_the_topic_when_the_last_one_has_left() -> None:
+    cluster = Cluster()
+    shared = [connected(cluster, name) for name in "ab"]
+    waiting, next_one = connected(cluster, "c", WAITING), connected(cluster, "d", WAITING)
+    assert readiness(waiting) == [False]
+    assert refusals(connected(cluster, "e")) == [ServerError.ProducerBusy]
+    shared[0].leave()
+    assert readiness(waiting) == []
+    shared[1].leave()
+    assert readiness(waiting) == [True]
+    assert readiness(next_one) == [False]
+    waiting.leave()
+    assert readiness(next_one) == [True]
+
+
 def test_who_stops_waiting_does_not_get_the_topic() -> None:
     cluster = Cluster()
     first = connected(cluster, "a", ONLY)
