@@ -42,6 +42,9 @@ There is nothing to be found as far as is known. A topic without clients is 70 o
 RETIRED_S = 60.0
 """Seconds for which what was closed stays whole: requests may be under way that still look at it."""
 
+RETIRED_LOOK_S = 1.0
+"""Seconds between two looks for what is to be taken apart, at least."""
+
 RETIRED_MAX = 1000
 """Things that were closed and stay whole; beyond it the oldest is taken apart before its time."""
 
@@ -71,7 +74,7 @@ class Retired:
         while parts and parts[0][0] <= now:
             self._take_apart(parts.popleft()[1])
         if parts:
-            self._timer = self._loop.call_later(parts[0][0] - now, self._look)
+            self._timer = self._loop.call_later(max(parts[0][0] - now, RETIRED_LOOK_S), self._look)
 
     def _take_apart(self, part: Part) -> None:
         self._sliced.start(part, parts_of(part), take_apart)

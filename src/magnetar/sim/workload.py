@@ -45,3 +45,5 @@ class Workload:
         self._world.is_healed = True
         for happening in self._world.happenings:
             happening.heal()
+        for site in self._world.running():
+            site.loop.create_task(self._world.have_topics(site))

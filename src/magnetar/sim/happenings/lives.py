@@ -41,11 +41,6 @@ class Topics(Happening):
             Action("topic deleted in all clusters", 0.4, self._delete_in_all),
         )
 
-    def heal(self) -> None:
-        """See Happening."""
-        for site in self.world.running():
-            site.loop.create_task(self.world.have_topics(site))
-
     def _delete_in_one(self) -> bool:
         running = self.world.running()
         if running:
