@@ -23,7 +23,7 @@ from magnetar.wire.proto import pulsar_api_pb2 as pb
 from magnetar.wire.runs import Acks, Sends
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Generator
 
     from magnetar.broker.environment import Environment
     from magnetar.broker.producer import LocalProducer, Producer
@@ -368,15 +368,20 @@ class Session:
         """
         attempt = starting[key] = object()
 
+        def once() -> Generator[None, None, None]:
+            if starting.get(key) is attempt:
+                del starting[key]
+                if self._open:
+                    work()
+            yield
+
         async def wait() -> None:
             try:
                 await event
+                await self.environment.slices.run(once())  # thousands may have waited for the same
             finally:
-                is_wanted = starting.get(key) is attempt
-                if is_wanted:
+                if starting.get(key) is attempt:
                     del starting[key]
-            if is_wanted and self._open:
-                work()
 
         self.start(request_id, wait())
 

@@ -387,3 +387,28 @@ def test_the_marks_of_deleted_subscriptions_are_deleted_in_slices() -> None:
     assert left[0] == MANY
     assert left[-1] == 0
     assert max(before - after for before, after in pairwise(left)) <= 2 * SLICE, "one slice at once, one in its turn"
+
+
+def test_those_who_waited_for_others_to_leave_are_let_in_in_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = Cluster()
+    topic = cluster.topic()
+    topic.departures.begin()
+    client = cluster.client()
+    for number in range(20):
+        client.subscribe(number, Shared)
+    assert client.take("SUCCESS") == []
+    monkeypatch.setattr(slices, "SLICE_ITEMS_MAX", 4)
+    seen: list[int] = []
+
+    def look() -> None:
+        seen.append(len(client.session.consumers))
+        if seen[-1] < 20:
+            cluster.loop.call_soon(look)
+
+    def end() -> None:
+        topic.departures.end()
+        look()
+
+    cluster.do(end)
+    assert max(after - before for before, after in pairwise(seen)) <= 4
+    assert seen[-1] == 20
