@@ -36,8 +36,9 @@ class Lifetimes:
         """A cluster lost the topic."""
         self._last_seen.pop(cluster, None)
         self._doubtful.pop(cluster, None)
-        self._awaited = {each for each in self._awaited if each[0] != cluster}
-        self._waiting = {each for each in self._waiting if each[0] != cluster}
+        waiting = {each for each in self._waiting if each[0] == cluster}
+        self._awaited |= waiting  # a consumer that waits may create it in the next life of the topic
+        self._waiting -= waiting
 
     def look_at(self, replica: Replica) -> None:
         """See what has been created, and which topic is loaded."""
