@@ -35,7 +35,7 @@ class Running:
         return next((event for event in reversed(self.events) if isinstance(event, Progress)), None)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def clusters() -> Iterator[dict[str, FakeCluster]]:
     running = {name: FakeCluster(name, tuple(peer for peer in NAMES if peer != name)) for name in NAMES}
     for cluster in running.values():
@@ -45,7 +45,7 @@ def clusters() -> Iterator[dict[str, FakeCluster]]:
         cluster.__exit__()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def replication(clusters: dict[str, FakeCluster], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     running = Running(tmp_path_factory.mktemp("replicate"))
     addresses = tuple(ClusterAddress(name, each.broker_url, each.admin_url) for name, each in clusters.items())

@@ -242,6 +242,7 @@ class FakeCluster:
 
     def __exit__(self, *exception: object) -> None:
         self.stop()
+        asyncio.run_coroutine_threadsafe(self._end(), self._loop).result()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
@@ -303,29 +304,41 @@ class FakeCluster:
             peer.writer.transport.abort()
         await asyncio.sleep(0.05)
 
+    async def _end(self) -> None:
+        """End what serves connections, so that nothing of it is left to Python's collector."""
+        serving = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in serving:
+            task.cancel()
+        await asyncio.gather(*serving, return_exceptions=True)
+        await asyncio.sleep(0.05)  # transports close in a later turn
+
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         peer = Peer(self, writer)
         self._live.add(peer)
-        with contextlib.suppress(OSError, MagnetarError):
-            while data := await reader.read(1 << 18):
-                for frame in peer.wire.receive(data, time.monotonic()):
-                    peer.handle(frame)
-                peer.send(peer.wire.take_output())
-        self._live.discard(peer)
-        peer.gone()
-        writer.close()
+        try:
+            with contextlib.suppress(OSError, MagnetarError):
+                while data := await reader.read(1 << 18):
+                    for frame in peer.wire.receive(data, time.monotonic()):
+                        peer.handle(frame)
+                    peer.send(peer.wire.take_output())
+        finally:
+            self._live.discard(peer)
+            peer.gone()
+            writer.close()
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with contextlib.suppress(OSError, asyncio.IncompleteReadError):
-            while True:
-                request = (await reader.readuntil(b"\r\n\r\n")).decode()
-                value = self._resource(request.split()[1].partition("?")[0].removeprefix("/admin/v2/"))
-                body = json.dumps(value if value is not None else {"reason": "Not found"}).encode()
-                status = "200 OK" if value is not None else "404 Not Found"
-                fields = f"Server: Magnetar fake\r\nContent-Type: application/json\r\nContent-Length: {len(body)}"
-                head = f"HTTP/1.1 {status}\r\n{fields}\r\n\r\n"
-                writer.write(head.encode() + body)
-        writer.close()
+        try:
+            with contextlib.suppress(OSError, asyncio.IncompleteReadError):
+                while True:
+                    request = (await reader.readuntil(b"\r\n\r\n")).decode()
+                    value = self._resource(request.split()[1].partition("?")[0].removeprefix("/admin/v2/"))
+                    body = json.dumps(value if value is not None else {"reason": "Not found"}).encode()
+                    status = "200 OK" if value is not None else "404 Not Found"
+                    fields = f"Server: Magnetar fake\r\nContent-Type: application/json\r\nContent-Length: {len(body)}"
+                    head = f"HTTP/1.1 {status}\r\n{fields}\r\n\r\n"
+                    writer.write(head.encode() + body)
+        finally:
+            writer.close()
 
     def _resource(self, path: str) -> object:
         if path.endswith("/stats"):

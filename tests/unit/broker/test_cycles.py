@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from magnetar.base.parts import Part
+from magnetar.base.parts import Part, count_of
 from magnetar.broker.cycles import (
     LOOKS_UNTIL_OLD,
     NEVER,
@@ -140,11 +140,26 @@ def test_something_large_is_taken_apart_in_slices() -> None:
 def test_of_much_that_was_closed_the_oldest_is_taken_apart_before_its_time() -> None:
     loop = HandLoop()
     retired = Retired(loop, HandClock(loop), SlicedWork(loop, HandClock(loop)))
-    things = [Thing() for _ in range(RETIRED_MAX + 3)]
+    kept = RETIRED_MAX // count_of(Thing())
+    things = [Thing() for _ in range(kept + 3)]
     for each in things:
         retired.add(each)
     loop.spin()
-    assert [bool(vars(each)) for each in things] == [False] * 3 + [True] * RETIRED_MAX
+    assert [bool(vars(each)) for each in things] == [False] * 3 + [True] * kept
+
+
+def test_something_large_counts_by_its_parts_and_stays_whole_while_it_is_the_newest() -> None:
+    loop = HandLoop()
+    retired = Retired(loop, HandClock(loop), SlicedWork(loop, HandClock(loop)))
+    small, large, other, last = Thing(), Thing(), Thing(), Thing()
+    for each in (large, other):
+        each.named = {str(number): Thing(each) for number in range(RETIRED_MAX)}
+    whole: list[list[bool]] = []
+    for each in (small, large, other, last):
+        retired.add(each)
+        loop.spin()
+        whole.append([bool(vars(each)) for each in (small, large, other, last)])
+    assert whole == [[True] * 4, [False, True, True, True], [False, False, True, True], [False, False, False, True]]
 
 
 def test_what_survives_is_set_aside_and_a_stop_leaves_the_process_as_it_was() -> None:

@@ -1,0 +1,1 @@
+"""Replication on Spark between clusters that are played."""
