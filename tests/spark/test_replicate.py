@@ -9,7 +9,9 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
+from pyspark.sql import SparkSession
 
+from magnetar.pipeline.leases import TURNS
 from tests.kit.wait import holds_for, wait_until
 
 if TYPE_CHECKING:
@@ -165,3 +167,13 @@ def ancestors(pid: int, parents: dict[int, int]) -> set[int]:
         found.add(pid)
         pid = parents[pid]
     return found
+
+
+@pytest.mark.usefixtures("replication")
+def test_each_query_has_a_source_of_its_own() -> None:
+    """Spark changes the environment of a source whenever a query starts; see ``source_named``."""
+    session = SparkSession.builder.getOrCreate()
+    sources = session._jsparkSession.sessionState().dataSourceManager()
+    environments = [sources.lookupDataSource(f"magnetar-{turn}").dataSourceCls().envVars() for turn in range(TURNS)]
+    assert session._jvm is not None
+    assert len({session._jvm.java.lang.System.identityHashCode(each) for each in environments}) == TURNS

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 from magnetar.pipeline.leases import TURNS
 from magnetar.pipeline.rows import SCHEMA_DDL
-from magnetar.pipeline.source import MagnetarDataSource
+from magnetar.pipeline.source import source_named
 from magnetar.pipeline.work_files import socket_directory
 from magnetar.pipeline.writer import write
 
@@ -81,7 +81,6 @@ def build_session(master: str, work_dir: Path) -> SparkSession:
     if threading.current_thread() is threading.main_thread():
         # Spark takes the signal for itself; how the driver stops is for its command to say.
         signal.signal(signal.SIGINT, on_interrupt)
-    session.dataSource.register(MagnetarDataSource)
     return session
 
 
@@ -99,7 +98,9 @@ def _environment(work_dir: Path, *, local: bool) -> dict[str, str]:
 
 def start_query(session: SparkSession, options: ReplicationOptions, checkpoint: Path) -> StreamingQuery:
     """Start the query whose turn ``options`` names."""
-    frame = session.readStream.format(MagnetarDataSource.name()).options(**options.to_spark()).load()
+    source = source_named(f"magnetar-{options.turn}")
+    session.dataSource.register(source)
+    frame = session.readStream.format(source.name()).options(**options.to_spark()).load()
     written = frame.mapInArrow(write, SCHEMA_DDL)
     return (
         written.writeStream.format("noop")

@@ -69,11 +69,6 @@ class LeaseStreamReader(DataSourceStreamReader):
 class MagnetarDataSource(DataSource):
     """Entries on their way between Pulsar-compatible clusters, in chunks; see `magnetar.pipeline.rows`."""
 
-    @classmethod
-    def name(cls) -> str:
-        """Return the name for ``spark.readStream.format``."""
-        return "magnetar"
-
     def schema(self) -> str:
         """Return the rows' schema."""
         return SCHEMA_DDL
@@ -81,3 +76,19 @@ class MagnetarDataSource(DataSource):
     def streamReader(self, schema: StructType) -> LeaseStreamReader:  # noqa: ARG002, N802 - Spark's name
         """Return the reader of the query's leases."""
         return LeaseStreamReader(ReplicationOptions.from_spark(self.options))
+
+
+def source_named(name: str) -> type[MagnetarDataSource]:
+    """Return a source for ``spark.readStream.format(name)``. Queries that run at the same time need one each.
+
+    Spark keeps one map of environment variables for a source that is registered, and each query that starts changes
+    it, in a thread of its own. A map that two of them change at the same time is broken from then on: no task of
+    either can be read any more.
+    """
+
+    class Named(MagnetarDataSource):
+        @classmethod
+        def name(cls) -> str:
+            return name
+
+    return Named
