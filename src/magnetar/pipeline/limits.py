@@ -42,6 +42,12 @@ TARGET_BYTES = 32 * 1024 * 1024
 QUEUE_SECONDS = 0.05
 """Seconds that an entry may wait behind others between the reader and the target's receipt, if these are not large."""
 
+BACKLOG_QUEUE_SECONDS = 0.25
+"""The same while all topics that send have a backlog. With more at a time each stage needs less time for an entry."""
+
+SHARED_SECONDS = 10.0
+"""Seconds for which QUEUE_SECONDS holds after the last entry of a topic without a backlog."""
+
 OUTFLOW_BYTES_MIN = 256 * 1024
 """Least bytes, with overhead, that may be under way between the reader and the receipts of one target."""
 

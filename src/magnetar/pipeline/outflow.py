@@ -25,10 +25,11 @@ class Pace:
     """How much may be under way between the reader and the receipts of the target, in bytes with overhead per entry.
 
     The limit is the rate at which the target confirms, measured in rounds, times the shortest delay that was seen and
-    QUEUE_SECONDS. So a faster or a more distant target gets more, and what is under way keeps all stages at work.
+    the seconds that an entry may wait: QUEUE_SECONDS, or BACKLOG_QUEUE_SECONDS while every topic that sends has a
+    backlog. So a faster or a more distant target gets more, and what is under way keeps all stages at work.
     """
 
-    __slots__ = ("_confirmed", "_delay_min", "_is_limiting", "_round_at", "limit")
+    __slots__ = ("_confirmed", "_delay_min", "_is_limiting", "_round_at", "_shared_until", "limit")
 
     def __init__(self) -> None:
         """Begin with the least."""
@@ -39,10 +40,20 @@ class Pace:
         self._confirmed = 0
         self._is_limiting = False
         """Whether an entry had to wait in this round because of the limit."""
+        self._shared_until = -math.inf
 
     def limited(self) -> None:
         """Note that an entry has to wait."""
         self._is_limiting = True
+
+    def shared(self, now: float) -> None:
+        """Note that an entry of a topic without a backlog is on its way, behind what was handed over before it."""
+        if not self._is_limiting:
+            return
+        if now >= self._shared_until:
+            shrunk = self.limit * limits.QUEUE_SECONDS / limits.BACKLOG_QUEUE_SECONDS
+            self.limit = int(max(limits.OUTFLOW_BYTES_MIN, shrunk))
+        self._shared_until = now + limits.SHARED_SECONDS
 
     def confirmed(self, size: int, handed_over_at: float, now: float) -> None:
         """Note that ``size`` bytes were confirmed, the last of which were handed over at ``handed_over_at``.
@@ -55,7 +66,8 @@ class Pace:
             self._begin_round(now)
         elif handed_over_at >= self._round_at and now - self._round_at >= limits.QUEUE_SECONDS:
             if self._is_limiting:
-                self._adapt(self._confirmed / (now - self._round_at))
+                queue_s = limits.QUEUE_SECONDS if now < self._shared_until else limits.BACKLOG_QUEUE_SECONDS
+                self._adapt(self._confirmed / (now - self._round_at), queue_s)
             self._begin_round(now)
 
     def _begin_round(self, now: float) -> None:
@@ -63,8 +75,8 @@ class Pace:
         self._confirmed = 0
         self._is_limiting = False
 
-    def _adapt(self, rate: float) -> None:
-        limit = rate * (self._delay_min + limits.QUEUE_SECONDS)
+    def _adapt(self, rate: float, queue_s: float) -> None:
+        limit = rate * (self._delay_min + queue_s)
         limit = max(self.limit / _CHANGE_MAX, min(limit, self.limit * _CHANGE_MAX))
         self.limit = int(max(limits.OUTFLOW_BYTES_MIN, min(limit, limits.TARGET_BYTES)))
 
@@ -72,10 +84,11 @@ class Pace:
 class Lane:
     """The entries of one attachment."""
 
-    __slots__ = ("in_flight", "is_ready", "sent", "waiting")
+    __slots__ = ("in_flight", "is_ready", "number", "sent", "waiting")
 
-    def __init__(self) -> None:
-        """Begin without entries."""
+    def __init__(self, number: int) -> None:
+        """Begin without entries of the attachment with this number."""
+        self.number = number
         self.waiting: deque[Carried] = deque()
         self.is_ready = False
         """Whether the lane is to have a turn."""
@@ -83,6 +96,11 @@ class Lane:
         """Entries without a receipt: position, bytes with overhead, and when they were handed over."""
         self.in_flight = 0
         """Bytes of ``sent``, with overhead."""
+
+    @property
+    def is_long(self) -> bool:
+        """Whether more waits, or is under way, than one turn takes."""
+        return max(self.in_flight, len(self.waiting) * limits.OUTFLOW_ENTRY_BYTES) >= limits.OUTFLOW_TURN_BYTES
 
 
 class Outflow:
@@ -92,7 +110,7 @@ class Outflow:
     does not confirm holds up no other.
     """
 
-    __slots__ = ("_blocked", "_in_flight", "_lanes", "_pace", "_ready")
+    __slots__ = ("_backlogs", "_blocked", "_in_flight", "_lanes", "_pace", "_ready")
 
     def __init__(self) -> None:
         """Begin without entries."""
@@ -102,6 +120,8 @@ class Outflow:
         """Lanes that are to have a turn, in this order."""
         self._blocked: list[Lane] = []
         """Lanes with a large entry and nothing under way: they have a turn when other lanes have less under way."""
+        self._backlogs: dict[int, float] = {}
+        """By attachment: when it last had a backlog."""
         self._in_flight = 0
         self._pace = Pace()
 
@@ -110,7 +130,7 @@ class Outflow:
         number = carried.attachment.number
         lane = self._lanes.get(number)
         if lane is None:
-            lane = self._lanes[number] = Lane()
+            lane = self._lanes[number] = Lane(number)
         lane.waiting.append(carried)
         if len(lane.waiting) == 1:
             self._make_ready(lane)
@@ -128,8 +148,12 @@ class Outflow:
             lane.is_ready = False
             if lane.waiting:
                 self._pace.limited()
+                if lane.is_long:
+                    self._backlogs[lane.number] = now
                 if not lane.in_flight:
                     self._blocked.append(lane)
+            elif now - self._backlogs.get(lane.number, -math.inf) >= limits.SHARED_SECONDS:
+                self._pace.shared(now)
         return taken
 
     def confirmed(self, number: int, through: Position, now: float) -> None:
@@ -151,6 +175,7 @@ class Outflow:
 
     def forget(self, number: int) -> None:
         """Drop what waits of an attachment that has ended, and count what is under way no more."""
+        self._backlogs.pop(number, None)
         lane = self._lanes.pop(number, None)
         if lane is not None:
             lane.waiting.clear()

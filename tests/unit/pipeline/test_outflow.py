@@ -1,7 +1,8 @@
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -61,6 +62,41 @@ def test_topics_alternate_within_one_burst() -> None:
     order = taken(outflow)
     before = order.index((QUIET, 0))
     assert bytes_of(order[:before]) < limits.OUTFLOW_TURN_BYTES + SMALL_COST
+
+
+def under_way_of(topics: int, *, with_quiet: bool) -> int:
+    """Return how many entries are under way once ``topics`` with a backlog have sent 20,000 a second for 4 s."""
+    outflow = Outflow()
+    for number in range(10, 10 + topics):
+        put(outflow, number, 100_000 // topics)
+    under_way: deque[tuple[int, int]] = deque()
+    for round_ in range(400):
+        now = round_ / 100
+        if with_quiet and not round_ % 10:
+            put(outflow, QUIET, 10, first=10 * round_)
+        for _ in range(min(200, len(under_way))):
+            number, entry = under_way.popleft()
+            outflow.confirmed(number, Position(1, entry), now)
+        under_way += taken(outflow, now)
+    return len(under_way)
+
+
+def test_a_backlog_of_which_all_is_under_way_for_a_moment_shares_with_nobody() -> None:
+    outflow, now, entry = Outflow(), 0.0, 0
+    for _ in range(300):
+        for count in (1_000, 1):
+            put(outflow, FLOODED, count, first=entry)
+            entry += count
+            while handed_over := taken(outflow, now):
+                now += 0.001
+                outflow.confirmed(FLOODED, Position(1, handed_over[-1][1]), now)
+    put(outflow, FLOODED, 100_000, first=entry)
+    assert bytes_of(taken(outflow, now)) > 4 * limits.OUTFLOW_BYTES_MIN
+
+
+@pytest.mark.parametrize("topics", [1, 4, 100])
+def test_more_is_under_way_while_all_topics_have_a_backlog(topics: int) -> None:
+    assert under_way_of(topics, with_quiet=False) > 2 * under_way_of(topics, with_quiet=True)
 
 
 def test_topics_in_flood_share_the_limit() -> None:
@@ -176,7 +212,36 @@ def test_the_limit_becomes_what_the_target_confirms_in_the_time_that_an_entry_ma
     for rate in (20e6, 100e6):
         way = Way(rate, delay_s=0.005)
         way.run(20_000)
+        assert 0.5 < way.pace.limit / (rate * (0.005 + limits.BACKLOG_QUEUE_SECONDS)) < 2
+        way.pace.limited()
+        way.pace.shared(way.now)
+        way.run(2_000)
         assert 0.5 < way.pace.limit / (rate * (0.005 + limits.QUEUE_SECONDS)) < 2
+
+
+def test_the_limit_grows_again_once_all_that_send_have_a_backlog() -> None:
+    rate = 20e6
+    way = Way(rate, delay_s=0.005)
+    way.run(20_000)
+    grown = way.pace.limit
+    way.pace.limited()
+    way.pace.shared(way.now)
+    shrunk = way.pace.limit
+    assert shrunk < grown / 2, "at once: the next entry of this topic is not to wait as long as this one"
+    until = way.now + limits.SHARED_SECONDS
+    while way.now < until:
+        assert way.pace.limit < grown / 2
+        way.run(1)
+    way.run(5_000)
+    assert way.pace.limit > grown / 2
+
+
+def test_who_hands_over_without_anybody_waiting_does_not_share() -> None:
+    way = Way(20e6, delay_s=0.005)
+    way.run(100, is_backlog=False)
+    way.pace.shared(way.now)
+    way.run(20_000)
+    assert way.pace.limit > 20e6 * 2 * limits.QUEUE_SECONDS
 
 
 def test_a_distant_target_gets_what_its_distance_needs_besides() -> None:
@@ -189,7 +254,7 @@ def test_the_limit_shrinks_when_the_target_becomes_slow_but_not_below_the_least(
     way = Way(100e6, delay_s=0.005)
     way.run(20_000)
     way.rate = 1e6
-    way.run(5_000)
+    way.run(10_000)
     assert way.pace.limit == limits.OUTFLOW_BYTES_MIN
 
 
