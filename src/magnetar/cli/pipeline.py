@@ -18,11 +18,10 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from magnetar.base.errors import ConfigurationError
 from magnetar.base.names import NamespaceName
 from magnetar.cli.output import UNKNOWN, Output, say
 from magnetar.cli.session import names
-from magnetar.ops.java import HINT, require_java
+from magnetar.ops.spark import require_spark
 from magnetar.pipeline import limits
 from magnetar.pipeline.addresses import addresses
 
@@ -65,11 +64,7 @@ def replicate(
     ] = Output.TEXT,
 ) -> None:
     """Replicate between the clusters, every topic whose namespace says so, until Ctrl-C."""
-    try:
-        require_java(os.environ)
-    except ConfigurationError as error:
-        message = f"{error}\nhint: {HINT}"
-        raise ConfigurationError(message) from None
+    require_spark(os.environ)
     from magnetar.pipeline.metrics import ReplicationMetrics  # noqa: PLC0415 - Spark is heavy, and needs Java
     from magnetar.pipeline.replicate import Replication, Settings  # noqa: PLC0415
 

@@ -15,9 +15,9 @@ import typer
 from magnetar.base.errors import ConfigurationError
 from magnetar.cli.output import Output, say, show_lines, show_table
 from magnetar.cli.session import names
-from magnetar.ops.java import HINT, require_java
 from magnetar.ops.layout import hold, lay_out, require_free_ports
 from magnetar.ops.local_clusters import LocalClusters, Surroundings
+from magnetar.ops.spark import require_spark
 
 
 def up(
@@ -33,7 +33,7 @@ def up(
     cluster_names = names(clusters)
     with_pipeline = pipeline and len(cluster_names) > 1  # one cluster alone has nobody to replicate to
     if with_pipeline:
-        _require_java()
+        _require_spark()
     stop_request = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop_request.set())
@@ -49,11 +49,11 @@ def up(
             local.stop()
 
 
-def _require_java() -> None:
+def _require_spark() -> None:
     try:
-        require_java(os.environ)
+        require_spark(os.environ)
     except ConfigurationError as error:
-        message = f"{error}\nhint: {HINT}; or leave the pipeline out with --no-pipeline"
+        message = f"{error}; or leave the pipeline out with --no-pipeline"
         raise ConfigurationError(message) from None
 
 
