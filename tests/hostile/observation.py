@@ -13,6 +13,7 @@ from tests.hostile.victim import (
     load_average,
     peak,
     read_state,
+    slow_commits_in,
     stalls_in,
     state_afterwards,
     wait_for_leave,
@@ -62,12 +63,11 @@ def observe(
     highest, load = peak(broker), load_average()
     account = bystander.settle()
     clean_up()
-    stalls, is_same_process = stalls_in(broker.rest.metrics()), broker.pid == pid
+    metrics, is_same_process = broker.rest.metrics(), broker.pid == pid
     cleaned_at = time.monotonic()
     starved = (waited_seconds(pid) - waited_before) / (cleaned_at - start) if is_same_process else 0.0
     after = read_state(broker) if is_shared else state_afterwards(broker, before)
     experience = bystander.experience(start, end)
-    is_counted = stalls is not None and before.stalls is not None and is_same_process
     row = Row(
         name=name,
         text=text,
@@ -75,7 +75,8 @@ def observe(
         experience=asdict(experience),
         gap_ms=experience.gap,
         baseline_gap_ms=baseline_gap_ms,
-        stalls=(stalls or 0) - (before.stalls or 0) if is_counted else None,
+        stalls=_increase(before.stalls, stalls_in(metrics)) if is_same_process else None,
+        slow_commits=_increase(before.slow_commits, slow_commits_in(metrics)) if is_same_process else None,
         resident_bytes=(before.resident_bytes, highest, after.resident_bytes),
         descriptors=(before.descriptors.total(), after.descriptors.total()),
         left_behind=[] if is_shared else after.left_behind(before),
@@ -89,6 +90,10 @@ def observe(
     keep(row)
     print(render([row]))  # noqa: T201 - shown by -rP and with a failure
     return row
+
+
+def _increase(before: int | None, after: int | None) -> int | None:
+    return None if before is None or after is None else after - before
 
 
 def require_nothing_left(row: Row) -> None:

@@ -36,6 +36,7 @@ HEADS = (
     ("receipt ms\np50 / p99 / gap", "right"),
     ("receive ms\np50 / p99 / gap", "right"),
     ("turns\n> 100 ms", "right"),
+    ("commits\n> 100 ms", "right"),
     ("starved", "right"),
     ("memory MiB\nbefore / peak / after", "right"),
     ("descriptors\nbefore / after", "right"),
@@ -55,6 +56,9 @@ class Row:
     gap_ms: float
     baseline_gap_ms: float
     stalls: int | None
+    """Turns of the broker's loop that took longer than 100 ms; None if not known."""
+    slow_commits: int | None
+    """Groups of entries that took the disk longer than 100 ms; None if not known."""
     resident_bytes: tuple[int, int, int]
     """Before, at the peak, and after."""
     descriptors: tuple[int, int]
@@ -123,7 +127,7 @@ def _cells(row: Row) -> tuple[str, ...]:
         f"{row.acts:,}",
         _durations(row.experience["receipt"]),
         _durations(row.experience["receive"]),
-        "-" if row.stalls is None else str(row.stalls),
+        *("-" if count is None else str(count) for count in (row.stalls, row.slow_commits)),
         f"{row.starved:.0%}",
         memory,
         " / ".join(map(str, row.descriptors)),

@@ -69,6 +69,8 @@ class State:
     is_storage_failed: bool
     stalls: int | None
     """Turns of the loop that were longer than STALL_S since the start; None where the broker does not count them."""
+    slow_commits: int | None
+    """Groups of entries that took longer than STALL_S to write and sync since the start; None as for ``stalls``."""
     log_bytes: int
 
     @property
@@ -110,18 +112,26 @@ def read_state(broker: Broker) -> State:
         consumers=_value(metrics, "pulsar_broker_consumers_count"),
         is_storage_failed=bool(_value(metrics, "magnetar_storage_failed")),
         stalls=stalls_in(metrics),
+        slow_commits=slow_commits_in(metrics),
         log_bytes=broker.process.log.stat().st_size,
     )
 
 
 def stalls_in(metrics: str) -> int | None:
     """Return the number of turns longer than STALL_S in an exposition; None without the histogram."""
+    return _longer_in("magnetar_loop_stall_seconds", metrics)
+
+
+def slow_commits_in(metrics: str) -> int | None:
+    """Return the number of commits longer than STALL_S in an exposition; None without the histogram."""
+    return _longer_in("magnetar_storage_commit_seconds", metrics)
+
+
+def _longer_in(histogram: str, metrics: str) -> int | None:
     buckets = {
         float(match["bound"]): float(match["count"])
         for match in re.finditer(
-            r'^magnetar_loop_stall_seconds_bucket\{[^}]*le="(?P<bound>[^"]+)"[^}]*\} (?P<count>\S+)',
-            metrics,
-            re.MULTILINE,
+            rf'^{histogram}_bucket\{{[^}}]*le="(?P<bound>[^"]+)"[^}}]*\}} (?P<count>\S+)', metrics, re.MULTILINE
         )
     }
     if not buckets:

@@ -24,6 +24,7 @@ from tests.hostile.tools import (
     send_frame,
 )
 from tests.kit.raw import Value, entry
+from tests.kit.rest import Rest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -191,6 +192,25 @@ def three_thousand_subscriptions(target: Target) -> int:
             pump(target, producer, (send_frame(entry(bytes(100), each), each) for each in range(20)))
         answer_pings(target, [connection])
         return sent
+
+
+@behaviour("A topic with 3,000 subscriptions is unloaded and used again, without end.", seconds=20.0)
+def subscriptions_loaded_again(target: Target) -> int:
+    with connect(target) as connection:
+        for each in range(CROWD):
+            connection.socket.sendall(_subscribe(target, each, f"s{each}"))
+            connection.expect("SUCCESS")
+    path = f"persistent/{target.namespace}/t"
+
+    def act(count: int) -> None:
+        rest.request("PUT", f"{path}/unload")
+        with connect(target) as connection:
+            connection.socket.sendall(_subscribe(target, 1, f"s{count}"))
+            rest.request("GET", f"{path}/subscriptions")
+            connection.expect("SUCCESS")
+
+    with Rest(target.admin_url) as rest:
+        return repeatedly(target, act)
 
 
 @behaviour("200 connections with endless permits that do not read, and a backlog of 40 MB.", seconds=8.0)

@@ -10,7 +10,7 @@ from tests.hostile import attacks
 from tests.hostile.bystander import longest_gap
 from tests.hostile.catalogue import BEHAVIOURS
 from tests.hostile.table import Row, render
-from tests.hostile.victim import stalls_in
+from tests.hostile.victim import slow_commits_in, stalls_in
 
 DURATIONS = {"p50": 1.0, "p99": 5.0, "gap": 20.0}
 FINE = {"without_receipt": 0, "lost": 0, "repeated": 0, "is_in_order": True}
@@ -25,6 +25,7 @@ def row(**changes: Any) -> Row:  # noqa: ANN401 - any field of a row
         "gap_ms": 20.0,
         "baseline_gap_ms": 15.0,
         "stalls": 0,
+        "slow_commits": 1,
         "resident_bytes": (1 << 26, 1 << 27, 1 << 26),
         "descriptors": (22, 22),
         "left_behind": [],
@@ -60,7 +61,7 @@ def test_verdict(changes: dict[str, Any], verdict: str) -> None:
 
 def test_a_row_is_one_line_of_the_table() -> None:
     line = next(line for line in render([row()]).splitlines() if line.lstrip().startswith("frames-pings"))
-    assert " ".join(line.split()) == "frames-pings 7 1.0 / 5 / 20 1.0 / 5 / 20 0 5% 64 / 128 / 64 22 / 22 ok"
+    assert " ".join(line.split()) == "frames-pings 7 1.0 / 5 / 20 1.0 / 5 / 20 0 1 5% 64 / 128 / 64 22 / 22 ok"
 
 
 def test_the_longest_gap_is_between_two_neighbours() -> None:
@@ -75,6 +76,13 @@ def test_turns_above_the_bound_are_counted() -> None:
     )
     assert stalls_in(text) == 3
     assert stalls_in("pulsar_rate_in 1.0\n") is None, "not known"
+
+
+def test_slow_commits_are_counted_apart() -> None:
+    sample = 'magnetar_storage_commit_seconds_bucket{{cluster="c",le="{}"}} {}\n'
+    text = "".join(sample.format(*each) for each in (("0.1", "9.0"), ("+Inf", "11.0")))
+    assert slow_commits_in(text) == 2
+    assert stalls_in(text) is None
 
 
 def test_every_family_is_in_the_catalogue() -> None:
