@@ -43,7 +43,7 @@ class Requests:
         self._subjects: dict[int, Subject] = {}
 
     def note(self, command: pb.BaseCommand) -> None:
-        """The client said this. Lookups count their request ids apart, and need no note (protocol, 1.7)."""
+        """The client said this. Lookups count their request ids apart, and need no note (protocol: Request ids)."""
         self.said.append(command)
         request_id = getattr(body_of(command), "request_id", None)
         subject = _resource(command)

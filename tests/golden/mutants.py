@@ -92,7 +92,7 @@ def answered_early(transcript: Transcript) -> Iterator[Mutant]:
 
 
 def _answers(asked: Said, answer: Said) -> bool:
-    """Whether the one answers the other. The request id alone does not tell: lookups have their own (protocol, 1.7)."""
+    """Whether the one answers the other. Lookups have request ids of their own (protocol: Request ids)."""
     question, reply = body_of(asked.frame.command), body_of(answer.frame.command)
     request_id = getattr(question, "request_id", None)
     if asked.side == answer.side or request_id is None or request_id != getattr(reply, "request_id", None):

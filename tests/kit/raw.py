@@ -28,7 +28,7 @@ BROKER_REQUEST_ID = 2**64 - 1
 
 
 def command(name: str, **fields: Value) -> pb.BaseCommand:
-    """Return the command with this type name; a command's field number is its type number (protocol, 2.1)."""
+    """Return the command with this type name; a command's field number is its type number (protocol: Commands)."""
     number = pb.BaseCommand.Type.Value(name)
     field = pb.BaseCommand.DESCRIPTOR.fields_by_number[number]
     built = pb.BaseCommand(type=number)

@@ -19,6 +19,11 @@ def test_nothing_that_was_promised_is_broken(seed: int) -> None:
     assert not verdict.violation, verdict.command
 
 
+def test_a_message_that_is_refused_for_long_makes_no_flood() -> None:
+    """In this world a producer moved to a cluster that refuses one of its messages, and sends all of them again."""
+    assert judge(6758).entries < 10_000
+
+
 def test_the_same_seed_is_the_same_run_in_every_process() -> None:
     fingerprints = {judge(7, steps=60).fingerprint}
     for hash_seed in ("1", "4711"):

@@ -93,3 +93,26 @@ def test_continuous_integration_runs_what_a_newcomer_runs() -> None:
     script = ROOT / ".ci" / "run"
     assert script.stat().st_mode & 0o111
     assert "make test" in script.read_text(encoding="utf-8")
+
+
+def test_each_section_of_the_protocol_page_that_is_cited_is_there() -> None:
+    titles = set(re.findall(r"^##? (.+)$", (ROOT / "docs" / "protocol.md").read_text(encoding="utf-8"), re.MULTILINE))
+    cited = {
+        title: path.name
+        for folder in ("src", "tests", "bench")
+        for path in (ROOT / folder).rglob("*.py")
+        for title in re.findall(r"\(protocol: (\w[^)]*)\)", path.read_text(encoding="utf-8"))
+    }
+    assert len(cited) > 10
+    assert {title: name for title, name in cited.items() if title not in titles} == {}
+
+
+def test_the_glossary_is_sorted_and_names_modules_that_are_there() -> None:
+    rows = re.findall(
+        r"^\| (.+?) \| .* \| (.+?) \|$", (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8"), re.MULTILINE
+    )[1:]
+    terms = [term for term, _ in rows]
+    assert terms == sorted(terms)
+    modules = {module for _, column in rows for module in re.findall(r"`([^`]+)`", column)}
+    assert len(modules) > 20
+    assert {module for module in modules if not (SOURCE / module).exists()} == set()

@@ -36,7 +36,8 @@ if TYPE_CHECKING:
     from magnetar.admin.service import AdminService
     from magnetar.metadata.resources import Resources
 
-_NOUNS = (clusters, tenants, namespaces, topics, policies, subscriptions, protection, brokers, unsupported)
+NOUNS = (clusters, tenants, namespaces, topics, policies, subscriptions, protection, brokers, unsupported)
+"""The modules that the routes come from, each with a function ``routes``; the last has what is refused."""
 
 
 def build_app(service: AdminService, resources: Resources, extra_routes: Sequence[BaseRoute] = ()) -> Starlette:
@@ -46,7 +47,7 @@ def build_app(service: AdminService, resources: Resources, extra_routes: Sequenc
     """
     context = Context(service, resources)
     app = Starlette(
-        routes=[*(route for noun in _NOUNS for route in noun.routes(context)), *extra_routes],
+        routes=[*(route for noun in NOUNS for route in noun.routes(context)), *extra_routes],
         middleware=[Middleware(_RawPath)],
         exception_handlers={
             AdminError: partial(_refused, service),

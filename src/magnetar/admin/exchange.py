@@ -76,7 +76,7 @@ class Context:
         return found
 
     def topic(self, request: Request) -> TopicName:
-        """The topic that a path names, in a namespace that lives in this cluster (protocol, 5.8)."""
+        """The topic that a path names, in a namespace that is served here (protocol: Clusters of a namespace)."""
         name = topic_name(request)
         self.check_lives_here(name.namespace_name)
         return name

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from magnetar.admin.models import SnapshotStats, TopicStats
     from magnetar.admin.service import AdminService
+    from magnetar.base.histogram import Histogram
     from magnetar.base.names import TopicName
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -68,6 +69,7 @@ class _BrokerMetrics:
         self._cluster = service.cluster_name
         self._storage = service.storage_refuses()
         self._stalls = service.loop_stalls()
+        self._commit_times = service.commit_times()
         self._unloadable = service.load_failures()
         self._limit_hits = service.limit_hits()
         self._memory = service.memory()
@@ -95,6 +97,12 @@ class _BrokerMetrics:
         for failed in sorted(self._unloadable):
             unloadable.add_metric((self._cluster, str(failed.namespace_name), str(failed)), 1)
         yield unloadable
+
+    def _histogram(self, name: str, text: str, durations: Histogram) -> Metric:
+        family = HistogramMetricFamily(name, text, labels=("cluster",))
+        buckets = [(floatToGoString(bound), count) for bound, count in durations.buckets()]  # type: ignore[no-untyped-call]
+        family.add_metric((self._cluster,), buckets, durations.sum_s)
+        return family
 
     def _snapshots(self) -> Iterator[Metric]:
         """Of the whole broker, as in Pulsar."""
@@ -147,15 +155,16 @@ class _BrokerMetrics:
             held.add_metric((self._cluster, share), used)
             allowed.add_metric((self._cluster, share), most)
         yield from (held, allowed)
-        buckets, sum_s = self._stalls
-        stalls = HistogramMetricFamily(
+        yield self._histogram(
             "magnetar_loop_stall_seconds",
             "How late the event loop was: how long a client waits because of others. Looked at 50 times a second",
-            labels=("cluster",),
+            self._stalls,
         )
-        written = [(floatToGoString(bound), count) for bound, count in buckets]  # type: ignore[no-untyped-call]
-        stalls.add_metric((self._cluster,), written, sum_s)
-        yield stalls
+        yield self._histogram(
+            "magnetar_storage_commit_seconds",
+            "How long it took to write and sync a group of entries: a receipt waits for one or two groups",
+            self._commit_times,
+        )
         per_namespace = GaugeMetricFamily("pulsar_topics_count", "", labels=("cluster", "namespace"))
         for namespace, count in self._topics.items():
             per_namespace.add_metric((self._cluster, namespace), count)

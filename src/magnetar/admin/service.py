@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 from magnetar.base.errors import AdminError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Generator, Mapping, Sequence
+    from collections.abc import Collection, Generator, Mapping
 
     from magnetar.admin.models import MessageId, PersistentTopicInternalStats, SubscriptionProtection, TopicStats
+    from magnetar.base.histogram import Histogram
     from magnetar.base.limits import Limit
     from magnetar.base.memory_share import Share
     from magnetar.base.names import NamespaceName, TopicName
@@ -242,11 +243,12 @@ class AdminService(Protocol):
         """By share, the bytes that are held and the limit; ``total`` is the whole process."""
         ...
 
-    def loop_stalls(self) -> tuple[Sequence[tuple[float, int]], float]:
-        """How late the event loop was, as a cumulative histogram, and the sum of it all in seconds.
+    def loop_stalls(self) -> Histogram:
+        """How late the event loop was."""
+        ...
 
-        Each bucket has its upper bound in seconds, inclusive, the last one infinity, and how often it was that late.
-        """
+    def commit_times(self) -> Histogram:
+        """How long it took to write and sync groups of entries, see LedgerStore."""
         ...
 
     async def health(self) -> None:

@@ -9,9 +9,6 @@ from __future__ import annotations
 
 from typing import NamedTuple, Self
 
-LIFE_METADATA = "magnetar.life"
-"""Producer metadata of PRODUCER by which a link names the life of the cluster that it comes from."""
-
 
 class Life(NamedTuple):
     """A life, as other clusters know it; written ``identity@first ledger id``."""

@@ -89,7 +89,7 @@ REPLICATED_ENTRY_PADDING = ENTRY_METADATA_PADDING + STAMP_SIZE_MAX
 """Bytes that a replicated entry may exceed the largest message by; the rest of the frame is for the command."""
 
 FRAME_SIZE_PADDING = 10 * 1024
-"""Bytes that a frame may exceed the largest message by (protocol, 1.1)."""
+"""Bytes that a frame may exceed the largest message by (protocol: Frames)."""
 
 BATCHED_MESSAGE_SIZE_MIN = 6
 """Bytes of a message within a batch at least: the size of its metadata (4), and in that the size of its payload (2)."""

@@ -25,6 +25,12 @@ def parts_of(part: Part) -> Iterator[Part]:
     yield part
 
 
+def count_of(part: Part) -> int:
+    """Return how many things ``part`` is: itself, and what it owns directly."""
+    owned = [vars(part).get(name) for name in part.OWNS]
+    return 1 + sum(len(each) if isinstance(each, dict) else each is not None for each in owned)
+
+
 def take_apart(part: Part) -> None:
     """Let go of everything that ``part`` refers to; it may not be used any more."""
     vars(part).clear()

@@ -1,4 +1,4 @@
-"""Who may publish: the access modes of producers (protocol, 2.8)."""
+"""Who may publish: the access modes of producers (protocol: Producers)."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http import HTTPStatus
 from typing import TYPE_CHECKING, TypeVar
 
@@ -32,9 +32,10 @@ from magnetar.broker.storage_watch import reason_against
 from magnetar.wire import entry as wire_entry
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Generator, Iterator, Mapping
 
     from magnetar.admin.models import PersistentTopicInternalStats, SubscriptionProtection, TopicStats
+    from magnetar.base.histogram import Histogram
     from magnetar.base.memory_share import Share
     from magnetar.base.names import NamespaceName, TopicName
     from magnetar.base.position import Position
@@ -141,6 +142,8 @@ class Administration:
     async def delete_topic(self, topic: TopicName, *, force: bool) -> None:
         """Delete a topic."""
         with _refusals(topic):
+            with suppress(TopicLoadError):  # one that cannot be loaded can be deleted
+                await self._topics.ready(topic)
             await self.in_slices(self._deletion(topic, force=force))
         self._environment.resources.topic_policies.forget(topic)
 
@@ -159,13 +162,13 @@ class Administration:
 
     async def unload_topic(self, topic: TopicName) -> None:
         """Close the topic; it is opened again on the next use."""
-        self._get(topic)
+        await self._get(topic)
         self._topics.unload(topic)
         await self._topics.unloaded(topic)
 
     async def topic_stats(self, topic: TopicName, options: StatsOptions) -> TopicStats:
         """Statistics of a topic."""
-        found = self._get(topic)
+        found = await self._get(topic)
         answer = await self.in_slices(stats.topic_stats_steps(found, options))
         if options.earliest_time_in_backlog:
             for name, subscription in found.subscriptions.items():
@@ -179,11 +182,11 @@ class Administration:
 
     async def protection(self, topic: TopicName) -> Mapping[str, SubscriptionProtection]:
         """How well off each durable subscription is towards the other clusters."""
-        return subscription_protection(self._get(topic))
+        return subscription_protection(await self._get(topic))
 
     async def internal_stats(self, topic: TopicName) -> PersistentTopicInternalStats:
         """The state of a topic's managed ledger."""
-        return await self.in_slices(stats.internal_stats_steps(self._get(topic)))
+        return await self.in_slices(stats.internal_stats_steps(await self._get(topic)))
 
     def open_topics(self) -> list[TopicName]:
         """The topics that are open."""
@@ -202,13 +205,13 @@ class Administration:
 
     async def list_subscriptions(self, topic: TopicName) -> list[str]:
         """Names of the subscriptions."""
-        return sorted(self._get(topic).subscriptions)
+        return sorted((await self._get(topic)).subscriptions)
 
     async def create_subscription(
         self, topic: TopicName, subscription: str, position: Position, *, replicated: bool
     ) -> None:
         """Create a subscription whose first message is at or after ``position``."""
-        found = self._get_or_create(topic)
+        found = await self._get_or_create(topic)
         if subscription in found.subscriptions:
             raise subscription_exists()
         if replicated:
@@ -225,44 +228,44 @@ class Administration:
 
     async def delete_subscription(self, topic: TopicName, subscription: str, *, force: bool) -> None:
         """Delete a subscription."""
-        found = self._subscription(topic, subscription)
+        found = await self._subscription(topic, subscription)
         if found.consumers and not force:
             raise subscription_in_use()
         found.topic.delete_subscription(found)
 
     async def skip_messages(self, topic: TopicName, subscription: str, count: int) -> None:
         """Acknowledge the next ``count`` unacknowledged entries."""
-        found = self._subscription(topic, subscription)
+        found = await self._subscription(topic, subscription)
         found.skip(count)
         await found.flushed()
 
     async def skip_all_messages(self, topic: TopicName, subscription: str) -> None:
         """Acknowledge everything that is in the log now."""
-        found = self._subscription(topic, subscription)
+        found = await self._subscription(topic, subscription)
         found.acknowledge_through(found.topic.ledger.last_confirmed_entry)
         await found.flushed()
 
     async def reset_cursor_to_time(self, topic: TopicName, subscription: str, timestamp_ms: int) -> None:
         """Go to the first entry published at or after the time; older ones that were appended later come again."""
-        found = self._subscription(topic, subscription)
+        found = await self._subscription(topic, subscription)
         await found.reset(await found.topic.log.position_before_time(timestamp_ms))
 
     async def reset_cursor(self, topic: TopicName, subscription: str, position: Position, *, is_excluded: bool) -> None:
         """Go to ``position``, or after it if ``is_excluded``."""
-        found = self._subscription(topic, subscription)
+        found = await self._subscription(topic, subscription)
         last = found.topic.ledger.last_confirmed_entry
         excluded = is_excluded and found.topic.ledger.contains(position)
         await found.reset(min(position, last) if excluded else _mark_delete_before(found.topic, position))
 
     async def expire_messages(self, topic: TopicName, subscription: str, seconds: int) -> None:
         """Acknowledge all entries that this cluster appended more than ``seconds`` ago."""
-        found = self._subscription(topic, subscription)
+        found = await self._subscription(topic, subscription)
         found.expire_through(found.topic.ledger.position_older_than(seconds), self._environment.clock.now())
         await found.flushed()
 
     async def set_replicated(self, topic: TopicName, subscription: str, *, replicated: bool) -> None:
         """Start or stop to carry the subscription's progress to the other clusters."""
-        found = self._subscription(topic, subscription)
+        found = await self._subscription(topic, subscription)
         if replicated:
             _check_replication_allowed(found.topic)
         elif found.topic.replication_imposed and found.is_durable:
@@ -273,20 +276,20 @@ class Administration:
 
     async def get_replicated(self, topic: TopicName, subscription: str) -> bool:
         """Whether the subscription's progress is carried to the other clusters."""
-        found = self._subscription(topic, subscription)
+        found = await self._subscription(topic, subscription)
         return found.is_replicated and not found.topic.replication_forbidden
 
     async def begin_snapshot(self, topic: TopicName, without: Collection[str]) -> None:
         """Begin a snapshot for replicated subscriptions."""
         try:
-            self._get(topic).begin_snapshot(without)
+            (await self._get(topic)).begin_snapshot(without)
         except RequestError as error:
             raise _as_admin_error(topic, error) from None
 
     async def skip_entries(self, topic: TopicName, cluster: str, through: Position) -> None:
         """Let the link to ``cluster`` go past the damaged entries at which it has stopped."""
         try:
-            self._get(topic).replicator(cluster).skip_damaged(through)
+            (await self._get(topic)).replicator(cluster).skip_damaged(through)
         except RequestError as error:
             raise _as_admin_error(topic, error) from None
 
@@ -294,7 +297,7 @@ class Administration:
 
     async def peek(self, topic: TopicName, subscription: str, message: int) -> tuple[Position, bytes]:
         """The ``message``-th (from 1) unacknowledged entry."""
-        found = self._subscription(topic, subscription)
+        found = await self._subscription(topic, subscription)
         ranges = found.undeleted(found.first_unread(), message)
         if sum(each.entries for each in ranges) < message:
             raise message_not_found()
@@ -304,13 +307,13 @@ class Administration:
     async def read_entry(self, topic: TopicName, position: Position) -> bytes:
         """The entry at ``position``."""
         try:
-            return await self._get(topic).log.read_entry(position)
+            return await (await self._get(topic)).log.read_entry(position)
         except RequestError:
             raise message_not_found() from None
 
     async def last_message_id(self, topic: TopicName) -> MessageId:
         """The id of the newest message; -1:-1 in a topic that has none."""
-        position, batch_size = await self._get(topic).log.last_message()
+        position, batch_size = await (await self._get(topic)).log.last_message()
         answer = MessageId.of(position, topic)
         if batch_size is not None:
             answer.batch_size, answer.batch_index = batch_size, batch_size - 1
@@ -318,7 +321,7 @@ class Administration:
 
     async def message_id_by_time(self, topic: TopicName, timestamp_ms: int) -> MessageId:
         """The id of the first entry published at or after the time, else of the last one."""
-        found = self._get(topic)
+        found = await self._get(topic)
         following = found.ledger.next_position(await found.log.position_before_time(timestamp_ms))
         return MessageId.of(min(following, found.ledger.last_confirmed_entry), topic)
 
@@ -386,10 +389,13 @@ class Administration:
         except RequestError as error:
             raise _as_admin_error(name, error) from None
 
-    def loop_stalls(self) -> tuple[Sequence[tuple[float, int]], float]:
+    def loop_stalls(self) -> Histogram:
         """See AdminService."""
-        stalls = self._environment.stalls
-        return stalls.buckets(), stalls.sum_s
+        return self._environment.stalls.late
+
+    def commit_times(self) -> Histogram:
+        """See AdminService."""
+        return self._environment.store.commit_times
 
     def _partitions(self, topic: TopicName) -> int:
         """How many partitions a partitioned topic has; refuses any other."""
@@ -410,20 +416,22 @@ class Administration:
         if found.producers or any(each.consumers for each in found.subscriptions.values()):
             raise topic_in_use()
 
-    def _get(self, name: TopicName) -> Topic:
+    async def _get(self, name: TopicName) -> Topic:
         try:
+            await self._topics.ready(name)
             return self._topics.get(name)
         except RequestError as error:
             raise _as_admin_error(name, error) from None
 
-    def _get_or_create(self, name: TopicName) -> Topic:
+    async def _get_or_create(self, name: TopicName) -> Topic:
         try:
+            await self._topics.ready(name)
             return self._topics.get_or_create(name)
         except RequestError as error:
             raise _as_admin_error(name, error) from None
 
-    def _subscription(self, name: TopicName, subscription: str) -> Subscription:
-        found = self._get(name).subscriptions.get(subscription)
+    async def _subscription(self, name: TopicName, subscription: str) -> Subscription:
+        found = (await self._get(name)).subscriptions.get(subscription)
         if found is None:
             raise subscription_not_found(name, subscription)
         return found

@@ -9,15 +9,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import structlog
+from pyroaring import BitMap
 
 from magnetar.base.parts import Part
 from magnetar.base.position import EARLIEST, Position
 from magnetar.broker.dispatchers.reader import EntryReader
 from magnetar.wire import commands
+from magnetar.wire.links import COPIES_METADATA
 from magnetar.wire.message_id import Link
 from magnetar.wire.origin import Origin, stamp_again
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from magnetar.base.errors import DamagedEntriesError
     from magnetar.base.life import Life
     from magnetar.broker.consumer import Consumer
@@ -27,11 +31,14 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger(__name__)
 
-COPIES_METADATA = "magnetar.copies"
-"""Consumer metadata of SUBSCRIBE by which a pipeline task says that it carries copies."""
-
 _LIFE, _LEDGER, _ENTRY = "magnetar.copies.life", "magnetar.copies.ledger", "magnetar.copies.entry"
 """Cursor properties: the first ledger id of the target's life, and the newest copy that this life has confirmed."""
+
+_SKIPPED = "magnetar.copies.skipped."
+"""Prefix of cursor properties, each for a run of copies that were not returned to that life, because they are damaged.
+
+``<ledger id>:<first entry id>`` follows. The value is the last entry id.
+"""
 
 
 class Copies(Part):
@@ -88,7 +95,8 @@ class Copies(Part):
     def start_over(self) -> None:
         """The target lacks copies that it had confirmed: begin with the first one."""
         assert self._life is not None
-        self._sent = EARLIEST
+        self._sent = self._skipped = EARLIEST
+        self._forget_skipped()
         self._note(self._life, EARLIEST)
 
     def returned_through(self, life: Life) -> Position:
@@ -97,6 +105,14 @@ class Copies(Part):
         if properties.get(_LIFE) != life.first_ledger_id or _LEDGER not in properties:
             return EARLIEST
         return Position(properties[_LEDGER], properties[_ENTRY])
+
+    def skipped(self, life: Life) -> Iterator[tuple[int, BitMap]]:
+        """Yield damaged copies that were not returned to this life: a ledger id, and entry ids in it."""
+        properties = self._cursor.properties
+        if properties.get(_LIFE) == life.first_ledger_id:
+            for name in filter(_is_of_skipped, properties):
+                ledger_id, _, first = name.removeprefix(_SKIPPED).partition(":")
+                yield int(ledger_id), BitMap(range(int(first), properties[name] + 1))
 
     def dispatch(self, consumer: Consumer) -> None:
         """Send one read's worth of copies; more follow in the next turn."""
@@ -159,13 +175,27 @@ class Copies(Part):
     def _skip(self, error: DamagedEntriesError) -> None:
         """Go on behind damaged copies, which cannot be returned from here."""
         self._topic.log.note_damage(error)
-        extent = None if self._life is None else self._next(self._life)
+        if self._life is None:
+            return
+        extent = self._next(self._life)
         if extent is not None and extent.local_first == Position(error.ledger_id, error.first):
             self._skipped = Position(error.ledger_id, error.end - 1)
+            self._note(self._life, self.returned_through(self._life))
+            self._cursor.set_property(f"{_SKIPPED}{error.ledger_id}:{error.first}", error.end - 1)
             self._topic.notify()
 
+    def _forget_skipped(self) -> None:
+        for name in tuple(filter(_is_of_skipped, self._cursor.properties)):
+            self._cursor.set_property(name, None)
+
     def _note(self, life: Life, position: Position) -> None:
+        if self._cursor.properties.get(_LIFE) != life.first_ledger_id:
+            self._forget_skipped()
         self._cursor.set_property(_LIFE, life.first_ledger_id)
         self._cursor.set_property(_LEDGER, position.ledger_id)
         self._cursor.set_property(_ENTRY, position.entry_id)
         self._replicator.flush_soon()
+
+
+def _is_of_skipped(name: str) -> bool:
+    return name.startswith(_SKIPPED)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
-from magnetar.base.parts import parts_of, take_apart
+from magnetar.base.parts import count_of, parts_of, take_apart
 
 if TYPE_CHECKING:
     import asyncio
@@ -45,8 +45,11 @@ RETIRED_S = 60.0
 RETIRED_LOOK_S = 1.0
 """Seconds between two looks for what is to be taken apart, at least."""
 
-RETIRED_MAX = 1000
-"""Things that were closed and stay whole; beyond it the oldest is taken apart before its time."""
+RETIRED_MAX = 10_000
+"""Things that were closed and stay whole, each subscription of a topic counted; some 40 MB.
+
+Beyond it the oldest is taken apart before its time. The newest stays whole, however large it is.
+"""
 
 
 class Retired:
@@ -57,14 +60,18 @@ class Retired:
         self._loop = loop
         self._clock = clock
         self._sliced = sliced
-        self._parts: deque[tuple[float, Part]] = deque()
+        self._parts: deque[tuple[float, int, Part]] = deque()
+        """What stays whole: until when, how many things it is, and itself."""
+        self._count = 0
         self._timer: asyncio.TimerHandle | None = None
 
     def add(self, part: Part) -> None:
         """Take ``part``, which was closed, apart once nobody looks at it any more."""
-        self._parts.append((self._clock.monotonic() + RETIRED_S, part))
-        if len(self._parts) > RETIRED_MAX:
-            self._take_apart(self._parts.popleft()[1])
+        count = count_of(part)
+        self._parts.append((self._clock.monotonic() + RETIRED_S, count, part))
+        self._count += count
+        while self._count > RETIRED_MAX and len(self._parts) > 1:
+            self._take_apart_oldest()
         if self._timer is None:
             self._timer = self._loop.call_later(RETIRED_S, self._look)
 
@@ -72,11 +79,13 @@ class Retired:
         self._timer = None
         parts, now = self._parts, self._clock.monotonic()
         while parts and parts[0][0] <= now:
-            self._take_apart(parts.popleft()[1])
+            self._take_apart_oldest()
         if parts:
             self._timer = self._loop.call_later(max(parts[0][0] - now, RETIRED_LOOK_S), self._look)
 
-    def _take_apart(self, part: Part) -> None:
+    def _take_apart_oldest(self) -> None:
+        _, count, part = self._parts.popleft()
+        self._count -= count
         self._sliced.start(part, parts_of(part), take_apart)
 
 

@@ -115,6 +115,7 @@ class IdleTopics:
         try:
             if not self._topics.exists(name):
                 return
+            await self._topics.ready(name)
             topic = self._topics.get(name)
         except MagnetarError as error:  # the log names a topic that cannot be loaded once
             log.debug("idle_topic_not_loaded", topic=str(name), error=str(error))

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 import structlog
 
 from magnetar.base.errors import RequestError, ServerError
-from magnetar.base.life import LIFE_METADATA, Life
+from magnetar.base.life import Life
 from magnetar.base.names import shown
 from magnetar.base.position import EARLIEST, LONG_MAX
 from magnetar.geo.lives import may_be_mixed_up, may_follow, reason_against
+from magnetar.wire.links import LIFE_METADATA
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

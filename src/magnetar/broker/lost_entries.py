@@ -15,7 +15,7 @@ from magnetar.base.position import EARLIEST, Position
 from magnetar.broker.slices import Slice
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Iterator
 
     from magnetar.base.life import Life
     from magnetar.broker.topic import Topic
@@ -83,7 +83,8 @@ class LostEntries:
         """Count the held entries that ``peer`` published in an earlier life and that ``state`` has not acknowledged.
 
         None while that is not known: no progress link to ``peer`` is up, it names no life, or there are so many extents
-        that looking at them takes more than one turn of the event loop.
+        that looking at them takes more than one turn of the event loop. Nor is it known whether another cluster has
+        returned what is damaged here.
         """
         life = self._topic.progress.life_of(peer)
         if life is None:
@@ -94,6 +95,8 @@ class LostEntries:
         newest = found.newest
         if newest is None or newest <= state.mark_delete_position:
             return 0
+        if self._is_any_unacknowledged(self._skipped(peer, life), state):
+            return None
         returned = self._returned_through(peer, life)
         if newest <= returned:
             return 0
@@ -101,6 +104,14 @@ class LostEntries:
         if peer in self._looking or not self._look(peer):
             return None
         return found.unacknowledged(state)
+
+    def _skipped(self, peer: str, life: Life) -> Iterator[tuple[int, BitMap]]:
+        link = self._topic.replicators.get(peer)
+        return iter(()) if link is None else link.copies.skipped(life)
+
+    def _is_any_unacknowledged(self, entries: Iterable[tuple[int, BitMap]], state: CursorState) -> bool:
+        first = self._topic.ledger.first_position.ledger_id
+        return any(state.undeleted_among(ledger_id, each) for ledger_id, each in entries if ledger_id >= first)
 
     def _returned_through(self, peer: str, life: Life) -> Position:
         link = self._topic.replicators.get(peer)

@@ -6,15 +6,10 @@ from typing import TYPE_CHECKING
 
 from magnetar.base.errors import RequestError, ServerError
 from magnetar.base.position import EARLIEST, Position
+from magnetar.wire.links import PARKED_AFTER_METADATA, PARKED_METADATA
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-PARKED_METADATA = "magnetar.parked"
-"""Consumer metadata of SUBSCRIBE by which a pipeline task says why it had given up the link before."""
-
-PARKED_AFTER_METADATA = "magnetar.parked.after"
-"""Consumer metadata of SUBSCRIBE: the newest position that the target had confirmed when the task gave up the link."""
 
 
 class Parking:

@@ -21,7 +21,7 @@ from weakref import WeakValueDictionary
 
 import structlog
 
-from magnetar.base.errors import MagnetarError, RequestError, ServerError, StorageError
+from magnetar.base.errors import MagnetarError, RequestError, ServerError, StorageError, TopicLoadError
 from magnetar.metadata.policies import PartitionedTopicMetadata
 
 if TYPE_CHECKING:
@@ -237,15 +237,21 @@ class PartitionedTopics:
         del self._deleting[name]
 
     def _delete_each(self, names: Sequence[TopicName]) -> Generator[None, None, list[TopicName]]:
-        """Delete partitions, and return those that are being unloaded: they can be deleted afterwards."""
+        """Delete partitions, and return those that are being loaded or unloaded: they can be deleted afterwards."""
         left: list[TopicName] = []
         for name in names:
-            if self._topics.is_unloading(name):
+            if self._must_wait(name):
                 left.append(name)
             elif self._topics.exists(name):
                 yield from self._topics.deletion(name)
             yield
         return left
+
+    def _must_wait(self, partition: TopicName) -> bool:
+        try:
+            return self._topics.must_wait(partition)
+        except TopicLoadError:
+            return False  # it can be deleted all the same
 
     def _partitions(self, name: TopicName) -> Generator[None, None, list[TopicName]]:
         """Find the partitions that exist, with those that an update added that was not finished."""

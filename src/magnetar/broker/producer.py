@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import TYPE_CHECKING, Protocol
 
 from magnetar.base.errors import ServerError
@@ -24,9 +25,6 @@ SendHead = tuple[int, int, int]
 
 Of a chunk that is not its message's last, the latter is 0: no message is complete with it.
 """
-
-REPLICATOR_PREFIX = "pulsar.repl."
-"""Names of replication cursors and of the producers that replicators use (protocol, 5.2)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,17 +138,34 @@ class LocalProducer:
 
 
 def publish_rest(producer: Producer, heads: Sequence[SendHead], entries: Sequence[bytes | RequestError]) -> None:
-    """Refuse what cannot be taken and publish the rest as if it had come alone."""
-    rest: list[bytes] = []
-    heads_of_rest: list[SendHead] = []
-    for head, entry in zip(heads, entries, strict=True):
-        if isinstance(entry, bytes):
-            heads_of_rest.append(head)
-            rest.append(entry)
+    """Refuse what cannot be taken and publish the rest; all SENDs are answered in order.
+
+    Pulsar's Java client drops a refused message if it is the oldest one without a receipt. It reconnects and sends all
+    of them again if a later receipt finds it there.
+    """
+    for _, run in groupby(zip(heads, entries, strict=True), lambda each: isinstance(each[1], bytes)):
+        heads_of_run, entries_of_run = zip(*run, strict=True)
+        taken = [entry for entry in entries_of_run if isinstance(entry, bytes)]
+        if taken:
+            producer.publish(heads_of_run, taken)
         else:
-            answer_error(producer, head, entry.code, str(entry))
-    if rest:
-        producer.publish(heads_of_rest, rest)
+            _refuse(producer, heads_of_run, entries_of_run)
+
+
+def _refuse(producer: Producer, heads: Sequence[SendHead], refusals: Sequence[RequestError]) -> None:
+    """Answer SENDs with errors, behind the receipts of what came before."""
+    topic, session = producer.topic, producer.session
+    session.publishes_started(len(heads), 0)
+
+    def answer() -> None:
+        for head, refusal in zip(heads, refusals, strict=True):
+            answer_error(producer, head, refusal.code, str(refusal))
+
+    def settled(_error: StorageError | None) -> None:
+        session.publishes_finished(len(heads), 0)
+        topic.lag_bound.behind_receipts(session, answer)
+
+    topic.log.barrier(settled)
 
 
 def answer_stored(producer: Producer, heads: Sequence[SendHead], first: Position) -> None:

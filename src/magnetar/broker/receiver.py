@@ -1,4 +1,4 @@
-"""The receiving end of a link, whoever sends: each origin position once, in order, with no gap (design 3.2)."""
+"""The receiving end of a link, whoever sends: each origin position once, in order, with no gap."""
 
 from __future__ import annotations
 

@@ -20,6 +20,7 @@ from magnetar.broker.target_position import TargetPosition
 from magnetar.cursor.ranges import Range
 from magnetar.wire import commands, markers
 from magnetar.wire import entry as wire_entry
+from magnetar.wire.links import LEASE_METADATA, PIPELINE_METADATA, RIVAL
 from magnetar.wire.message_id import Link, position_of
 
 if TYPE_CHECKING:
@@ -35,15 +36,6 @@ if TYPE_CHECKING:
     from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 log = structlog.get_logger(__name__)
-
-LEASE_METADATA = "magnetar.lease"
-"""Consumer metadata of SUBSCRIBE by which a pipeline task names its lease, a growing number."""
-
-PIPELINE_METADATA = "magnetar.pipeline"
-"""Consumer metadata of SUBSCRIBE by which a pipeline task names the run of the pipeline that it belongs to."""
-
-RIVAL = "another pipeline carries this link: "
-"""How the refusal of a task begins whose link a task of another pipeline holds; the other pipeline's name follows."""
 
 _NO_LEASE = -1
 

@@ -24,12 +24,14 @@ from magnetar.broker.delayed.store import DELAYED, DelayedStore
 from magnetar.broker.delayed.thread import StoreThread
 from magnetar.broker.environment import Environment
 from magnetar.broker.limit_hits import LimitHits
+from magnetar.broker.loop_stalls import LOGGED_FROM_S
 from magnetar.broker.maintenance import Maintenance
 from magnetar.broker.memory import MemoryBudget
 from magnetar.broker.memory_limits import memory_limits
 from magnetar.broker.memory_trim import MemoryTrim
 from magnetar.broker.process import connections_max, machine_memory_bytes, raise_descriptor_limit, tune
 from magnetar.broker.server import Server
+from magnetar.broker.stack_sampler import StackSampler
 from magnetar.broker.starting import Starting
 from magnetar.broker.topics import TopicRegistry
 from magnetar.broker.turns import LoopTurns
@@ -165,7 +167,10 @@ class Broker:
         cycles = CycleCollector(environment.loop)
         opened.callback(cycles.stop)
         cycles.start()
-        opened.callback(environment.stalls.watch(environment.loop, self._clock))
+        sampler = StackSampler(self._clock, LOGGED_FROM_S)
+        sampler.start()
+        opened.callback(sampler.stop)
+        opened.callback(environment.stalls.watch(environment.loop, self._clock, sampler.beat))
         log.info(
             "broker_started",
             cluster=config.clusterName,

@@ -13,14 +13,14 @@ from magnetar.broker.admission import check_room_for_subscription
 from magnetar.broker.consumer import Consumer, ConsumerOptions, KeySharedPolicy
 from magnetar.broker.dispatchers.multiple_consumers import MultipleConsumersDispatcher
 from magnetar.broker.dispatchers.selectors import check_number_of_ranges, check_ranges
-from magnetar.broker.producer import REPLICATOR_PREFIX
 from magnetar.broker.properties import LINK_METADATA_SIZE_MAX, consumer_metadata, subscription_properties
-from magnetar.broker.replicator import LEASE_METADATA, Replicator
+from magnetar.broker.replicator import Replicator
 from magnetar.broker.subscription import Subscription
 from magnetar.broker.subscription_names import check_subscription_name
 from magnetar.broker.topics import parse_topic
 from magnetar.wire import ack_set, commands, transactions
 from magnetar.wire.entry import messages_in
+from magnetar.wire.links import LEASE_METADATA, REPLICATOR_PREFIX
 from magnetar.wire.message_id import message_id, position_of
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 
@@ -46,7 +46,7 @@ IDS_AT_ONCE_MAX = 1000
 
 
 def subscribe(session: Session, command: pb.CommandSubscribe) -> None:
-    """Let a consumer in, or say why not (protocol, 2.9)."""
+    """Let a consumer in, or say why not (protocol: Consumers)."""
     if command.consumer_id in session.consumers:
         session.write(commands.success(request_id=command.request_id))
         return
@@ -59,8 +59,8 @@ def subscribe(session: Session, command: pb.CommandSubscribe) -> None:
 
 def _subscribe(session: Session, command: pb.CommandSubscribe) -> None:
     name = parse_topic(command.topic)
-    if session.topics.is_unloading(name):
-        _subscribe_after(session, command, session.topics.unloaded(name))
+    if session.topics.must_wait(name):
+        _subscribe_after(session, command, session.topics.ready(name))
         return
     topic = session.topics.get_or_create(name) if command.force_topic_creation else session.topics.get(name)
     if topic.departures:
@@ -120,7 +120,7 @@ def _subscribe_after(session: Session, command: pb.CommandSubscribe, event: Awai
 
 
 async def _rivals_gone(rivals: Sequence[Consumer], options: ConsumerOptions) -> None:
-    """Return when consumers are gone that are in the way; raise RequestError if they live (protocol, 1.5)."""
+    """Return when consumers are gone that are in the way; raise RequestError if they live (protocol: Liveness)."""
     for consumer in rivals:
         subscription = consumer.subscription
         if await consumer.session.is_alive() and isinstance(subscription, Subscription):

@@ -59,7 +59,7 @@ def _refusal(session: Session, error: Refused) -> RequestError:
 
 
 def topics_of_namespace(session: Session, command: pb.CommandGetTopicsOfNamespace) -> None:
-    """Answer the namespace's topics, partitions as topics of their own (protocol, 2.7)."""
+    """Answer the namespace's topics, partitions as topics of their own (protocol: Topics of a namespace)."""
     namespace = NamespaceName.parse(command.namespace)
     if len(command.topics_pattern) > PATTERN_LENGTH_MAX:
         session.environment.limit_hits.hit(Limit.TOPICS_PATTERN_LENGTH)
@@ -94,5 +94,5 @@ def get_schema(session: Session, command: pb.CommandGetSchema) -> None:
 
 
 def get_or_create_schema(session: Session, command: pb.CommandGetOrCreateSchema) -> None:
-    """Accept the schema without keeping it: the empty version means "none" (protocol, 2.11)."""
+    """Accept the schema without keeping it: the empty version means "none" (protocol: Schemas)."""
     session.write(commands.get_or_create_schema_response(request_id=command.request_id, schema_version=b""))

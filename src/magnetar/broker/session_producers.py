@@ -10,15 +10,15 @@ from magnetar.base.limits import ENTRY_METADATA_PADDING, REPLICATED_ENTRY_PADDIN
 from magnetar.base.names import check_cluster_name, check_length
 from magnetar.broker.deduplication import is_whole
 from magnetar.broker.lives import check_life
-from magnetar.broker.producer import REPLICATOR_PREFIX, LocalProducer, ProducerOptions, answer_failed
+from magnetar.broker.producer import LocalProducer, ProducerOptions, answer_failed
 from magnetar.broker.progress import ProgressProducer
 from magnetar.broker.properties import producer_metadata
 from magnetar.broker.receiver import ReplicatedProducer
 from magnetar.broker.storage_watch import check_publishable
 from magnetar.broker.topics import parse_topic
-from magnetar.geo.link import PROGRESS_PREFIX
 from magnetar.wire import commands, transactions
 from magnetar.wire.entry import check_count, parse_metadata
+from magnetar.wire.links import PROGRESS_PREFIX, REPLICATOR_PREFIX, source_of
 from magnetar.wire.runs import Sends
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ _OF_CLUSTERS: Final = ("replicated_from", "marker_type")
 
 
 def create(session: Session, command: pb.CommandProducer) -> None:
-    """PRODUCER: admit a producer, or say why not (protocol, 2.8)."""
+    """PRODUCER: admit a producer, or say why not (protocol: Producers)."""
     existing = session.producers.get(command.producer_id)
     if existing is not None:
         _succeed(session, command.request_id, existing)
@@ -81,7 +81,7 @@ def _create(session: Session, command: pb.CommandProducer) -> None:
         metadata=producer_metadata(command.metadata, session.environment.config, is_link=is_link),
     )
     if is_link:
-        check_life(topic, _source_of(name), options.metadata)
+        check_life(topic, source_of(name), options.metadata)
     if command.initial_subscription_name:
         topic.ensure_subscription(command.initial_subscription_name)
     producer = _make(topic, session, options)
@@ -108,8 +108,8 @@ def _create(session: Session, command: pb.CommandProducer) -> None:
 
 def _absence(session: Session, name: TopicName, *, is_link: bool) -> Awaitable[None] | None:
     """What a producer has to wait for before the topic is there."""
-    if session.topics.is_unloading(name):
-        return session.topics.unloaded(name)
+    if session.topics.must_wait(name):
+        return session.topics.ready(name)
     return session.topics.growth_for_link(name) if is_link else None
 
 
@@ -137,7 +137,7 @@ def _create_after(session: Session, command: pb.CommandProducer, event: Awaitabl
 
 
 async def _owner_gone(owner: Producer) -> None:
-    """Return when a name's owner turned out to be dead; raise RequestError if it lives (protocol, 1.5)."""
+    """Return when a name's owner turned out to be dead; raise RequestError if it lives (protocol: Liveness)."""
     if await owner.session.is_alive():
         raise _busy(owner.options.name)
     owner.topic.remove_producer(owner)
@@ -161,19 +161,12 @@ def _busy(name: str) -> RequestError:
     return RequestError(ServerError.ProducerBusy, f"Producer with name '{name}' is already connected to topic")
 
 
-def _source_of(name: str) -> str:
-    """The cluster that a link's producer comes from."""
-    if name.startswith(REPLICATOR_PREFIX):
-        return name.removeprefix(REPLICATOR_PREFIX).partition("-->")[0]
-    return name.removeprefix(PROGRESS_PREFIX)
-
-
 def _is_link(session: Session, name: str) -> bool:
     """Whether a producer of this name is a link's; raises RequestError for a name that no producer may have."""
     check_length("producer", name, session.environment.config.maxNameLength)
     if not name.startswith((REPLICATOR_PREFIX, PROGRESS_PREFIX)):
         return False
-    source = _source_of(name)
+    source = source_of(name)
     check_cluster_name(source)
     if source == session.environment.cluster:
         raise RequestError(ServerError.NotAllowedError, f"{name} would replicate {source} into itself")
@@ -183,9 +176,9 @@ def _is_link(session: Session, name: str) -> bool:
 def _make(topic: Topic, session: Session, options: ProducerOptions) -> Producer:
     now = session.environment.clock.now()
     if options.name.startswith(REPLICATOR_PREFIX):
-        return ReplicatedProducer(topic, session, options, _source_of(options.name), now=now)
+        return ReplicatedProducer(topic, session, options, source_of(options.name), now=now)
     if options.name.startswith(PROGRESS_PREFIX):
-        return ProgressProducer(topic, session, options, _source_of(options.name))
+        return ProgressProducer(topic, session, options, source_of(options.name))
     return LocalProducer(topic, session, options, now=now)
 
 

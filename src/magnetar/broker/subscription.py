@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from magnetar.geo.intervals import IntervalSet
 
 REPLICATED_PROPERTY = "pulsar.replicated.subscription"
-"""Cursor property of a replicated subscription; only the value 1 counts (protocol, 4.2)."""
+"""Cursor property of a replicated subscription; only the value 1 counts (protocol: Replicated subscriptions)."""
 
 _TYPE_NAMES = {0: "Exclusive", 1: "Shared", 2: "Failover", 3: "Key_Shared"}
 
@@ -448,7 +448,7 @@ class Subscription(Part):
         """Go to just after ``mark_delete``: consumers subscribe again and get everything from there.
 
         Of the batches in ``partial`` only the remaining members are still wanted. Durable on return. A replicated
-        subscription takes the others with it (a new epoch, design 3.3). Raises RequestError when this subscription
+        subscription takes the others with it (a new epoch). Raises RequestError when this subscription
         is no longer the one in use, because its topic was unloaded or it was deleted.
         """
         self._check_open()
@@ -479,7 +479,7 @@ class Subscription(Part):
         """Whether a reset has yet to become durable.
 
         No consumer may come meanwhile: clients drop what they have received when their seek is answered, and would
-        wait for ever for what was sent to them between (protocol, 1.5).
+        wait for ever for what was sent to them between (protocol: Seeks).
         """
         return self._resets > 0
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from magnetar.base.errors import RequestError, ServerError
 from magnetar.broker.deduplication import CURSOR_NAME
-from magnetar.broker.producer import REPLICATOR_PREFIX
+from magnetar.wire.links import REPLICATOR_PREFIX
 
 
 def is_of_a_subscription(cursor_name: str) -> bool:

@@ -20,7 +20,7 @@ from magnetar.broker.deduplication import Deduplication
 from magnetar.broker.delayed.index import DelayedIndex
 from magnetar.broker.departures import Departures
 from magnetar.broker.lag_bound import LagBound
-from magnetar.broker.producer import REPLICATOR_PREFIX, LocalProducer
+from magnetar.broker.producer import LocalProducer
 from magnetar.broker.progress import SubscriptionProgressKeeper, TopicProgress
 from magnetar.broker.protection import note_protection
 from magnetar.broker.rates import Rates
@@ -35,6 +35,7 @@ from magnetar.broker.topic_log import TopicLog
 from magnetar.broker.turns import Share
 from magnetar.cursor.store import CursorStore
 from magnetar.metadata.store import Put
+from magnetar.wire.links import REPLICATOR_PREFIX, link_subscription
 from magnetar.wire.markers import PROBE
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ class Topic(Part):
     OWNS = ("subscriptions", "replicators", "ledger", "progress")
 
     def __init__(self, environment: Environment, name: TopicName, ledger: ManagedLedger) -> None:
-        """Recover the topic from its log and its cursors."""
+        """Recover the topic from its log; ``recovery`` has to follow."""
         self.environment = environment
         self.name = name
         self.ledger = ledger
@@ -111,10 +112,15 @@ class Topic(Part):
         """Whether somebody has to look for what there is to dispatch, once all have done so who look now."""
         self._to_dispatch: Iterator[Subscription | Replicator] | None = None
         """Those that have not looked yet; None while nobody is to look."""
+
+    def recovery(self) -> Iterator[None]:
+        """Recover the subscriptions from their cursors, in steps. Ended early, or with an error, it writes nothing."""
         try:
             for cursor in self.cursors.open_all(is_of_a_subscription):
-                self._add_subscription(Subscription(self, cursor))
-            self._follow_policies()
+                if cursor is not None:
+                    self._add_subscription(Subscription(self, cursor))
+                yield
+            self.apply_policies()
         except BaseException:
             self._abandon()
             raise
@@ -381,7 +387,7 @@ class Topic(Part):
                 self.cursors.delete(name)
         for target in targets:
             if target not in self.replicators:
-                name = f"{REPLICATOR_PREFIX}{target}"
+                name = link_subscription(target)
                 cursor = self.cursors.open(name) or self.cursors.create(name, self._link_start())
                 cursor.flush(lambda _: None)
                 self.replicators[target] = Replicator(self, target, cursor)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -25,9 +25,10 @@ from magnetar.broker.closing import close_each, close_one
 from magnetar.broker.damaged_topics import delete_damaged
 from magnetar.broker.load_failures import LoadFailures
 from magnetar.broker.partitioned_topics import PartitionedTopics
-from magnetar.broker.slices import SlicedWork
+from magnetar.broker.slices import SlicedWork, at_once
 from magnetar.broker.topic import Topic
 from magnetar.broker.topic_lists import TopicLists
+from magnetar.cursor.store import cursor_count
 from magnetar.ledger.managed_ledger import ManagedLedger
 
 if TYPE_CHECKING:
@@ -41,6 +42,9 @@ log = structlog.get_logger(__name__)
 
 DELETION_GRACE_S = 60.0
 """Seconds for which no link makes a topic again that was deleted here: time to delete it in the other clusters too."""
+
+LOADED_AT_ONCE_MAX = 100
+"""Cursors of a topic that is loaded in one turn of the event loop. One with more is loaded in slices."""
 
 
 def parse_topic(text: str) -> TopicName:
@@ -76,7 +80,7 @@ class TopicRegistry:
         """Told of each topic that is unloaded."""
         self._is_closed = False
         self._unloading: dict[TopicName, asyncio.Event] = {}
-        """Topics on their way out; set when they may be loaded again."""
+        """Topics on their way out, or on their way in for longer than a turn; set when they may be had."""
         self._closing: dict[Topic, Iterator[Step]] = {}
         """Topics that are being closed, with what is left to do; not in ``loaded`` any more."""
         self._deleted_at: dict[TopicName, float] = {}
@@ -259,7 +263,8 @@ class TopicRegistry:
         if name in self._unloading:
             return
         try:
-            self.get(name)
+            if not self.must_wait(name):
+                self.get(name)
         except TopicLoadError:
             return  # logged where it was noted
         except MagnetarError as error:
@@ -285,13 +290,30 @@ class TopicRegistry:
             topic.log.barrier(lambda _: self._close(topic, event))
 
     async def unloaded(self, name: TopicName) -> None:
-        """Return when a topic that is being unloaded may be loaded again; at once for any other."""
+        """Return when a topic that is being unloaded, or loaded in slices, may be had; at once for any other."""
         while (unloading := self._unloading.get(name)) is not None:
             await unloading.wait()
 
     def is_unloading(self, name: TopicName) -> bool:
         """Whether nobody is let into the topic before ``unloaded`` returns."""
         return name in self._unloading
+
+    def must_wait(self, name: TopicName) -> bool:
+        """Whether nobody is let into the topic before ``ready`` returns. Many subscriptions begin to be loaded by that.
+
+        Raises RequestError if such a topic cannot be loaded.
+        """
+        if name not in self._unloading:
+            if name in self.loaded or cursor_count(self.environment.metadata, name) <= LOADED_AT_ONCE_MAX:
+                return False
+            self.check_served(name)
+            self._load_in_slices(name)
+        return name in self._unloading
+
+    async def ready(self, name: TopicName) -> None:
+        """Return when the topic can be had, if there is one; raises RequestError as ``must_wait``."""
+        while self.must_wait(name):
+            await self.unloaded(name)
 
     def _close(self, topic: Topic, event: asyncio.Event) -> None:
         """Close a topic in slices; ``event`` is set when it may be loaded again."""
@@ -374,6 +396,7 @@ class TopicRegistry:
         self._is_closed = True
         self._following.stop()
         for unloading in self._unloading.values():
+            self.environment.sliced.cancel(unloading)
             unloading.set()
         self._unloading.clear()
         for topic, steps in self._closing.items():
@@ -399,9 +422,29 @@ class TopicRegistry:
 
     def _load(self, name: TopicName) -> Topic:
         if name in self._unloading:
-            raise RequestError(ServerError.ServiceNotReady, f"Topic {name} is being unloaded")
+            raise RequestError(ServerError.ServiceNotReady, f"Topic {name} is being loaded or unloaded")
         self._check_running()
         self.load_failures.check(name)
+        return at_once(self._loading(name))
+
+    def _load_in_slices(self, name: TopicName) -> None:
+        """Load a topic while nobody is let into it. If that fails, whoever asks for it next is told why."""
+        self._check_running()
+        self.load_failures.check(name)
+        event = self._shut(name)
+
+        def steps() -> Iterator[None]:
+            with suppress(RequestError):
+                yield from self._loading(name)
+            self._open(name)
+            try:
+                self.check_served(name)
+            except RequestError:  # the policies of its namespace changed meanwhile
+                self.unload(name)
+
+        self.environment.sliced.start(event, steps(), lambda _: None)
+
+    def _loading(self, name: TopicName) -> Generator[None, None, Topic]:
         environment = self.environment
         try:
             ledger = ManagedLedger.open(
@@ -409,6 +452,7 @@ class TopicRegistry:
             )
             ledger.create()
             topic = Topic(environment, name, ledger)
+            yield from topic.recovery()
         except RequestError:
             raise
         except Exception as error:

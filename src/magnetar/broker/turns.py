@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import deque
 from typing import TYPE_CHECKING
 
@@ -14,17 +15,20 @@ if TYPE_CHECKING:
 TURN_S = 0.005
 """Seconds of a turn in which work is begun; the last piece of work comes on top. Other clients wait so long at most."""
 
-HEAVY_S = 0.002
-"""Seconds of a turn that are left to clients that ask for much, when others have work for all of it."""
+LEVELS_S = (0.00025, 0.001, 0.004, 0.016, 0.064)
+"""Upper bounds of the levels: seconds of work that a client had lately, inclusive. The last level has none."""
 
-LIGHT_S = 0.0005
-"""Seconds of work that a client may have at once and count among those that ask for little."""
+PIECES_S = tuple(min(bound, TURN_S) for bound in (*LEVELS_S, TURN_S))
+"""Seconds in which a piece of work of each level begins what it consists of."""
 
-LIGHT_SHARE = 0.1
-"""The part of the time in which a client asks for nothing that is credited to it as work."""
+LEVEL_PART = 0.6
+"""The part of what is left of a turn that one level has at most, while work of later ones waits."""
 
-DEBT_MAX_S = 0.02
-"""Seconds of work that are remembered of a client: one that asked for much asks for little again after 0.2 s."""
+NEW_S = LEVELS_S[-1]
+"""Seconds of work that are added for a client until it asks for nothing for the first time."""
+
+KEPT = 0.5
+"""The part of the work that a client had which still counts each time it asks for nothing more."""
 
 TURN_ITEMS_MAX = 1000
 """Pieces of work that are begun in a turn, however quick they are."""
@@ -33,22 +37,27 @@ TURN_ITEMS_MAX = 1000
 class Share:
     """One client, or one topic, whose work is done in turns."""
 
-    __slots__ = ("debt_s", "ended_at")
+    __slots__ = ("had_s", "is_known", "waiting")
 
     def __init__(self) -> None:
-        """It has asked for nothing."""
-        self.debt_s = 0.0
-        """Seconds of work that it had and that are not credited to it yet."""
-        self.ended_at = 0.0
-        """When its last piece of work ended."""
+        """It has asked for nothing yet, and comes behind those that are known to ask for little.
+
+        Many that come at once would else delay everybody before it shows how much they ask for.
+        """
+        self.had_s = 0.0
+        """Seconds of work that it had lately: all of it since it last asked for nothing, and a part of that before."""
+        self.is_known = False
+        """Whether it has once had all that it asked for."""
+        self.waiting = 0
+        """Pieces of its work that wait."""
 
 
 class LoopTurns:
     """Runs pieces of work in as many turns of the event loop as that takes.
 
-    In each turn those come first that ask for little, then those that ask for much, each in the order in which they
-    came. So a client that asks for little does not notice how many others ask for much, and these have a part of each
-    turn whatever the others do.
+    Those come first that had the least work lately. They are sorted into levels; those of one level come in the order
+    in which they asked. So a client that asks for a little at a time does not notice how many others ask for much, or
+    without end. Each level has a part of each turn.
 
     A turn begins with what was left over, so what arrives on a socket in a turn that is over waits. A piece of work
     that may take long does a part, and calls ``soon`` for the rest. Work that raises does not keep the rest from being
@@ -68,15 +77,18 @@ class LoopTurns:
         self._processor_time = processor_time or clock.monotonic
         self._added: list[tuple[Callable[[], None], Share]] = []
         """What came since the last turn began."""
-        self._light: deque[tuple[Callable[[], None], Share]] = deque()
-        self._heavy: deque[tuple[Callable[[], None], Share]] = deque()
+        self._levels: tuple[deque[tuple[Callable[[], None], Share]], ...] = tuple(deque() for _ in (*LEVELS_S, "more"))
+        """What waits, by how much work its share had: the least comes first."""
         self._next_turn: asyncio.Handle | None = None
         """What begins the next turn; None if nothing was done in this one."""
         self._ends_at = 0.0
         self._items = 0
+        self._charged_s = 0.0
+        """Seconds of work outside of turns that count in this one."""
 
     def soon(self, work: Callable[[], None], share: Share) -> None:
         """Do ``work`` in the next turn, or in a later one if there is much to do before it."""
+        share.waiting += 1
         self._added.append((work, share))
         if self._next_turn is None:
             self._next_turn = self._loop.call_soon(self._run)
@@ -87,54 +99,70 @@ class LoopTurns:
             self._next_turn = self._loop.call_soon(self._run)
             self._start(now)
         self._items += 1
-        return now < self._ends_at and self._items <= TURN_ITEMS_MAX
+        return now + self._charged_s < self._ends_at and self._items <= TURN_ITEMS_MAX
 
     def is_over(self) -> bool:
         """Count a piece of work as done; whether no other one may begin in this turn."""
         self._items += 1
-        return self._items > TURN_ITEMS_MAX or self._monotonic() >= self._ends_at
+        return self._items > TURN_ITEMS_MAX or self._monotonic() + self._charged_s >= self._ends_at
+
+    def charge(self, seconds: float) -> None:
+        """Count work that the loop does after this turn, because of what was done in it."""
+        self._charged_s += seconds
 
     def _start(self, now: float) -> None:
         self._ends_at = now + TURN_S
         self._items = 0
+        self._charged_s = 0.0
 
     def _run(self) -> None:
-        if not self._added and not self._light and not self._heavy:
+        if not self._added and not any(self._levels):
             self._next_turn = None
             return
         # ``_next_turn`` stays set meanwhile: work that calls ``soon`` would else begin a second chain of turns.
         now = self._monotonic()
         self._start(now)
-        self._queue_added(now)  # what is added from now on comes in the next turn: what this one writes goes out before
+        self._queue_added()  # what is added from now on comes in the next turn: what this one writes goes out before
         ends_at = self._ends_at
         try:
-            self._run_some(self._light, ends_at - HEAVY_S if self._heavy else ends_at, LIGHT_S)
-            self._run_some(self._heavy, ends_at, TURN_S)
+            for level, waiting in enumerate(self._levels):
+                if waiting:
+                    part = LEVEL_PART if any(self._levels[level + 1 :]) else 1.0
+                    now = self._run_some(waiting, now + (ends_at - now) * part, PIECES_S[level])
         finally:
             self._ends_at = ends_at
             self._next_turn = self._loop.call_soon(self._run)
 
-    def _queue_added(self, now: float) -> None:
+    def _queue_added(self) -> None:
         for work, share in self._added:
-            if share.debt_s:
-                share.debt_s = max(0.0, share.debt_s - (now - share.ended_at) * LIGHT_SHARE)
-            (self._light if share.debt_s <= LIGHT_S else self._heavy).append((work, share))
+            had_s = share.had_s if share.is_known else share.had_s + NEW_S
+            self._levels[bisect_left(LEVELS_S, had_s)].append((work, share))
         self._added.clear()
 
-    def _run_some(self, waiting: deque[tuple[Callable[[], None], Share]], ends_at: float, piece_s: float) -> None:
-        """Run the first piece, and more until ``ends_at``; each may begin work for ``piece_s`` seconds at most."""
-        now, used_s = self._monotonic(), self._processor_time()
+    def _run_some(self, waiting: deque[tuple[Callable[[], None], Share]], ends_at: float, piece_s: float) -> float:
+        """Run the first piece, and more until ``ends_at``; each may begin work for ``piece_s`` seconds if others wait.
+
+        Returns when the last one ended.
+        """
+        now, used_s = self._now()
         while waiting:
-            (work, share), began, before_s = waiting.popleft(), now, used_s
-            self._ends_at = min(ends_at, now + piece_s)
+            (work, share), before_s = waiting.popleft(), used_s
+            share.waiting -= 1
+            self._ends_at = min(ends_at, now + piece_s) if any(self._levels) else ends_at
             try:
                 work()
             finally:
-                share.ended_at = now = self._monotonic()
-                used_s = self._processor_time()
-                share.debt_s = min(DEBT_MAX_S, share.debt_s + used_s - before_s)
-                if now - began >= LIGHT_S:
-                    share.debt_s = max(share.debt_s, 2 * LIGHT_S)
+                now, used_s = self._now()
+                share.had_s += used_s - before_s
+                if not share.waiting:
+                    if share.is_known:
+                        share.had_s *= KEPT
+                    share.is_known = True
             self._items += 1
             if self._items > TURN_ITEMS_MAX or now >= ends_at:
                 break
+        return now
+
+    def _now(self) -> tuple[float, float]:
+        """Return the time, and the processor time used, as if what was charged in this turn were done."""
+        return self._monotonic() + self._charged_s, self._processor_time() + self._charged_s

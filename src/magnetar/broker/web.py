@@ -51,6 +51,9 @@ Reading 10,000 headers takes 30 ms; a head is refused when it is larger than its
 BODY_PART_BYTES = 65_536
 """Bytes of a body that are taken at once."""
 
+REQUEST_S = 0.001
+"""Seconds that an answer takes, about. Uvicorn and Starlette work on it after the turn in which its request is read."""
+
 _LOOKS_EVERY_TICKS = 10
 """Ticks of uvicorn, of 0.1 s, between two looks for clients that take too long."""
 
@@ -125,6 +128,10 @@ class WebConnection(H11Protocol):
         """What has not been read yet."""
         self._is_waiting = False
         """Whether the connection waits for a later turn of the loop."""
+        self._has_turn = False
+        """Whether requests may begin now."""
+        self._has_next = False
+        """Whether what was read may hold another request."""
         self._share = Share()
         self._patience = Patience(self._state.options.timeout_s, self._state.clock.monotonic())
 
@@ -162,19 +169,43 @@ class WebConnection(H11Protocol):
 
     def _go_on(self) -> None:
         was_waiting, self._is_waiting = self._is_waiting, False
-        while self._arrived and not self.transport.is_closing():
-            size = HEAD_PART_BYTES if self.conn.their_state is h11.IDLE else BODY_PART_BYTES
-            part = bytes(self._arrived[:size])
-            del self._arrived[:size]
-            super().data_received(part)
-            if self._state.turns.is_over():
-                break
+        self._has_turn = True
+        try:
+            self._read()
+        finally:
+            self._has_turn = False
         if self.transport.is_closing():
             self._arrived.clear()
         elif self._arrived:
             self._wait()
         elif was_waiting and not self.flow.read_paused:
             self.transport.resume_reading()
+
+    def _read(self) -> None:
+        if self._has_next and not self.transport.is_closing():
+            self._has_next = False
+            self.handle_events()
+            if self._state.turns.is_over():
+                return
+        while self._arrived and not self.transport.is_closing():
+            size = HEAD_PART_BYTES if self.conn.their_state is h11.IDLE else BODY_PART_BYTES
+            part = bytes(self._arrived[:size])
+            del self._arrived[:size]
+            super().data_received(part)
+            if self._state.turns.is_over():
+                return
+
+    def handle_events(self) -> None:
+        """Begin the request that was read; called by uvicorn, also when an answer is complete and more was read."""
+        if self._has_turn:
+            cycle = self.cycle
+            super().handle_events()
+            if self.cycle is not cycle:
+                self._state.turns.charge(REQUEST_S)
+        elif self.conn.trailing_data[0]:
+            self._has_next = True
+            if not self._is_waiting:
+                self._wait()
 
     def _wait(self) -> None:
         self._is_waiting = True

@@ -16,7 +16,7 @@ from magnetar.metadata.resources import managed_ledger_path
 from magnetar.metadata.store import Put
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from magnetar.base.position import Position
     from magnetar.cursor.limits import CursorLimits
@@ -31,6 +31,15 @@ NO_LEDGER = -1
 def deletion_mark(path: str, ledger_id: int) -> Put:
     """Return the write that deletes the cursor at ``path``, whose ledger is still to be deleted."""
     return Put(path, json.dumps({"deleted": True, "cursorsLedgerId": ledger_id}).encode())
+
+
+def cursor_count(metadata: MetadataStore, topic: TopicName) -> int:
+    """How many cursors a topic has, with those whose deletion was interrupted."""
+    return len(metadata.children(_cursors_path(topic)))
+
+
+def _cursors_path(topic: TopicName) -> str:
+    return f"{managed_ledger_path(topic)}/cursors"
 
 
 class CursorStore:
@@ -53,8 +62,7 @@ class CursorStore:
         self._store = store
         self._metadata = metadata
         self._space = space
-        self._root = f"{managed_ledger_path(TopicName.parse(topic_name))}/cursors"
-        self._finish_deletions()
+        self._root = _cursors_path(TopicName.parse(topic_name))
 
     def create(
         self,
@@ -94,9 +102,14 @@ class CursorStore:
             cursor.begin(value["cursorProperties"])
         return cursor
 
-    def open_all(self, wanted: Callable[[str], bool] = lambda _name: True) -> list[Cursor]:
-        """The cursors with a name that is wanted, sorted by name."""
-        return [cursor for name in self._listed() if wanted(name) and (cursor := self.open(name)) is not None]
+    def open_all(self, wanted: Callable[[str], bool] = lambda _name: True) -> Iterator[Cursor | None]:
+        """Open the cursors with a name that is wanted, sorted by name, and finish deletions that were interrupted.
+
+        Yields once for each cursor that there is or was: None for one that is not wanted, or deleted.
+        """
+        for name in self._listed():
+            self.finish_deletion(name)
+            yield self.open(name) if wanted(name) else None
 
     def names(self, wanted: Callable[[str], bool] = lambda _name: True) -> list[str]:
         """The names of all cursors that there are and that are wanted, sorted."""
@@ -148,10 +161,6 @@ class CursorStore:
         if self._value(name) == mark:
             with suppress(StorageError):  # the next load of the topic finishes it
                 self._metadata.delete(self._path(name))
-
-    def _finish_deletions(self) -> None:
-        for name in self._listed():
-            self.finish_deletion(name)
 
     def _is_gone(self, name: str) -> bool:
         value = self._value(name)

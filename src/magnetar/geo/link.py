@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from magnetar.base.errors import MagnetarError, RequestError, ServerError
-from magnetar.base.life import LIFE_METADATA, Life
+from magnetar.base.life import Life
 from magnetar.base.parts import Part
 from magnetar.base.tasks import start_task
 from magnetar.client.connection import PulsarConnection
 from magnetar.geo.confirmations import Confirmations
 from magnetar.geo.progress_codec import encode_markers
 from magnetar.wire import markers
+from magnetar.wire.links import LIFE_METADATA, PROGRESS_PREFIX
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -27,9 +28,6 @@ if TYPE_CHECKING:
     from magnetar.geo.progress import SubscriptionProgress
 
 log = structlog.get_logger(__name__)
-
-PROGRESS_PREFIX: Final = "magnetar.progress."
-"""A progress link's producer is named so, followed by the sending cluster."""
 
 RETRY_DELAY_MIN_S: Final = 0.1
 RETRY_DELAY_MAX_S: Final = 5.0

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from magnetar.base.errors import DataLossError
 from magnetar.base.position import EARLIEST, Position
+from magnetar.wire.links import gap_text
 
 if TYPE_CHECKING:
     from magnetar.wire.origin import Origin
@@ -42,7 +43,7 @@ def judge(last: Position | None, origin: Origin, *, marker: bool = False) -> Ver
 
 def gap_error(last: Position | None, origin: Origin) -> DataLossError:
     """The refusal of an entry judged GAP; its text names what the sender has to go back to."""
-    return DataLossError(f"gap: previous={origin.previous} last={last if last is not None else EARLIEST}")
+    return DataLossError(gap_text(origin.previous, last))
 
 
 def lacks_entries_before(last: Position | None, origin: Origin) -> bool:

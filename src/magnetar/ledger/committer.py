@@ -17,20 +17,22 @@ from magnetar.base.errors import DiskFullError, StorageError
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from magnetar.ledger.log import Log, Operation
+    from magnetar.ledger.log import Operation
 
+    Commit = Callable[[Sequence[Operation]], None]
     Report = Callable[[Sequence[Operation], StorageError | None], None]
 
 
 class Committer:
     """Feeds a log from another thread. Every method but the thread's own is called on the event loop's thread."""
 
-    def __init__(self, log: Log, group_bytes: int, report: Report, after_group: Callable[[], None]) -> None:
-        """Commit to ``log`` in groups that are closed once they exceed ``group_bytes``.
+    def __init__(self, commit: Commit, group_bytes: int, report: Report, after_group: Callable[[], None]) -> None:
+        """Commit in groups that are closed once they exceed ``group_bytes``.
 
-        ``report`` is called on the committing thread, once per group and in order; ``after_group`` behind it.
+        ``commit`` is ``Log.commit``, or calls it. ``report`` is called on the committing thread, once per group and in
+        order; ``after_group`` behind it.
         """
-        self._log = log
+        self._commit = commit
         self._group_bytes = group_bytes
         self._report = report
         self._after_group = after_group
@@ -75,7 +77,7 @@ class Committer:
             if group is None:
                 return
             try:
-                self._log.commit(group)
+                self._commit(group)
             except DiskFullError as error:
                 self._report(group, error)
                 self._resumed.acquire()

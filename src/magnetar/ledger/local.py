@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from magnetar.base.durable import storage_error, write_again
 from magnetar.base.errors import ConfigurationError, DiskFullError, StorageError
+from magnetar.base.histogram import Histogram
 from magnetar.base.life import Life
 from magnetar.ledger.committer import Committer
 from magnetar.ledger.life_file import read_life, write_life
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from magnetar.base.world import Files
-    from magnetar.ledger.committer import Report
+    from magnetar.ledger.committer import Commit, Report
     from magnetar.ledger.index import LedgerIndex
     from magnetar.ledger.recovery import Progress
     from magnetar.ledger.store import OnDurable, Run
@@ -100,7 +101,7 @@ class LocalLedgerStore:
         files: Files,
         loop: asyncio.AbstractEventLoop,
         options: LocalStoreOptions,
-        committer: Callable[[Log, int, Report, Callable[[], None]], Committer] = Committer,
+        committer: Callable[[Commit, int, Report, Callable[[], None]], Committer] = Committer,
     ) -> None:
         """Use ``directory``, which must be nobody else's; nothing happens before ``open``.
 
@@ -112,6 +113,7 @@ class LocalLedgerStore:
         self._loop = loop
         self._options = options
         self._state = StoreState()
+        self.commit_times = Histogram()
         self._cache = TailCache(options.tail_cache_bytes)
         self._space = Space(files, directory, options.reserve_bytes, options.low_water_bytes)
         self._ledgers: dict[int, _Ledger] = {}
@@ -157,7 +159,7 @@ class LocalLedgerStore:
         self._pool = ThreadPoolExecutor(options.read_threads, thread_name_prefix="magnetar-ledger-read")
         self._remove_dead_segments()
         self._committer = self._make_committer(
-            self._log, options.group_bytes, self._report_soon, self._remove_dead_segments
+            self._commit, options.group_bytes, self._report_soon, self._remove_dead_segments
         )
         self._committer.start()
         self._space.take_reserve()
@@ -414,6 +416,14 @@ class LocalLedgerStore:
                 self._committer.submit(each)
         self._committer.submit(operation)
         return True
+
+    def _commit(self, operations: Sequence[Operation]) -> None:
+        """Have the log commit, on the thread of the committer, and observe how long that takes."""
+        begun_at = self._loop.time()
+        try:
+            self._log.commit(operations)
+        finally:
+            self.commit_times.observe(self._loop.time() - begun_at)
 
     def _report_soon(self, operations: Sequence[Operation], error: StorageError | None) -> None:
         self._loop.call_soon_threadsafe(self._report, operations, error)

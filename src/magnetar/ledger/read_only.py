@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from magnetar.base.errors import StorageError
+from magnetar.base.histogram import Histogram
 from magnetar.ledger.life_file import read_life
 from magnetar.ledger.reader import LogReader
 from magnetar.ledger.store import StoreState
@@ -32,6 +33,7 @@ class ReadOnlyLedgerStore:
         self.state = StoreState(_REASON)
         self.life: Life | None = read_life(files, directory)
         self.syncs = True
+        self.commit_times = Histogram()
         self._index = index
         self._reader = LogReader(files, directory, index, _CACHED_RUNS)
 

@@ -10,6 +10,7 @@ from magnetar.base.errors import DiskFullError, StorageError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from magnetar.base.histogram import Histogram
     from magnetar.base.life import Life
 
     OnDurable = Callable[[StorageError | None], None]
@@ -73,6 +74,11 @@ class LedgerStore(Protocol):
     @property
     def cached_bytes(self) -> int:
         """Bytes of memory that entries and tables take that could be read again from the disk."""
+        ...
+
+    @property
+    def commit_times(self) -> Histogram:
+        """How long it took to write and sync groups of operations, each as a whole, also where one failed."""
         ...
 
     def look_at_space(self) -> None:

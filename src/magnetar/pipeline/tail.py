@@ -12,6 +12,15 @@ from magnetar.pipeline.inlets import Acknowledge, Close, Effect, Flow, Inlet, Re
 from magnetar.pipeline.rows import Attachment, Carried
 from magnetar.pipeline.topics import TopicWatch, namespace_of
 from magnetar.wire import commands
+from magnetar.wire.links import (
+    COPIES_METADATA,
+    LEASE_METADATA,
+    PARKED_AFTER_METADATA,
+    PARKED_METADATA,
+    PIPELINE_METADATA,
+    REPLICATOR_PREFIX,
+    RIVAL,
+)
 from magnetar.wire.message_id import Link, link_of, message_id, position_of
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 
@@ -26,12 +35,6 @@ if TYPE_CHECKING:
     from magnetar.wire.frame import Frame
 
     _Granted = Callable[[Inlet], list[Effect]]
-
-RIVAL = "another pipeline carries this link: "
-"""How a source refuses a task whose link another pipeline holds; the other pipeline's name follows."""
-
-SUBSCRIPTION_PREFIX = "pulsar.repl."
-"""A replication cursor is named by this and the target."""
 
 
 class Task(Protocol):
@@ -283,7 +286,7 @@ class Tail:
             inlet, _ = self._attachments[number]
             inlet.attachment = inlet.attachment._replace(life=broker.life)
             self._attachments[number] = (inlet, broker)
-            prefix = foreign.SUBSCRIPTION_PREFIX if broker.is_foreign else SUBSCRIPTION_PREFIX
+            prefix = foreign.SUBSCRIPTION_PREFIX if broker.is_foreign else REPLICATOR_PREFIX
             body = pb.CommandSubscribe(
                 topic=attachment.topic,
                 subscription=prefix + self._task.target,
@@ -297,13 +300,13 @@ class Tail:
 
     def _metadata(self, inlet: Inlet) -> dict[str, str]:
         """What a source is told at SUBSCRIBE: who asks under which lease, and why the link was parked, if it was."""
-        metadata = {"magnetar.lease": str(self._task.lease), "magnetar.copies": "true"}
+        metadata = {LEASE_METADATA: str(self._task.lease), COPIES_METADATA: "true"}
         if self._task.pipeline:
-            metadata["magnetar.pipeline"] = self._task.pipeline
+            metadata[PIPELINE_METADATA] = self._task.pipeline
         if inlet.reason and not inlet.reason.startswith(RIVAL):
-            metadata["magnetar.parked"] = inlet.reason[: limits.REASON_CHARACTERS]
+            metadata[PARKED_METADATA] = inlet.reason[: limits.REASON_CHARACTERS]
             if inlet.furthest is not None:
-                metadata["magnetar.parked.after"] = str(inlet.furthest)
+                metadata[PARKED_AFTER_METADATA] = str(inlet.furthest)
         return metadata
 
     def _answered(self, number: int, granted: _Granted, reply: pb.BaseCommand | None) -> None:

@@ -7,7 +7,6 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from magnetar.base.errors import MagnetarError
-from magnetar.base.life import LIFE_METADATA
 from magnetar.base.position import Position
 from magnetar.geo.receiving import Verdict
 from magnetar.pipeline.cluster import BrokerConnection, ClusterSession
@@ -16,6 +15,7 @@ from magnetar.pipeline.outlets import Action, Outlet
 from magnetar.pipeline.reports import Receipts, Report, TargetDown, TargetUp
 from magnetar.wire import commands
 from magnetar.wire.entry import messages_in
+from magnetar.wire.links import GAP, LIFE_METADATA, gap_text, link_producer
 from magnetar.wire.markers import is_probe
 from magnetar.wire.message_id import position_of
 from magnetar.wire.origin import Origin, stamp
@@ -28,9 +28,6 @@ if TYPE_CHECKING:
     from magnetar.pipeline.loop import Loop
     from magnetar.pipeline.rows import Carried
     from magnetar.wire.frame import Frame
-
-GAP = "gap:"
-"""How the text of a refusal begins that means: entries before this one are missing here."""
 
 
 class Producer:
@@ -162,7 +159,7 @@ class Target:
             producer.outlet.held(carried)
             self._settle(producer)
         elif verdict is Verdict.GAP:
-            self._gap(producer, f"{GAP} previous={carried.link.previous} last={last}")
+            self._gap(producer, gap_text(carried.link.previous, last))
         elif verdict is Verdict.SKIP and is_probe(carried.entry):
             producer.outlet.held(carried)  # the bookmark has answered it
             self._settle(producer)
@@ -269,7 +266,7 @@ class Target:
             self._refuse(producer, reason)
             return
         producer.broker = broker
-        name = f"pulsar.repl.{producer.outlet.source}-->{self._name}"
+        name = link_producer(producer.outlet.source, self._name)
         life = "" if broker.is_foreign else producer.outlet.life
         broker.request(
             lambda request_id: commands.producer(

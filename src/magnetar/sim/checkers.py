@@ -1,4 +1,4 @@
-"""The safety invariants (design, section 1), checked against the naive model after every step."""
+"""The safety invariants, checked against the naive model after every step."""
 
 from __future__ import annotations
 

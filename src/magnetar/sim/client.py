@@ -122,6 +122,10 @@ class SimClient:
         self._chance = surroundings.network.chance
         self._request_ids = 0
         self._connecting = False
+        self._reconnect: asyncio.TimerHandle | None = None
+        """When it connects again, if that is planned."""
+        self.patience = 1
+        """How many times as long as usual it waits before it connects again."""
         self.connect()
 
     @property
@@ -160,11 +164,24 @@ class SimClient:
         """Do ``work`` after a while."""
         self.loop.call_later(self._chance.uniform(*RECONNECT_S), work)
 
+    def reconnect(self) -> None:
+        """Connect after a while, or earlier if that is planned. Two plans would become four with the next failure."""
+        delay = self._chance.uniform(*RECONNECT_S) * self.patience
+        if self._reconnect is not None:
+            if self._reconnect.when() <= self.loop.time() + delay:
+                return
+            self._reconnect.cancel()
+        self._reconnect = self.loop.call_later(delay, self._connect_again)
+
+    def _connect_again(self) -> None:
+        self._reconnect = None
+        self.connect()
+
     async def _connect(self) -> None:
         try:
             await self.loop.create_connection(lambda: Peer(self, self.loop.time()), self.cluster, PORT)
         except OSError:
-            self.again(self.connect)
+            self.reconnect()
         finally:
             self._connecting = False
 
@@ -181,9 +198,9 @@ class SimClient:
         if self.peer is peer:
             self.peer = None
             self.closed()
-            self.again(self.connect)
+            self.reconnect()
         elif self.peer is None:
-            self.again(self.connect)
+            self.reconnect()
 
     def heard(self, peer: Peer, frame: Frame) -> None:
         """A command came."""

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from random import Random
 
-    from magnetar.ledger.committer import Report
-    from magnetar.ledger.log import Log, Operation
+    from magnetar.ledger.committer import Commit, Report
+    from magnetar.ledger.log import Operation
 
 QUICK_S = (0.0002, 0.004)
 """How long a write and its sync take."""
@@ -32,13 +32,13 @@ class VirtualCommitter(Committer):
         self,
         loop: asyncio.AbstractEventLoop,
         chance: Random,
-        log: Log,
+        commit: Commit,
         group_bytes: int,
         report: Report,
         after_group: Callable[[], None],
     ) -> None:
         """Commit on ``loop``, as fast as ``chance`` has it."""
-        super().__init__(log, group_bytes, report, after_group)
+        super().__init__(commit, group_bytes, report, after_group)
         self._loop = loop
         self._chance = chance
         self._queue: list[Operation] = []
@@ -74,17 +74,17 @@ class VirtualCommitter(Committer):
     def tear(self) -> None:
         """Have the disk see what it can of the group that is on its way, while power is lost."""
         with suppress(StorageError, OSError):
-            self._log.commit(self._group)
+            self._commit(self._group)
 
     def _begin(self) -> None:
         self._group, self._queue = self._queue, []
         span = SLOW_S if self._chance.random() < SLOW_CHANCE else QUICK_S
-        self._loop.call_later(self._chance.uniform(*span), self._commit)
+        self._loop.call_later(self._chance.uniform(*span), self._end)
 
-    def _commit(self) -> None:
+    def _end(self) -> None:
         group, self._group = self._group, ()
         try:
-            self._log.commit(group)
+            self._commit(group)
         except DiskFullError as error:
             self._report(group, error)  # and goes on when it is told to
         except StorageError as error:

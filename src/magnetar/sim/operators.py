@@ -59,11 +59,11 @@ class Operators:
 
     def _do(self, replica: Replica, name: str, work: Work) -> None:
         async def attempt() -> None:
-            subscription = replica.topic.subscriptions.get(name) if replica.topic is not None else None
-            if subscription is None:
-                return
             try:
-                await work(subscription)
+                await replica.site.topics.ready(replica.name)  # a request waits while the topic is unloaded
+                subscription = replica.topic.subscriptions.get(name) if replica.topic is not None else None
+                if subscription is not None:
+                    await work(subscription)
             except MagnetarError as error:  # they are told, and nothing was promised to them
                 self._referee.note(replica.cluster, "", f"{name}: an operator is refused: {error}")
 

@@ -6,12 +6,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from magnetar.base.errors import ServerError
-from magnetar.base.life import LIFE_METADATA
 from magnetar.base.position import EARLIEST, Position
-from magnetar.broker.copies import COPIES_METADATA
-from magnetar.broker.replicator import LEASE_METADATA
 from magnetar.sim.cluster import TOPIC, Client, Cluster
 from magnetar.wire import commands
+from magnetar.wire.links import COPIES_METADATA, LEASE_METADATA, LIFE_METADATA, link_producer, link_subscription
 from magnetar.wire.message_id import link_of, message_id, position_of
 from magnetar.wire.origin import Origin, stamp
 from magnetar.wire.proto import pulsar_api_pb2 as pb
@@ -49,7 +47,7 @@ class Pipe:
         self.open_producer()
         body = pb.CommandSubscribe(
             topic=str(self.topic),
-            subscription=f"pulsar.repl.{self.target.name}",
+            subscription=link_subscription(self.target.name),
             subType=pb.CommandSubscribe.Exclusive,
             consumer_id=1,
             request_id=self.reader.request_id(),
@@ -66,7 +64,7 @@ class Pipe:
 
     def open_producer(self) -> None:
         """Open the target's end anew; the target says how far it holds the source."""
-        name = f"pulsar.repl.{self.source.name}-->{self.target.name}"
+        name = link_producer(self.source.name, self.target.name)
         self.writer.session.producers.pop(1, None)
         life = self.source.store.life
         named = {} if life is None else {LIFE_METADATA: str(life)}

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from magnetar.sim.content import Draft
     from magnetar.wire.frame import Frame
 
+PATIENT_FROM = 5
+"""Attempts to publish an entry after which a producer that is refused waits longer each time."""
+
 RECENT = 3
 """Newest entries with a receipt that a producer sends again when it moves."""
 
@@ -76,6 +79,7 @@ class SimProducer(SimClient):
         self.loop.die()
         self._network.break_all_of(self.loop)
         self.cluster, self.peer, self._ready, self._connecting = cluster, None, False, False
+        self._reconnect = None  # the timer was one of the process that is gone
         self.loop = MachineLoop(self._scheduler, f"{cluster}.{self.name}", self._network)
         self.connect()
 
@@ -95,7 +99,7 @@ class SimProducer(SimClient):
             return False
         self._ready = False
         self.disconnect()
-        self.again(self.connect)
+        self.reconnect()
         return True
 
     def opened(self) -> None:
@@ -125,8 +129,10 @@ class SimProducer(SimClient):
                 self._receipt(command.send_receipt)
             case pb.BaseCommand.SEND_ERROR | pb.BaseCommand.ERROR:
                 self._ready = False
+                if self.pending:  # as official clients do, it tries less and less often
+                    self.patience = max(1, self.pending[0].attempts - PATIENT_FROM)
                 self.disconnect()
-                self.again(self.connect)
+                self.reconnect()
             case pb.BaseCommand.CLOSE_PRODUCER:
                 self._ready = False
                 self.again(self._reopen)
@@ -139,6 +145,7 @@ class SimProducer(SimClient):
 
     def _receipt(self, receipt: pb.CommandSendReceipt) -> None:
         unsent = self.pending.popleft()
+        self.patience = 1
         self._recent.append(unsent)
         assert receipt.sequence_id == unsent.sequence_id, (self.name, receipt.sequence_id, unsent)
         self.witness.receipted(self.cluster, unsent.text, position_of(receipt.message_id))

@@ -44,7 +44,7 @@ class SimReader(SimSubscriber):
             return False
         self.closed()
         self.disconnect()
-        self.again(self.connect)
+        self.reconnect()
         return True
 
     def opened(self) -> None:

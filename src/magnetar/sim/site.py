@@ -43,8 +43,7 @@ if TYPE_CHECKING:
     from random import Random
 
     from magnetar.broker.session import Session
-    from magnetar.ledger.committer import Report
-    from magnetar.ledger.log import Log
+    from magnetar.ledger.committer import Commit, Report
     from magnetar.metadata.policies import Policies
     from magnetar.sim.network import Network
     from magnetar.sim.scenario import Scenario
@@ -96,6 +95,8 @@ class Site:
         """``maxMessageSize``, from the next start on."""
         self.given_up: set[int] = set()
         """Ledgers that only damaged metadata named, of topics that were deleted; not iterated."""
+        self.unswept: set[int] = set()
+        """Ledgers that a start has not swept, because it could not read what names ledgers; not iterated."""
         self.running = False
         self.crashes = 0
         self.seem_older: list[tuple[float, float]] = []
@@ -145,6 +146,7 @@ class Site:
         self.store.open()
         link_options = replace(_LINKS, life=self.store.life)
         loss_boundaries = bring_to_agreement(self.store, self.metadata, named)
+        self.unswept = set() if named.unreadable is None else set(self.store.list())
         self._delayed = HandThread(self._delayed_store, loop)
         config = _config(self.name, self.scenario, self.max_message_size)
         self.environment = Environment(
@@ -248,7 +250,7 @@ class Site:
         self,
         loop: MachineLoop,
         chance: Random,
-        log: Log,
+        commit: Commit,
         group_bytes: int,
         report: Report,
         after_group: Callable[[], None],
@@ -257,7 +259,7 @@ class Site:
             after_group()
             loop.call_soon(self._tap.wrote, self)  # behind those who are told that their entries are durable
 
-        self._committer = VirtualCommitter(loop, chance, log, group_bytes, report, reported)
+        self._committer = VirtualCommitter(loop, chance, commit, group_bytes, report, reported)
         return self._committer
 
     async def _serve(self) -> None:

@@ -151,7 +151,7 @@ def messages_and_delivery(entry: bytes) -> tuple[int, int]:
 
 
 def messages_delivery_and_key(entry: bytes) -> tuple[int, int, bytes]:
-    """Return what ``messages_and_delivery`` does, and the sticky key (protocol, 8.4).
+    """Return what ``messages_and_delivery`` does, and the sticky key (protocol: Key_Shared).
 
     Messages of one sticky key are kept in order by a Key_Shared subscription. It is that of the whole entry: a batch is
     not opened, so its messages should have one key.

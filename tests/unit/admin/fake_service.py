@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
@@ -33,6 +32,7 @@ from magnetar.admin.service import (
     topic_not_found,
 )
 from magnetar.base.errors import StorageError
+from magnetar.base.histogram import Histogram
 from magnetar.base.limits import NAME_LENGTH_MAX
 from magnetar.base.memory_share import Share
 from magnetar.base.names import NamespaceName
@@ -48,7 +48,7 @@ from magnetar.metadata.policies import ClusterData, PartitionedTopicMetadata, Po
 from magnetar.metadata.resources import Resources
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Generator, Mapping, Sequence
+    from collections.abc import Collection, Generator, Mapping
 
     from magnetar.admin.service import StatsOptions
     from magnetar.base.limits import Limit
@@ -74,6 +74,14 @@ class FakeTopic:
     unloads: int = 0
     snapshots: list[list[str]] = field(default_factory=list)
     skipped: list[tuple[str, Position]] = field(default_factory=list)
+
+
+def histogram(*durations: float) -> Histogram:
+    """Return one of ``durations``, in seconds."""
+    observed = Histogram()
+    for each in durations:
+        observed.observe(each)
+    return observed
 
 
 class FakeAdminService:
@@ -253,8 +261,11 @@ class FakeAdminService:
     def storage_refuses(self) -> tuple[bool, bool]:
         return not self.healthy, False
 
-    def loop_stalls(self) -> tuple[Sequence[tuple[float, int]], float]:
-        return [(0.1, 2), (math.inf, 3)], 1.5
+    def loop_stalls(self) -> Histogram:
+        return histogram(0.02, 0.08, 1.4)
+
+    def commit_times(self) -> Histogram:
+        return histogram(0.003)
 
     async def health(self) -> None:
         if not self.healthy:

@@ -1,4 +1,4 @@
-"""Who may publish: access modes, names, and producers that wait for their turn (protocol, 2.8)."""
+"""Who may publish: access modes, names, and producers that wait for their turn (protocol: Producers)."""
 
 from __future__ import annotations
 

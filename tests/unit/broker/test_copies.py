@@ -123,6 +123,32 @@ def test_a_copy_that_is_lost_on_the_way_is_sent_again() -> None:
     assert sorted(read_all(world["jfk"])) == ["a", "b", "c", "d", "e", "own"]
 
 
+def test_a_damaged_copy_is_skipped_and_the_count_is_not_known_until_it_is_acknowledged() -> None:
+    world, worker = story("ewr", "jfk")
+    store = world["ewr"].store
+    store.damaged = {each for ledger in store.ledgers.values() for each in ledger.entries if each.endswith(b"d")}
+    assert len(store.damaged) == 1
+    store.cached = False
+    rebuild(world, "jfk")
+    assert lost(world) == 3
+    carry(world)
+    assert sorted(read_all(world["jfk"])) == ["a", "b", "c", "e", "own"]
+    assert lost(world) is None
+    world["ewr"].crash()
+    world.progress()
+    carry(world)
+    assert lost(world) is None, "it is known after a restart, too"
+    worker.client = world["ewr"].client()
+    worker.client.subscribe(replicate_subscription_state=True)
+    worker.ack("b", "d", "e", "own")
+    world.progress()
+    assert lost(world) == 0
+    rebuild(world, "jfk", 2_000)
+    store.damaged = set()
+    carry(world)
+    assert len(read_all(world["jfk"])) == 6, "the next life gets what can be read again by then"
+
+
 def test_a_pipeline_of_an_earlier_release_carries_no_copies() -> None:
     world, _ = story("ewr", "jfk")
     rebuild(world, "jfk")

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from magnetar.base.errors import AdminError, RemoteProtocolError, RequestError, ServerError
-from magnetar.base.life import LIFE_METADATA
 from magnetar.base.position import EARLIEST
 from magnetar.broker.administration import Administration
 from magnetar.geo.snapshot_markers import decode
@@ -17,6 +16,7 @@ from magnetar.sim.cluster import Cluster, entry
 from magnetar.sim.pipe import Pipe
 from magnetar.wire import commands, markers
 from magnetar.wire.entry import assemble
+from magnetar.wire.links import LIFE_METADATA
 from magnetar.wire.origin import PREVIOUS_POSITION, SOURCE_POSITION
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 

@@ -9,13 +9,12 @@ from structlog.testing import capture_logs
 from magnetar.admin.service import StatsOptions
 from magnetar.base.limits import ENTRY_METADATA_PADDING, FRAME_SIZE_PADDING, STAMP_SIZE_MAX
 from magnetar.base.position import Position
-from magnetar.broker.parking import PARKED_METADATA
-from magnetar.broker.replicator import LEASE_METADATA
 from magnetar.broker.stats import topic_stats
 from magnetar.sim.cluster import TOPIC, Cluster, entry
 from magnetar.sim.loop import HandLoop
 from magnetar.sim.pipe import Pipe
 from magnetar.wire import commands
+from magnetar.wire.links import LEASE_METADATA, PARKED_METADATA
 from magnetar.wire.origin import Origin, stamp
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 

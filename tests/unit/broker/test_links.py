@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from magnetar.admin.service import StatsOptions
 from magnetar.base.errors import ServerError
 from magnetar.base.position import EARLIEST, Position
-from magnetar.broker.replicator import LEASE_METADATA, PIPELINE_METADATA, RIVAL
 from magnetar.broker.stats import topic_stats
 from magnetar.broker.topics import DELETION_GRACE_S
 from magnetar.ledger.managed_ledger import ManagedLedgerConfig
@@ -16,6 +15,7 @@ from magnetar.sim.cluster import TOPIC, Client, Cluster, entry
 from magnetar.sim.loop import HandLoop
 from magnetar.sim.pipe import Pipe, read_all
 from magnetar.wire import commands
+from magnetar.wire.links import LEASE_METADATA, PIPELINE_METADATA, RIVAL
 from magnetar.wire.message_id import message_id
 from magnetar.wire.origin import Origin, stamp
 from magnetar.wire.proto import pulsar_api_pb2 as pb

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from magnetar.base.errors import ServerError
-from magnetar.base.life import LIFE_METADATA, Life
+from magnetar.base.life import Life
 from magnetar.base.position import Position
 from magnetar.broker.lives import lives_to_name
-from magnetar.geo.link import PROGRESS_PREFIX
 from magnetar.geo.progress import SubscriptionProgress
 from magnetar.geo.progress_codec import encode_markers
 from magnetar.sim.cluster import Cluster
 from magnetar.sim.loop import HandLoop
 from magnetar.sim.pipe import Pipe, read_all
 from magnetar.wire import commands
+from magnetar.wire.links import LIFE_METADATA, PROGRESS_PREFIX
 
 
 def source(loop: HandLoop, identity: str, first_ledger_id: int) -> Cluster:

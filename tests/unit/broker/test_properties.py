@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from magnetar.base.errors import AdminError, RemoteProtocolError, RequestError, ServerError
-from magnetar.base.life import LIFE_METADATA
 from magnetar.base.limits import Limit
 from magnetar.base.names import TopicName
 from magnetar.broker.administration import Administration
@@ -20,9 +19,9 @@ from magnetar.broker.properties import (
     producer_metadata,
     subscription_properties,
 )
-from magnetar.broker.replicator import LEASE_METADATA
 from magnetar.sim.cluster import Cluster
 from magnetar.wire import commands
+from magnetar.wire.links import LEASE_METADATA, LIFE_METADATA
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 if TYPE_CHECKING:

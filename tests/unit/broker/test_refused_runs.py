@@ -7,7 +7,8 @@ from functools import partial
 import pytest
 
 from magnetar.broker import session_producers
-from magnetar.sim.cluster import Cluster
+from magnetar.sim.cluster import Client, Cluster
+from magnetar.wire import commands
 from magnetar.wire.entry import build_entry
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 from magnetar.wire.runs import Sends
@@ -29,7 +30,46 @@ def test_a_run_is_answered_in_order_and_in_parts(entries: list[bytes], parts: in
     while rest is not None:
         rest = client.cluster.do(partial(session_producers.publish, client.session, rest))
         turns += 1
-    errors = [each.sequence_id for each in client.take("SEND_ERROR")]
     assert turns == parts
-    assert errors == [number for number, entry in enumerate(entries) if entry is BAD]
-    assert sorted([*errors, *(number for number, _ in client.receipts())]) == list(range(250))
+    assert answered(client) == [(number, entry is GOOD) for number, entry in enumerate(entries)]
+
+
+def test_refusals_that_wait_count_as_publishes_under_way() -> None:
+    cluster = Cluster(settings={"maxPendingPublishRequestsPerConnection": 10})
+    client = cluster.client()
+    client.produce()
+    cluster.prompt = False
+    client.say(*(commands.send(producer_id=1, sequence_id=each, entry=BAD) for each in range(11)))
+    assert not client.reading
+    cluster.prompt = True
+    cluster.settle()
+    assert client.reading
+    assert len(answered(client)) == 11
+
+
+def answered(client: Client) -> list[tuple[int, bool]]:
+    """The SENDs that were answered since the last look, in order: the sequence id, and whether it is a receipt."""
+    heard = [frame.command for frame in client.heard]
+    client.heard.clear()
+    return [
+        (each.send_receipt.sequence_id, True) if each.HasField("send_receipt") else (each.send_error.sequence_id, False)
+        for each in heard
+        if each.HasField("send_receipt") or each.HasField("send_error")
+    ]
+
+
+def test_a_refusal_waits_for_the_receipts_of_what_came_before() -> None:
+    """A client that gets a receipt for a later message than its oldest one reconnects and sends all of them again."""
+    cluster = Cluster()
+    client = cluster.client()
+    client.produce()
+    cluster.prompt = False
+    client.send("a", "b")
+    client.say(commands.send(producer_id=1, sequence_id=2, entry=BAD))
+    client.send("c", first=3)
+    assert answered(client) == []
+    cluster.commit(1)
+    assert answered(client) == [(0, True), (1, True)]
+    cluster.prompt = True
+    cluster.settle()
+    assert answered(client) == [(2, False), (3, True)]

@@ -126,7 +126,7 @@ def test_a_topic_that_could_not_be_deleted_is_loaded_once_all_that_it_wrote_is_d
     store.fail_writes = True
     delete(cluster)
     store.fail_writes = False
-    with pytest.raises(RequestError, match="is being unloaded"):
+    with pytest.raises(RequestError, match="is being loaded or unloaded"):
         cluster.topics.get_or_create(TOPIC)
     cluster.prompt = True
     cluster.settle()

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from magnetar.broker.turns import LIGHT_S, LIGHT_SHARE, TURN_ITEMS_MAX, TURN_S, LoopTurns, Share
+from magnetar.broker.turns import LEVELS_S, TURN_ITEMS_MAX, TURN_S, LoopTurns, Share
 from magnetar.sim.loop import HandClock, HandLoop
 
 if TYPE_CHECKING:
@@ -103,6 +103,25 @@ def test_what_was_left_over_counts_in_the_turn_in_which_it_is_done(stage: Stage)
     assert begun == [False]
 
 
+def test_work_that_follows_a_turn_counts_in_it(stage: Stage) -> None:
+    share = Share()
+
+    def ask(name: str) -> None:
+        stage.work(name)()
+        stage.turns.charge(TURN_S / 2)
+
+    for name in "abcd":
+        stage.turns.soon(lambda name=name: ask(name), share)  # type: ignore[misc]
+    stage.loop.call_soon(stage.count_turns)
+    stage.loop.spin()
+    turns = [turn for turn, _ in stage.done]
+    assert [turns.count(each) for each in sorted(set(turns))] == [2, 2]
+    assert share.had_s == pytest.approx(2 * TURN_S)
+    assert stage.turns.begin(stage.loop.time()), "it counts in one turn only"
+    stage.turns.charge(TURN_S)
+    assert not stage.turns.begin(stage.loop.time())
+
+
 def test_quick_work_is_bounded_by_its_number(stage: Stage) -> None:
     for _ in range(TURN_ITEMS_MAX + 2):
         stage.turns.soon(stage.work("quick"), Share())
@@ -135,52 +154,123 @@ def test_work_that_is_added_in_a_turn_comes_in_the_next_one(stage: Stage) -> Non
     assert second > first
 
 
-def test_a_client_that_asks_for_little_comes_before_many_that_ask_for_much(stage: Stage) -> None:
-    busy, little = [Share() for _ in range(10)], Share()
-    waited: list[int] = []
+class Client:
+    """A client that asks ``rate`` times a second, or without end, for work of ``cost_s``; and how long it waited."""
 
-    def flood(number: int) -> None:
-        stage.work("busy", TURN_S)()
-        if len(stage.done) < 100:
-            stage.turns.soon(lambda: flood(number), busy[number])
+    def __init__(self, stage: Stage, cost_s: float, rate: float = 0.0) -> None:
+        self._stage, self._cost_s, self._rate = stage, cost_s, rate
+        self._share = Share()
+        self._asked: list[float] = []
+        self._is_waiting = False
+        self.waits: list[float] = []
 
-    def ask() -> None:
-        asked_at = len(stage.done)
+    def start(self) -> None:
+        """Ask for the first time now."""
+        self._ask(self._stage.loop.time())
 
-        def answer() -> None:
-            stage.loop.elapsed_s += TURN_S / 100
-            waited.append(len(stage.done) - asked_at)
+    def _ask(self, due: float) -> None:
+        loop = self._stage.loop
+        self._asked.append(due)
+        if self._rate:
+            while due + 1 / self._rate <= loop.time():
+                due += 1 / self._rate
+                self._asked.append(due)
+            if due < END_S:
+                loop.call_at(due + 1 / self._rate, self._ask, due + 1 / self._rate)
+        self._wait()
 
-        stage.turns.soon(answer, little)
-        if len(waited) < 5:
-            stage.loop.call_later(5 * TURN_S, ask)
+    def _wait(self) -> None:
+        if not self._is_waiting:
+            self._is_waiting = True
+            self._stage.turns.soon(self._go_on, self._share)
 
-    for number in range(len(busy)):
-        stage.turns.soon(lambda number=number: flood(number), busy[number])  # type: ignore[misc]
-    stage.loop.call_later(20 * TURN_S, ask)
-    stage.loop.spin()
-    assert len(waited) >= 5
-    assert max(waited) < len(busy) / 2, waited
+    def _go_on(self) -> None:
+        loop = self._stage.loop
+        self._is_waiting = False
+        while self._asked:
+            loop.elapsed_s += self._cost_s
+            self.waits.append(loop.time() - self._asked.pop(0))
+            if not self._rate and loop.time() < END_S:
+                self._asked.append(loop.time())
+            if self._stage.turns.is_over():
+                break
+        if self._asked:
+            self._wait()
 
 
-def test_those_who_ask_for_much_have_a_part_of_each_turn(stage: Stage) -> None:
-    light = [Share() for _ in range(10)]
-    heavy = Share()
+END_S = 2.0
+"""When clients end."""
 
-    def little(number: int) -> None:
-        stage.work("little", LIGHT_S)()
-        if len(stage.done) < 200:
-            light[number] = Share()
-            stage.loop.call_soon(lambda: stage.turns.soon(lambda: little(number), light[number]))
 
-    def much() -> None:
+def run(stage: Stage) -> None:
+    while stage.loop.time() < END_S:
+        stage.loop.advance(0.0005)
+
+
+@pytest.mark.parametrize("rate", [100, 1000])
+def test_a_client_that_asks_for_little_does_not_notice_many_that_ask_without_end(stage: Stage, rate: float) -> None:
+    """Each of the many has a smaller part of the processor than it has."""
+    little = Client(stage, 0.0001, rate)
+    little.start()
+    floods = [Client(stage, 0.00005) for _ in range(300)]
+    for flood in floods:
+        stage.loop.call_at(0.1, flood.start)
+    run(stage)
+    assert len(little.waits) > END_S * rate * 0.9
+    assert max(little.waits) < 4 * TURN_S
+    assert all(flood.waits for flood in floods)
+
+
+def test_a_client_that_was_held_up_comes_before_those_that_ask_without_end(stage: Stage) -> None:
+    """Else what arrives while it waits makes it wait for ever."""
+    little = Client(stage, 0.0001, 100)
+    little.start()
+    for _ in range(300):
+        Client(stage, 0.00005).start()
+
+    def hold_up() -> None:
+        stage.loop.elapsed_s += 0.3
+
+    stage.loop.call_at(0.5, hold_up)
+    run(stage)
+    assert max(little.waits) >= 0.3
+    assert max(little.waits[-50:]) < 4 * TURN_S
+
+
+def test_a_client_that_asks_for_much_at_a_time_comes_behind_those_that_ask_for_little(stage: Stage) -> None:
+    """Nothing is left over when its work is done, so it asks for something new each time."""
+    little = Client(stage, 0.0001, 100)
+    little.start()
+
+    def ask_for_much(share: Share) -> None:
+        stage.loop.elapsed_s += TURN_S
+        if stage.loop.time() < END_S:
+            stage.loop.call_soon(lambda: stage.turns.soon(lambda: ask_for_much(share), share))
+
+    for _ in range(100):
+        stage.loop.call_at(0.1, ask_for_much, Share())
+    run(stage)
+    settled = little.waits[len(little.waits) // 2 :]
+    assert max(settled) < 6 * TURN_S
+
+
+def test_those_who_ask_without_end_have_a_part_of_each_turn(stage: Stage) -> None:
+    little = [Share() for _ in range(10)]
+    much = Share()
+
+    def ask_for_little(share: Share) -> None:
+        stage.work("little", LEVELS_S[0])()
+        if len(stage.done) < 300:
+            stage.loop.call_soon(lambda: stage.turns.soon(lambda: ask_for_little(share), share))
+
+    def ask_for_much() -> None:
         stage.work("much", TURN_S)()
-        if len(stage.done) < 200:
-            stage.turns.soon(much, heavy)
+        if len(stage.done) < 300:
+            stage.turns.soon(ask_for_much, much)
 
-    stage.turns.soon(much, heavy)
-    for number in range(len(light)):
-        stage.turns.soon(lambda number=number: little(number), light[number])  # type: ignore[misc]
+    stage.turns.soon(ask_for_much, much)
+    for share in little:
+        stage.turns.soon(lambda share=share: ask_for_little(share), share)  # type: ignore[misc]
     stage.loop.call_soon(stage.count_turns)
     stage.loop.spin()
     turns = [turn for turn, _ in stage.done]
@@ -189,7 +279,7 @@ def test_those_who_ask_for_much_have_a_part_of_each_turn(stage: Stage) -> None:
     assert all("little" in names for names in by_turn[1:10]), by_turn
 
 
-def test_a_client_asks_for_little_again_once_it_has_asked_for_nothing(stage: Stage) -> None:
+def test_a_client_that_asked_for_much_asks_for_little_again_after_some_times(stage: Stage) -> None:
     once, other = Share(), Share()
 
     def order() -> list[str]:
@@ -199,33 +289,44 @@ def test_a_client_asks_for_little_again_once_it_has_asked_for_nothing(stage: Sta
         stage.loop.spin()
         return [name for _, name in stage.done]
 
+    for _ in range(10):
+        order()
     stage.turns.soon(stage.work("much", TURN_S), once)
     stage.loop.spin()
     assert order() == ["other", "once"]
-    stage.loop.elapsed_s += (TURN_S - LIGHT_S) / LIGHT_SHARE + 0.001
-    assert order() == ["once", "other"]
+    assert [order() for _ in range(10)][-1] == ["once", "other"]
 
 
-def test_a_piece_of_work_for_a_client_that_asks_for_little_is_short(stage: Stage) -> None:
-    parts: list[int] = []
+@pytest.mark.parametrize("is_alone", [True, False])
+def test_the_pieces_of_a_client_grow_with_how_much_it_asks_for_if_others_wait(stage: Stage, is_alone: bool) -> None:
+    parts: list[float] = []
+    share, other = Share(), Share()
+    step_s, steps = LEVELS_S[0] / 2, 300
 
-    def pieces(count: int) -> None:
-        done = 0
-        while done < count:
-            stage.loop.elapsed_s += LIGHT_S / 2
-            done += 1
+    def wait() -> None:
+        if sum(parts) < steps * step_s:
+            stage.turns.soon(wait, other)
+
+    def work() -> None:
+        began = stage.loop.time()
+        while sum(parts) + stage.loop.time() - began < steps * step_s:
+            stage.loop.elapsed_s += step_s
             if stage.turns.is_over():
                 break
-        parts.append(done)
-        if done < count:
-            stage.turns.soon(lambda: pieces(count - done), share)
+        parts.append(round(stage.loop.time() - began, 6))
+        if sum(parts) < steps * step_s:
+            stage.turns.soon(work, share)
 
-    share = Share()
-    stage.turns.soon(lambda: pieces(30), share)
+    for _ in range(20):
+        stage.turns.soon(lambda: None, share)
+        stage.loop.spin()
+    stage.turns.soon(work, share)
+    if not is_alone:
+        wait()
     stage.loop.spin()
-    assert parts[0] == 2
-    assert sum(parts) == 30
-    assert max(parts) == 2 * TURN_S / LIGHT_S
+    assert sum(parts) == pytest.approx(steps * step_s)
+    assert parts == sorted(parts[:-1]) + parts[-1:]
+    assert parts[0] == pytest.approx(TURN_S if is_alone else LEVELS_S[0])
 
 
 def test_work_of_one_share_is_done_in_order(stage: Stage) -> None:

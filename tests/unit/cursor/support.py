@@ -52,7 +52,7 @@ class Setup:
     def crash(self) -> Cursor:
         self.store.crash()
         self.cursors = CursorStore(self.store, self.metadata, TOPIC, self.log, self.limits)
-        (cursor,) = self.cursors.open_all()
+        (cursor,) = filter(None, self.cursors.open_all())
         return cursor
 
     def records(self, cursor: Cursor) -> list[int]:

@@ -183,6 +183,7 @@ def test_a_deleted_cursor_is_gone_with_its_ledger(setup: Setup) -> None:
     assert setup.store.list() == []
     setup.store.crash()  # before the ledger's end is known to be durable
     again = CursorStore(setup.store, setup.metadata, TOPIC, setup.log)
+    assert list(again.open_all()) == [None]
     setup.store.settle()
     assert again.names() == []
     assert setup.metadata.children("/managed-ledgers/public/default/persistent/orders/cursors") == []
@@ -264,7 +265,9 @@ def test_cursors_that_are_not_wanted_are_left_alone(setup: Setup) -> None:
     setup.store.crash()
     paths = {name: setup.cursors._path(name) for name in ("link", "worker")}
     before = {name: setup.metadata.get(path) for name, path in paths.items()}
-    (worker,) = setup.cursors.open_all(lambda name: name != "link")
+    link, worker = setup.cursors.open_all(lambda name: name != "link")
+    assert link is None
+    assert worker is not None
     assert worker.name == "worker"
     assert setup.metadata.get(paths["worker"]) != before["worker"], "its ledger was lost: it has a new one"
     assert setup.metadata.get(paths["link"]) == before["link"]
@@ -290,6 +293,8 @@ def test_it_survives_in_the_real_store(tmp_path: Path) -> None:
     async def read() -> tuple[Cursor, Cursor]:
         async with opened(tmp_path) as store:
             unwritten, worker = CursorStore(store, setup.metadata, TOPIC, setup.log).open_all()
+            assert unwritten is not None
+            assert worker is not None
             unwritten.acknowledge_ranges(singly(setup.positions[8:9]))
             unwritten.flush(lambda _: None)
             assert await barrier(store) is None

@@ -290,7 +290,7 @@ class Cluster:
             else:
                 self.index.append(self.name, local, 1, local)
         self.cursors = CursorStore(self.store, self.metadata, "persistent://a/b/c", self.log)
-        (self.cursor,) = self.cursors.open_all()
+        (self.cursor,) = filter(None, self.cursors.open_all())
         self.progress = restore_state(self.cursor.attachments)
         self.cursor.checkpoint_attachment = self.state_bytes
         self.twin = deepcopy(self.durable_twin)

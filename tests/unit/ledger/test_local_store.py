@@ -163,6 +163,24 @@ def test_ids_are_given_only_as_far_as_they_are_durably_reserved() -> None:
     asyncio.run(story())
 
 
+def test_each_group_is_timed(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with opened(tmp_path) as store:
+
+            def groups() -> int:
+                return store.commit_times.buckets()[-1][1]
+
+            ledger_id = store.create()
+            await barrier(store)
+            before = groups()
+            for number in range(5):
+                await append(store, ledger_id, [entry(number)])
+            assert groups() - before == 5
+            assert 0 < store.commit_times.sum_s < 60
+
+    asyncio.run(story())
+
+
 def test_starts_that_use_no_id_skip_fewer_than_the_milliseconds_they_take() -> None:
     async def story() -> None:
         disk, starts = FaultyDisk(), 50

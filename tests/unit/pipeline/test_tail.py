@@ -9,8 +9,9 @@ from magnetar.base.position import EARLIEST, Position
 from magnetar.pipeline import limits
 from magnetar.pipeline.flow import Budget
 from magnetar.pipeline.options import ClusterAddress
-from magnetar.pipeline.tail import RIVAL, Tail
+from magnetar.pipeline.tail import Tail
 from magnetar.wire import commands
+from magnetar.wire.links import RIVAL
 from magnetar.wire.message_id import Link
 from tests.unit.pipeline.hand_broker import HandBroker, HandLoop
 

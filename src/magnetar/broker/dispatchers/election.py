@@ -1,4 +1,4 @@
-"""Which consumer of a Failover subscription is active: the same one that Pulsar's brokers choose (protocol, 8.2).
+"""Which consumer of a Failover subscription is active: the same one that Pulsar's brokers choose (protocol: Failover).
 
 Among the consumers of the best priority level, in the order of their names, a partition takes the one at its index, so
 that partitions spread over consumers. A topic without partitions takes its place on a ring of hashes of their names: so

@@ -1,4 +1,4 @@
-"""Key_Shared: messages of one key go to one consumer, in order (protocol, 8.4).
+"""Key_Shared: messages of one key go to one consumer, in order (protocol: Key_Shared).
 
 The order of a key is that of its hash. A selector says whom a hash belongs to; when that changes because a consumer
 comes or goes, the hash *drains*: nothing of it is sent to its new consumer before the old one has acknowledged, or

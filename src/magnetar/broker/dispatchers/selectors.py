@@ -1,6 +1,6 @@
 """Which consumer of a Key_Shared subscription a sticky key belongs to: the one that Pulsar's brokers choose. Pure.
 
-A key's hash is a number above 0 and below ``RANGE_SIZE``; each consumer has ranges of these numbers (protocol, 8.4).
+A key's hash is above 0 and below ``RANGE_SIZE``. Each consumer has ranges of these numbers (protocol: Key_Shared).
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class SharedDispatcher(MultipleConsumersDispatcher[Replay]):
-    """Round robin by priority level (protocol, 8.3)."""
+    """Round robin by priority level (protocol: Shared)."""
 
     def __init__(self, subscription: Subscription) -> None:
         """No consumer yet."""

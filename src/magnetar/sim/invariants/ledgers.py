@@ -21,12 +21,16 @@ class Ledgers(Invariant):
     counted = ("ledger kept because it may be data",)
 
     def at_end(self) -> str:
-        """See Invariant. A start keeps what a crash left behind without a name, if that may be data."""
+        """See Invariant. A start keeps what a crash left behind without a name, if that may be data.
+
+        If it cannot read what names ledgers, it keeps all, and the next start that can deletes them.
+        """
         for site in self.world.running():
             kept_below = _number(site.metadata, "/ledgers-swept-from")
             unnamed = sorted(set(site.store.list()) - set(_named(site)))
             self.world.count("ledger kept because it may be data", sum(each < kept_below for each in unnamed))
-            leaked = [each for each in unnamed if each >= kept_below and each not in site.given_up]
+            kept = site.given_up | site.unswept
+            leaked = [each for each in unnamed if each >= kept_below and each not in kept]
             if leaked:
                 return f"{site.name} keeps ledgers {leaked[:5]}, which nothing names"
         return ""

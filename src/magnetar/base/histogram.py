@@ -1,0 +1,29 @@
+"""How often something took how long."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from itertools import accumulate
+
+BOUNDS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, math.inf)
+"""Upper bounds of the buckets, in seconds, inclusive."""
+
+
+class Histogram:
+    """Durations in seconds, counted in buckets. One thread observes, any thread may read."""
+
+    def __init__(self) -> None:
+        """Nothing was observed yet."""
+        self._counts = [0] * len(BOUNDS_S)
+        self.sum_s = 0.0
+        """Seconds of all that was observed together."""
+
+    def observe(self, seconds: float) -> None:
+        """Count a duration."""
+        self._counts[bisect_left(BOUNDS_S, seconds)] += 1
+        self.sum_s += seconds
+
+    def buckets(self) -> list[tuple[float, int]]:
+        """Return each of BOUNDS_S, in seconds, with the number of durations that were at most as long."""
+        return list(zip(BOUNDS_S, accumulate(self._counts), strict=True))
