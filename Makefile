@@ -10,7 +10,7 @@ SUITABLE_PYTHON = for p in python3 python3.13 python3.12 python3.11; do \
 PYTHON ?= $(shell $(SUITABLE_PYTHON))
 PROTO := src/magnetar/wire/proto
 
-.PHONY: help setup demo test check format proto test-long test-memory test-chaos test-hostile interop sim transcripts bench python java
+.PHONY: help setup demo test check format proto test-long test-memory test-chaos test-hostile interop sim transcripts bench reference python java
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1|\2/' | column -t -s '|'
@@ -36,7 +36,7 @@ demo: java setup ## the whole story: three clusters, real flights, a planned swi
 test: java setup ## all tests but the long ones; 17 minutes
 	@$(BIN)/python -m pytest tests $(ARGS)
 
-test-long: java setup ## the full-sized forms of tests that make test runs smaller; some minutes
+test-long: java setup ## the full-sized forms of tests that make test runs smaller, and the built wheel; some minutes
 	@$(BIN)/python -m pytest tests -m long $(ARGS)
 
 test-memory: setup ## the broker's memory while consumers keep up: no growth in an hour (ARGS="--minutes 15 --settle-minutes 5")
@@ -73,6 +73,9 @@ format: setup ## let ruff format the tree
 proto: setup ## generate the protobuf modules again
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m grpc_tools.protoc --proto_path=src --python_out=src --mypy_out=quiet:src \
 	  $(wildcard $(PROTO)/*.proto) src/magnetar/cursor/cursor.proto
+
+reference: setup ## generate docs/reference again, from the code
+	@$(BIN)/python -m reference
 
 bench: java setup ## Magnetar beside Apache Pulsar, measured in turn: one table; 25 minutes (QUICK=1: three; ARGS=--resume)
 	@$(BIN)/python -m bench $(if $(QUICK),--quick) $(ARGS)

@@ -1,0 +1,17 @@
+"""A broker in memory, of which the pages tell what it serves."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from magnetar.broker.administration import Administration
+from magnetar.sim.cluster import Cluster
+
+if TYPE_CHECKING:
+    from magnetar.metadata.resources import Resources
+
+
+def administration() -> tuple[Administration, Resources]:
+    """Return the administration of a new broker without topics, and its metadata."""
+    cluster = Cluster()
+    return Administration(cluster.environment, cluster.topics, ""), cluster.resources

@@ -1,0 +1,48 @@
+"""The settings of a broker."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
+
+from magnetar.broker.config import ENVIRONMENT_PREFIX, BrokerConfig
+from reference.markdown import code, table, value
+
+if TYPE_CHECKING:
+    from pydantic.fields import FieldInfo
+
+_BOUNDS = {"ge": "≥", "gt": ">", "le": "≤", "lt": "<"}
+
+_TYPES = {Path: "path", str: "text", bool: "`true`, `false`", int: "integer", float: "number"}
+
+_ABOUT = f"""\
+A broker reads its settings from a file of `key=value` lines (`magnetar broker --config FILE`), from the environment
+(`{ENVIRONMENT_PREFIX}<key>`), and from its command line (`--<key> VALUE`). The later source wins. A broker refuses to
+start with a key that it does not know, or with a value that is out of bounds. Keys that Apache Pulsar has, too, mean
+the same.
+"""
+
+
+def page() -> str:
+    """Return a table of all settings."""
+    rows = [
+        (code(name), _type(field.annotation), code(value(field.default)), _bounds(field), field.description or "")
+        for name, field in BrokerConfig.model_fields.items()
+    ]
+    return f"{_ABOUT}\n{table(('key', 'type', 'default', 'bounds', 'meaning'), rows)}"
+
+
+def _type(annotation: Any) -> str:  # noqa: ANN401 - any type
+    if get_origin(annotation) is Literal:
+        return ", ".join(map(code, get_args(annotation)))
+    return _TYPES[annotation]
+
+
+def _bounds(field: FieldInfo) -> str:
+    found = [
+        f"{sign} {getattr(each, name)}"
+        for each in field.metadata
+        for name, sign in _BOUNDS.items()
+        if getattr(each, name, None) is not None
+    ]
+    return ", ".join(found)

@@ -1,0 +1,28 @@
+"""Tables and code in Markdown."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+
+def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a table, with a line break at the end."""
+    lines = [heads, ["---"] * len(heads), *rows]
+    return "".join(f"| {' | '.join(map(_cell, line))} |\n" for line in lines)
+
+
+def code(text: object) -> str:
+    """Return ``text`` as code; nothing if it is empty."""
+    return f"`{text}`" if str(text) else ""
+
+
+def value(of: object) -> str:
+    """Return a setting's value as an operator writes it."""
+    return str(of).lower() if isinstance(of, bool) else str(of)
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|")

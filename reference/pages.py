@@ -1,0 +1,30 @@
+"""All pages by their file names."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from reference import command_line, configuration, metrics, rest
+from reference.markdown import table
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+DIRECTORY = Path(__file__).parent.parent / "docs" / "reference"
+
+_NOTE = "This page is generated from the code by `make reference`. Do not edit it."
+
+_PAGES = {
+    "cli.md": ("Command line", "All commands with their arguments and options.", command_line.page),
+    "configuration.md": ("Configuration", "All settings of a broker.", configuration.page),
+    "metrics.md": ("Metrics", "All metrics of a broker.", metrics.page),
+    "rest.md": ("Admin REST API", "All paths that a broker serves, and those that it refuses.", rest.page),
+}
+
+
+def pages() -> Mapping[str, str]:
+    """Return the text of each page by its file name."""
+    made = {name: f"# {title}\n\n{_NOTE}\n\n{page()}" for name, (title, _, page) in _PAGES.items()}
+    rows = [(f"[{title}]({name})", about) for name, (title, about, _) in _PAGES.items()]
+    return {"README.md": f"# Reference\n\n{_NOTE}\n\n{table(('page', 'content'), rows)}", **made}

@@ -1,0 +1,48 @@
+"""The paths of the admin REST API."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from magnetar.admin.api import NOUNS
+from magnetar.admin.exchange import Context
+from reference.broker import administration
+from reference.markdown import code, table
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from types import ModuleType
+
+    from starlette.routing import Route
+
+_ABOUT = """\
+Paths, parameters, bodies and answers are those of Apache Pulsar where it has the path. Other paths are Magnetar's own.
+A refusal is a status and `{"reason": "..."}`.
+"""
+
+_NOT_SUPPORTED = """\
+## Not supported
+
+Apache Pulsar has these paths. GET of a policy answers as if it were not set. Everything else is refused
+with status 501.
+"""
+
+
+def page() -> str:
+    """Return a table of paths for each noun, and one of what is refused."""
+    service, resources = administration()
+    context = Context(service, resources)
+    *nouns, unsupported = NOUNS
+    served = [f"## {_title(noun)}\n\n{_paths(noun.routes(context))}" for noun in nouns]
+    return "\n".join([_ABOUT, *served, _NOT_SUPPORTED, _paths(unsupported.routes(context))])
+
+
+def _title(noun: ModuleType) -> str:
+    return noun.__name__.rpartition(".")[2].capitalize()
+
+
+def _paths(routes: Sequence[Route]) -> str:
+    methods: dict[str, set[str]] = {}
+    for route in routes:
+        methods.setdefault(route.path, set()).update((route.methods or set()) - {"HEAD"})
+    return table(("path", "methods"), [(code(path), ", ".join(sorted(methods[path]))) for path in sorted(methods)])
