@@ -28,10 +28,10 @@ from bench.frames import payload
 from bench.sessions.one_broker import bytes_on_disk
 from magnetar.base.names import TopicName
 from magnetar.base.real import SystemClock, SystemFile, SystemFiles
-from magnetar.broker.check import LEDGERS, METADATA
-from magnetar.broker.cycles import CycleCollector
-from magnetar.broker.origin_summaries import OriginSummaries
-from magnetar.broker.process import tune
+from magnetar.broker.log.origin_summaries import OriginSummaries
+from magnetar.broker.loop.cycles import CycleCollector
+from magnetar.broker.resources.process import tune
+from magnetar.broker.settings.data_directory import LEDGERS, METADATA
 from magnetar.ledger.local import LocalLedgerStore, LocalStoreOptions
 from magnetar.ledger.managed_ledger import ManagedLedger, ManagedLedgerConfig
 from magnetar.metadata.local import LocalMetadataStore

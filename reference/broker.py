@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from magnetar.broker.administration import Administration
+from magnetar.broker.admin.administration import Administration
 from magnetar.sim.cluster import Cluster
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 
-from magnetar.broker.config import ENVIRONMENT_PREFIX, BrokerConfig
+from magnetar.broker.settings.config import ENVIRONMENT_PREFIX, BrokerConfig
 from reference.markdown import code, table, value
 
 if TYPE_CHECKING:

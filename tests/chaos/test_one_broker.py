@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import pulsar
 import pytest
 
-from magnetar.broker.check import check
+from magnetar.offline.check import check
 from magnetar.wire.entry import payload_of
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 from tests.chaos.mesh import SEED, say

@@ -14,7 +14,7 @@ import pytest
 from magnetar.base.names import NamespaceName, TopicName
 from magnetar.base.position import Position
 from magnetar.broker import service
-from magnetar.broker.config import BrokerConfig
+from magnetar.broker.settings.config import BrokerConfig
 from magnetar.cursor.ranges import ranges_of
 from magnetar.metadata.policies import Policies, TenantInfo
 from tests.kit.broker import Broker
@@ -24,7 +24,7 @@ from tests.kit.raw import RawConnection, entry
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from magnetar.broker.topic import Topic
+    from magnetar.broker.topic.topic import Topic
 
 TOPIC = TopicName.parse("persistent://public/default/holes")
 APPENDED_AT_ONCE = 500

@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from magnetar.base.life import Life
-from magnetar.broker.server import Server, ServerProtocol
+from magnetar.broker.session.server import Server, ServerProtocol
 from magnetar.sim.cluster import Cluster
 from magnetar.sim.loop import HandLoop
 from magnetar.wire import commands

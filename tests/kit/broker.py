@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, ClassVar
 
-from magnetar.broker.check import check
+from magnetar.offline.check import check
 from tests.kit.server import NO_SETTINGS, Server
 
 if TYPE_CHECKING:

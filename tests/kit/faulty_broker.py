@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from magnetar.base.log_limit import LogLimit
-    from magnetar.broker.config import BrokerConfig
+    from magnetar.broker.settings.config import BrokerConfig
 
 FAULTS_VARIABLE = "MAGNETAR_TEST_FAULTS"
 """Environment variable that names the shared file."""

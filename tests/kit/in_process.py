@@ -6,8 +6,8 @@ import asyncio
 import threading
 from typing import TYPE_CHECKING, Self
 
-from magnetar.broker.config import BrokerConfig
 from magnetar.broker.service import Broker
+from magnetar.broker.settings.config import BrokerConfig
 from tests.kit.child import LOOPBACK, free_ports
 from tests.kit.rest import Rest
 

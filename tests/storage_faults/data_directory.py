@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from magnetar.base.names import TopicName
 from magnetar.base.real import SystemClock, SystemFiles
-from magnetar.broker.check import LEDGERS, METADATA
+from magnetar.broker.settings.data_directory import LEDGERS, METADATA
 from magnetar.cursor.ranges import Range
 from magnetar.cursor.store import CursorStore
 from magnetar.ledger.local import LocalLedgerStore, LocalStoreOptions

@@ -14,18 +14,19 @@ from magnetar.base.errors import StorageError
 from magnetar.base.lock import DirectoryLock
 from magnetar.base.position import Position
 from magnetar.base.real import SystemClock, SystemFiles
-from magnetar.broker.check import LEDGERS, METADATA, Loss, check
-from magnetar.broker.deduplication import CURSOR_NAME
 from magnetar.broker.delayed.index import INCARNATION_PROPERTY
 from magnetar.broker.delayed.store import DELAYED, DelayedStore, Request
 from magnetar.broker.delayed.window import Delayed
-from magnetar.broker.sequence_ids import SequenceIds
+from magnetar.broker.publish.deduplication import CURSOR_NAME
+from magnetar.broker.publish.sequence_ids import SequenceIds
+from magnetar.broker.settings.data_directory import LEDGERS, METADATA
 from magnetar.cli.main import main
 from magnetar.cursor.store import CursorStore
 from magnetar.ledger.local import UNSYNCED_NAME, LocalLedgerStore, LocalStoreOptions
 from magnetar.ledger.managed_ledger import ManagedLedger, ManagedLedgerConfig
 from magnetar.metadata.local import LocalMetadataStore
 from magnetar.metadata.resources import managed_ledger_path
+from magnetar.offline.check import Loss, check
 from tests.storage_faults.data_directory import ENTRIES, TOPIC, change_metadata, metadata_at
 from tests.unit.ledger.support import barrier
 

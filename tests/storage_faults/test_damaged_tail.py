@@ -8,7 +8,7 @@ import pulsar
 import pytest
 
 from magnetar.base.errors import CorruptionError
-from magnetar.broker.check import LEDGERS
+from magnetar.broker.settings.data_directory import LEDGERS
 from magnetar.cli.main import main
 from magnetar.ledger.recovery import recover
 from magnetar.ledger.segment import read_footer

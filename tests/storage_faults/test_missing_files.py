@@ -10,7 +10,7 @@ import pytest
 
 from magnetar.base.errors import DataLossError
 from magnetar.base.real import SystemClock, SystemFiles
-from magnetar.broker.check import LEDGERS, METADATA
+from magnetar.broker.settings.data_directory import LEDGERS, METADATA
 from magnetar.ledger.agreement import bring_to_agreement, read_named_ledgers
 from magnetar.ledger.life_file import LIFE_NAME
 from magnetar.ledger.local import LocalLedgerStore, LocalStoreOptions

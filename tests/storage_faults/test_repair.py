@@ -13,7 +13,7 @@ from structlog.testing import capture_logs
 from magnetar.base.errors import StorageError
 from magnetar.base.position import EARLIEST, Position
 from magnetar.base.real import SystemClock, SystemFiles
-from magnetar.broker.check import LEDGERS, METADATA, check
+from magnetar.broker.settings.data_directory import LEDGERS, METADATA
 from magnetar.cli.main import main
 from magnetar.cursor.store import CursorStore
 from magnetar.ledger.agreement import bring_to_agreement, loss_boundaries, read_named_ledgers
@@ -21,6 +21,7 @@ from magnetar.ledger.local import LocalLedgerStore, LocalStoreOptions
 from magnetar.ledger.managed_ledger import ManagedLedger, ManagedLedgerConfig
 from magnetar.metadata.local import LocalMetadataStore
 from magnetar.metadata.resources import managed_ledger_path
+from magnetar.offline.check import check
 from tests.storage_faults.data_directory import CURSOR, ENTRIES, TOPIC, change_metadata, metadata_at
 from tests.unit.ledger.support import barrier
 

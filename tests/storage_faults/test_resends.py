@@ -11,14 +11,14 @@ import pytest
 
 from magnetar.base.errors import StorageError
 from magnetar.base.real import SystemClock
-from magnetar.broker.config import BrokerConfig
 from magnetar.broker.delayed.store import DelayedStore
 from magnetar.broker.delayed.thread import StoreThread
 from magnetar.broker.environment import Environment
-from magnetar.broker.memory import MemoryBudget
-from magnetar.broker.memory_limits import memory_limits
-from magnetar.broker.topics import TopicRegistry
-from magnetar.broker.turns import LoopTurns
+from magnetar.broker.loop.turns import LoopTurns
+from magnetar.broker.resources.memory import MemoryBudget
+from magnetar.broker.resources.memory_limits import memory_limits
+from magnetar.broker.settings.config import BrokerConfig
+from magnetar.broker.topic.registry import TopicRegistry
 from magnetar.geo.link import LinkOptions
 from magnetar.ledger.local import LocalLedgerStore, LocalStoreOptions
 from magnetar.ledger.managed_ledger import ManagedLedgerConfig
@@ -33,7 +33,7 @@ from magnetar.wire.entry import parse_metadata
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from magnetar.broker.topic import Topic
+    from magnetar.broker.topic.topic import Topic
 
 DIRECTORY = Path("/log")
 OPTIONS = LocalStoreOptions(segment_bytes=3000, tail_cache_bytes=3000, ledger_id_block=256, group_bytes=600)

@@ -34,7 +34,7 @@ class Limit(StrEnum):
     CONSUMERS_OF_TOPIC = "maxConsumersPerTopic"
     CONSUMERS_OF_SUBSCRIPTION = "maxConsumersPerSubscription"
     HASH_RANGES = "maxHashRangesPerConsumer"
-    """HASH_RANGES_MAX of ``broker.dispatchers.selectors``."""
+    """HASH_RANGES_MAX of ``broker.dispatch.selectors``."""
     UNACKED_PER_CONSUMER = "maxUnackedMessagesPerConsumer"
     UNACKED_PER_SUBSCRIPTION = "maxUnackedMessagesPerSubscription"
     LOOK_AHEAD_PER_CONSUMER = "keySharedLookAheadMsgInReplayThresholdPerConsumer"

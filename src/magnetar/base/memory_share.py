@@ -1,4 +1,4 @@
-"""A share of the memory that a broker holds for its clients (see ``magnetar.broker.memory``). Pure."""
+"""A share of the memory that a broker holds for its clients (see ``magnetar.broker.resources.memory``). Pure."""
 
 from __future__ import annotations
 

@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from magnetar.broker.cycles import Retired
-from magnetar.broker.limit_hits import LimitHits
-from magnetar.broker.loop_stalls import LoopStalls
-from magnetar.broker.policies import broker_policies
-from magnetar.broker.slices import SharedSlices, SlicedWork
+from magnetar.broker.loop.cycles import Retired
+from magnetar.broker.loop.slices import SharedSlices, SlicedWork
+from magnetar.broker.loop.stalls import LoopStalls
+from magnetar.broker.resources.limit_hits import LimitHits
+from magnetar.broker.settings.policies import broker_policies
 from magnetar.cursor.limits import CursorLimits
 from magnetar.metadata.effective import EffectivePolicies, effective
 
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from magnetar.base.errors import StorageError
     from magnetar.base.names import NamespaceName, TopicName
     from magnetar.base.world import Clock
-    from magnetar.broker.config import BrokerConfig
     from magnetar.broker.delayed.thread import StoreThread
-    from magnetar.broker.memory import MemoryBudget
-    from magnetar.broker.turns import LoopTurns
+    from magnetar.broker.loop.turns import LoopTurns
+    from magnetar.broker.resources.memory import MemoryBudget
+    from magnetar.broker.settings.config import BrokerConfig
     from magnetar.geo.link import ProgressLinks
     from magnetar.ledger.managed_ledger import ManagedLedgerConfig
     from magnetar.ledger.store import LedgerStore

@@ -17,25 +17,25 @@ from magnetar.base.errors import ConfigurationError, DiskFullError
 from magnetar.base.limits import Limit
 from magnetar.base.lock import DirectoryLock
 from magnetar.base.real import SystemClock, SystemFiles
-from magnetar.broker.administration import Administration
-from magnetar.broker.check import LEDGERS, METADATA
-from magnetar.broker.cycles import CycleCollector
+from magnetar.broker.admin.administration import Administration
 from magnetar.broker.delayed.store import DELAYED, DelayedStore
 from magnetar.broker.delayed.thread import StoreThread
 from magnetar.broker.environment import Environment
-from magnetar.broker.limit_hits import LimitHits
-from magnetar.broker.loop_stalls import LOGGED_FROM_S
-from magnetar.broker.maintenance import Maintenance
-from magnetar.broker.memory import MemoryBudget
-from magnetar.broker.memory_limits import memory_limits
-from magnetar.broker.memory_trim import MemoryTrim
-from magnetar.broker.process import connections_max, machine_memory_bytes, raise_descriptor_limit, tune
-from magnetar.broker.server import Server
-from magnetar.broker.stack_sampler import StackSampler
+from magnetar.broker.housekeeping.maintenance import Maintenance
+from magnetar.broker.loop.cycles import CycleCollector
+from magnetar.broker.loop.stack_sampler import StackSampler
+from magnetar.broker.loop.stalls import LOGGED_FROM_S
+from magnetar.broker.loop.turns import LoopTurns
+from magnetar.broker.resources.limit_hits import LimitHits
+from magnetar.broker.resources.memory import MemoryBudget
+from magnetar.broker.resources.memory_limits import memory_limits
+from magnetar.broker.resources.memory_trim import MemoryTrim
+from magnetar.broker.resources.process import connections_max, machine_memory_bytes, raise_descriptor_limit, tune
+from magnetar.broker.session.server import Server
+from magnetar.broker.settings.data_directory import LEDGERS, METADATA
 from magnetar.broker.starting import Starting
-from magnetar.broker.topics import TopicRegistry
-from magnetar.broker.turns import LoopTurns
-from magnetar.broker.web import WebOptions, WebServer
+from magnetar.broker.topic.registry import TopicRegistry
+from magnetar.broker.web.server import WebOptions, WebServer
 from magnetar.geo.link import LinkOptions, ProgressLinks
 from magnetar.ledger.agreement import bring_to_agreement, read_named_ledgers
 from magnetar.ledger.local import LocalLedgerStore, LocalStoreOptions
@@ -51,8 +51,8 @@ if TYPE_CHECKING:
     from magnetar.base.life import Life
     from magnetar.base.log_limit import LogLimit
     from magnetar.base.world import Clock, Files
-    from magnetar.broker.config import BrokerConfig
-    from magnetar.broker.memory_limits import MemoryLimits
+    from magnetar.broker.resources.memory_limits import MemoryLimits
+    from magnetar.broker.settings.config import BrokerConfig
 
 log = structlog.get_logger(__name__)
 

@@ -34,8 +34,8 @@ def broker(
     """Run a broker in the foreground."""
     import uvloop  # noqa: PLC0415 - heavy, and needed by this command only
 
-    from magnetar.broker.config import BrokerConfig, load  # noqa: PLC0415
     from magnetar.broker.service import Broker  # noqa: PLC0415
+    from magnetar.broker.settings.config import BrokerConfig, load  # noqa: PLC0415
 
     if list_settings:
         for key, field in BrokerConfig.model_fields.items():

@@ -11,13 +11,14 @@ import typer
 from magnetar.base.errors import ConfigurationError
 from magnetar.base.lock import DirectoryLock
 from magnetar.base.real import SystemClock, SystemFiles
-from magnetar.broker.check import LEDGERS, DirectoryReport
-from magnetar.broker.check import check as check_directory
-from magnetar.broker.check import repair as carry_out_repairs
-from magnetar.broker.repair import deletion_of
+from magnetar.broker.settings.data_directory import LEDGERS
 from magnetar.cli.output import Output, say, show_fields, show_json
 from magnetar.cli.progress import progress
 from magnetar.ledger.recovery import recover
+from magnetar.offline.check import DirectoryReport
+from magnetar.offline.check import check as check_directory
+from magnetar.offline.check import repair as carry_out_repairs
+from magnetar.offline.repair import deletion_of
 
 
 def check(

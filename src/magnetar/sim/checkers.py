@@ -11,7 +11,7 @@ from magnetar.sim.model import ATTEMPT, CHUNK, Entry, Model, read_entry
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from magnetar.broker.subscription import Subscription
+    from magnetar.broker.subscription.subscription import Subscription
     from magnetar.geo.progress import SubscriptionProgress
     from magnetar.sim.replica import Replica
     from magnetar.sim.unsynced import Unsynced

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 from magnetar.base.errors import MagnetarError
 from magnetar.base.limits import BATCHED_MESSAGE_SIZE_MIN
 from magnetar.base.names import NamespaceName, TopicName
-from magnetar.broker.config import BrokerConfig
 from magnetar.broker.delayed.store import DelayedStore
 from magnetar.broker.environment import Environment
-from magnetar.broker.memory import MemoryBudget
-from magnetar.broker.memory_limits import memory_limits
-from magnetar.broker.session import Session
-from magnetar.broker.slices import at_once
-from magnetar.broker.topics import TopicRegistry
-from magnetar.broker.turns import LoopTurns
+from magnetar.broker.loop.slices import at_once
+from magnetar.broker.loop.turns import LoopTurns
+from magnetar.broker.resources.memory import MemoryBudget
+from magnetar.broker.resources.memory_limits import memory_limits
+from magnetar.broker.session.session import Session
+from magnetar.broker.settings.config import BrokerConfig
+from magnetar.broker.topic.registry import TopicRegistry
 from magnetar.geo.link import LinkOptions, ProgressLinks
 from magnetar.ledger.managed_ledger import ManagedLedgerConfig
 from magnetar.metadata.memory import MemoryMetadataStore
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from magnetar.base.position import Position
-    from magnetar.broker.subscription import Subscription
-    from magnetar.broker.topic import Topic
+    from magnetar.broker.subscription.subscription import Subscription
+    from magnetar.broker.topic.topic import Topic
 
 MACHINE_BYTES = 4 << 30
 """Memory of a simulated machine."""

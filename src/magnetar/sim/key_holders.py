@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
     from magnetar.base.position import Position
-    from magnetar.broker.consumer import Consumer
-    from magnetar.broker.subscription import Subscription
+    from magnetar.broker.dispatch.consumer import Consumer
+    from magnetar.broker.subscription.subscription import Subscription
     from magnetar.sim.model import Entry
 
 

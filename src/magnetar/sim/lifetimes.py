@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from magnetar.broker.subscription import Subscription
-    from magnetar.broker.topic import Topic
+    from magnetar.broker.subscription.subscription import Subscription
+    from magnetar.broker.topic.topic import Topic
     from magnetar.geo.epochs import Epoch
     from magnetar.sim.checkers import Checker
     from magnetar.sim.model import Model, Starts

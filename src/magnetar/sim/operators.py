@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from magnetar.base.errors import MagnetarError
-from magnetar.broker.administration import Administration
+from magnetar.broker.admin.administration import Administration
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from magnetar.broker.subscription import Subscription
+    from magnetar.broker.subscription.subscription import Subscription
     from magnetar.sim.referee import Referee
     from magnetar.sim.replica import Replica
     from magnetar.sim.site import Site

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from magnetar.base.names import TopicName
-from magnetar.broker.progress import ProgressProducer
-from magnetar.broker.receiver import ReplicatedProducer
-from magnetar.broker.replicator import Replicator
-from magnetar.broker.subscription import Subscription
+from magnetar.broker.replication.progress import ProgressProducer
+from magnetar.broker.replication.receiver import ReplicatedProducer
+from magnetar.broker.replication.replicator import Replicator
+from magnetar.broker.subscription.subscription import Subscription
 from magnetar.sim.site import Tap
 from magnetar.sim.topic_referee import TopicReferee
 from magnetar.wire.frame import FrameDecoder
@@ -18,7 +18,7 @@ from magnetar.wire.proto import pulsar_api_pb2 as pb
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from magnetar.broker.session import Session
+    from magnetar.broker.session.session import Session
     from magnetar.sim.scenario import Scenario
     from magnetar.sim.scheduler import Scheduler
     from magnetar.sim.site import Site

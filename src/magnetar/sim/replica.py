@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from magnetar.base.names import TopicName
-    from magnetar.broker.topic import Topic
+    from magnetar.broker.topic.topic import Topic
     from magnetar.sim.site import Site
 
 

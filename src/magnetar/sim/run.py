@@ -17,7 +17,7 @@ from magnetar.sim.world import World
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
 
-    from magnetar.broker.subscription import Subscription
+    from magnetar.broker.subscription.subscription import Subscription
     from magnetar.sim.consumer import SimConsumer
     from magnetar.sim.replica import Replica
     from magnetar.sim.site import Site

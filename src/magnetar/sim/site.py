@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING, Any
 
 from magnetar.base.errors import MagnetarError, RequestError
 from magnetar.base.limits import MAX_MESSAGE_SIZE
-from magnetar.broker.config import BrokerConfig
 from magnetar.broker.delayed.store import DelayedStore
 from magnetar.broker.environment import Environment
-from magnetar.broker.maintenance import Maintenance
-from magnetar.broker.memory import MemoryBudget
-from magnetar.broker.memory_limits import memory_limits
-from magnetar.broker.server import Server, ServerProtocol
+from magnetar.broker.housekeeping.maintenance import Maintenance
+from magnetar.broker.loop.slices import at_once
+from magnetar.broker.loop.turns import LoopTurns
+from magnetar.broker.resources.memory import MemoryBudget
+from magnetar.broker.resources.memory_limits import memory_limits
 from magnetar.broker.service import first_ledger_id
-from magnetar.broker.slices import at_once
-from magnetar.broker.topics import TopicRegistry
-from magnetar.broker.turns import LoopTurns
+from magnetar.broker.session.server import Server, ServerProtocol
+from magnetar.broker.settings.config import BrokerConfig
+from magnetar.broker.topic.registry import TopicRegistry
 from magnetar.geo.link import LinkOptions, ProgressLinks
 from magnetar.ledger.agreement import bring_to_agreement, read_named_ledgers
 from magnetar.ledger.local import LocalLedgerStore, LocalStoreOptions
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from random import Random
 
-    from magnetar.broker.session import Session
+    from magnetar.broker.session.session import Session
     from magnetar.ledger.committer import Commit, Report
     from magnetar.metadata.policies import Policies
     from magnetar.sim.network import Network

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from magnetar.base.errors import MagnetarError
 from magnetar.base.position import EARLIEST, LATEST, Position
-from magnetar.broker.producer import LocalProducer
+from magnetar.broker.publish.producer import LocalProducer
 from magnetar.geo.progress_codec import decode_marker
 from magnetar.sim.at_risk import AtRisk
 from magnetar.sim.checkers import Checker
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Container
 
     from magnetar.base.names import TopicName
-    from magnetar.broker.consumer import Consumer
-    from magnetar.broker.producer import Producer
-    from magnetar.broker.session import Session
-    from magnetar.broker.subscription import Subscription
+    from magnetar.broker.dispatch.consumer import Consumer
+    from magnetar.broker.publish.producer import Producer
+    from magnetar.broker.session.session import Session
+    from magnetar.broker.subscription.subscription import Subscription
     from magnetar.geo.epochs import Epoch
     from magnetar.geo.progress import SubscriptionProgress
     from magnetar.sim.consumer import Held, SimConsumer

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from magnetar.base.position import EARLIEST
 
 if TYPE_CHECKING:
-    from magnetar.broker.topic import Topic
+    from magnetar.broker.topic.topic import Topic
     from magnetar.geo.epochs import Epoch
     from magnetar.sim.checkers import Checker
     from magnetar.sim.model import Model

@@ -7,8 +7,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from magnetar.base.position import Position
-from magnetar.broker.replicator import Replicator
-from magnetar.broker.subscription import Subscription
+from magnetar.broker.replication.replicator import Replicator
+from magnetar.broker.subscription.subscription import Subscription
 from magnetar.ledger import segment
 
 if TYPE_CHECKING:

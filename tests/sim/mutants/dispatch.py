@@ -7,9 +7,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from magnetar.broker.delayed.index import DelayedIndex
-from magnetar.broker.dispatchers.key_shared import KeySharedDispatcher
-from magnetar.broker.receipt_gate import ReceiptGate
-from magnetar.broker.subscription import Subscription
+from magnetar.broker.dispatch.key_shared import KeySharedDispatcher
+from magnetar.broker.publish.receipt_gate import ReceiptGate
+from magnetar.broker.subscription.subscription import Subscription
 from magnetar.geo.confirmations import Confirmations
 from magnetar.wire.message_id import position_of
 

@@ -7,12 +7,12 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from magnetar.broker import topics as broker_topics
-from magnetar.broker.load_failures import LoadFailures
-from magnetar.broker.sequence_ids import SequenceIds
-from magnetar.broker.subscription import Subscription
-from magnetar.broker.tombstones import Tombstones, _Buried
-from magnetar.broker.topics import TopicRegistry
+from magnetar.broker.publish.sequence_ids import SequenceIds
+from magnetar.broker.replication.tombstones import Tombstones, _Buried
+from magnetar.broker.subscription.subscription import Subscription
+from magnetar.broker.topic import registry as broker_topics
+from magnetar.broker.topic.load_failures import LoadFailures
+from magnetar.broker.topic.registry import TopicRegistry
 from magnetar.ledger.managed_ledger import ManagedLedger
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
-from magnetar.broker.progress import SubscriptionProgressKeeper
-from magnetar.broker.subscription import Subscription
+from magnetar.broker.replication.progress import SubscriptionProgressKeeper
+from magnetar.broker.subscription.subscription import Subscription
 from magnetar.ledger.managed_ledger import ManagedLedger
 
 if TYPE_CHECKING:

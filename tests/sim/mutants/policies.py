@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from magnetar.broker.subscription import Subscription
+from magnetar.broker.subscription.subscription import Subscription
 from magnetar.geo import protection
 from magnetar.geo.confirmations import Confirmations
 from magnetar.ledger import managed_ledger

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
 from magnetar.base.position import EARLIEST
-from magnetar.broker import progress as broker_progress
-from magnetar.broker.progress import SubscriptionProgressKeeper, TopicProgress
-from magnetar.broker.subscription import Subscription
-from magnetar.broker.tombstones import Tombstones
+from magnetar.broker.replication import progress as broker_progress
+from magnetar.broker.replication.progress import SubscriptionProgressKeeper, TopicProgress
+from magnetar.broker.replication.tombstones import Tombstones
+from magnetar.broker.subscription.subscription import Subscription
 from magnetar.geo.link import ProgressLink
 from magnetar.geo.progress import Kind, OriginProgress, Outcome, SubscriptionProgress
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from magnetar.base.errors import StorageError
-    from magnetar.broker.topic import Topic
+    from magnetar.broker.topic.topic import Topic
     from magnetar.metadata.store import Put
     from tests.sim.mutants.base import Mutant
 

@@ -6,10 +6,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from magnetar.broker import session_producers
-from magnetar.broker.deduplication import Deduplication
-from magnetar.broker.sequence_ids import SequenceIds
-from magnetar.broker.topic_log import TopicLog
+from magnetar.broker.log.topic_log import TopicLog
+from magnetar.broker.publish.deduplication import Deduplication
+from magnetar.broker.publish.sequence_ids import SequenceIds
+from magnetar.broker.session import producers as session_producers
 from magnetar.wire import commands
 from magnetar.wire.batch import compress, decode_batch, encode_batch
 from magnetar.wire.entry import build_entry, parse_metadata, payload_of

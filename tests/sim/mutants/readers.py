@@ -7,12 +7,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from magnetar.base.position import EARLIEST
-from magnetar.broker import session_consumers
+from magnetar.broker.session import consumers as session_consumers
 from magnetar.wire.message_id import position_of
 
 if TYPE_CHECKING:
     from magnetar.base.position import Position
-    from magnetar.broker.topic import Topic
+    from magnetar.broker.topic.topic import Topic
     from magnetar.wire.proto import pulsar_api_pb2 as pb
     from tests.sim.mutants.base import Mutant
 

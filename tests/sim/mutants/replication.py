@@ -7,12 +7,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from magnetar.base.position import EARLIEST, Position
-from magnetar.broker import receiver
-from magnetar.broker.copies import Copies
-from magnetar.broker.parking import Parking
-from magnetar.broker.replicator import Replicator
-from magnetar.broker.target_position import TargetPosition
-from magnetar.broker.topic import Topic
+from magnetar.broker.replication import receiver
+from magnetar.broker.replication.copies import Copies
+from magnetar.broker.replication.parking import Parking
+from magnetar.broker.replication.replicator import Replicator
+from magnetar.broker.replication.target_position import TargetPosition
+from magnetar.broker.topic.topic import Topic
 from magnetar.geo.origins import OriginIndex
 from magnetar.geo.receiving import Verdict, judge
 from magnetar.pipeline.cluster import BrokerConnection
@@ -20,7 +20,7 @@ from magnetar.pipeline.inlets import Inlet
 from magnetar.wire import entry as wire_entry
 
 if TYPE_CHECKING:
-    from magnetar.broker.consumer import Consumer
+    from magnetar.broker.dispatch.consumer import Consumer
     from magnetar.wire.origin import Origin
     from tests.sim.mutants.base import Mutant
 

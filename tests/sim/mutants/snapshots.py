@@ -7,10 +7,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from magnetar.base.position import EARLIEST
-from magnetar.broker import snapshots as broker_snapshots
-from magnetar.broker.replicator import Replicator
-from magnetar.broker.snapshots import TopicSnapshots
-from magnetar.broker.subscription import Subscription
+from magnetar.broker.replication import snapshots as broker_snapshots
+from magnetar.broker.replication.replicator import Replicator
+from magnetar.broker.replication.snapshots import TopicSnapshots
+from magnetar.broker.subscription.subscription import Subscription
 from magnetar.geo.controller import SnapshotController
 from magnetar.geo.intervals import IntervalSet
 from magnetar.geo.snapshot_claims import UpdateClaims

@@ -6,8 +6,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from magnetar.broker.topic import Topic
-from magnetar.broker.topic_log import TopicLog
+from magnetar.broker.log.topic_log import TopicLog
+from magnetar.broker.topic.topic import Topic
 from magnetar.ledger import deletions
 from magnetar.ledger.managed_ledger import ManagedLedger
 from magnetar.ledger.segment import SegmentWriter

@@ -38,10 +38,10 @@ from magnetar.base.memory_share import Share
 from magnetar.base.names import NamespaceName
 from magnetar.base.position import Position
 from magnetar.base.real import SystemClock
-from magnetar.broker.config import BrokerConfig
-from magnetar.broker.limit_hits import LimitHits
-from magnetar.broker.policies import broker_policies
-from magnetar.broker.slices import at_once
+from magnetar.broker.loop.slices import at_once
+from magnetar.broker.resources.limit_hits import LimitHits
+from magnetar.broker.settings.config import BrokerConfig
+from magnetar.broker.settings.policies import broker_policies
 from magnetar.metadata.effective import EffectivePolicies, effective
 from magnetar.metadata.memory import MemoryMetadataStore
 from magnetar.metadata.policies import ClusterData, PartitionedTopicMetadata, Policies, TenantInfo

@@ -20,7 +20,7 @@ from magnetar.admin.models import (
 )
 from magnetar.admin.partitioned import PartitionedTopicStats
 from magnetar.base.position import Position
-from magnetar.broker.slices import at_once
+from magnetar.broker.loop.slices import at_once
 
 OBSERVED = json.loads(Path(__file__).with_name("observed_stats.json").read_text())
 OBS = "persistent://nyc/flights/obs"

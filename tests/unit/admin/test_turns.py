@@ -10,12 +10,12 @@ import pytest
 
 from magnetar.admin.api import build_app
 from magnetar.base.names import TopicName
-from magnetar.broker import slices
-from magnetar.broker.administration import Administration
+from magnetar.broker.admin.administration import Administration
+from magnetar.broker.loop import slices
 from magnetar.sim.cluster import Cluster
 
 if TYPE_CHECKING:
-    from magnetar.broker.topic import Topic
+    from magnetar.broker.topic.topic import Topic
 
 PARTITIONS = 30
 SLICE = 4

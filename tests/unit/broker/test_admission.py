@@ -9,7 +9,7 @@ import pytest
 from magnetar.admin.service import StatsOptions
 from magnetar.base.errors import AdminError, ServerError
 from magnetar.base.position import EARLIEST
-from magnetar.broker.administration import Administration
+from magnetar.broker.admin.administration import Administration
 from magnetar.sim.cluster import TOPIC, Cluster, Shared
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 

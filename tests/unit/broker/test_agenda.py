@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from magnetar.base.names import TopicName
-from magnetar.broker.agenda import Agenda
+from magnetar.broker.housekeeping.agenda import Agenda
 
 NAMES = [TopicName.parse(f"persistent://public/default/t{number}") for number in range(5)]
 OPERATIONS = st.lists(

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from magnetar.base.limits import Limit
-from magnetar.broker.clock_watch import GRACE_S
-from magnetar.broker.maintenance import Maintenance
+from magnetar.broker.housekeeping.clock_watch import GRACE_S
+from magnetar.broker.housekeeping.maintenance import Maintenance
 from magnetar.ledger.managed_ledger import ManagedLedgerConfig
 from magnetar.metadata.policies import Policies
 from magnetar.sim.cluster import NAMESPACE, Client, Cluster, entry

@@ -9,8 +9,8 @@ import pytest
 
 from magnetar.base.errors import ConfigurationError, StorageError
 from magnetar.base.lock import DirectoryLock
-from magnetar.broker.config import BrokerConfig
 from magnetar.broker.service import Broker
+from magnetar.broker.settings.config import BrokerConfig
 from magnetar.geo.link import ProgressLinks
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from magnetar.broker.clock_watch import GRACE_S, TOLERANCE_S, ClockWatch
+from magnetar.broker.housekeeping.clock_watch import GRACE_S, TOLERANCE_S, ClockWatch
 
 NOW = 1_700_000_000.0
 YEAR_S = 365 * 86_400.0

@@ -7,7 +7,7 @@ from functools import partial
 
 import pytest
 
-from magnetar.broker.server import Server, ServerProtocol
+from magnetar.broker.session.server import Server, ServerProtocol
 from magnetar.sim.cluster import Cluster
 from magnetar.wire import commands
 from magnetar.wire.frame import encode_command

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from magnetar.broker import session as broker_session
+from magnetar.broker.session import session as broker_session
 from magnetar.sim.cluster import TOPIC, Cluster
 from tests.kit.work import lines_run
 

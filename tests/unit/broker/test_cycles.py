@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from magnetar.base.parts import Part, count_of
-from magnetar.broker.cycles import (
+from magnetar.broker.loop.cycles import (
     LOOKS_UNTIL_OLD,
     NEVER,
     NEW_OBJECTS_MAX,
@@ -17,7 +17,7 @@ from magnetar.broker.cycles import (
     CycleCollector,
     Retired,
 )
-from magnetar.broker.slices import SLICE_ITEMS_MAX, SlicedWork
+from magnetar.broker.loop.slices import SLICE_ITEMS_MAX, SlicedWork
 from magnetar.sim.cluster import TOPIC, Cluster, Exclusive, Failover, Key_Shared, Shared
 from magnetar.sim.loop import HandClock, HandLoop
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from magnetar.admin.service import StatsOptions
-from magnetar.broker.stats import topic_stats
+from magnetar.broker.admin.stats import topic_stats
 from magnetar.ledger.managed_ledger import ManagedLedgerConfig
 from magnetar.sim.cluster import Cluster, Exclusive, Key_Shared, Shared, entry
 from magnetar.sim.pipe import Pipe

@@ -14,10 +14,10 @@ from magnetar.admin.service import StatsOptions
 from magnetar.base import errors
 from magnetar.base.errors import AdminError, MagnetarError, RemoteProtocolError, ServerError, StorageError
 from magnetar.base.names import TopicName
-from magnetar.broker.administration import Administration
-from magnetar.broker.load_failures import LOAD_RETRY_DELAY_S, WAY_OUT
-from magnetar.broker.maintenance import Maintenance
-from magnetar.broker.refusals import REFUSED
+from magnetar.broker.admin.administration import Administration
+from magnetar.broker.housekeeping.maintenance import Maintenance
+from magnetar.broker.session.refusals import REFUSED
+from magnetar.broker.topic.load_failures import LOAD_RETRY_DELAY_S, WAY_OUT
 from magnetar.metadata.resources import managed_ledger_path
 from magnetar.metadata.store import Put
 from magnetar.sim.cluster import TOPIC, Client, Cluster

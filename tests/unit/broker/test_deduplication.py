@@ -9,8 +9,8 @@ import pytest
 
 from magnetar.base.errors import StorageError
 from magnetar.base.position import EARLIEST
-from magnetar.broker.administration import Administration
-from magnetar.broker.deduplication import CURSOR_NAME, Status
+from magnetar.broker.admin.administration import Administration
+from magnetar.broker.publish.deduplication import CURSOR_NAME, Status
 from magnetar.ledger.managed_ledger import ManagedLedgerConfig
 from magnetar.ledger.store import StoreState
 from magnetar.sim.cluster import TOPIC, Cluster, entry

@@ -17,7 +17,7 @@ from magnetar.broker.delayed import index as indexes
 from magnetar.broker.delayed import store as stores
 from magnetar.broker.delayed import window as windows
 from magnetar.broker.delayed.positions import PositionSet
-from magnetar.broker.dispatchers.shared import SharedDispatcher
+from magnetar.broker.dispatch.shared import SharedDispatcher
 from magnetar.ledger.managed_ledger import ManagedLedgerConfig
 from magnetar.metadata.policies import DelayedDeliveryPolicies
 from magnetar.sim.cluster import TOPIC, Client, Cluster, Exclusive, entry

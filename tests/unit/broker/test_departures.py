@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from magnetar.broker import slices
-from magnetar.broker.dispatchers import multiple_consumers
+from magnetar.broker.dispatch import multiple_consumers
+from magnetar.broker.loop import slices
 from magnetar.cursor.ranges import Range
 from magnetar.sim.cluster import Cluster, Exclusive, Failover, Key_Shared, Shared, entry
 from magnetar.wire import commands

@@ -6,9 +6,9 @@ from collections import Counter
 
 import pytest
 
-from magnetar.broker import turns
-from magnetar.broker.subscription import Subscription
-from magnetar.broker.turns import LoopTurns
+from magnetar.broker.loop import turns
+from magnetar.broker.loop.turns import LoopTurns
+from magnetar.broker.subscription.subscription import Subscription
 from magnetar.sim.cluster import Cluster, Exclusive
 
 SUBSCRIPTIONS = 12

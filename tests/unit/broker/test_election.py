@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from magnetar.base.names import TopicName
-from magnetar.broker.dispatchers.election import Candidates
+from magnetar.broker.dispatch.election import Candidates
 from magnetar.sim.cluster import TOPIC, Cluster, Failover
 
 if TYPE_CHECKING:

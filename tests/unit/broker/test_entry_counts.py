@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from magnetar.base.position import Position
-from magnetar.broker.entry_counts import EntryCounts
+from magnetar.broker.dispatch.entry_counts import EntryCounts
 from magnetar.cursor.ranges import Range
 
 ledgers, entry_ids = st.integers(1, 3), st.integers(0, 20)

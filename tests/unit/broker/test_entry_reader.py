@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from magnetar.base.position import Position
-from magnetar.broker.config import BrokerConfig
-from magnetar.broker.dispatchers.reader import EntryReader
-from magnetar.broker.memory import MemoryBudget
-from magnetar.broker.memory_limits import memory_limits
+from magnetar.broker.reading.reader import EntryReader
+from magnetar.broker.resources.memory import MemoryBudget
+from magnetar.broker.resources.memory_limits import memory_limits
+from magnetar.broker.settings.config import BrokerConfig
 from magnetar.cursor.ranges import ranges_of
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from magnetar.admin.service import StatsOptions
 from magnetar.base.position import EARLIEST, Position
-from magnetar.broker.administration import Administration
-from magnetar.broker.maintenance import Maintenance
+from magnetar.broker.admin.administration import Administration
+from magnetar.broker.housekeeping.maintenance import Maintenance
 from magnetar.ledger.managed_ledger import ManagedLedgerConfig
 from magnetar.sim.cluster import TOPIC, Client, Cluster, entry
 from magnetar.sim.times import Ages

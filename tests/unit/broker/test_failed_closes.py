@@ -9,7 +9,7 @@ from structlog.testing import capture_logs
 
 from magnetar.base.errors import BadVersionError, ServerError, StorageError
 from magnetar.base.names import TopicName
-from magnetar.broker.closing import close_each
+from magnetar.broker.loop.closing import close_each
 from magnetar.sim.cluster import TOPIC, Cluster
 from magnetar.sim.loop import HandLoop
 

@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING
 
 from magnetar.base.errors import DiskFullError
-from magnetar.broker.maintenance import Maintenance
+from magnetar.broker.housekeeping.maintenance import Maintenance
 from magnetar.ledger.managed_ledger import ManagedLedgerConfig
 from magnetar.metadata.resources import managed_ledger_path
 from magnetar.sim.cluster import TOPIC, Cluster

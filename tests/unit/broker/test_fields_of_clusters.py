@@ -10,7 +10,7 @@ import pytest
 
 from magnetar.base.errors import AdminError, RemoteProtocolError, RequestError, ServerError
 from magnetar.base.position import EARLIEST
-from magnetar.broker.administration import Administration
+from magnetar.broker.admin.administration import Administration
 from magnetar.geo.snapshot_markers import decode
 from magnetar.sim.cluster import Cluster, entry
 from magnetar.sim.pipe import Pipe

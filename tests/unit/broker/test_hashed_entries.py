@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from magnetar.base.position import Position
-from magnetar.broker.dispatchers.hashed_entries import STALE_MAX, HashedEntries, WaitingEntries
+from magnetar.broker.dispatch.hashed_entries import STALE_MAX, HashedEntries, WaitingEntries
 from magnetar.cursor.ranges import Range
 
 HASHES = range(1, 5)

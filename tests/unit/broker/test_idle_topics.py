@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from magnetar.base.names import TopicName
-from magnetar.broker.idle_topics import LOOK_AGAIN_S, LOOKS_PER_ROUND_MAX
-from magnetar.broker.maintenance import Maintenance
+from magnetar.broker.housekeeping.idle_topics import LOOK_AGAIN_S, LOOKS_PER_ROUND_MAX
+from magnetar.broker.housekeeping.maintenance import Maintenance
 from magnetar.ledger.managed_ledger import ManagedLedgerConfig
 from magnetar.metadata.policies import Policies
 from magnetar.metadata.resources import managed_ledger_path

@@ -9,8 +9,9 @@ import pytest
 
 from magnetar.base.errors import MagnetarError, StorageError
 from magnetar.base.position import Position
-from magnetar.broker import incoming_progress, turns
-from magnetar.broker.incoming_progress import PART_ITEMS_MAX
+from magnetar.broker.loop import turns
+from magnetar.broker.replication import incoming_progress
+from magnetar.broker.replication.incoming_progress import PART_ITEMS_MAX
 from magnetar.geo.progress import SubscriptionProgress
 from magnetar.geo.progress_codec import encode_markers
 from magnetar.sim.cluster import Cluster
@@ -18,7 +19,7 @@ from magnetar.sim.cluster import Cluster
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from magnetar.broker.topic import Topic
+    from magnetar.broker.topic.topic import Topic
     from magnetar.geo.epochs import Epoch
 
 ENTRIES = 10 * PART_ITEMS_MAX

@@ -11,7 +11,7 @@ import pytest
 from magnetar.admin.service import StatsOptions
 from magnetar.base.errors import ServerError
 from magnetar.base.limits import Limit
-from magnetar.broker.stats import topic_stats
+from magnetar.broker.admin.stats import topic_stats
 from magnetar.sim.cluster import Client, Cluster, Key_Shared, Shared, entry
 from magnetar.wire import commands
 from magnetar.wire.message_id import message_id, position_of

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from magnetar.broker.dispatchers.key_shared import KeySharedDispatcher
+from magnetar.broker.dispatch.key_shared import KeySharedDispatcher
 from magnetar.cursor.ranges import Range
 from magnetar.sim.cluster import Cluster, Key_Shared, entry
 from magnetar.wire import commands

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
 from magnetar.admin.service import StatsOptions
-from magnetar.broker.lag_bound import CALM_S
-from magnetar.broker.stats import topic_stats
+from magnetar.broker.admin.stats import topic_stats
+from magnetar.broker.publish.lag_bound import CALM_S
 from magnetar.sim.cluster import NAMESPACE, TOPIC, Client, Cluster, entry
 from magnetar.sim.loop import HandLoop
 from magnetar.sim.pipe import Pipe, read_all

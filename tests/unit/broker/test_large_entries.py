@@ -9,7 +9,7 @@ from structlog.testing import capture_logs
 from magnetar.admin.service import StatsOptions
 from magnetar.base.limits import ENTRY_METADATA_PADDING, FRAME_SIZE_PADDING, STAMP_SIZE_MAX
 from magnetar.base.position import Position
-from magnetar.broker.stats import topic_stats
+from magnetar.broker.admin.stats import topic_stats
 from magnetar.sim.cluster import TOPIC, Cluster, entry
 from magnetar.sim.loop import HandLoop
 from magnetar.sim.pipe import Pipe

@@ -23,14 +23,14 @@ from magnetar.base.limits import (
 from magnetar.base.log_limit import LINES_MAX, LogLimit
 from magnetar.base.names import TopicName
 from magnetar.base.position import EARLIEST
-from magnetar.broker import incoming_progress, marker_queue
-from magnetar.broker import session as broker_session
-from magnetar.broker.administration import Administration
-from magnetar.broker.config import BrokerConfig
-from magnetar.broker.limit_hits import LimitHits
-from magnetar.broker.marker_queue import QueuedMarker
-from magnetar.broker.memory import READ_BYTES, READ_BYTES_MIN
-from magnetar.broker.server import Server, ServerProtocol
+from magnetar.broker.admin.administration import Administration
+from magnetar.broker.replication import incoming_progress, marker_queue
+from magnetar.broker.replication.marker_queue import QueuedMarker
+from magnetar.broker.resources.limit_hits import LimitHits
+from magnetar.broker.resources.memory import READ_BYTES, READ_BYTES_MIN
+from magnetar.broker.session import session as broker_session
+from magnetar.broker.session.server import Server, ServerProtocol
+from magnetar.broker.settings.config import BrokerConfig
 from magnetar.geo.progress import SubscriptionProgress
 from magnetar.geo.progress_codec import encode_markers
 from magnetar.sim.cluster import Client, Cluster, Shared, entry

@@ -10,7 +10,7 @@ from magnetar.sim.pipe import Pipe
 from tests.unit.broker.world import World
 
 if TYPE_CHECKING:
-    from magnetar.broker.subscription import Subscription
+    from magnetar.broker.subscription.subscription import Subscription
 
 
 def partitioned(**settings: object) -> World:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from magnetar.base.errors import ServerError
 from magnetar.base.life import Life
 from magnetar.base.position import Position
-from magnetar.broker.lives import lives_to_name
+from magnetar.broker.replication.lives import lives_to_name
 from magnetar.geo.progress import SubscriptionProgress
 from magnetar.geo.progress_codec import encode_markers
 from magnetar.sim.cluster import Cluster

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from magnetar.broker import slices, topics
-from magnetar.broker.administration import Administration
+from magnetar.broker.admin.administration import Administration
+from magnetar.broker.loop import slices
+from magnetar.broker.topic import registry as topics
 from magnetar.metadata.policies import Policies
 from magnetar.metadata.resources import managed_ledger_path
 from magnetar.sim.cluster import NAMESPACE, TOPIC, Cluster

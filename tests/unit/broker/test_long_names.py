@@ -11,7 +11,7 @@ from magnetar.base.errors import AdminError, ServerError
 from magnetar.base.limits import NAME_LENGTH_MAX, Limit
 from magnetar.base.names import TopicName
 from magnetar.base.position import EARLIEST
-from magnetar.broker.administration import Administration
+from magnetar.broker.admin.administration import Administration
 from magnetar.sim.cluster import Cluster
 from magnetar.wire import commands
 from magnetar.wire.proto import pulsar_api_pb2 as pb

@@ -9,8 +9,8 @@ import pytest
 from structlog.testing import capture_logs
 
 from magnetar.base.real import SystemClock
-from magnetar.broker.loop_stalls import INTERVAL_S, LOGGED_FROM_S, LoopStalls
-from magnetar.broker.stack_sampler import FRAMES_MAX, StackSampler
+from magnetar.broker.loop.stack_sampler import FRAMES_MAX, StackSampler
+from magnetar.broker.loop.stalls import INTERVAL_S, LOGGED_FROM_S, LoopStalls
 from magnetar.sim.loop import HandClock, HandLoop
 
 

@@ -9,10 +9,10 @@ from magnetar.admin.partitioned import PartitionedTopicStats
 from magnetar.admin.service import StatsOptions
 from magnetar.base.life import Life
 from magnetar.base.position import Position
-from magnetar.broker.lost_entries import LostEntries, LostOf
-from magnetar.broker.protection import subscription_protection
-from magnetar.broker.slices import SLICE_ITEMS_MAX, at_once
-from magnetar.broker.stats import topic_stats
+from magnetar.broker.admin.stats import topic_stats
+from magnetar.broker.loop.slices import SLICE_ITEMS_MAX, at_once
+from magnetar.broker.replication.lost_entries import LostEntries, LostOf
+from magnetar.broker.replication.protection import subscription_protection
 from magnetar.cursor.ranges import Range
 from magnetar.cursor.state import CursorState
 from magnetar.geo.origins import OriginIndex
@@ -21,7 +21,7 @@ from tests.unit.broker.world import Worker, World
 
 if TYPE_CHECKING:
     from magnetar.admin.models import ClusterProtection
-    from magnetar.broker.topic import Topic
+    from magnetar.broker.topic.topic import Topic
 
 SECOND_LIFE = 1_000
 """First ledger id of the rebuilt cluster."""

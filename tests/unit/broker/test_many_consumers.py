@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from magnetar.broker import slices
-from magnetar.broker.dispatchers.selectors import ConsistentHashingSelector
+from magnetar.broker.dispatch.selectors import ConsistentHashingSelector
+from magnetar.broker.loop import slices
 from magnetar.sim.cluster import TOPIC, Cluster, Failover, Key_Shared, Shared, entry
 from magnetar.wire import commands
 from magnetar.wire.proto import pulsar_api_pb2 as pb

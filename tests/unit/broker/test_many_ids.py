@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from magnetar.broker import session_consumers
-from magnetar.broker.turns import LoopTurns
+from magnetar.broker.loop.turns import LoopTurns
+from magnetar.broker.session import consumers as session_consumers
 from magnetar.sim.cluster import Client, Cluster, Exclusive, Shared
 from magnetar.wire import commands
 from magnetar.wire.message_id import message_id

@@ -10,9 +10,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from magnetar.base.memory_share import SMALL_BYTES, STALL_BYTES
-from magnetar.broker.config import BrokerConfig
-from magnetar.broker.memory import LARGE_FRAME_BYTES, READ_BYTES, READ_BYTES_MIN, STALL_S, Account, MemoryBudget
-from magnetar.broker.memory_limits import memory_limits
+from magnetar.broker.resources.memory import (
+    LARGE_FRAME_BYTES,
+    READ_BYTES,
+    READ_BYTES_MIN,
+    STALL_S,
+    Account,
+    MemoryBudget,
+)
+from magnetar.broker.resources.memory_limits import memory_limits
+from magnetar.broker.settings.config import BrokerConfig
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

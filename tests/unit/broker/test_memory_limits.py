@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from magnetar.base.errors import ConfigurationError
-from magnetar.broker.config import BrokerConfig
-from magnetar.broker.memory_limits import PROCESS_BYTES, memory_limits
+from magnetar.broker.resources.memory_limits import PROCESS_BYTES, memory_limits
+from magnetar.broker.settings.config import BrokerConfig
 
 MIB = 1 << 20
 GIB = 1 << 30

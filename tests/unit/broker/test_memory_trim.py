@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from magnetar.broker.config import BrokerConfig
-from magnetar.broker.memory import MemoryBudget
-from magnetar.broker.memory_limits import memory_limits
-from magnetar.broker.memory_trim import TRIM_BYTES, MemoryTrim, trim
-from magnetar.broker.process import resident_bytes
+from magnetar.broker.resources.memory import MemoryBudget
+from magnetar.broker.resources.memory_limits import memory_limits
+from magnetar.broker.resources.memory_trim import TRIM_BYTES, MemoryTrim, trim
+from magnetar.broker.resources.process import resident_bytes
+from magnetar.broker.settings.config import BrokerConfig
 from magnetar.sim.loop import HandLoop
 
 

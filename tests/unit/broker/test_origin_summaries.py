@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from magnetar.base.position import Position
-from magnetar.broker import origin_summaries
-from magnetar.broker.origin_summaries import summaries_path
+from magnetar.broker.log import origin_summaries
+from magnetar.broker.log.origin_summaries import summaries_path
 from magnetar.ledger.managed_ledger import ManagedLedgerConfig
 from magnetar.sim.cluster import TOPIC, Cluster
 from magnetar.sim.loop import HandLoop

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from magnetar.base.errors import AdminError
-from magnetar.broker import partitioned_topics, slices
-from magnetar.broker.administration import Administration
-from magnetar.broker.maintenance import Maintenance
+from magnetar.broker.admin.administration import Administration
+from magnetar.broker.housekeeping.maintenance import Maintenance
+from magnetar.broker.loop import slices
+from magnetar.broker.topic import partitioned_topics
 from magnetar.metadata.policies import PartitionedTopicMetadata
 from magnetar.sim.cluster import NAMESPACE, TOPIC, Client, Cluster
 from magnetar.sim.loop import HandClock

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from magnetar.broker.process import (
+from magnetar.broker.resources.process import (
     DESCRIPTORS_RESERVED,
     connections_max,
     machine_memory_bytes,

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from magnetar.admin.partitioned import PartitionedTopicStats
 from magnetar.admin.service import StatsOptions
 from magnetar.base.errors import DiskFullError
-from magnetar.broker.slices import at_once
-from magnetar.broker.stats import topic_stats
+from magnetar.broker.admin.stats import topic_stats
+from magnetar.broker.loop.slices import at_once
 from magnetar.wire import commands
 from tests.unit.broker.hand_peer import linked_cluster
 

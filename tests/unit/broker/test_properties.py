@@ -11,9 +11,9 @@ import pytest
 from magnetar.base.errors import AdminError, RemoteProtocolError, RequestError, ServerError
 from magnetar.base.limits import Limit
 from magnetar.base.names import TopicName
-from magnetar.broker.administration import Administration
-from magnetar.broker.config import BrokerConfig
-from magnetar.broker.properties import (
+from magnetar.broker.admin.administration import Administration
+from magnetar.broker.settings.config import BrokerConfig
+from magnetar.broker.settings.properties import (
     LINK_METADATA_SIZE_MAX,
     consumer_metadata,
     producer_metadata,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from magnetar.broker.protection import protection_of
+from magnetar.broker.replication.protection import protection_of
 from magnetar.geo.protection import Status
 from magnetar.sim.cluster import NAMESPACE, Cluster, entry
 from magnetar.wire import commands

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from magnetar.broker.reads_in_flight import Read, ReadsInFlight
+from magnetar.broker.resources.reads_in_flight import Read, ReadsInFlight
 
 READ = 5
 LIMIT = 12

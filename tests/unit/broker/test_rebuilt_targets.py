@@ -9,8 +9,8 @@ from structlog.testing import capture_logs
 from magnetar.admin.service import StatsOptions
 from magnetar.base.errors import ServerError
 from magnetar.base.position import EARLIEST
-from magnetar.broker.stats import topic_stats
-from magnetar.broker.topics import DELETION_GRACE_S
+from magnetar.broker.admin.stats import topic_stats
+from magnetar.broker.topic.registry import DELETION_GRACE_S
 from magnetar.ledger.managed_ledger import ManagedLedgerConfig
 from magnetar.sim.cluster import TOPIC, Cluster, entry
 from magnetar.sim.loop import HandLoop
@@ -19,7 +19,7 @@ from magnetar.wire import commands
 
 if TYPE_CHECKING:
     from magnetar.admin.models import ReplicatorStats
-    from magnetar.broker.replicator import Replicator
+    from magnetar.broker.replication.replicator import Replicator
 
 
 class Story:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from magnetar.base.position import Position
-from magnetar.broker.receipt_gate import NO_BOUND, WINDOW_MIN, Bound, ReceiptGate
+from magnetar.broker.publish.receipt_gate import NO_BOUND, WINDOW_MIN, Bound, ReceiptGate
 
 
 def at(entries: int) -> Position:

@@ -6,7 +6,7 @@ from functools import partial
 
 import pytest
 
-from magnetar.broker import session_producers
+from magnetar.broker.session import producers as session_producers
 from magnetar.sim.cluster import Client, Cluster
 from magnetar.wire import commands
 from magnetar.wire.entry import build_entry

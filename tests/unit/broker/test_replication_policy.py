@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from magnetar.base.errors import AdminError, RequestError, ServerError
-from magnetar.broker.administration import Administration
+from magnetar.broker.admin.administration import Administration
 from magnetar.geo.link import LinkOptions, ProgressLinks
 from magnetar.geo.progress import SubscriptionProgress
 from magnetar.geo.progress_codec import encode_markers
@@ -16,7 +16,7 @@ from magnetar.wire import commands, markers
 from magnetar.wire.links import PROGRESS_PREFIX
 
 if TYPE_CHECKING:
-    from magnetar.broker.topic import Topic
+    from magnetar.broker.topic.topic import Topic
 
 
 def told(cluster: Cluster, **policies: bool | None) -> None:

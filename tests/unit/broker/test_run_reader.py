@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from magnetar.base.position import Position
-from magnetar.broker.config import BrokerConfig
-from magnetar.broker.dispatchers.run_reader import RunReader
-from magnetar.broker.memory import MemoryBudget
-from magnetar.broker.memory_limits import memory_limits
+from magnetar.broker.reading.run_reader import RunReader
+from magnetar.broker.resources.memory import MemoryBudget
+from magnetar.broker.resources.memory_limits import memory_limits
+from magnetar.broker.settings.config import BrokerConfig
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from magnetar.base.position import EARLIEST, LATEST, Position
-from magnetar.broker import topic_log
+from magnetar.broker.log import topic_log
 from magnetar.sim.cluster import TOPIC, Client, Cluster, Exclusive, entry
 from magnetar.sim.times import first_published_since
 from magnetar.wire import commands

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from magnetar.base.errors import RequestError, ServerError
-from magnetar.broker.dispatchers.selectors import (
+from magnetar.broker.dispatch.selectors import (
     HASH_RANGES_MAX,
     RANGE_SIZE,
     ConsistentHashingSelector,

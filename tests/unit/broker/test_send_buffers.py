@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from magnetar.base.memory_share import SMALL_BYTES
-from magnetar.broker.send_buffers import RECEIVE_STALL_S, WAIT_MAX_S, SendBuffers, Unsent, Waiting
+from magnetar.broker.resources.send_buffers import RECEIVE_STALL_S, WAIT_MAX_S, SendBuffers, Unsent, Waiting
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

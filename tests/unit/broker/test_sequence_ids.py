@@ -11,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from magnetar.base.errors import CorruptionError
 from magnetar.base.position import EARLIEST, Position
-from magnetar.broker.sequence_ids import SEQUENCE_ID_MAX, SequenceIds, Verdict, highest_of, judge
+from magnetar.broker.publish.sequence_ids import SEQUENCE_ID_MAX, SequenceIds, Verdict, highest_of, judge
 
 HERE = Position(3, 4)
 NAMES = ("a", "b", "ü")

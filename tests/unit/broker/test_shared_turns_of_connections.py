@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from magnetar.base.position import EARLIEST, Position
-from magnetar.broker import turns
-from magnetar.broker.server import Server
+from magnetar.broker.loop import turns
+from magnetar.broker.session.server import Server
 from magnetar.sim.cluster import TOPIC, Cluster, Shared, entry
 from magnetar.wire import commands
 from magnetar.wire.frame import FrameDecoder

@@ -11,9 +11,9 @@ from magnetar.admin.service import StatsOptions
 from magnetar.base.errors import AdminError, RequestError
 from magnetar.base.limits import Limit
 from magnetar.base.position import EARLIEST, Position
-from magnetar.broker.administration import Administration
-from magnetar.broker.skipped_entries import SKIPPED_RANGES_MAX, SkippedEntries
-from magnetar.broker.stats import topic_stats
+from magnetar.broker.admin.administration import Administration
+from magnetar.broker.admin.stats import topic_stats
+from magnetar.broker.log.skipped_entries import SKIPPED_RANGES_MAX, SkippedEntries
 from magnetar.cursor.ranges import Range
 from magnetar.ledger.managed_ledger import ManagedLedger
 from magnetar.sim.cluster import TOPIC, Cluster, entry

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from magnetar.broker.maintenance import Maintenance
+from magnetar.broker.housekeeping.maintenance import Maintenance
 from magnetar.metadata.policies import Policies
 from magnetar.sim.cluster import NAMESPACE, Cluster
 from tests.unit.broker.world import Worker, World

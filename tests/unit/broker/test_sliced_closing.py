@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from magnetar.broker import slices
-from magnetar.broker.administration import Administration
-from magnetar.broker.dispatchers import multiple_consumers
+from magnetar.broker.admin.administration import Administration
+from magnetar.broker.dispatch import multiple_consumers
+from magnetar.broker.loop import slices
 from magnetar.metadata.resources import managed_ledger_path
 from magnetar.sim.cluster import TOPIC, Cluster, Exclusive, Failover, Key_Shared, Shared, entry
 from magnetar.wire import commands

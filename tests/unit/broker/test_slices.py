@@ -10,10 +10,10 @@ import pytest
 from magnetar.admin.metrics import exposition
 from magnetar.admin.service import StatsOptions
 from magnetar.base.names import TopicName
-from magnetar.broker import slices
-from magnetar.broker.administration import Administration
-from magnetar.broker.maintenance import Maintenance
-from magnetar.broker.slices import SLICE_ITEMS_MAX, SLICE_S, SharedSlices, SlicedWork, in_slices
+from magnetar.broker.admin.administration import Administration
+from magnetar.broker.housekeeping.maintenance import Maintenance
+from magnetar.broker.loop import slices
+from magnetar.broker.loop.slices import SLICE_ITEMS_MAX, SLICE_S, SharedSlices, SlicedWork, in_slices
 from magnetar.metadata.policies import Policies
 from magnetar.sim.cluster import NAMESPACE, Cluster, Failover, Key_Shared, Shared
 from magnetar.sim.loop import HandClock, HandLoop

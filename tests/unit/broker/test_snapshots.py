@@ -10,7 +10,7 @@ import pytest
 from magnetar.base.errors import RequestError
 from magnetar.base.limits import KEEP_ALIVE_INTERVAL_SECONDS
 from magnetar.base.position import EARLIEST
-from magnetar.broker.snapshots import SNAPSHOTS_PROPERTY
+from magnetar.broker.replication.snapshots import SNAPSHOTS_PROPERTY
 from magnetar.geo.snapshot_claims import claimed
 from magnetar.metadata.policies import Policies
 from magnetar.sim import cluster as sim_cluster
@@ -298,7 +298,7 @@ def test_holes_that_nobody_claims_are_not_looked_at_again(monkeypatch: pytest.Mo
         looked_at.append(given[2].first)
         return claimed(*given)
 
-    monkeypatch.setattr("magnetar.broker.snapshots.claimed", looking)
+    monkeypatch.setattr("magnetar.broker.replication.snapshots.claimed", looking)
     for text in ("c", "d", "e"):
         mesh.publish("jfk", text)
         mesh.carry()

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from magnetar.base.limits import Limit
-from magnetar.broker import switched_off
-from magnetar.broker.administration import Administration
-from magnetar.broker.limit_hits import LimitHits
-from magnetar.broker.switched_off import SwitchedOff
+from magnetar.broker.admin.administration import Administration
+from magnetar.broker.replication import switched_off
+from magnetar.broker.replication.switched_off import SwitchedOff
+from magnetar.broker.resources.limit_hits import LimitHits
 from magnetar.sim.cluster import TOPIC, Cluster
 from tests.unit.broker.mesh import Mesh
 from tests.unit.broker.world import Worker, World

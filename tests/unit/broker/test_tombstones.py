@@ -9,10 +9,10 @@ import pytest
 from magnetar.base.errors import DiskFullError
 from magnetar.base.limits import Limit
 from magnetar.base.position import EARLIEST
-from magnetar.broker import tombstones
-from magnetar.broker.administration import Administration
-from magnetar.broker.limit_hits import LimitHits
-from magnetar.broker.tombstones import Tombstones
+from magnetar.broker.admin.administration import Administration
+from magnetar.broker.replication import tombstones
+from magnetar.broker.replication.tombstones import Tombstones
+from magnetar.broker.resources.limit_hits import LimitHits
 from magnetar.geo.epochs import FIRST_EPOCH, Epoch
 from magnetar.geo.progress import SubscriptionProgress
 from magnetar.geo.progress_codec import encode_markers

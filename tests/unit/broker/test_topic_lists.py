@@ -8,7 +8,8 @@ import google_crc32c
 import pytest
 
 from magnetar.base.names import TopicName
-from magnetar.broker import slices, topic_lists
+from magnetar.broker.loop import slices
+from magnetar.broker.topic import topic_lists
 from magnetar.metadata.resources import managed_ledger_path
 from magnetar.sim.cluster import NAMESPACE, Cluster
 from magnetar.wire import commands
@@ -16,7 +17,7 @@ from magnetar.wire.proto import pulsar_api_pb2 as pb
 from tests.kit.work import lines_run
 
 if TYPE_CHECKING:
-    from magnetar.broker.topic_lists import TopicList
+    from magnetar.broker.topic.topic_lists import TopicList
     from magnetar.sim.cluster import Client
 
 MANY = 40

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from magnetar.broker.administration import Administration
+from magnetar.broker.admin.administration import Administration
 from magnetar.sim.cluster import TOPIC, Client, Cluster, Exclusive, Shared
 from magnetar.wire import commands
 

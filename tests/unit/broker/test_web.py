@@ -15,13 +15,13 @@ from structlog.testing import capture_logs
 
 from magnetar.base.limits import Limit
 from magnetar.base.real import SystemFiles
-from magnetar.broker import turns
-from magnetar.broker.limit_hits import LimitHits
-from magnetar.broker.send_buffers import RECEIVE_STALL_S, SendBuffers
-from magnetar.broker.turns import LoopTurns
-from magnetar.broker.web import HEAD_PART_BYTES, REQUEST_S, WebConnection, WebOptions, WebServer
-from magnetar.broker.web_answers import AnswerLimit, Answers
-from magnetar.broker.web_patience import Phase
+from magnetar.broker.loop import turns
+from magnetar.broker.loop.turns import LoopTurns
+from magnetar.broker.resources.limit_hits import LimitHits
+from magnetar.broker.resources.send_buffers import RECEIVE_STALL_S, SendBuffers
+from magnetar.broker.web.answers import AnswerLimit, Answers
+from magnetar.broker.web.patience import Phase
+from magnetar.broker.web.server import HEAD_PART_BYTES, REQUEST_S, WebConnection, WebOptions, WebServer
 from magnetar.sim.loop import HandClock
 from tests.kit.in_process import BrokerInProcess
 

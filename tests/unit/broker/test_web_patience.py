@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from magnetar.broker.web_patience import Patience, Phase
+from magnetar.broker.web.patience import Patience, Phase
 
 TIMEOUT_S = 30.0
 

@@ -6,7 +6,7 @@ import itertools
 from typing import TYPE_CHECKING, Any
 
 from magnetar.base.errors import MagnetarError
-from magnetar.broker.session import Session
+from magnetar.broker.session.session import Session
 from magnetar.client.connection import PulsarConnection
 from magnetar.client.options import DEFAULT_OPTIONS
 from magnetar.geo.link import LinkOptions, ProgressLinks

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from magnetar.broker.config import BrokerConfig
-from magnetar.broker.policies import broker_policies
+from magnetar.broker.settings.config import BrokerConfig
+from magnetar.broker.settings.policies import broker_policies
 from magnetar.metadata.effective import effective
 from magnetar.metadata.policies import BacklogQuota, Policies, TopicPolicies
 

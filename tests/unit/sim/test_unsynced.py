@@ -13,7 +13,7 @@ from magnetar.sim.model import Entry, Model
 from magnetar.sim.unsynced import Unsynced
 
 if TYPE_CHECKING:
-    from magnetar.broker.subscription import Subscription
+    from magnetar.broker.subscription.subscription import Subscription
     from magnetar.sim.replica import Replica
 
 EWR = cast("Replica", SimpleNamespace(cluster="ewr"))

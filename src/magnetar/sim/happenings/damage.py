@@ -6,7 +6,7 @@ import json
 from functools import partial
 from typing import TYPE_CHECKING
 
-from magnetar.broker.load_failures import LOAD_RETRY_DELAY_S
+from magnetar.broker.topic.load_failures import LOAD_RETRY_DELAY_S
 from magnetar.metadata.resources import managed_ledger_path
 from magnetar.sim.happenings.base import Action, Happening
 

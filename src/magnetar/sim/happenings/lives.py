@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from magnetar.base.errors import MagnetarError
-from magnetar.broker.administration import Administration
+from magnetar.broker.admin.administration import Administration
 from magnetar.sim.happenings.base import Action, Happening
 from magnetar.sim.happenings.producers import Producers
 from magnetar.sim.metadata import ProcessEnded

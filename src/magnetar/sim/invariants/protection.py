@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from magnetar.broker.protection import protection_of
+from magnetar.broker.replication.protection import protection_of
 from magnetar.geo.protection import Status
 from magnetar.sim.invariants.base import Invariant
 
 if TYPE_CHECKING:
-    from magnetar.broker.subscription import Subscription
+    from magnetar.broker.subscription.subscription import Subscription
     from magnetar.geo.confirmations import Unconfirmed
     from magnetar.sim.replica import Replica
     from magnetar.sim.topic_referee import TopicReferee

@@ -10,7 +10,7 @@ from magnetar.sim.times import DRIFTED_S
 
 if TYPE_CHECKING:
     from magnetar.base.position import Position
-    from magnetar.broker.topic import Topic
+    from magnetar.broker.topic.topic import Topic
     from magnetar.metadata.effective import EffectivePolicies
     from magnetar.sim.replica import Replica
     from magnetar.sim.world import World

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 from magnetar.admin.service import StatsOptions
 from magnetar.base.position import EARLIEST
-from magnetar.broker.slices import at_once
-from magnetar.broker.stats import topic_stats_steps
+from magnetar.broker.admin.stats import topic_stats_steps
+from magnetar.broker.loop.slices import at_once
 from magnetar.sim.invariants.base import Invariant
 
 if TYPE_CHECKING:
-    from magnetar.broker.subscription import Subscription
+    from magnetar.broker.subscription.subscription import Subscription
     from magnetar.sim.replica import Replica
     from magnetar.sim.topic_referee import TopicReferee
     from magnetar.sim.world import World

@@ -1,0 +1,1 @@
+"""What the admin API asks of a broker: operations and statistics."""

@@ -1,0 +1,345 @@
+"""What the broker tells of a topic, in the admin API's models."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import TYPE_CHECKING, TypeVar
+
+from magnetar.admin.models import (
+    AckHole,
+    ConsumerStats,
+    CursorStats,
+    DrainingHash,
+    LedgerInfo,
+    PersistentTopicInternalStats,
+    PublisherStats,
+    ReplicatorStats,
+    SubscriptionStats,
+    TopicStats,
+    iso_time,
+)
+from magnetar.broker.dispatch.key_shared import DrainingTotals, KeySharedDispatcher
+from magnetar.broker.dispatch.multiple_consumers import MultipleConsumersDispatcher
+from magnetar.broker.dispatch.single_active import SingleActiveDispatcher
+from magnetar.broker.loop.slices import at_once
+from magnetar.broker.publish.producer import LocalProducer
+from magnetar.ledger.agreement import LOST_PROPERTY
+from magnetar.wire.proto import pulsar_api_pb2 as pb
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Iterable
+
+    from magnetar.admin.service import StatsOptions
+    from magnetar.broker.dispatch.consumer import Consumer
+    from magnetar.broker.dispatch.key_shared import DrainingHash as Draining
+    from magnetar.broker.replication.replicator import Replicator
+    from magnetar.broker.subscription.ack_state import AckState
+    from magnetar.broker.subscription.subscription import Subscription
+    from magnetar.broker.topic.topic import Topic
+    from magnetar.cursor.cursor import Cursor
+    from magnetar.geo.confirmations import Unconfirmed
+
+Number = TypeVar("Number", int, float)
+
+DELETED_RANGES_SHOWN_MAX = 1000
+"""Ranges of one cursor that its internal stats show; of the others they tell the number."""
+
+PRODUCERS_SHOWN_MAX = 10_000
+"""Producers that the internal stats of the cursor of deduplication show; of the others they tell the number."""
+
+
+def topic_stats(topic: Topic, options: StatsOptions) -> TopicStats:
+    """Everything that is known of a topic without reading its log."""
+    return at_once(topic_stats_steps(topic, options))
+
+
+def topic_stats_steps(topic: Topic, options: StatsOptions) -> Generator[None, None, TopicStats]:
+    """As ``topic_stats``, in steps: each is for a subscription, a consumer or a producer.
+
+    Others may have a turn between two steps. What each step found is of the moment of that step.
+    """
+    subscriptions: dict[str, SubscriptionStats] = {}
+    for name, subscription in sorted(topic.subscriptions.items()):
+        subscriptions[name] = yield from _subscription_stats(subscription, options)
+        yield
+    locals_ = [producer for producer in topic.producers.values() if isinstance(producer, LocalProducer)]
+    publishers: list[PublisherStats] = []
+    for producer in () if options.exclude_publishers else locals_:
+        publishers.append(_publisher_stats(producer))
+        yield
+    return _topic_stats(topic, subscriptions, publishers, len(locals_))
+
+
+def _topic_stats(
+    topic: Topic, subscriptions: dict[str, SubscriptionStats], publishers: list[PublisherStats], publishers_count: int
+) -> TopicStats:
+    rates, sequence_ids = topic.rates_in, topic.deduplication.sequence_ids
+    return TopicStats(
+        msg_rate_in=rates.messages_per_second,
+        msg_throughput_in=rates.bytes_per_second,
+        average_msg_size=rates.average_size,
+        msg_rate_out=sum(stats.msg_rate_out for stats in subscriptions.values()),
+        msg_throughput_out=sum(stats.msg_throughput_out for stats in subscriptions.values()),
+        bytes_in_counter=topic.counters.bytes_in,
+        msg_in_counter=topic.counters.messages_in,
+        bytes_out_counter=sum(stats.bytes_out_counter for stats in subscriptions.values()),
+        msg_out_counter=sum(stats.msg_out_counter for stats in subscriptions.values()),
+        storage_size=topic.ledger.size_bytes,
+        damaged_entries=topic.log.damaged.entries or None,
+        backlog_size=max((stats.backlog_size for stats in subscriptions.values()), default=0),
+        backlog_quota_limit_size=topic.policies.backlog_quotas["destination_storage"].limitSize,
+        backlog_quota_limit_time=topic.policies.backlog_quotas["message_age"].limitTime,
+        oldest_backlog_message_age_seconds=int(topic.backlog_quotas.oldest_age_s),
+        publishers=publishers,
+        publishers_count=publishers_count,
+        waiting_publishers=len(topic.access.waiting),
+        at_risk_messages=topic.lag_bound.at_risk,
+        withheld_receipts=topic.lag_bound.withheld if topic.lag_bound.gate is not None else None,
+        publishing_throttled=topic.lag_bound.reason,
+        clusters_not_counted=topic.lag_bound.not_counted or None,
+        subscriptions=subscriptions,
+        replication={
+            remote: _replicator_stats(topic, remote)
+            for remote in sorted({*topic.replicators, *topic.inbound_sources()})
+        },
+        deduplication_status=topic.deduplication.status.value,
+        deduplicated_entries=topic.deduplication.duplicates if sequence_ids is not None else None,
+        deduplication_producers=len(sequence_ids) if sequence_ids is not None else None,
+        topic_epoch=topic.access.topic_epoch,
+        delayed_message_index_size_in_bytes=topic.delayed.size_bytes,
+        non_contiguous_deleted_messages_ranges=sum(
+            stats.non_contiguous_deleted_messages_ranges for stats in subscriptions.values()
+        ),
+        non_contiguous_deleted_messages_ranges_serialized_size=sum(
+            stats.non_contiguous_deleted_messages_ranges_serialized_size for stats in subscriptions.values()
+        ),
+        replicated_subscription_snapshots=topic.snapshots.stats() if topic.snapshots is not None else None,
+        owner_broker=topic.environment.config.advertisedAddress,
+    )
+
+
+def _publisher_stats(producer: LocalProducer) -> PublisherStats:
+    return PublisherStats(
+        access_mode=pb.ProducerAccessMode.Name(pb.ProducerAccessMode.ValueType(producer.options.access_mode)),
+        producer_id=producer.options.producer_id,
+        producer_name=producer.options.name,
+        address=producer.session.address,
+        connected_since=iso_time(producer.connected_at * 1000),
+        client_version=producer.session.client_version,
+        metadata=producer.options.metadata,
+    )
+
+
+def _consumer_stats(consumer: Consumer) -> ConsumerStats:
+    return ConsumerStats(
+        bytes_out_counter=consumer.bytes_sent,
+        msg_out_counter=consumer.messages_sent,
+        consumer_name=consumer.name,
+        available_permits=consumer.permits,
+        unacked_messages=consumer.unacked_messages,
+        blocked_consumer_on_unacked_msgs=consumer.blocked,
+        address=consumer.session.address,
+        connected_since=iso_time(consumer.connected_at * 1000),
+        client_version=consumer.session.client_version,
+        last_acked_timestamp=int(consumer.last_acked_at * 1000),
+        last_consumed_timestamp=int(consumer.last_sent_at * 1000),
+        last_consumed_flow_timestamp=int(consumer.last_flow_at * 1000),
+        metadata=consumer.metadata,
+    )
+
+
+def _consumers_in_steps(subscription: Subscription) -> Generator[None, None, list[ConsumerStats]]:
+    dispatcher = subscription.dispatcher
+    key_shared = dispatcher if isinstance(dispatcher, KeySharedDispatcher) else None
+    ranges = key_shared.hash_ranges() if key_shared is not None else {}
+    draining = key_shared.draining() if key_shared is not None else {}
+    found: list[ConsumerStats] = []
+    for consumer in tuple(subscription.consumers):
+        stats = _consumer_stats(consumer)
+        if key_shared is not None:
+            _fill_hashes(stats, draining.get(consumer, []), ranges.get(consumer, ()))
+            stats.draining_hashes_cleared_total = key_shared.drained(consumer)
+        found.append(stats)
+        yield
+    return found
+
+
+def _fill_hashes(stats: ConsumerStats, draining: list[Draining], ranges: Iterable[tuple[int, int]]) -> None:
+    stats.draining_hashes = [
+        DrainingHash(hash=each.sticky_hash, unack_msgs=each.unacked, blocked_attempts=each.blocked_attempts)
+        for each in draining
+    ]
+    stats.draining_hashes_count = len(draining)
+    stats.draining_hashes_unacked_messages = sum(each.unacked for each in draining)
+    stats.key_hash_range_arrays = [list(ends) for ends in ranges]
+
+
+def _subscription_stats(subscription: Subscription, options: StatsOptions) -> Generator[None, None, SubscriptionStats]:
+    of_consumers = [] if options.exclude_consumers else (yield from _consumers_in_steps(subscription))
+    state, ack_state = subscription.cursor.state, subscription.ack_state
+    backlog = subscription.backlog
+    entries = subscription.topic.ledger.entries
+    consumers = subscription.consumers
+    dispatcher = subscription.dispatcher
+    shared = dispatcher if isinstance(dispatcher, MultipleConsumersDispatcher) else None
+    key_shared = dispatcher if isinstance(dispatcher, KeySharedDispatcher) and consumers else None
+    draining = key_shared.draining_totals() if key_shared is not None else DrainingTotals(0, 0, 0)
+    active = dispatcher.active if isinstance(dispatcher, SingleActiveDispatcher) else None
+    delayed = 0 if active else subscription.delayed
+    messages_sent, bytes_sent = subscription.sent()
+    now = subscription.environment.clock.now()
+    progress = subscription.shared_progress.unconfirmed() if subscription.shared_progress else None
+    return SubscriptionStats(
+        msg_rate_out=subscription.rates_out.messages_per_second,
+        msg_throughput_out=subscription.rates_out.bytes_per_second,
+        bytes_out_counter=bytes_sent,
+        msg_out_counter=messages_sent,
+        msg_backlog=backlog,
+        # Entries of one topic are taken to be of one size: exact would mean to read the backlog.
+        backlog_size=subscription.topic.ledger.size_bytes * backlog // entries if entries else 0,
+        msg_backlog_no_delayed=backlog - delayed,
+        blocked_subscription_on_unacked_msgs=shared.is_blocked if shared else False,
+        msg_delayed=delayed,
+        msg_in_replay=shared.replay_count if shared else 0,
+        unacked_messages=sum(consumer.unacked_messages for consumer in consumers),
+        type=subscription.type_name,
+        active_consumer_name=active.name if active else None,
+        total_msg_expired=subscription.expired,
+        last_expire_timestamp=int(subscription.last_expired_at * 1000),
+        last_consumed_flow_timestamp=max((int(c.last_flow_at * 1000) for c in consumers), default=0),
+        last_consumed_timestamp=max((int(c.last_sent_at * 1000) for c in consumers), default=0),
+        last_acked_timestamp=int(subscription.last_acked_at * 1000),
+        consumers=of_consumers,
+        consumers_count=len(consumers),
+        allow_out_of_order_delivery=key_shared is not None and key_shared.policy.allow_out_of_order_delivery,
+        key_shared_mode=key_shared.policy.mode_name if key_shared is not None else None,
+        draining_hashes_count=draining.hashes,
+        draining_hashes_cleared_total=draining.cleared,
+        draining_hashes_unacked_messages=draining.unacked,
+        is_durable=subscription.is_durable,
+        is_replicated=subscription.is_replicated and not subscription.topic.replication_forbidden,
+        non_contiguous_deleted_messages_ranges=state.deleted_ranges_count,
+        non_contiguous_deleted_messages_ranges_serialized_size=state.deleted_serialized_size,
+        is_blocked_on_ack_state_persistent=ack_state.is_blocking,
+        ack_state_used=round(ack_state.used, 4),
+        unpersisted_acks=subscription.cursor.unpersisted_entries,
+        unpersisted_batch_acks=subscription.cursor.unpersisted_batches,
+        oldest_holes=None if options.exclude_consumers else _oldest_holes(ack_state),
+        subscription_properties=subscription.cursor.subscription_properties,
+        progress_age_seconds=_of_each(progress, lambda each: each.age_s(now)),
+        progress_unconfirmed=_of_each(progress, lambda each: each.entries),
+        progress_lost=subscription.shared_progress.lost() if subscription.shared_progress else None,
+        progress_unavailable=subscription.shared_progress.unavailable() if subscription.shared_progress else None,
+        progress_applied=subscription.shared_progress.applied() if subscription.shared_progress else None,
+    )
+
+
+def _of_each(
+    progress: dict[str, Unconfirmed | None] | None, value_of: Callable[[Unconfirmed], Number]
+) -> dict[str, Number | None] | None:
+    """A value of each peer; what is not known stays so."""
+    if progress is None:
+        return None
+    return {peer: None if each is None else value_of(each) for peer, each in progress.items()}
+
+
+def _oldest_holes(ack_state: AckState) -> list[AckHole] | None:
+    holes = ack_state.oldest_holes()
+    return [AckHole(entries=str(hole.entries), consumers=hole.consumers) for hole in holes] or None
+
+
+def _replicator_stats(topic: Topic, remote: str) -> ReplicatorStats:
+    stats = ReplicatorStats()
+    inbound = topic.inbound(remote)
+    if inbound is not None:
+        stats.msg_in_count = inbound.messages_in
+        stats.bytes_in_count = inbound.bytes_in
+        stats.inbound_connection = inbound.session.address
+        stats.inbound_connected_since = iso_time(inbound.connected_at * 1000)
+    replicator = topic.replicators.get(remote)
+    if replicator is not None:
+        _fill_outbound(stats, replicator)
+    return stats
+
+
+def _fill_outbound(stats: ReplicatorStats, replicator: Replicator) -> None:
+    stats.msg_rate_out = replicator.rates_out.messages_per_second
+    stats.msg_throughput_out = replicator.rates_out.bytes_per_second
+    stats.msg_out_count = replicator.entries_out
+    stats.bytes_out_count = replicator.bytes_out
+    stats.replication_backlog = replicator.backlog
+    stats.replication_delay_in_seconds = replicator.delay_s()
+    position = replicator.target_position
+    if position.unknown_since is not None:
+        stats.replication_unknown_since = iso_time(position.unknown_since * 1000)
+        stats.replication_backlog_at_least = replicator.unconfirmed
+    if position.unfilled_through is not None:
+        stats.unfilled_through = str(position.unfilled_through)
+    stats.pipeline = replicator.pipeline
+    stats.parked_reason = replicator.parking.reason
+    stats.handovers = replicator.handovers
+    stats.damaged_at = None if replicator.damaged_at is None else str(replicator.damaged_at)
+    skipped = replicator.topic.skipped.of(replicator.target)
+    stats.skipped_entries = sum(each.entries for each in skipped) or None
+    stats.skipped_ranges = [f"{each.first}..{each.last}" for each in skipped] or None
+    stats.connected = replicator.consumer is not None
+    if replicator.consumer is not None:
+        stats.outbound_connection = replicator.consumer.session.address
+        stats.outbound_connected_since = iso_time(replicator.consumer.connected_at * 1000)
+
+
+def internal_stats(topic: Topic) -> PersistentTopicInternalStats:
+    """The state of a topic's managed ledger and of its cursors; entries count once they are durable."""
+    return at_once(internal_stats_steps(topic))
+
+
+def internal_stats_steps(topic: Topic) -> Generator[None, None, PersistentTopicInternalStats]:
+    """The same in steps."""
+    ledger = topic.ledger
+    infos = ledger.ledgers()
+    stats = PersistentTopicInternalStats(
+        entries_added_counter=ledger.entries_added,
+        number_of_entries=ledger.entries,
+        total_size=ledger.size_bytes,
+        waiting_cursors_count=len(topic.subscriptions) + len(topic.replicators),
+        last_confirmed_entry=ledger.last_confirmed_entry,
+        ledgers=[
+            LedgerInfo(ledger_id=each.ledger_id, entries=ledger.confirmed_in(each), size=each.size) for each in infos
+        ],
+    )
+    if LOST_PROPERTY in ledger.properties:
+        stats.may_lack_entries, stats.entries_known_lost = True, int(ledger.properties[LOST_PROPERTY]) or None
+    if infos:
+        stats.current_ledger_entries = stats.ledgers[-1].entries
+        stats.current_ledger_size = infos[-1].size
+        stats.last_ledger_created_timestamp = iso_time(infos[-1].created_ms)
+    cursors = [(subscription.cursor, bool(subscription.consumers)) for subscription in topic.subscriptions.values()]
+    cursors += [(replicator.cursor, replicator.consumer is not None) for replicator in topic.replicators.values()]
+    for cursor, active in cursors:
+        stats.cursors[cursor.name] = _cursor_stats(topic, cursor, active=active)
+        yield
+    deduplication = topic.deduplication
+    if deduplication.cursor is not None and deduplication.sequence_ids is not None:
+        of_producers = _cursor_stats(topic, deduplication.cursor, active=False)
+        shown, omitted = deduplication.sequence_ids.last_snapshot(PRODUCERS_SHOWN_MAX)
+        of_producers.properties, of_producers.properties_omitted = shown, omitted or None
+        stats.cursors[deduplication.cursor.name] = of_producers
+    return stats
+
+
+def _cursor_stats(topic: Topic, cursor: Cursor, *, active: bool) -> CursorStats:
+    state = cursor.state
+    ranges = ",".join(map(str, islice(state.deleted(), DELETED_RANGES_SHOWN_MAX)))
+    return CursorStats(
+        mark_delete_position=state.mark_delete_position,
+        read_position=topic.ledger.next_position(state.mark_delete_position),
+        cursor_ledger=cursor.ledger_id if cursor.ledger_id is not None else -1,
+        individually_deleted_messages=f"[{ranges}]",
+        individually_deleted_messages_omitted=max(0, state.deleted_ranges_count - DELETED_RANGES_SHOWN_MAX) or None,
+        active=active,
+        number_of_entries_since_first_not_acked_message=topic.ledger.count(
+            state.mark_delete_position, topic.ledger.last_confirmed_entry
+        ),
+        total_non_contiguous_deleted_messages_range=state.deleted_ranges_count,
+        properties=cursor.properties,
+    )

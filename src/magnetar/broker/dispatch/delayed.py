@@ -1,0 +1,148 @@
+"""The delayed entries of one Shared subscription: passed over while they wait, taken in the order of their times."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from magnetar.base.parts import Part
+from magnetar.broker.delayed.positions import PositionSet
+from magnetar.broker.delayed.window import DueWindow
+from magnetar.broker.reading.run_reader import RunReader
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from magnetar.base.position import Position
+    from magnetar.broker.dispatch.interfaces import DispatchedSubscription
+    from magnetar.cursor.ranges import Range
+
+STRETCHES_MAX = 1000
+"""Stretches of withheld or acknowledged entries that are passed over before others get their turn."""
+
+
+class DelayedEntries(Part):
+    """What a dispatcher asks about delayed entries: what to read next, and what is due."""
+
+    OWNS = ("_reader",)
+
+    def __init__(
+        self, subscription: DispatchedSubscription, is_held: Callable[[Position], bool], ready: Callable[[], None]
+    ) -> None:
+        """``is_held``: whether the dispatcher has an entry already; ``ready`` is called when asking makes sense."""
+        self._subscription = subscription
+        self._index = subscription.topic.delayed
+        self._is_held = is_held
+        self._reader = RunReader(
+            subscription.topic.ledger,
+            ready,
+            subscription.topic.log.note_damage,
+            subscription.environment.memory,
+            max_bytes=subscription.environment.config.dispatcherMaxReadSizeBytes,
+        )
+        self._window = DueWindow()
+        self._in_hand: list[Position] = []
+        """Taken from the window and not sent yet, in the order of their times."""
+        self._ahead = PositionSet()
+        """Taken, and beyond what the dispatcher has read: not to be read again on the way there."""
+        self._parked = PositionSet()
+        """Taken, and not to be sent while acknowledgements are at their limit, which they would make worse."""
+        self._index.attach(self._window)
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether it is known what is delayed."""
+        return not self._index.is_loading
+
+    @property
+    def in_hand(self) -> Iterator[Position]:
+        """The entries that are due and about to be sent."""
+        return iter(self._in_hand)
+
+    @property
+    def may_have_more(self) -> bool:
+        """Whether it is worth asking again what is due."""
+        is_due_later = self._window.next_due_ms is not None and not self._window.is_waited_for
+        return bool(self._in_hand or self._parked) or is_due_later
+
+    def readable(self, position: Position, limit: int) -> tuple[Position, list[Range]]:
+        """Where reading goes on from ``position``, and the next entries to read, at most ``limit``, if there are any.
+
+        Everything before where reading goes on is acknowledged or withheld.
+        """
+        withheld, ahead = self._index.withheld, self._ahead
+        for _ in range(STRETCHES_MAX):
+            position = ahead.first_absent(withheld.first_absent(position))
+            ranges = self._subscription.readable(position, limit)
+            if not ranges:
+                return position, []
+            if not withheld and not ahead:
+                return ranges[0].first, ranges
+            left = [part for each in ranges for between in withheld.absent(each) for part in ahead.absent(between)]
+            if left:
+                return left[0].first, left
+            position = ranges[-1].last._replace(entry_id=ranges[-1].last.entry_id + 1)
+        self._subscription.topic.notify()
+        return position, []
+
+    def withhold(self, position: Position, deliver_at_ms: int) -> None:
+        """The dispatcher came to an entry that is not due: it will be, in its time."""
+        self._index.withhold(position, deliver_at_ms)
+
+    def due(self, read_position: Position, limit: int) -> list[tuple[Position, bytes]] | None:
+        """The next entries that are due, of one ledger; None: there are none, or ask again when ready."""
+        if not self._index.is_used:
+            return None
+        if self._ahead:
+            self._ahead.discard_before(read_position)
+        sendable = self._take(read_position, limit)
+        entries = self._reader.read(sendable) if sendable else None
+        if entries is None:
+            return None
+        sent = {position for position, _ in entries}
+        self._in_hand = [position for position in self._in_hand if position not in sent]
+        return entries
+
+    def give_back(self, entries: list[tuple[Position, bytes]]) -> None:
+        """These were due and could not be sent."""
+        self._in_hand[:0] = [position for position, _ in entries]
+
+    def close(self) -> None:
+        """Look no longer."""
+        self._reader.close()
+        self._index.detach(self._window)
+
+    def _take(self, read_position: Position, limit: int) -> list[Position]:
+        """Take what is due until ``limit`` entries can be sent, and let go of what was acknowledged; return the former.
+
+        While too many holes would have to be persisted, what would make more of them is put aside.
+        """
+        through = self._subscription.readable_through()
+        self._in_hand = list(filter(self._is_there, self._in_hand))
+        self._park(through)
+        if self._parked and len(self._in_hand) < limit:
+            unparked = self._parked.take_through(through, limit - len(self._in_hand))
+            self._in_hand += filter(self._is_there, unparked)
+        while len(self._in_hand) < limit:
+            taken = self._index.due(self._window, limit - len(self._in_hand))
+            if not taken:
+                break
+            for position in taken:
+                is_taken = position in self._in_hand or position in self._parked or self._is_held(position)
+                if not is_taken and self._is_there(position):
+                    self._in_hand.append(position)
+                    if position >= read_position:
+                        self._ahead.add(position)
+            self._park(through)
+        return self._in_hand[:limit]
+
+    def _park(self, through: Position) -> None:
+        """Put aside what lies beyond ``through``."""
+        for position in self._in_hand:
+            if position > through:
+                self._parked.add(position)
+        self._in_hand = [position for position in self._in_hand if position <= through]
+
+    def _is_there(self, position: Position) -> bool:
+        """Whether the log has the entry and it is still to be sent."""
+        contains = self._subscription.topic.ledger.contains(position)
+        return contains and not self._subscription.has_done_with(position)

@@ -1,0 +1,218 @@
+"""Entries with the hashes of their sticky keys: those that consumers hold, and those that wait for one. Pure."""
+
+from __future__ import annotations
+
+import heapq
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from magnetar.broker.dispatch.entry_counts import EntryCounts
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from magnetar.base.position import Position
+    from magnetar.cursor.ranges import Range
+
+STALE_MAX = 1000
+"""Places of acknowledged entries that are left where they are in the order, unless there are more other ones."""
+
+C = TypeVar("C")
+"""A consumer."""
+
+
+class HashedEntries:
+    """Some entries, each with a hash above 0."""
+
+    __slots__ = ("_counts", "_hashes", "_size")
+
+    def __init__(self) -> None:
+        """Start with none."""
+        self._hashes = EntryCounts()
+        self._counts: dict[int, int] = {}
+        """How many entries there are of each hash that has any."""
+        self._size = 0
+
+    def __len__(self) -> int:
+        """How many entries there are."""
+        return self._size
+
+    def __iter__(self) -> Iterator[Position]:
+        """The entries; not to be changed meanwhile."""
+        return iter(self._hashes)
+
+    def __getitem__(self, position: Position) -> int:
+        """The hash of an entry; 0: it is not there."""
+        return self._hashes[position]
+
+    def count(self, sticky_hash: int) -> int:
+        """How many entries there are of a hash."""
+        return self._counts.get(sticky_hash, 0)
+
+    def hashes(self) -> Iterable[int]:
+        """The hashes of which there is an entry; not to be changed meanwhile."""
+        return self._counts
+
+    def add(self, ledger_id: int, hashes: list[tuple[int, int]]) -> None:
+        """Add entries of one ledger that are not there, each with its hash."""
+        self._hashes.add(ledger_id, hashes)
+        self._size += len(hashes)
+        counts = self._counts
+        for _, sticky_hash in hashes:
+            counts[sticky_hash] = counts.get(sticky_hash, 0) + 1
+
+    def pop(self, position: Position) -> int:
+        """Remove an entry; return its hash, 0 if it was not there."""
+        sticky_hash = self._hashes.pop(position)
+        if sticky_hash:
+            self._uncount([sticky_hash])
+        return sticky_hash
+
+    def discard(self, deleted: Iterable[Range]) -> list[int]:
+        """Remove the entries of ranges; return the hash of each that was there."""
+        gone = self._hashes.discard(deleted)
+        self._uncount(gone)
+        return gone
+
+    def _uncount(self, hashes: list[int]) -> None:
+        self._size -= len(hashes)
+        for sticky_hash in hashes:
+            left = self._counts[sticky_hash] - 1
+            if left:
+                self._counts[sticky_hash] = left
+            else:
+                del self._counts[sticky_hash]
+
+
+class WaitingEntries(Generic[C]):
+    """Entries that wait for the consumer of their hash, in the order of the log.
+
+    What is acknowledged while it waits is no longer there. Entries wait in a heap for each hash, and the first one of
+    each hash in a heap for each consumer, its lane. So a hash that belongs to another consumer moves with one step.
+    """
+
+    def __init__(self, select: Callable[[int], C | None], is_blocked: Callable[[int], bool]) -> None:
+        """``select`` says whom a hash belongs to, ``is_blocked`` whether its entries have to wait nevertheless."""
+        self._select = select
+        self._is_blocked = is_blocked
+        self._entries = HashedEntries()
+        self._of_hash: dict[int, list[Position]] = {}
+        """A heap for each hash; also of entries that are no longer there."""
+        self._lanes: dict[C | None, list[tuple[Position, int]]] = {}
+        """A heap for each consumer: the first entry of each of its hashes; also some that are no longer the first."""
+        self._lane_of: dict[int, C | None] = {}
+        """In whose lane a hash is. Hashes that were found blocked are in none."""
+        self._in_lanes = 0
+        """Places in all lanes."""
+        self._stale = 0
+        """At most as many places in the heaps of hashes are of entries that are no longer there."""
+
+    def __len__(self) -> int:
+        """How many wait."""
+        return len(self._entries)
+
+    def __iter__(self) -> Iterator[Position]:
+        """All of them, in no order."""
+        return iter(self._entries)
+
+    def __contains__(self, position: Position) -> bool:
+        """Whether an entry waits."""
+        return self._entries[position] > 0
+
+    def has(self, sticky_hash: int) -> bool:
+        """Whether an entry of a hash waits."""
+        return self._entries.count(sticky_hash) > 0
+
+    def push(self, position: Position, sticky_hash: int) -> None:
+        """One more waits."""
+        if position in self:
+            return
+        self._entries.add(position.ledger_id, [(position.entry_id, sticky_hash)])
+        waiting = self._of_hash.get(sticky_hash)
+        if waiting is None:
+            self._of_hash[sticky_hash] = [position]
+            self._line_up(sticky_hash)
+        else:
+            heapq.heappush(waiting, position)
+            if waiting[0] is position and sticky_hash in self._lane_of:
+                self._line_up(sticky_hash)
+
+    def waited_for(self) -> Iterator[C]:
+        """The consumers for which something waits; also some for which all of it was acknowledged meanwhile."""
+        return (consumer for consumer, lane in self._lanes.items() if lane and consumer is not None)
+
+    def take(self, consumer: C, through: Position, limit: int) -> list[tuple[Position, int]]:
+        """Remove what can go to a consumer first, nothing behind ``through``, ``limit`` at most; with the hash of each.
+
+        An entry is left where an earlier one of its hash is.
+        """
+        taken: list[tuple[Position, int]] = []
+        lane = self._lanes.get(consumer)
+        while lane and lane[0][0] <= through and len(taken) < limit:
+            position, sticky_hash = heapq.heappop(lane)
+            self._in_lanes -= 1
+            waiting = self._of_hash.get(sticky_hash)
+            if waiting is None or waiting[0] != position or self._lane_of.get(sticky_hash) is not consumer:
+                continue
+            if position not in self:
+                self._line_up(sticky_hash)
+            elif self._is_blocked(sticky_hash):
+                del self._lane_of[sticky_hash]
+            else:
+                self._entries.pop(position)
+                heapq.heappop(waiting)
+                self._line_up(sticky_hash)
+                taken.append((position, sticky_hash))
+        return taken
+
+    def unblocked(self, sticky_hash: int) -> None:
+        """A hash is no longer blocked."""
+        if sticky_hash not in self._lane_of:
+            self._line_up(sticky_hash)
+
+    def reassign(self, hashes: Iterable[int]) -> None:
+        """These hashes may belong to others now, or may be blocked or not."""
+        for sticky_hash in hashes:
+            if sticky_hash in self._of_hash:
+                self._line_up(sticky_hash)
+        if self._in_lanes > 2 * len(self._of_hash) + STALE_MAX:
+            self.reassign_all()
+
+    def reassign_all(self) -> None:
+        """All hashes may belong to others now, and others may be blocked."""
+        self._lanes.clear()
+        self._lane_of.clear()
+        self._in_lanes = 0
+        for sticky_hash in tuple(self._of_hash):
+            self._line_up(sticky_hash)
+
+    def left(self, consumer: C) -> None:
+        """A consumer left: its hashes are reassigned before anything is taken."""
+        self._in_lanes -= len(self._lanes.pop(consumer, ()))
+
+    def discard(self, deleted: Iterable[Range]) -> None:
+        """Entries were acknowledged."""
+        self._stale += len(self._entries.discard(deleted))
+        if self._stale > max(STALE_MAX, len(self)):
+            self._sort_out()
+
+    def _line_up(self, sticky_hash: int) -> None:
+        """Put the first entry of a hash into the lane of its consumer; entries before it that are gone go."""
+        waiting = self._of_hash.get(sticky_hash)
+        while waiting and waiting[0] not in self:
+            heapq.heappop(waiting)
+            self._stale -= 1
+        if not waiting:
+            self._of_hash.pop(sticky_hash, None)
+            self._lane_of.pop(sticky_hash, None)
+            return
+        owner = self._lane_of[sticky_hash] = self._select(sticky_hash)
+        heapq.heappush(self._lanes.setdefault(owner, []), (waiting[0], sticky_hash))
+        self._in_lanes += 1
+
+    def _sort_out(self) -> None:
+        """Leave only entries in the heaps that are there."""
+        self._of_hash.clear()
+        self._stale = 0
+        for position in sorted(self._entries):
+            self._of_hash.setdefault(self._entries[position], []).append(position)
+        self.reassign_all()

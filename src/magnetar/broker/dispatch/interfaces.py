@@ -1,0 +1,89 @@
+"""What dispatchers need to know of their subscription and its topic."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from magnetar.base.names import TopicName
+    from magnetar.base.position import Position
+    from magnetar.broker.delayed.index import DelayedIndex
+    from magnetar.broker.environment import Environment
+    from magnetar.broker.log.topic_log import TopicLog
+    from magnetar.cursor.cursor import Cursor
+    from magnetar.cursor.ranges import Range
+    from magnetar.ledger.managed_ledger import ManagedLedger
+    from magnetar.metadata.effective import EffectivePolicies
+
+
+class DispatchedTopic(Protocol):
+    """The topic whose entries are dispatched."""
+
+    @property
+    def name(self) -> TopicName:
+        """Its name."""
+        ...
+
+    @property
+    def ledger(self) -> ManagedLedger:
+        """Where entries are read."""
+        ...
+
+    @property
+    def log(self) -> TopicLog:
+        """What is told of damaged entries."""
+        ...
+
+    @property
+    def delayed(self) -> DelayedIndex:
+        """The entries that wait for their time."""
+        ...
+
+    @property
+    def policies(self) -> EffectivePolicies:
+        """The policies as they are now."""
+        ...
+
+    def notify(self) -> None:
+        """There may be something to dispatch."""
+        ...
+
+
+class DispatchedSubscription(Protocol):
+    """The subscription that a dispatcher serves."""
+
+    @property
+    def environment(self) -> Environment:
+        """What every part of the broker shares."""
+        ...
+
+    @property
+    def topic(self) -> DispatchedTopic:
+        """The topic."""
+        ...
+
+    @property
+    def cursor(self) -> Cursor:
+        """What is acknowledged."""
+        ...
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether nothing new may be sent until some holes in the acknowledgements are filled (PIP-299)."""
+        ...
+
+    def first_unread(self) -> Position:
+        """Where a dispatcher that starts over begins to read."""
+        ...
+
+    def readable(self, read_position: Position, limit: int) -> list[Range]:
+        """The next entries to send, at most ``limit``."""
+        ...
+
+    def readable_through(self) -> Position:
+        """How far entries may be sent."""
+        ...
+
+    def has_done_with(self, position: Position) -> bool:
+        """Whether an entry is not to be sent again."""
+        ...

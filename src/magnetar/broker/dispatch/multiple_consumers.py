@@ -1,0 +1,308 @@
+"""What Shared and Key_Shared have in common: several consumers receive, and each entry is acknowledged on its own."""
+
+from __future__ import annotations
+
+import sys
+from abc import ABC, abstractmethod
+from collections import deque
+from itertools import islice
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+
+from magnetar.base.limits import Limit
+from magnetar.base.parts import Part
+from magnetar.broker.dispatch.consumer import Delivery
+from magnetar.broker.dispatch.delayed import DelayedEntries
+from magnetar.broker.dispatch.entry_counts import EntryCounts
+from magnetar.broker.reading.reader import EntryReader
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from magnetar.base.position import Position
+    from magnetar.broker.dispatch.consumer import Consumer, ConsumerOptions
+    from magnetar.broker.dispatch.interfaces import DispatchedSubscription
+    from magnetar.cursor.ranges import Range
+
+
+RETURNED_AT_ONCE_MAX = 1000
+"""Entries of consumers that left, or want all again, that are taken back in one turn: some milliseconds of work."""
+
+
+class EntriesToReplay(Protocol):
+    """Entries that were read and are still to be sent."""
+
+    def __len__(self) -> int:
+        """How many there are."""
+        ...
+
+    def __iter__(self) -> Iterator[Position]:
+        """All of them, in no order."""
+        ...
+
+    def __contains__(self, position: Position) -> bool:
+        """Whether an entry is one of them."""
+        ...
+
+
+R = TypeVar("R", bound=EntriesToReplay)
+
+
+class MultipleConsumersDispatcher(Part, ABC, Generic[R]):
+    """Keeps account of what each consumer holds, and of what comes back, which is sent again before anything new.
+
+    Which consumer gets an entry is for each kind of it to say.
+    """
+
+    OWNS = ("_reader", "_delayed")
+
+    def __init__(self, subscription: DispatchedSubscription, replay: R) -> None:
+        """No consumer yet."""
+        config = subscription.environment.config
+        self.consumers: dict[Consumer, None] = {}
+        self._subscription = subscription
+        self._config = config
+        self._reader = EntryReader(
+            subscription.topic.ledger,
+            self.dispatch,
+            subscription.topic.log.note_damage,
+            subscription.environment.memory,
+            max_entries=config.dispatcherMaxReadBatchSize,
+            max_bytes=config.dispatcherMaxReadSizeBytes,
+        )
+        self._read_position = subscription.first_unread()
+        self._replay = replay
+        self._redelivery_counts = EntryCounts()
+        self._unacked_messages = 0
+        """Messages that all consumers together hold."""
+        self._returning: deque[EntryCounts] = deque()
+        """What consumers held that left or want all of it again, as far as it is not taken back. Nothing is sent until
+        all is."""
+        self._wanted_again: set[EntryCounts] = set()
+        """Those of ``_returning`` whose entries count as redelivered."""
+        self._delayed = DelayedEntries(subscription, self._is_held, self.dispatch)
+        self._blocked = False
+        """Too many unacknowledged messages (``maxUnackedMessagesPerSubscription``); freed below half of it."""
+
+    def taken(self) -> Iterator[Position]:
+        """The entries that a consumer holds, or that are about to be sent."""
+        yield from self._delayed.in_hand
+        yield from self._replay
+        for consumer in self.consumers:
+            yield from consumer.pending
+        for held in self._returning:
+            yield from held
+
+    @property
+    def replay_count(self) -> int:
+        """Entries that were read and wait to be sent."""
+        return len(self._replay)
+
+    @property
+    def is_blocked(self) -> bool:
+        """Whether dispatch waits for acknowledgements."""
+        return self._blocked
+
+    def rivals(self, options: ConsumerOptions) -> list[Consumer]:
+        """Consumers because of which another is refused: none."""
+        del options
+        return []
+
+    def check_can_add(self, options: ConsumerOptions) -> None:
+        """Any number of consumers may share."""
+
+    def suits(self, consumer: Consumer) -> bool:
+        """Any."""
+        del consumer
+        return True
+
+    def add(self, consumer: Consumer) -> None:
+        """One more consumer takes part."""
+        self.consumers[consumer] = None
+
+    def remove(self, consumer: Consumer) -> None:
+        """What it held goes to the others, once all of it is taken back; its redelivery counts stay as they were."""
+        del self.consumers[consumer]
+        self._unacked_messages -= consumer.unacked_messages
+        if consumer.pending:
+            self._returning.append(consumer.pending)
+            self._take_back()
+        if not self.consumers:
+            self._redelivery_counts.clear()
+            self._wanted_again.clear()
+        self._check_blocked()
+        self._subscription.topic.notify()  # once for all consumers that leave in this turn
+
+    def redeliver(self, consumer: Consumer, positions: Sequence[Position], epoch: int | None) -> None:
+        """Send exactly these again, or all that the consumer holds; each counts as one more redelivery."""
+        del epoch
+        if not positions and consumer.pending:
+            self._unacked_messages -= consumer.unacked_messages
+            held, consumer.pending = consumer.pending, EntryCounts()
+            self._wanted_again.add(held)
+            self._returning.append(held)
+        for position in positions:
+            if messages := consumer.pending.pop(position):
+                self._unacked_messages -= messages
+                self._redelivery_counts.add(position.ledger_id, [(position.entry_id, 1)])
+                self._give_back(position)
+        self._check_consumer(consumer)
+        self._check_blocked()
+        self.dispatch()
+
+    def holders(self, entries: Range) -> list[Consumer]:
+        """Those that were sent some of them."""
+        return [consumer for consumer in self.consumers if consumer.pending.holds_any(entries)]
+
+    def entries_deleted(self, ranges: Sequence[Range], by: Consumer | None) -> None:
+        """Forget what was acknowledged, whoever holds it: mostly who acknowledged it, so that one is asked first."""
+        left = sum([each.entries for each in ranges])
+        if by is not None and by in self.consumers:
+            left -= self._forget(by, ranges)
+        for consumer in self.consumers if left else ():
+            left -= self._forget(consumer, ranges)
+            if not left:
+                break
+        for held in self._returning if left else ():
+            held.discard(ranges)
+        self._redelivery_counts.discard(ranges)
+        self._check_blocked()
+
+    def dispatch(self) -> None:
+        """Send one read's worth, while some consumer is ready."""
+        if self._returning:
+            self._take_back()
+            if self._returning:
+                self._subscription.topic.notify()
+                return
+        if self._blocked or not self._delayed.is_ready:
+            return
+        limit = self._permits(self._config.dispatcherMaxReadBatchSize)
+        if limit <= 0 or not self._dispatch_read(limit):
+            return
+        topic = self._subscription.topic
+        if self._replay or self._delayed.may_have_more or self._read_position <= topic.ledger.last_confirmed_entry:
+            topic.notify()
+
+    def close(self) -> None:
+        """Stop reading and waiting."""
+        self._reader.close()
+        self._delayed.close()
+        self._subscription.environment.retired.add(self)
+
+    @abstractmethod
+    def _dispatch_read(self, limit: int) -> bool:
+        """Read ``limit`` entries at most, what is to be sent again first, and send them; whether there were any."""
+
+    @abstractmethod
+    def _give_back(self, position: Position) -> None:
+        """A consumer does not hold the entry any more, and it is not acknowledged."""
+
+    def _take_back(self) -> None:
+        """Take back a part of what consumers held that left, or that want it again."""
+        room = RETURNED_AT_ONCE_MAX
+        while self._returning and room > 0:
+            held = self._returning[0]
+            positions = list(islice(held, room))
+            for position in positions:
+                held.pop(position)
+                if held in self._wanted_again:
+                    self._redelivery_counts.add(position.ledger_id, [(position.entry_id, 1)])
+                self._give_back(position)
+            room -= len(positions)
+            if not held:
+                self._returning.popleft()
+                self._wanted_again.discard(held)
+
+    def _permits(self, enough: int) -> int:
+        """The permits of all consumers that are ready, at most ``enough``."""
+        permits = 0
+        for consumer in self.consumers:
+            if consumer.is_ready:
+                permits += consumer.permits
+                if permits >= enough:
+                    return enough
+        return permits
+
+    def _forget(self, consumer: Consumer, ranges: Sequence[Range]) -> int:
+        """Take acknowledged entries from a consumer; return how many of them it held."""
+        gone = consumer.pending.discard(ranges)
+        if gone:
+            self._unacked_messages -= sum(gone)
+            self._check_consumer(consumer)
+        return len(gone)
+
+    def _next_new(self, limit: int) -> list[tuple[Position, bytes]] | None:
+        self._read_position, ranges = self._delayed.readable(self._read_position, limit)
+        if not ranges:
+            return None
+        entries = self._reader.read_ranges(ranges, limit)
+        if entries:
+            self._read_position = self._subscription.topic.ledger.next_position(entries[-1][0])
+        return entries
+
+    def _due(
+        self, entries: list[tuple[Position, bytes]], heads: Iterable[tuple[int, int]], now: float
+    ) -> list[Delivery]:
+        """Keep back what is not to be delivered yet, and find out about the rest what its delivery must say.
+
+        The head of an entry is how many messages it has, and its ``deliver_at_time``.
+        """
+        state, counts, now_ms = self._subscription.cursor.state, self._redelivery_counts, now * 1000
+        is_first_delivery = not counts and not state.partial_batches_count
+        is_delaying = self._subscription.topic.policies.delayed_delivery.active
+        due: list[Delivery] = []
+        for (position, entry), (messages, deliver_at_ms) in zip(entries, heads, strict=True):
+            if deliver_at_ms > now_ms and is_delaying:
+                self._delayed.withhold(position, deliver_at_ms)
+            elif is_first_delivery:
+                due.append(Delivery(position.entry_id, entry, messages))
+            else:
+                remaining = state.remaining(position)
+                left = messages if remaining is None else remaining.bit_count()
+                due.append(Delivery(position.entry_id, entry, left, counts[position], remaining))
+        return due
+
+    def _send(self, consumer: Consumer, ledger_id: int, run: list[Delivery], now: float) -> None:
+        consumer.send(ledger_id, run, now)
+        consumer.messages_redelivered += sum([each.messages for each in run if each.redelivery_count])
+        held = consumer.unacked_messages
+        consumer.pending.add(ledger_id, [(each.entry_id, each.messages) for each in run])
+        self._unacked_messages += consumer.unacked_messages - held
+        self._check_consumer(consumer)
+        self._check_blocked()
+
+    def _room(self, consumer: Consumer) -> int:
+        """How many messages a consumer that is ready may be sent before there is anything to check; at least 1."""
+        limit, room = self._config.maxUnackedMessagesPerConsumer, min(consumer.permits, self._room_in_all())
+        if limit:
+            room = min(room, limit - consumer.unacked_messages)
+        return max(room, 1)
+
+    def _room_in_all(self) -> int:
+        """How many messages may be sent before all consumers together hold too many."""
+        limit = self._config.maxUnackedMessagesPerSubscription
+        return limit - self._unacked_messages if limit else sys.maxsize
+
+    def _is_held(self, position: Position) -> bool:
+        """Whether the entry is with a consumer, or about to be sent."""
+        is_held = any(consumer.pending[position] for consumer in self.consumers)
+        return is_held or position in self._replay or any(held[position] for held in self._returning)
+
+    def _check_consumer(self, consumer: Consumer) -> None:
+        limit = self._config.maxUnackedMessagesPerConsumer
+        if limit and consumer.unacked_messages >= limit:
+            if not consumer.blocked:
+                consumer.blocked = True
+                self._subscription.environment.limit_hits.hit(Limit.UNACKED_PER_CONSUMER)
+        elif consumer.unacked_messages <= limit // 2:
+            consumer.blocked = False
+
+    def _check_blocked(self) -> None:
+        limit = self._config.maxUnackedMessagesPerSubscription
+        unacked = self._unacked_messages
+        if limit and unacked >= limit:
+            if not self._blocked:
+                self._blocked = True
+                self._subscription.environment.limit_hits.hit(Limit.UNACKED_PER_SUBSCRIPTION)
+        elif unacked < max(1, limit // 2):
+            self._blocked = False

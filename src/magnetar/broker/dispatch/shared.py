@@ -1,0 +1,113 @@
+"""Shared: entries go round-robin to all consumers, each is acknowledged on its own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from magnetar.base.position import Position
+from magnetar.broker.dispatch.multiple_consumers import MultipleConsumersDispatcher
+from magnetar.broker.dispatch.replay import Replay
+from magnetar.wire import entry as wire_entry
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from magnetar.broker.dispatch.consumer import Consumer, Delivery
+    from magnetar.broker.dispatch.interfaces import DispatchedSubscription
+
+
+class SharedDispatcher(MultipleConsumersDispatcher[Replay]):
+    """Round robin by priority level (protocol: Shared)."""
+
+    def __init__(self, subscription: DispatchedSubscription) -> None:
+        """No consumer yet."""
+        super().__init__(subscription, Replay())
+        self._turn = 0
+        self._sent_in_turn = 0
+
+    def _give_back(self, position: Position) -> None:
+        self._replay.push(position)
+
+    def _dispatch_read(self, limit: int) -> bool:
+        if entries := self._next_to_replay(limit):
+            self._deliver(entries, self._replay_again)
+        elif entries := self._delayed.due(self._read_position, limit):
+            self._deliver(entries, self._delayed.give_back)
+        elif entries := self._next_new(limit):
+            self._deliver(entries, self._replay_again)
+        return bool(entries)
+
+    def _next_to_replay(self, limit: int) -> list[tuple[Position, bytes]] | None:
+        subscription = self._subscription
+        run = self._replay.first_run(limit, subscription.has_done_with, subscription.cursor.state.is_deleted)
+        if run is None:
+            return None
+        entries = self._reader.read(*run, limit)
+        for _ in entries or ():
+            self._replay.pop()
+        return entries
+
+    def _replay_again(self, entries: list[tuple[Position, bytes]]) -> None:
+        for position, _ in entries:
+            self._replay.push(position)
+
+    def _deliver(
+        self, entries: list[tuple[Position, bytes]], put_back: Callable[[list[tuple[Position, bytes]]], None]
+    ) -> None:
+        """Send the entries of one read, which are of one ledger, to each consumer what it has room for in its turn."""
+        now = self._subscription.environment.clock.now()
+        ledger_id = entries[0][0].ledger_id
+        due = self._due(entries, map(wire_entry.messages_and_delivery, [entry for _, entry in entries]), now)
+        ready = self._ready_by_level()
+        start = 0
+        while start < len(due):
+            consumer = None if self._blocked else self._next_consumer(ready)
+            if consumer is None:
+                put_back([(Position(ledger_id, delivery.entry_id), delivery.entry) for delivery in due[start:]])
+                return
+            end, room = start, self._room(consumer)
+            while end < len(due) and room > 0:
+                room -= due[end].messages
+                end += 1
+            self._send(consumer, ledger_id, due[start:end], now)
+            start = end
+            if not consumer.is_ready:
+                _take_out(consumer, ready)
+
+    def _send(self, consumer: Consumer, ledger_id: int, run: list[Delivery], now: float) -> None:
+        sent = consumer.messages_sent
+        super()._send(consumer, ledger_id, run, now)
+        self._sent_in_turn += consumer.messages_sent - sent
+
+    def _ready_by_level(self) -> dict[int, list[Consumer]]:
+        """The consumers that are ready, by priority level, in the order in which they came."""
+        ready: dict[int, list[Consumer]] = {}
+        for consumer in self.consumers:
+            if consumer.is_ready:
+                ready.setdefault(consumer.priority_level, []).append(consumer)
+        return ready
+
+    def _next_consumer(self, ready: dict[int, list[Consumer]]) -> Consumer | None:
+        """The consumer whose turn it is among the ready ones of the best priority level."""
+        if not ready:
+            return None
+        candidates = ready[min(ready)]
+        if len(ready) == 1 and len(candidates) == 1:
+            return candidates[0]
+        if self._sent_in_turn >= self._config.dispatcherMaxRoundRobinBatchSize:
+            self._turn += 1
+            self._sent_in_turn = 0
+        return candidates[self._turn % len(candidates)]
+
+    def _room(self, consumer: Consumer) -> int:
+        """The same within its turn. The last entry may hold more."""
+        room, rest_of_turn = super()._room(consumer), self._config.dispatcherMaxRoundRobinBatchSize - self._sent_in_turn
+        return min(room, rest_of_turn) if len(self.consumers) > 1 and rest_of_turn > 0 else room
+
+
+def _take_out(consumer: Consumer, ready: dict[int, list[Consumer]]) -> None:
+    """Take a consumer, which is ready no more, from those that are."""
+    candidates = ready[consumer.priority_level]
+    candidates.remove(consumer)
+    if not candidates:
+        del ready[consumer.priority_level]

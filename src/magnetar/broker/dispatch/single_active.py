@@ -1,0 +1,180 @@
+"""Exclusive and Failover: one consumer receives, in order; it may acknowledge cumulatively."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from magnetar.base.errors import RequestError, ServerError
+from magnetar.base.parts import Part
+from magnetar.base.position import Position
+from magnetar.broker.dispatch.consumer import Delivery
+from magnetar.broker.dispatch.election import Candidates
+from magnetar.broker.dispatch.notices import ActiveNotices
+from magnetar.broker.reading.reader import EntryReader
+from magnetar.wire import entry as wire_entry
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from magnetar.broker.dispatch.consumer import Consumer, ConsumerOptions
+    from magnetar.broker.dispatch.interfaces import DispatchedSubscription
+    from magnetar.cursor.ranges import Range
+
+
+class SingleActiveDispatcher(Part):
+    """Sends every undeleted entry, in order, to the one active consumer, while the limits of what is persisted allow.
+
+    Failover elects as Pulsar does (`election`), and tells everybody when that changes who is active. The cursor rewinds
+    then: what the old one did not acknowledge goes to the new one.
+    """
+
+    OWNS = ("_reader",)
+
+    def __init__(self, subscription: DispatchedSubscription, *, exclusive: bool) -> None:
+        """No consumer yet."""
+        config = subscription.environment.config
+        name = subscription.topic.name
+        self.consumers: dict[Consumer, None] = {}
+        self.active: Consumer | None = None
+        self._candidates: Candidates[Consumer] = Candidates(str(name), name.partition_index)
+        self._notices = None if exclusive else ActiveNotices(subscription.environment.sliced)
+        self._subscription = subscription
+        self._exclusive = exclusive
+        self._switch_delay_s = config.activeConsumerFailoverDelayTimeMillis / 1000
+        self._switching: asyncio.TimerHandle | None = None
+        self._election: asyncio.Handle | None = None
+        self._reader = EntryReader(
+            subscription.topic.ledger,
+            self.dispatch,
+            subscription.topic.log.note_damage,
+            subscription.environment.memory,
+            max_entries=config.dispatcherMaxReadBatchSize,
+            max_bytes=config.dispatcherMaxReadSizeBytes,
+        )
+        self._read_limit = config.dispatcherMaxReadBatchSize
+        self._read_position = subscription.first_unread()
+
+    def rivals(self, options: ConsumerOptions) -> list[Consumer]:
+        """An Exclusive subscription takes one consumer."""
+        del options
+        return list(self.consumers) if self._exclusive else []
+
+    def check_can_add(self, options: ConsumerOptions) -> None:
+        """Refuse a second consumer of an Exclusive subscription."""
+        del options
+        if self._exclusive and self.consumers:
+            raise RequestError(ServerError.ConsumerBusy, "Exclusive consumer is already connected")
+
+    def suits(self, consumer: Consumer) -> bool:
+        """Any."""
+        del consumer
+        return True
+
+    def add(self, consumer: Consumer) -> None:
+        """Elect again: the newcomer may become the active one. If not, it alone is told so."""
+        self.consumers[consumer] = None
+        self._candidates.add(consumer)
+        if self._notices is not None:
+            self._notices.added(consumer)
+        if not self._elect() and self._notices is not None:
+            self._notices.tell(consumer)
+
+    def remove(self, consumer: Consumer) -> None:
+        """Elect again at the end of this turn, once for all consumers that leave in it."""
+        del self.consumers[consumer]
+        self._candidates.remove(consumer)
+        if self._notices is not None:
+            self._notices.removed(consumer)
+        if consumer is self.active:
+            self.active = None
+        if self._election is None:
+            self._election = self._subscription.environment.loop.call_soon(self._elect)
+
+    def redeliver(self, consumer: Consumer, positions: Sequence[Position], epoch: int | None) -> None:
+        """Rewind to the mark-delete position; the positions are ignored, as in Pulsar."""
+        del positions
+        if consumer is not self.active:
+            return
+        if epoch is not None:
+            consumer.epoch = epoch
+        self.rewind()
+
+    def holders(self, entries: Range) -> list[Consumer]:
+        """The active one, which was sent everything before the read position."""
+        return [self.active] if self.active is not None and entries.first < self._read_position else []
+
+    def entries_deleted(self, ranges: Sequence[Range], by: Consumer | None) -> None:
+        """Nothing to forget: what is held is not tracked here."""
+
+    def rewind(self) -> None:
+        """Read again from the first undeleted entry."""
+        self._read_position = self._subscription.first_unread()
+        self.dispatch()
+
+    def dispatch(self) -> None:
+        """Send the active consumer one read's worth, if it has permits."""
+        consumer = self.active
+        if consumer is None or not consumer.is_ready or self._switching is not None:
+            return
+        limit = min(self._read_limit, consumer.permits)
+        ranges = self._subscription.readable(self._read_position, limit)
+        entries = self._reader.read_ranges(ranges, limit) if ranges else None
+        if not entries:
+            return
+        ledger = self._subscription.topic.ledger
+        self._read_position = ledger.next_position(self._send(consumer, entries))
+        if self._read_position <= ledger.last_confirmed_entry:
+            self._subscription.topic.notify()
+
+    def close(self) -> None:
+        """Stop reading."""
+        self._reader.close()
+        if self._notices is not None:
+            self._notices.close()
+        for handle in (self._switching, self._election):
+            if handle is not None:
+                handle.cancel()
+        self._subscription.environment.retired.add(self)
+
+    def _send(self, consumer: Consumer, entries: list[tuple[Position, bytes]]) -> Position:
+        """Send of the entries of one read, which are of one ledger, as many as are permitted; return the last one."""
+        state, permits = self._subscription.cursor.state, consumer.permits
+        run: list[Delivery] = []
+        for position, entry in entries:
+            remaining = state.remaining(position)
+            messages = wire_entry.messages_in(entry) if remaining is None else remaining.bit_count()
+            run.append(Delivery(position.entry_id, entry, messages, remaining=remaining))
+            permits -= messages
+            if permits <= 0:
+                break
+        ledger_id = entries[0][0].ledger_id
+        consumer.send(ledger_id, run, self._subscription.environment.clock.now())
+        return Position(ledger_id, run[-1].entry_id)
+
+    def _elect(self) -> bool:
+        """Choose the active consumer; whether it is another one than before."""
+        if self._election is not None:
+            self._election.cancel()
+            self._election = None
+        chosen = self._candidates.elected()
+        if chosen is self.active:
+            return False
+        had_active = self.active is not None
+        self.active = chosen
+        if self._notices is not None:
+            self._notices.changed(chosen)
+        self._read_position = self._subscription.first_unread()
+        if self._switching is not None:
+            self._switching.cancel()
+            self._switching = None
+        if had_active and self._switch_delay_s > 0:
+            # The old active consumer is still there: let its acknowledgements arrive before sending again.
+            self._switching = asyncio.get_running_loop().call_later(self._switch_delay_s, self._switched)
+        else:
+            self.dispatch()
+        return True
+
+    def _switched(self) -> None:
+        self._switching = None
+        self.rewind()

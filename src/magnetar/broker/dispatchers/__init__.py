@@ -1,1 +1,0 @@
-"""Which consumer gets which entry, and when."""

@@ -1,0 +1,188 @@
+"""What a broker does from time to time in all its topics: measure, trim, expire, look at backlogs and at producers.
+
+Nothing is deleted or acknowledged for its age while the wall clock is in doubt.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import structlog
+
+from magnetar.base.errors import MagnetarError
+from magnetar.base.tasks import report_bug, start_task
+from magnetar.broker.housekeeping.clock_watch import ClockWatch
+from magnetar.broker.housekeeping.idle_topics import LOOK_INTERVAL_S, IdleTopics
+from magnetar.broker.housekeeping.storage_watch import StorageWatch
+from magnetar.broker.loop.slices import in_slices
+from magnetar.cursor.store import release_segment, renew_old_checkpoints
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable
+
+    from magnetar.broker.environment import Environment
+    from magnetar.broker.topic.registry import TopicRegistry
+    from magnetar.broker.topic.topic import Topic
+    from magnetar.cursor.cursor import Cursor
+
+log = structlog.get_logger(__name__)
+
+RATE_INTERVAL_S = 10.0
+"""Seconds over which rates are measured (Pulsar: ``statsUpdateFrequencyInSecs``, 60)."""
+
+STORAGE_INTERVAL_S = 1.0
+"""Seconds between two looks at the room on the disk."""
+
+LOAD_RETRY_INTERVAL_S = 30.0
+"""Seconds between two attempts to load the replicated topics that could not be loaded."""
+
+DELETION_RETRY_INTERVAL_S = 30.0
+"""Seconds between two attempts to finish deletions of partitioned topics."""
+
+CURSOR_SEGMENTS_MAX = 4
+"""Newest segments of the log in which a cursor's last checkpoint may stay where it is."""
+
+
+class Maintenance:
+    """The periodic work of one broker. Everything happens on the event loop's thread."""
+
+    def __init__(self, environment: Environment, topics: TopicRegistry) -> None:
+        """Nothing runs before ``start``."""
+        self._environment = environment
+        self._topics = topics
+        clock = environment.clock
+        self._storage_watch = StorageWatch(environment, topics)
+        self._clock_watch = ClockWatch(clock.now(), clock.monotonic())
+        self.idle_topics = IdleTopics(environment, topics, self._tend)
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def start(self) -> None:
+        """Begin; the first round of each work comes after its interval."""
+        config = self._environment.config
+        self.idle_topics.start()
+        for interval_s, work in (
+            (RATE_INTERVAL_S, self.measure),
+            (STORAGE_INTERVAL_S, self.look_at_storage),
+            (config.retentionCheckIntervalInSeconds, self.trim),
+            (config.messageExpiryCheckIntervalInMinutes * 60, self.expire),
+            (config.backlogQuotaCheckIntervalInSeconds, self.check_backlogs),
+            (config.brokerDeduplicationSnapshotFrequencyInSeconds, self.tend_deduplication),
+            (LOAD_RETRY_INTERVAL_S, self.retry_loading),
+            (DELETION_RETRY_INTERVAL_S, self.finish_deletions),
+            (config.brokerUnloadInactiveTopicsFrequencySeconds, self.idle_topics.unload_inactive),
+            (LOOK_INTERVAL_S, self.idle_topics.look_at_unloaded),
+        ):
+            self._tasks.append(start_task(self._environment.loop, _repeat(interval_s, work), work.__name__))
+
+    def stop(self) -> None:
+        """End; a round that is under way is given up."""
+        self.idle_topics.stop()
+        for task in self._tasks:
+            task.cancel()
+
+    async def measure(self) -> None:
+        """Update the rates."""
+        now = self._environment.clock.monotonic()
+        await self._each_topic(lambda topic: topic.measure(now))
+
+    async def look_at_storage(self) -> None:
+        """Pause publishing while there is no room, and let it go on."""
+        self._storage_watch.look()
+
+    async def trim(self) -> None:
+        """Delete what everybody has acknowledged and nothing keeps."""
+        by_age = self._ages_are_trusted()
+        await self._each_topic(lambda topic: topic.trim(by_age=by_age))
+        await self._release_segments()
+
+    async def _release_segments(self) -> None:
+        """Have old segments given back that only cursors keep, all but the newest CURSOR_SEGMENTS_MAX."""
+        by_ledger: dict[int, Cursor | None] = {}
+        await self._each_topic(
+            lambda topic: by_ledger.update(
+                (cursor.ledger_id, cursor) for cursor in topic.all_cursors() if cursor.ledger_id is not None
+            )
+        )
+        store = self._environment.store
+        async for segment in in_slices(self._environment.clock, store.segments()[:-CURSOR_SEGMENTS_MAX]):
+            release_segment(store, segment, by_ledger)
+
+    async def tend_deduplication(self) -> None:
+        """Write snapshots of producers' sequence ids that are due, and forget inactive producers."""
+        await self._each_topic(lambda topic: topic.deduplication.tend())
+
+    async def retry_loading(self) -> None:
+        """Try again to load replicated topics that could not be loaded: links need them even if no client asks."""
+        self._topics.retry_linked()
+
+    async def finish_deletions(self) -> None:
+        """Finish the deletions of partitioned topics that failed in the middle, or that an earlier run has begun."""
+        await self._topics.partitioned.finish_deletions()
+
+    async def expire(self) -> None:
+        """Acknowledge messages that are older than their topic's TTL, for every subscription.
+
+        The age of a message is the time since this cluster appended it (``ManagedLedger.position_older_than``).
+        Links keep what they have not carried yet: it expires where it arrives.
+        """
+        if self._ages_are_trusted():
+            await self._each_topic(self._expire)
+
+    async def check_backlogs(self) -> None:
+        """Act on backlogs that exceed their quotas."""
+        now, by_age = self._environment.clock.now(), self._ages_are_trusted()
+        await self._each_topic(lambda topic: topic.backlog_quotas.enforce(now, by_age=by_age))
+
+    def _expire(self, topic: Topic) -> None:
+        seconds = topic.policies.message_ttl_s
+        if not seconds:
+            return
+        now = self._environment.clock.now()
+        through = topic.ledger.position_older_than(seconds)
+        for subscription in tuple(topic.subscriptions.values()):
+            expired = subscription.expire_through(through, now)
+            if expired:
+                log.info("messages_expired", topic=str(topic.name), subscription=subscription.name, entries=expired)
+
+    def _tend(self, topic: Topic) -> None:
+        """Do for one topic, which is loaded for this only, what the rounds do for all that are loaded."""
+        now, by_age = self._environment.clock.now(), self._ages_are_trusted()
+        if by_age:
+            self._expire(topic)
+        topic.backlog_quotas.enforce(now, by_age=by_age)
+        topic.trim(by_age=by_age)
+        renew_old_checkpoints(self._environment.store, topic.all_cursors(), CURSOR_SEGMENTS_MAX)
+
+    async def _each_topic(self, work: Callable[[Topic], None]) -> None:
+        """Do ``work`` for every topic, in slices; a failure concerns that topic only."""
+        async for topic in self._loaded():
+            try:
+                work(topic)
+            except MagnetarError as error:  # the topic was unloaded meanwhile, or cannot be read
+                log.warning("maintenance_failed", topic=str(topic.name), error=str(error))
+            except Exception as error:  # noqa: BLE001 - the root of one topic's work: the other topics have theirs
+                report_bug(self._environment.loop, f"maintenance of {topic.name} failed", error)
+
+    async def _loaded(self) -> AsyncIterator[Topic]:
+        """Yield the topics that are loaded, in slices; a topic that was unloaded before its turn is skipped."""
+        loaded = self._topics.loaded
+        async for topic in in_slices(self._environment.clock, tuple(loaded.values())):
+            if loaded.get(topic.name) is topic:
+                yield topic
+
+    def _ages_are_trusted(self) -> bool:
+        clock = self._environment.clock
+        jump = self._clock_watch.jump(clock.now(), clock.monotonic())
+        if jump:
+            log.warning("clock_jumped", seconds=round(jump), effect="for now nothing is deleted for its age")
+        return not jump
+
+
+async def _repeat(interval_s: float, work: Callable[[], Awaitable[None]]) -> None:
+    while True:
+        await asyncio.sleep(interval_s)
+        try:
+            await work()
+        except Exception:
+            log.exception("maintenance_failed", work=work.__name__)

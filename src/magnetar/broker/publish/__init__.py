@@ -1,0 +1,1 @@
+"""Producers: who may publish, in which order entries are stored and receipted, and which are duplicates."""

@@ -1,0 +1,106 @@
+"""Who may publish: the access modes of producers (protocol: Producers)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, cast
+
+from magnetar.base.errors import RequestError, ServerError
+from magnetar.wire.proto import pulsar_api_pb2 as pb
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from magnetar.broker.publish.producer import LocalProducer, Producer
+
+
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """What was decided on a producer."""
+
+    ready: bool
+    """Whether it may publish now."""
+    fenced: Sequence[LocalProducer] = ()
+    """The producers that it drives out: they may not publish any more."""
+    refusals: Sequence[Callable[[], None]] = ()
+    """What tells those that waited for exclusive access that they never get it."""
+
+
+class ProducerAccess:
+    """At most one exclusive producer a topic; each new one raises the topic's epoch (first 0)."""
+
+    def __init__(self, topic_epoch: int | None, remember: Callable[[int], None]) -> None:
+        """Everybody may publish. ``remember`` makes an epoch durable: who was fenced out stays out after a restart."""
+        self.topic_epoch = topic_epoch
+        """None until the first exclusive producer; from then on every producer is told, as by Pulsar."""
+        self._remember = remember
+        self._exclusive: Producer | None = None
+        self._waiting: dict[LocalProducer, Callable[[RequestError | None], None]] = {}
+        """Those that wait for exclusive access, in order, with how to tell them."""
+
+    def is_waiting(self, producer: LocalProducer) -> bool:
+        """Whether a producer waits for exclusive access."""
+        return producer in self._waiting
+
+    @property
+    def waiting(self) -> list[LocalProducer]:
+        """Producers that wait for exclusive access, in the order in which they will get it."""
+        return list(self._waiting)
+
+    def admit(self, producer: LocalProducer, others: Iterator[LocalProducer], topic_epoch: int | None) -> Admission:
+        """Decide on a newcomer.
+
+        No more of the ``others`` are looked at than the decision needs. Raises RequestError with ProducerBusy or
+        ProducerFenced when it may not come in at all.
+        """
+        mode = producer.options.access_mode
+        if mode == pb.Shared:
+            if self._exclusive is not None or self._waiting:
+                raise RequestError(ServerError.ProducerBusy, "Topic has an existing exclusive producer")
+            return Admission(ready=True)
+        if topic_epoch is not None and self.topic_epoch is not None and topic_epoch < self.topic_epoch:
+            raise RequestError(ServerError.ProducerFenced, "Topic epoch has already moved on")
+        if mode == pb.ExclusiveWithFencing:
+            waiting, self._waiting = self._waiting, {}
+            refusal = RequestError(ServerError.ProducerFenced, "Fenced out by a producer with exclusive access")
+            self._take(producer, topic_epoch)
+            return Admission(
+                ready=True, fenced=list(others), refusals=[partial(tell, refusal) for tell in waiting.values()]
+            )
+        if not self._waiting and next(others, None) is None:
+            self._take(producer, topic_epoch)
+            return Admission(ready=True)
+        if mode == pb.Exclusive:
+            raise RequestError(ServerError.ProducerFenced, "Topic has an existing producer")
+        self._waiting[producer] = lambda _: None
+        return Admission(ready=False)
+
+    def leave(self, producer: Producer, others: Iterator[LocalProducer]) -> LocalProducer | None:
+        """A producer left, and ``others`` are still there; return the waiting one that has the topic now, if any.
+
+        Apache Pulsar lets one that waits for shared producers wait for ever, and lets no shared one in meanwhile.
+        """
+        if self._waiting.pop(cast("LocalProducer", producer), None) is not None:
+            return None
+        if producer is self._exclusive:
+            self._exclusive = None
+        if self._exclusive is not None or not self._waiting or next(others, None) is not None:
+            return None
+        successor = next(iter(self._waiting))
+        tell = self._waiting.pop(successor)
+        self._take(successor, None)
+        tell(None)
+        return successor
+
+    def when_decided(self, producer: LocalProducer, tell: Callable[[RequestError | None], None]) -> None:
+        """Call ``tell`` once: when this waiting producer has the topic, or with why it never will."""
+        self._waiting[producer] = tell
+
+    def _take(self, producer: LocalProducer, topic_epoch: int | None) -> None:
+        if topic_epoch is None:
+            topic_epoch = 0 if self.topic_epoch is None else self.topic_epoch + 1
+        if topic_epoch != self.topic_epoch:
+            self._remember(topic_epoch)
+        self.topic_epoch = topic_epoch
+        self._exclusive = producer

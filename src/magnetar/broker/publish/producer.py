@@ -1,0 +1,232 @@
+"""Producers: what becomes of the entries that a connection sends."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import TYPE_CHECKING, Protocol
+
+from magnetar.base.errors import ServerError
+from magnetar.base.position import EARLIEST
+from magnetar.wire import commands
+from magnetar.wire import entry as wire_entry
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from magnetar.base.errors import MagnetarError, RequestError, StorageError
+    from magnetar.base.position import Position
+    from magnetar.broker.session.session import Session
+    from magnetar.broker.topic.topic import Topic
+    from magnetar.wire.proto import pulsar_api_pb2 as pb
+
+SendHead = tuple[int, int, int]
+"""Of a SEND: its ``sequence_id``, ``highest_sequence_id`` (0 when there is none) and ``num_messages``.
+
+Of a chunk that is not its message's last, the latter is 0: no message is complete with it.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerOptions:
+    """What a producer asked for in PRODUCER, after the broker has named it."""
+
+    producer_id: int
+    name: str
+    epoch: int = 0
+    user_provided_name: bool = False
+    access_mode: int = 0
+    metadata: dict[str, str] = field(default_factory=dict)
+
+
+class Producer(Protocol):
+    """What a session needs of any kind of producer."""
+
+    options: ProducerOptions
+    topic: Topic
+    session: Session
+
+    check: Callable[[bytes], pb.MessageMetadata | None]
+    """Returns the metadata where it may say something about dispatch.
+
+    Raises ChecksumMismatchError or RemoteProtocolError for an entry that must not get as far as ``publish``.
+    An entry that nobody could read is not stored, so it ends here or there: all readers count on that.
+    """
+
+    def publish(self, heads: Sequence[SendHead], entries: list[bytes]) -> None:
+        """Publish the intact entries of one read of the socket, at least one, as one run; each SEND is answered."""
+        ...
+
+    def publish_around(self, heads: Sequence[SendHead], entries: Sequence[bytes | RequestError]) -> None:
+        """As ``publish``, where some entries cannot be taken: in the place of each is what its SEND is answered."""
+        ...
+
+
+class LocalProducer:
+    """A client's producer: its entries are this cluster's own."""
+
+    def __init__(self, topic: Topic, session: Session, options: ProducerOptions, *, now: float) -> None:
+        """A producer that has published nothing yet."""
+        self.check: Callable[[bytes], pb.MessageMetadata | None] = wire_entry.check
+        self.topic = topic
+        self.session = session
+        self.options = options
+        self.connected_at = now
+        self.messages_in = 0
+        self.bytes_in = 0
+        self._stopped = False
+        """See ``stop``."""
+
+    def stop(self) -> None:
+        """Take nothing from now on: what comes is dropped, unanswered, until the client is told that this has ended."""
+        self._stopped = True
+
+    def publish(self, heads: Sequence[SendHead], entries: list[bytes]) -> None:
+        """Append the run; each SEND is receipted, in order, once the run is durable."""
+        if self.topic.is_closing or self._stopped:
+            return
+        messages = sum([num_messages for _, _, num_messages in heads])
+        self.messages_in += messages
+        size = sum(map(len, entries))
+        self.bytes_in += size
+        if self.topic.deduplication.sequence_ids is not None:
+            self.topic.counters.messages_in += self.topic.deduplication.publish(self, heads, entries)
+            return
+        self.topic.counters.messages_in += messages
+        self.session.publishes_started(len(heads), size)
+
+        def durable(first: Position, error: StorageError | None) -> None:
+            self.session.publishes_finished(len(heads), size)
+            if error is None:
+                answer_stored(self, heads, first)
+            else:
+                answer_failed(self, heads, error)
+
+        self.topic.log.append(entries, durable)
+
+    def publish_around(self, heads: Sequence[SendHead], entries: Sequence[bytes | RequestError]) -> None:
+        """Refuse what cannot be taken and append the rest.
+
+        With deduplication nothing behind a refused entry is taken: what it holds could not be sent again, being older
+        than what is here. The client is told to come again, and then sends in order what has no receipt.
+        """
+        if self.topic.deduplication.sequence_ids is None:
+            publish_rest(self, heads, entries)
+            return
+        taken: list[bytes] = []
+        for entry in entries:
+            if not isinstance(entry, bytes):
+                self._publish_until(heads, taken, entry)
+                return
+            taken.append(entry)
+        self.publish(heads, taken)
+
+    def _publish_until(self, heads: Sequence[SendHead], taken: list[bytes], refusal: RequestError) -> None:
+        """Publish what came before a refused entry, then answer that, then end the producer."""
+        if taken:
+            self.publish(heads[: len(taken)], taken)
+        if self._stopped:
+            return
+        self._stopped = True
+
+        def settled(_error: StorageError | None) -> None:
+            if self.session.producers.get(self.options.producer_id) is self:
+                answer_error(self, heads[len(taken)], refusal.code, str(refusal))
+                self.session.close_producer(self)
+
+        self.topic.log.barrier(settled)
+
+
+def publish_rest(producer: Producer, heads: Sequence[SendHead], entries: Sequence[bytes | RequestError]) -> None:
+    """Refuse what cannot be taken and publish the rest; all SENDs are answered in order.
+
+    Pulsar's Java client drops a refused message if it is the oldest one without a receipt. It reconnects and sends all
+    of them again if a later receipt finds it there.
+    """
+    for _, run in groupby(zip(heads, entries, strict=True), lambda each: isinstance(each[1], bytes)):
+        heads_of_run, entries_of_run = zip(*run, strict=True)
+        taken = [entry for entry in entries_of_run if isinstance(entry, bytes)]
+        if taken:
+            producer.publish(heads_of_run, taken)
+        else:
+            _refuse(producer, heads_of_run, entries_of_run)
+
+
+def _refuse(producer: Producer, heads: Sequence[SendHead], refusals: Sequence[RequestError]) -> None:
+    """Answer SENDs with errors, behind the receipts of what came before."""
+    topic, session = producer.topic, producer.session
+    session.publishes_started(len(heads), 0)
+
+    def answer() -> None:
+        for head, refusal in zip(heads, refusals, strict=True):
+            answer_error(producer, head, refusal.code, str(refusal))
+
+    def settled(_error: StorageError | None) -> None:
+        session.publishes_finished(len(heads), 0)
+        topic.lag_bound.behind_receipts(session, answer)
+
+    topic.log.barrier(settled)
+
+
+def answer_stored(producer: Producer, heads: Sequence[SendHead], first: Position) -> None:
+    """Receipt SENDs whose entries lie in a row from ``first`` on, as soon as that may be promised."""
+    receipts = commands.send_receipts(producer_id=producer.options.producer_id, heads=heads, first=first)
+    if producer.topic.lag_bound.gate is None:
+        _write(producer, receipts)
+    else:
+        last = first._replace(entry_id=first.entry_id + len(heads) - 1)
+        _write_when_safe(producer, last, len(heads), receipts)
+
+
+def answer_repeated(producer: Producer, heads: Sequence[SendHead]) -> None:
+    """Receipt SENDs of what is here already, as soon as all that is here may be promised."""
+    for sequence_id, highest, _ in heads:
+        if producer.topic.lag_bound.gate is None:
+            answer_duplicate(producer, sequence_id, highest)
+        else:
+            receipt = _receipt_of_duplicate(producer, sequence_id, highest)
+            _write_when_safe(producer, producer.topic.ledger.last_confirmed_entry, 1, receipt)
+
+
+def _write_when_safe(producer: Producer, last: Position, count: int, receipts: bytes) -> None:
+    producer.topic.lag_bound.after(producer.session, last, count, lambda: _write(producer, receipts))
+
+
+def _write(producer: Producer, answers: bytes) -> None:
+    """Write answers to SENDs, unless another producer has the id by now: they are not for its SENDs."""
+    session = producer.session
+    if session.producers.get(producer.options.producer_id, producer) is producer:
+        session.write(answers)
+
+
+def answer_failed(producer: Producer, heads: Sequence[SendHead], error: MagnetarError) -> None:
+    """Answer every SEND of a run that could not be made durable."""
+    for head in heads:
+        answer_error(producer, head, ServerError.PersistenceError, str(error))
+
+
+def answer_error(producer: Producer, head: SendHead, code: ServerError, message: str) -> None:
+    """Answer one SEND with SEND_ERROR."""
+    _write(
+        producer,
+        commands.send_error(
+            producer_id=producer.options.producer_id,
+            sequence_id=max(head[:2]),
+            code=code,
+            message=message,
+        ),
+    )
+
+
+def answer_duplicate(producer: Producer, sequence_id: int, highest: int) -> None:
+    """Receipt a SEND that is here already: Pulsar's position for it is -1:-1."""
+    _write(producer, _receipt_of_duplicate(producer, sequence_id, highest))
+
+
+def _receipt_of_duplicate(producer: Producer, sequence_id: int, highest: int) -> bytes:
+    return commands.send_receipt(
+        producer_id=producer.options.producer_id,
+        sequence_id=sequence_id,
+        highest_sequence_id=highest,
+        position=EARLIEST,
+    )

@@ -1,0 +1,126 @@
+"""Progress markers of other clusters, applied in the order of their arrival; a large one takes several turns."""
+
+from __future__ import annotations
+
+from collections import deque
+from functools import partial
+from typing import TYPE_CHECKING
+
+from magnetar.base.errors import MagnetarError, RequestError, ServerError
+from magnetar.base.limits import Limit
+from magnetar.broker.replication.lives import check_progress
+from magnetar.geo.parts import in_parts, takes_nothing_back
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from magnetar.broker.topic.topic import Topic
+    from magnetar.geo.progress import SubscriptionProgress
+    from magnetar.geo.progress_codec import ProgressReport
+
+PART_ITEMS_MAX = 100
+"""Intervals and partly acknowledged batches of a marker that are applied without a break: some 2 ms of work."""
+
+MARKERS_MAX = 100
+"""Markers of a topic that are being applied or wait; a further one is refused. Each cluster sends one at a time."""
+
+
+class IncomingProgress:
+    """The markers of one topic that are being applied.
+
+    Parts of a state are states, so a marker that is applied in parts has the effect of several smaller markers. The
+    receipt comes after the last part. Markers of one topic never overtake each other. A marker that is small, as nearly
+    all are, is applied before ``take`` returns, unless an earlier one is still being applied.
+    """
+
+    def __init__(self, topic: Topic, apply: Callable[[str, ProgressReport, SubscriptionProgress], None]) -> None:
+        """``apply`` applies one state, or part of one, of a marker of a cluster; it may raise MagnetarError."""
+        self._topic = topic
+        self._apply = apply
+        self._environment = topic.environment
+        self._steps: deque[Callable[[], None]] = deque()
+        self._is_waiting = False
+        """Whether the steps wait for a later turn of the loop."""
+        self._markers = 0
+        """Markers that are being applied or wait."""
+
+    def take(
+        self,
+        source: str,
+        marker: ProgressReport,
+        done: Callable[[MagnetarError | None], None],
+        refused: Callable[[MagnetarError], None],
+    ) -> None:
+        """Apply a marker of ``source``: ``done`` is called once its effect is durable, or never will be.
+
+        ``refused`` is called instead if a state of it cannot be applied. The rest of the marker is dropped then, and
+        the sender sends everything again.
+        """
+        if self._markers >= MARKERS_MAX:
+            limit = Limit.PROGRESS_MARKERS
+            message = f"{self._topic.name}: {MARKERS_MAX} progress markers wait to be applied ({limit})"
+            refused(RequestError(ServerError.TooManyRequests, message, limit))
+            return
+        self._markers += 1
+        has_failed = False
+
+        def step(part: SubscriptionProgress | None) -> None:
+            nonlocal has_failed
+            if part is None:
+                self._markers -= 1
+            if has_failed:
+                return
+            try:
+                if part is None:
+                    self._topic.log.barrier(done)
+                else:
+                    check_progress(self._topic, marker)  # another cluster may have a new life since the last part
+                    self._apply(source, marker, part)
+            except MagnetarError as error:
+                has_failed = True
+                refused(error)
+            except BaseException:
+                has_failed = True  # without a receipt the sender sends everything again
+                raise
+
+        parts = [part for state in marker.states for part in self._parts_of(state)]
+        self._steps += [partial(step, part) for part in (*parts, None)]
+        if not self._is_waiting:
+            if self._environment.turns.begin(self._environment.clock.monotonic()):
+                self._go_on()
+            else:
+                self._wait()
+
+    def stop(self) -> None:
+        """Drop what is not applied yet; it gets no receipt."""
+        self._steps.clear()
+        self._markers = 0
+
+    def _go_on(self) -> None:
+        """Take steps until the turn of the loop is over, and the others in later ones."""
+        self._is_waiting = False
+        try:
+            while self._steps:
+                self._steps.popleft()()
+                if self._environment.turns.is_over():
+                    break
+        finally:
+            if self._steps:
+                self._wait()
+
+    def _wait(self) -> None:
+        self._is_waiting = True
+        self._environment.turns.soon(self._go_on, self._topic.share)
+
+    def _parts_of(self, incoming: SubscriptionProgress) -> Iterator[SubscriptionProgress]:
+        """Yield what is applied in turns of its own.
+
+        A state that creates a subscription, or takes acknowledgements back, is applied whole: between two parts of it
+        messages would be delivered that the next part acknowledges.
+        """
+        subscription = self._topic.subscriptions.get(incoming.name)
+        keeper = None if subscription is None else subscription.shared_progress
+        if keeper is not None and takes_nothing_back(keeper.state, incoming):
+            yield from in_parts(incoming, PART_ITEMS_MAX)
+        else:
+            yield incoming

@@ -1,0 +1,142 @@
+"""Refusing positions of a cluster whose ledger ids repeat after it lost its data (ADR 13)."""
+
+from __future__ import annotations
+
+import json
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import structlog
+
+from magnetar.base.errors import RequestError, ServerError
+from magnetar.base.life import Life
+from magnetar.base.names import shown
+from magnetar.base.position import EARLIEST, LONG_MAX
+from magnetar.geo.lives import may_be_mixed_up, may_follow, reason_against
+from magnetar.wire.links import LIFE_METADATA
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from magnetar.base.position import Position
+    from magnetar.broker.topic.topic import Topic
+    from magnetar.geo.progress import SubscriptionProgress
+    from magnetar.geo.progress_codec import ProgressReport
+
+log = structlog.get_logger(__name__)
+
+LIVES_PROPERTY = "magnetar.lives"
+"""Managed-ledger property: for each other cluster, the life that the topic takes positions of, in its written form."""
+
+PARSED_MAX = 1_000
+"""Values of the property that are kept parsed, each of some 500 bytes. Most topics of a cluster have the same value."""
+
+
+LIFE_LENGTH_MAX = 100
+"""Characters of a life, as another cluster writes it. Brokers write some 30."""
+
+
+def check_life(topic: Topic, source: str, metadata: Mapping[str, str]) -> None:
+    """Take note of the life of ``source`` that a link names in its ``metadata``; an older sender names none.
+
+    Raises RequestError where its positions cannot be told from those of an earlier life. Durable on return.
+    """
+    text = metadata.get(LIFE_METADATA)
+    if text is None:
+        return
+    life, known = _parse(text), _known(topic)
+    before = known.get(source)
+    if before is not None and before.identity == life.identity:
+        return
+    reason = _reason_against(topic, source, life, before)
+    if reason is not None:
+        raise _refusal(topic, source, reason)
+    _note(topic, {**known, source: life})
+
+
+def check_progress(topic: Topic, marker: ProgressReport) -> None:
+    """Take note of the lives that a progress marker names; an older sender names none.
+
+    A third cluster may know the new life of a rebuilt cluster first, or still the earlier one. The earlier one is not
+    noted again: entries of the new life would be stored under it, and the next link of the new life be refused. Raises
+    RequestError where the positions that the marker brings may be taken for those of the life that is known here.
+    Durable on return.
+    """
+    if not marker.lives:
+        return
+    known = _known(topic)
+    learned: dict[str, Life] = {}
+    for cluster, text in marker.lives.items():
+        life = _parse(text)
+        is_own = cluster == topic.environment.cluster
+        before = topic.environment.store.life if is_own else known.get(cluster)
+        if before is not None and before.identity == life.identity:
+            continue
+        is_noted = not is_own and (cluster == marker.source_cluster or may_follow(life, before))
+        if is_noted and _reason_against(topic, cluster, life, before) is None:
+            learned[cluster] = life
+        elif before is not None and may_be_mixed_up(life, before, max(_positions_of(cluster, marker.states))):
+            reason = f"{marker.source_cluster} names positions of its life {life}, and here its life is {before}"
+            raise _refusal(topic, cluster, reason)
+    if learned:
+        _note(topic, {**known, **learned})
+
+
+def lives_to_name(topic: Topic) -> dict[str, str]:
+    """Return what a progress marker says of lives: this cluster's own, and the others' as far as they are known."""
+    named = {cluster: str(life) for cluster, life in _known(topic).items()}
+    own = topic.environment.store.life
+    if own is not None:
+        named[topic.environment.cluster] = str(own)
+    return named
+
+
+def _parse(text: str) -> Life:
+    """Read a life that another cluster names; stored ones are read as they are."""
+    if len(text) > LIFE_LENGTH_MAX or not text.isascii():
+        message = f"{shown(text)} names no life: at most {LIFE_LENGTH_MAX} ASCII characters"
+        raise RequestError(ServerError.MetadataError, message)
+    try:
+        life = Life.parse(text)
+    except ValueError as error:
+        raise RequestError(ServerError.MetadataError, str(error)) from error
+    if not 0 <= life.first_ledger_id <= LONG_MAX:
+        message = f"{text!r} names no life: {life.first_ledger_id} is no ledger id"
+        raise RequestError(ServerError.MetadataError, message)
+    return life
+
+
+def _known(topic: Topic) -> Mapping[str, Life]:
+    return _parsed(topic.ledger.properties.get(LIVES_PROPERTY, "{}"))
+
+
+@lru_cache(maxsize=PARSED_MAX)
+def _parsed(stored: str) -> Mapping[str, Life]:
+    return {cluster: Life.parse(text) for cluster, text in json.loads(stored).items()}
+
+
+def _note(topic: Topic, lives: Mapping[str, Life]) -> None:
+    stored = {cluster: str(life) for cluster, life in lives.items()}
+    topic.ledger.set_property(LIVES_PROPERTY, json.dumps(stored))
+
+
+def _reason_against(topic: Topic, cluster: str, life: Life, before: Life | None) -> str | None:
+    states = [each.progress.state for each in topic.subscriptions.values() if each.progress is not None]
+    newest = max(topic.log.index.last_position(cluster) or EARLIEST, *_positions_of(cluster, states))
+    return reason_against(life, None if before is None else before.identity, newest)
+
+
+def _refusal(topic: Topic, cluster: str, reason: str) -> RequestError:
+    log.error("rebuilt_cluster_refused", topic=str(topic.name), cluster=cluster, reason=reason)
+    return RequestError(ServerError.NotAllowedError, f"cluster {cluster} is refused: {reason}")
+
+
+def _positions_of(cluster: str, states: list[SubscriptionProgress]) -> Iterator[Position]:
+    """Yield positions of ``cluster`` that states hold, the highest one among them; EARLIEST at least."""
+    yield EARLIEST
+    for state in states:
+        origin = state.origins.get(cluster)
+        if origin is not None:
+            yield origin.start
+            yield origin.acknowledged.last or EARLIEST
+            yield from (position for position, _ in origin.partial)

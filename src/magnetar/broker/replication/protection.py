@@ -1,0 +1,141 @@
+"""How well off a topic's subscriptions are towards the other clusters: gathered here, judged by ``geo.protection``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from magnetar.admin.models import ClusterProtection, SubscriptionProtection, iso_time
+from magnetar.broker.replication.snapshots import marker_peers
+from magnetar.geo.protection import DataFacts, Facts, Judgement, PeerFacts, ProgressFacts, judge
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from magnetar.broker.replication.replicator import Replicator
+    from magnetar.broker.subscription.subscription import Subscription
+    from magnetar.broker.topic.topic import Topic
+
+UNPROTECTED_SINCE_PROPERTY = "magnetar.unprotected.since"
+"""Cursor property: since when a subscription that was replicated is not, in milliseconds since the epoch."""
+
+_NOBODY_ASKED = "it is not replicated: neither a client nor a policy asks for it"
+_SWITCHED_OFF = "an administrator switched its replication off in this cluster"
+_ALONE = "its namespace has no other cluster"
+
+
+class ProtectionRecord:
+    """Since when a subscription's progress goes nowhere, and why.
+
+    Known to the moment where this broker saw it begin, also after a restart where it was protected before. Of a
+    subscription that never was, nothing is kept: after a restart it is known to be so since then at least.
+    """
+
+    def __init__(self, subscription: Subscription, *, is_new: bool) -> None:
+        """Of a subscription that was created now (``is_new``), or loaded."""
+        self._subscription = subscription
+        self.because: str | None = None
+        """Empty while its progress goes to the other clusters; None: not looked at yet."""
+        self.since = subscription.environment.clock.now()
+        self.at_least = not is_new
+        stored = subscription.cursor.properties.get(UNPROTECTED_SINCE_PROPERTY)
+        if stored is not None:
+            self.since, self.at_least = stored / 1000, False
+
+    def note(self, because: str) -> None:
+        """Its progress goes nowhere now, for this reason; or it goes to the other clusters, for none."""
+        before, self.because = self.because, because
+        cursor = self._subscription.cursor
+        if before is None or bool(before) == bool(because):
+            is_stale = not because and UNPROTECTED_SINCE_PROPERTY in cursor.properties
+        else:
+            self.since, self.at_least = self._subscription.environment.clock.now(), False
+            is_stale = True
+        if is_stale and (because or UNPROTECTED_SINCE_PROPERTY in cursor.properties):
+            cursor.set_property(UNPROTECTED_SINCE_PROPERTY, int(self.since * 1000) if because else None)
+            self._subscription.flush_soon()
+
+
+def note_protection(topic: Topic, subscriptions: Iterable[Subscription]) -> None:
+    """What decides whether progress of these goes anywhere may have changed: keep since when it is so."""
+    forbidden = topic.replication_forbidden
+    alone = "" if topic.environment.targets_of(topic.name.namespace_name) else _ALONE
+    for subscription in subscriptions:
+        if subscription.is_durable:
+            unasked = _SWITCHED_OFF if subscription.name in topic.progress.switched_off else _NOBODY_ASKED
+            subscription.protection.note(forbidden or alone or ("" if subscription.is_replicated else unasked))
+
+
+def protection_of(topic: Topic) -> dict[str, Judgement]:
+    """How well off each durable subscription is now, by name."""
+    environment = topic.environment
+    now, tolerance_s = environment.clock.now(), environment.config.replicatedSubscriptionAtRiskAfterMs / 1000
+    data = {target: _data_facts(replicator, now) for target, replicator in sorted(topic.replicators.items())}
+    by_markers = marker_peers(topic)
+    return {
+        name: judge(_facts(topic, subscription, data, by_markers), now, tolerance_s)
+        for name, subscription in sorted(topic.subscriptions.items())
+        if subscription.is_durable
+    }
+
+
+def _data_facts(replicator: Replicator, now: float) -> DataFacts:
+    entries = replicator.unconfirmed
+    oldest_age_s = replicator.oldest_age_s() if entries else None
+    return DataFacts(
+        uncarried_since=replicator.uncarried_since,
+        unknown_since=replicator.target_position.unknown_since,
+        entries=entries,
+        oldest_appended_at=None if oldest_age_s is None else now - oldest_age_s,
+        steady_since=replicator.steady_since,
+    )
+
+
+def _facts(topic: Topic, subscription: Subscription, data: dict[str, DataFacts], by_markers: list[str]) -> Facts:
+    record, keeper = subscription.protection, subscription.shared_progress
+    progress = topic.progress.facts(keeper) if keeper is not None else {}
+    for peer in by_markers:
+        progress[peer] = ProgressFacts(by_markers=True, unconfirmed=None, steady_since=topic.loaded_at, is_first=True)
+    state = subscription.cursor.state
+    peers = {
+        peer: PeerFacts(progress=progress[peer], data=data[peer], lost=topic.progress.lost.unacknowledged(peer, state))
+        for peer in progress
+        if peer in data
+    }
+    return Facts(
+        unprotected_because=record.because or ("" if peers else _ALONE),
+        unprotected_since=record.since,
+        unprotected_at_least=record.at_least,
+        observed_since=topic.loaded_at,
+        peers=peers,
+    )
+
+
+def subscription_protection(topic: Topic) -> dict[str, SubscriptionProtection]:
+    """The same in the admin API's models, with what each judgement rests on."""
+    judged = protection_of(topic)
+    return {name: _model(topic, name, each) for name, each in judged.items()}
+
+
+def _model(topic: Topic, name: str, judged: Judgement) -> SubscriptionProtection:
+    subscription = topic.subscriptions[name]
+    keeper = subscription.shared_progress
+    unconfirmed = topic.progress.unconfirmed(keeper) if keeper is not None else {}
+    clusters = {}
+    for cluster, each in judged.peers.items():
+        lacking = unconfirmed.get(cluster)
+        clusters[cluster] = ClusterProtection(
+            status=each.status.value,
+            since=iso_time(each.since * 1000),
+            since_at_least=each.at_least,
+            reasons=list(each.reasons),
+            unconfirmed_acknowledgements=lacking.entries if lacking is not None else None,
+            unreplicated_messages=topic.replicators[cluster].backlog if cluster in topic.replicators else None,
+            lost_messages=topic.progress.lost.unacknowledged(cluster, subscription.cursor.state),
+        )
+    return SubscriptionProtection(
+        status=judged.status.value,
+        since=iso_time(judged.since * 1000),
+        since_at_least=judged.at_least,
+        reasons=list(judged.reasons),
+        clusters=clusters,
+    )

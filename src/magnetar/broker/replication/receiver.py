@@ -1,0 +1,315 @@
+"""The receiving end of a link, whoever sends: each origin position once, in order, with no gap."""
+
+from __future__ import annotations
+
+from itertools import groupby
+from operator import itemgetter
+from typing import TYPE_CHECKING, NamedTuple
+
+import structlog
+
+from magnetar.base.errors import DataLossError, MagnetarError, RequestError, ServerError
+from magnetar.base.position import EARLIEST
+from magnetar.broker.publish.producer import answer_duplicate, answer_failed
+from magnetar.geo.annotation import Annotation, RunExtent
+from magnetar.geo.receiving import Verdict, floor_of, gap_error, judge, lacks_entries_before
+from magnetar.geo.snapshot_markers import KINDS
+from magnetar.wire import commands
+from magnetar.wire.entry import check_checksum, parse_metadata, payload_of
+from magnetar.wire.markers import PROBE, marker_type
+from magnetar.wire.origin import is_stamped, origin_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from magnetar.base.errors import StorageError
+    from magnetar.base.position import Position
+    from magnetar.broker.publish.producer import ProducerOptions, SendHead
+    from magnetar.broker.session.session import Session
+    from magnetar.broker.topic.topic import Topic
+    from magnetar.geo.intervals import IntervalSet
+    from magnetar.wire.origin import Origin
+    from magnetar.wire.proto import pulsar_api_pb2 as pb
+
+log = structlog.get_logger(__name__)
+
+
+class _Arrived(NamedTuple):
+    """An entry that can be judged."""
+
+    origin: Origin
+    metadata: pb.MessageMetadata
+    is_returned: bool = False
+    """Whether this cluster published it in an earlier life, and the source sends it back."""
+
+
+class ReplicatedProducer:
+    """A replicator's producer: ``pulsar.repl.<source>--><this cluster>``, the pipeline's or Apache Pulsar's own.
+
+    SENDs are answered strictly in order. After one refusal every later SEND is refused too: the sender has to come
+    again and start from what is here.
+    """
+
+    def __init__(self, topic: Topic, session: Session, options: ProducerOptions, source: str, *, now: float) -> None:
+        """A link that has sent nothing yet."""
+        self.check: Callable[[bytes], pb.MessageMetadata | None] = (
+            check_checksum  # the metadata is read, or refused, with the origin
+        )
+        self.topic = topic
+        self.session = session
+        self.options = options
+        self.source = source
+        self.connected_at = now
+        self.messages_in = 0
+        self.bytes_in = 0
+        self._refusal: MagnetarError | None = None
+
+    @property
+    def last_origin_position(self) -> Position | None:
+        """The newest position of the source that this topic holds."""
+        return self.topic.log.index.last_position(self.source)
+
+    def publish(self, heads: Sequence[SendHead], entries: list[bytes]) -> None:
+        """Append what is new as one run; answer everything, in order, once the run is durable."""
+        self.publish_around(heads, entries)
+
+    def publish_around(self, heads: Sequence[SendHead], entries: Sequence[bytes | RequestError]) -> None:
+        """As ``publish``; an entry that cannot be taken is refused in its turn, and what follows with it."""
+        if self.topic.is_closing:
+            return
+        arrivals = [self._read(each) for each in entries]
+        first = next((at for at, each in enumerate(arrivals) if isinstance(each, _Arrived) and each.is_returned), None)
+        if first is None:
+            self._take(heads, entries, arrivals)
+            return
+        if first:
+            self._take(heads[:first], entries[:first], arrivals[:first])
+        self._take_returned(heads[first:], entries[first:], arrivals[first:])
+
+    def _take(
+        self,
+        heads: Sequence[SendHead],
+        entries: Sequence[bytes | RequestError],
+        arrivals: Sequence[_Arrived | MagnetarError],
+    ) -> None:
+        """Take entries of the source."""
+        verdicts: list[Verdict] = []
+        accepted: list[bytes] = []
+        extents: list[RunExtent] = []
+        metadata: list[pb.MessageMetadata] = []
+        told: list[tuple[Position | None, int, bytes]] = []
+        link_start = False
+        last = self.last_origin_position
+        for head, entry, arrival in zip(heads, entries, arrivals, strict=True):
+            verdict, arrived = self._judge(last, arrival)
+            verdicts.append(verdict)
+            if arrived is None or not isinstance(entry, bytes):
+                continue
+            origin, stamped, _ = arrived
+            if verdict is Verdict.SKIP:
+                place = None if is_stamped(stamped) else origin.position
+                told.append((place, stamped.marker_type, bytes(payload_of(entry))))
+                continue
+            self.messages_in += head[2]
+            self.bytes_in += len(entry)
+            if verdict is Verdict.APPEND:
+                accepted.append(entry)
+                metadata.append(stamped)
+                _extend(extents, origin.position, floor_of(last, origin))
+                link_start |= lacks_entries_before(last, origin)
+                last = origin.position
+        refusal = self._refusal
+        deduplication = self.topic.deduplication
+        sequence_ids, come = deduplication.sequence_ids, deduplication.replicating(metadata, accepted)
+        size = sum(map(len, accepted))
+        self.session.publishes_started(len(heads), size)
+
+        def durable(first: Position | None, error: StorageError | None) -> None:
+            self.session.publishes_finished(len(heads), size)
+            deduplication.replicated(sequence_ids, come, len(accepted), durable=error is None)
+            if error is not None:
+                self._refusal = error
+                answer_failed(self, heads, error)
+            elif not (told and self.topic.is_closing):  # unanswered, the markers come again to the topic's next run
+                self._answer(heads, verdicts, first, refusal)
+                for place, kind, payload in told:
+                    self.topic.take_marker(self.source, place, kind, payload)
+
+        self._append(Annotation(self.source, tuple(extents), link_start), accepted, durable)
+
+    def _take_returned(
+        self,
+        heads: Sequence[SendHead],
+        entries: Sequence[bytes | RequestError],
+        arrivals: Sequence[_Arrived | MagnetarError],
+    ) -> None:
+        """Take entries that this cluster published in an earlier life.
+
+        Deduplication does not learn their sequence ids: producers may have given these to other messages since.
+        """
+        verdicts: list[Verdict] = []
+        accepted: list[bytes] = []
+        extents: list[RunExtent] = []
+        seen = self.topic.log.index.seen
+        fresh: set[Position] = set()
+        for head, entry, arrival in zip(heads, entries, arrivals, strict=True):
+            verdict = self._judge_returned(seen, fresh, arrival)
+            verdicts.append(verdict)
+            if verdict is Verdict.GAP or not isinstance(entry, bytes) or not isinstance(arrival, _Arrived):
+                continue
+            self.messages_in += head[2]
+            self.bytes_in += len(entry)
+            if verdict is Verdict.APPEND:
+                accepted.append(entry)
+                fresh.add(arrival.origin.position)
+                _extend(extents, arrival.origin.position, arrival.origin.floor)
+        refusal, size = self._refusal, sum(map(len, accepted))
+        self.session.publishes_started(len(heads), size)
+
+        def durable(first: Position | None, error: StorageError | None) -> None:
+            self.session.publishes_finished(len(heads), size)
+            if error is not None:
+                self._refusal = error
+                answer_failed(self, heads, error)
+            else:
+                self._answer(heads, verdicts, first, refusal)
+
+        self._append(Annotation(self.topic.environment.cluster, tuple(extents), link_start=False), accepted, durable)
+
+    def _append(
+        self,
+        origin: Annotation,
+        accepted: list[bytes],
+        durable: Callable[[Position | None, StorageError | None], None],
+    ) -> None:
+        if accepted:
+            self.topic.append_replicated(origin, accepted, durable)
+        else:
+            # A duplicate may be of an entry that is not durable yet: answer behind it.
+            self.topic.log.barrier(lambda error: durable(None, error))
+
+    def _read(self, entry: bytes | RequestError) -> _Arrived | MagnetarError:
+        """Read where an entry comes from, or why it cannot be taken."""
+        try:
+            if isinstance(entry, RequestError):
+                raise entry
+            metadata = parse_metadata(entry)
+            origin = origin_of(metadata)
+        except MagnetarError as error:
+            return error
+        except ValueError as error:
+            return DataLossError(str(error))
+        if origin is not None and origin.cluster == self.source:
+            return _Arrived(origin, metadata)
+        environment = self.topic.environment
+        life = environment.store.life
+        if (
+            origin is None
+            or origin.cluster != environment.cluster
+            or life is None
+            or origin.position.ledger_id >= life.first_ledger_id
+            or origin.floor >= origin.position
+        ):
+            return DataLossError(f"an entry from {self.source} must name {self.source} and its position there")
+        return _Arrived(origin, metadata, is_returned=True)
+
+    def _judge(self, last: Position | None, arrival: _Arrived | MagnetarError) -> tuple[Verdict, _Arrived | None]:
+        if self._refusal is not None:
+            return Verdict.GAP, None
+        try:
+            if isinstance(arrival, MagnetarError):
+                raise arrival
+            origin, metadata, _ = arrival
+            if metadata.deliver_at_time:
+                self.topic.delayed.begin()
+            verdict = judge(last, origin, marker=_is_for_brokers(metadata, origin))
+            if verdict is Verdict.GAP:
+                raise gap_error(last, origin)
+        except (MagnetarError, ValueError) as error:
+            self._refuse(error)
+            return Verdict.GAP, None
+        if verdict is Verdict.APPEND and lacks_entries_before(last, origin):
+            log.warning(
+                "link_starts_in_the_middle",
+                topic=str(self.topic.name),
+                source=self.source,
+                last=str(last or EARLIEST),
+                previous=str(origin.previous),
+            )
+        return verdict, arrival
+
+    def _judge_returned(self, seen: IntervalSet, fresh: set[Position], arrival: _Arrived | MagnetarError) -> Verdict:
+        """Decide on an entry by the set of those that came back; ``fresh`` are those of this run."""
+        if self._refusal is not None:
+            return Verdict.GAP
+        try:
+            if isinstance(arrival, MagnetarError):
+                raise arrival
+            origin, metadata, is_returned = arrival
+            if not is_returned:
+                message = f"entries of {self.source} itself come in another stay than those that it returns"
+                raise DataLossError(message)
+            if metadata.deliver_at_time:
+                self.topic.delayed.begin()
+            if origin.position in seen or origin.position in fresh:
+                return Verdict.DUPLICATE
+            previous = origin.previous
+            if not (origin.link_start or previous == EARLIEST or previous in seen or previous in fresh):
+                raise gap_error(None, origin)
+        except (MagnetarError, ValueError) as error:
+            self._refuse(error)
+            return Verdict.GAP
+        return Verdict.APPEND
+
+    def _refuse(self, error: MagnetarError | ValueError) -> None:
+        self._refusal = error if isinstance(error, MagnetarError) else DataLossError(str(error))
+        log.warning("replicated_entry_refused", topic=str(self.topic.name), source=self.source, error=str(error))
+
+    def _answer(
+        self,
+        heads: Sequence[SendHead],
+        verdicts: list[Verdict],
+        first: Position | None,
+        refusal: MagnetarError | None,
+    ) -> None:
+        for verdict, answered in groupby(zip(heads, verdicts, strict=True), key=itemgetter(1)):
+            run = [head for head, _ in answered]
+            if verdict is Verdict.APPEND and first is not None:
+                self.session.write(commands.send_receipts(producer_id=self.options.producer_id, heads=run, first=first))
+                first = first._replace(entry_id=first.entry_id + len(run))
+            elif verdict in (Verdict.DUPLICATE, Verdict.SKIP):
+                for sequence_id, highest, _ in run:
+                    answer_duplicate(self, sequence_id, highest)
+            else:
+                for sequence_id, _, _ in run:
+                    self.session.write(
+                        commands.send_error(
+                            producer_id=self.options.producer_id,
+                            sequence_id=sequence_id,
+                            code=ServerError.PersistenceError,
+                            message=str(refusal),
+                        )
+                    )
+
+
+def _is_for_brokers(metadata: pb.MessageMetadata, origin: Origin) -> bool:
+    """Whether an entry is a marker of replicated subscriptions, a probe, or one that Apache Pulsar keeps to itself.
+
+    The pipeline also carries what a log holds: a marker in the place of an entry is such an entry.
+    """
+    kind = marker_type(metadata)
+    if kind is None or not is_stamped(metadata):
+        return kind is not None
+    return (kind in KINDS or kind == PROBE) and origin.position == origin.previous
+
+
+def _extend(extents: list[RunExtent], position: Position, floor: Position) -> None:
+    """Add an entry to the run: to its last extent if it follows that directly in the origin, else to a new one."""
+    if extents:
+        newest = extents[-1]
+        ledger_id, entry_id = newest.origin_first
+        last = entry_id + newest.count - 1
+        if position == (ledger_id, last + 1) and floor == (ledger_id, last):
+            extents[-1] = RunExtent(newest.origin_first, newest.count + 1, newest.floor)
+            return
+    extents.append(RunExtent(position, 1, floor))

@@ -1,0 +1,1 @@
+"""Clients' connections: one module for each family of commands."""

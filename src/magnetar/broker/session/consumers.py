@@ -1,0 +1,450 @@
+"""Commands of consumers: SUBSCRIBE, FLOW, ACK, redelivery, SEEK and the like."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import structlog
+
+from magnetar.base.errors import RemoteProtocolError, RequestError, ServerError, StorageError
+from magnetar.base.names import check_length
+from magnetar.base.position import EARLIEST, LATEST
+from magnetar.broker.dispatch.consumer import Consumer, ConsumerOptions, KeySharedPolicy
+from magnetar.broker.dispatch.multiple_consumers import MultipleConsumersDispatcher
+from magnetar.broker.dispatch.selectors import check_number_of_ranges, check_ranges
+from magnetar.broker.replication.replicator import Replicator
+from magnetar.broker.settings.properties import LINK_METADATA_SIZE_MAX, consumer_metadata, subscription_properties
+from magnetar.broker.subscription.names import check_subscription_name
+from magnetar.broker.subscription.subscription import Subscription
+from magnetar.broker.topic.admission import check_room_for_subscription
+from magnetar.broker.topic.registry import parse_topic
+from magnetar.wire import ack_set, commands, transactions
+from magnetar.wire.entry import messages_in
+from magnetar.wire.links import LEASE_METADATA, REPLICATOR_PREFIX
+from magnetar.wire.message_id import message_id, position_of
+from magnetar.wire.proto import pulsar_api_pb2 as pb
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
+
+    from magnetar.base.position import Position
+    from magnetar.broker.session.session import Session
+    from magnetar.broker.settings.config import BrokerConfig
+    from magnetar.broker.topic.topic import Topic
+    from magnetar.wire.runs import Acks
+
+log = structlog.get_logger(__name__)
+
+_TRACKED = (pb.CommandSubscribe.Shared, pb.CommandSubscribe.Key_Shared)
+"""Types of subscriptions that know who holds which entry."""
+
+IDS_AT_ONCE_MAX = 1000
+"""Entries of an ACK or a redelivery that are handled at once: some milliseconds of work."""
+
+
+# -- SUBSCRIBE --------------------------------------------------------------------------------------------------
+
+
+def subscribe(session: Session, command: pb.CommandSubscribe) -> None:
+    """Let a consumer in, or say why not (protocol: Consumers)."""
+    if command.consumer_id in session.consumers:
+        session.write(commands.success(request_id=command.request_id))
+        return
+    if command.consumer_id in session.starting_consumers:
+        error = RequestError(ServerError.ServiceNotReady, "Consumer is already being created on this connection")
+        session.answer_error(command.request_id, error)
+        return
+    session.attempt(command.request_id, lambda: _subscribe(session, command))
+
+
+def _subscribe(session: Session, command: pb.CommandSubscribe) -> None:
+    name = parse_topic(command.topic)
+    if session.topics.must_wait(name):
+        _subscribe_after(session, command, session.topics.ready(name))
+        return
+    topic = session.topics.get_or_create(name) if command.force_topic_creation else session.topics.get(name)
+    if topic.departures:
+        _subscribe_after(session, command, topic.departures.over())
+        return
+    options = _options(session, command)
+    subscription = _find(topic, command)
+    if isinstance(subscription, Subscription):
+        hindrance = _hindrance(subscription, command, options)
+        if hindrance is not None:
+            _subscribe_after(session, command, subscription.waiting(hindrance))
+            return
+    _admit(session, command, options, subscription)
+
+
+def _hindrance(
+    subscription: Subscription, command: pb.CommandSubscribe, options: ConsumerOptions
+) -> Awaitable[None] | None:
+    """What the consumer has to wait for; raises RequestError if it is refused."""
+    rivals = subscription.rivals(options)
+    if subscription.is_resetting:
+        return subscription.settled()
+    if _begins_to_replicate(subscription, command):
+        return subscription.flushed()  # SUCCESS says that it is replicated, which must be so after a crash as well
+    return _rivals_gone(rivals, options) if rivals else None
+
+
+def _options(session: Session, command: pb.CommandSubscribe) -> ConsumerOptions:
+    """What a consumer asks for; raises RequestError where that makes no sense."""
+    check_length("consumer", command.consumer_name, session.environment.config.maxNameLength)
+    meta = command.keySharedMeta
+    hash_ranges: tuple[tuple[int, int], ...] = ()
+    if command.subType == pb.CommandSubscribe.Key_Shared and meta.keySharedMode == pb.STICKY:
+        check_number_of_ranges(len(meta.hashRanges))
+        hash_ranges = tuple((each.start, each.end) for each in meta.hashRanges)
+        check_ranges(hash_ranges)
+    return ConsumerOptions(
+        consumer_id=command.consumer_id,
+        name=command.consumer_name or session.topics.next_consumer_name(),
+        type=command.subType,
+        priority_level=command.priority_level,
+        key_shared_policy=KeySharedPolicy(meta.keySharedMode, meta.allowOutOfOrderDelivery),
+        hash_ranges=hash_ranges,
+        metadata=consumer_metadata(command.metadata, session.environment.config, is_link=_is_link(command)),
+    )
+
+
+def _subscribe_after(session: Session, command: pb.CommandSubscribe, event: Awaitable[None]) -> None:
+    """Look again after ``event``. If CLOSE_CONSUMER came first, it was answered, and there is nothing to do."""
+    session.start_after(
+        event,
+        session.starting_consumers,
+        command.consumer_id,
+        command.request_id,
+        lambda: _subscribe(session, command),
+    )
+
+
+async def _rivals_gone(rivals: Sequence[Consumer], options: ConsumerOptions) -> None:
+    """Return when consumers are gone that are in the way; raise RequestError if they live (protocol: Liveness)."""
+    for consumer in rivals:
+        subscription = consumer.subscription
+        if await consumer.session.is_alive() and isinstance(subscription, Subscription):
+            await subscription.topic.departures.over()
+            subscription.check_can_add(options)
+
+
+def _admit(
+    session: Session, command: pb.CommandSubscribe, options: ConsumerOptions, subscription: Subscription | Replicator
+) -> None:
+    subscription.check_can_add(options)
+    consumer = Consumer(subscription, session, options, now=session.environment.clock.now())
+    if command.HasField("consumer_epoch"):
+        consumer.epoch = command.consumer_epoch
+    if isinstance(subscription, Replicator):
+        subscription.check_takeover(consumer)
+    session.consumers[command.consumer_id] = consumer
+    session.write(commands.success(request_id=command.request_id))
+    subscription.add_consumer(consumer)
+
+
+def _find(topic: Topic, command: pb.CommandSubscribe) -> Subscription | Replicator:
+    """The subscription to join, created where that is allowed; raises RequestError for what is refused."""
+    if _is_link(command):
+        return topic.replicator(command.subscription.removeprefix(REPLICATOR_PREFIX))
+    _check_request(command, topic.environment.config)
+    existing = topic.subscriptions.get(command.subscription)
+    if existing is not None:
+        if existing.is_durable != command.durable:
+            kind = "durable" if existing.is_durable else "non-durable"
+            message = f"Subscription {existing.name} exists as a {kind} one"
+            raise RequestError(ServerError.NotAllowedError, message)
+        subscription = existing
+    else:
+        if command.durable and not topic.environment.config.allowAutoSubscriptionCreation:
+            message = f"Subscription {command.subscription} does not exist and may not be created automatically"
+            raise RequestError(ServerError.SubscriptionNotFound, message)
+        check_length("subscription", command.subscription, topic.environment.config.maxNameLength)
+        properties = subscription_properties(command.subscription_properties, topic.environment.config)
+        check_room_for_subscription(topic)
+        subscription = topic.create_subscription(
+            command.subscription, _start(topic, command), durable=command.durable, properties=properties
+        )
+    return subscription
+
+
+def _is_link(command: pb.CommandSubscribe) -> bool:
+    """Whether the pipeline asks for a link."""
+    is_named_so = command.subscription.startswith(REPLICATOR_PREFIX)
+    if not is_named_so or len(command.metadata) > LINK_METADATA_SIZE_MAX:
+        return False
+    return any(each.key == LEASE_METADATA for each in command.metadata)
+
+
+def _begins_to_replicate(subscription: Subscription, command: pb.CommandSubscribe) -> bool:
+    """Carry the subscription's progress from now on, if that is asked for, may be and is not done yet."""
+    topic, is_wanted = subscription.topic, command.replicate_subscription_state and subscription.is_durable
+    if not is_wanted or subscription.is_replicated:
+        return False
+    if topic.replication_forbidden:
+        reason = topic.replication_forbidden
+        log.warning("not_replicated", topic=str(topic.name), subscription=subscription.name, reason=reason)
+        return False
+    topic.set_replicated(subscription, replicated=True)
+    return True
+
+
+def _check_request(command: pb.CommandSubscribe, config: BrokerConfig) -> None:
+    check_subscription_name(command.subscription)
+    if command.subType == pb.CommandSubscribe.Key_Shared and not config.subscriptionKeySharedEnable:
+        raise RequestError(ServerError.NotAllowedError, "Key_Shared subscription is disabled by broker.")
+    if command.read_compacted and command.subType in (pb.CommandSubscribe.Shared, pb.CommandSubscribe.Key_Shared):
+        raise RequestError(
+            ServerError.NotAllowedError, "readCompacted only allowed on failover or exclusive subscriptions"
+        )
+    if command.start_message_rollback_duration_sec:
+        message = "start_message_rollback_duration_sec is not supported by this broker: seek by time instead"
+        raise RequestError(ServerError.NotAllowedError, message)
+
+
+def _start(topic: Topic, command: pb.CommandSubscribe) -> Position:
+    """The mark-delete position of a new subscription."""
+    if command.HasField("start_message_id") and not command.durable:
+        start = position_of(command.start_message_id)
+        if start == EARLIEST:
+            return topic.log.before_first()
+        if start < LATEST and start <= topic.ledger.last_confirmed_entry:
+            return topic.ledger.previous_position(start)
+    if command.initialPosition == pb.CommandSubscribe.Earliest:
+        return topic.log.before_first()
+    return topic.ledger.last_confirmed_entry
+
+
+# -- commands of an existing consumer -----------------------------------------------------------------------------
+
+
+def flow(session: Session, command: pb.CommandFlow) -> None:
+    """FLOW: more permits. An unknown consumer is ignored, as in Pulsar."""
+    consumer = session.consumers.get(command.consumer_id)
+    if consumer is None:
+        return
+    if command.messagePermits == 0:
+        message = "FLOW with 0 permits"
+        raise RemoteProtocolError(message)
+    consumer.permits += command.messagePermits
+    consumer.last_flow_at = session.environment.clock.now()
+    consumer.subscription.dispatch()
+
+
+def acknowledge(session: Session, acks: Acks) -> None:
+    """ACKs of single entries, for which no answer was asked."""
+    consumer = session.consumers.get(acks.consumer_id)
+    if consumer is not None:
+        consumer.subscription.acknowledge_entries(consumer, acks.ledger_id, acks.entry_ids)
+
+
+def ack(session: Session, command: pb.CommandAck) -> None:
+    """ACK: acknowledge; answered when asked for, once it is durable. An unknown consumer is ignored."""
+    consumer = session.consumers.get(command.consumer_id)
+    if consumer is None:
+        return
+    if transactions.has_transaction(command):
+        log.warning("transactional_ack_refused", address=session.address, consumer=consumer.name)
+        _refuse_ack(session, command, transactions.refusal())
+        return
+
+    def done(error: StorageError | None) -> None:
+        if error is not None:
+            _refuse_ack(session, command, RequestError(ServerError.PersistenceError, str(error)))
+        elif command.HasField("request_id"):
+            session.write(commands.ack_response(consumer_id=command.consumer_id, request_id=command.request_id))
+
+    try:
+        consumer.subscription.acknowledge(consumer, command, done)
+    except StorageError as error:
+        done(error)
+        raise
+
+
+def names_many(session: Session, command: pb.BaseCommand) -> bool:
+    """Whether a command names so many entries that it is handled in parts (see ``take_first``)."""
+    if command.type == pb.BaseCommand.ACK:
+        ack = command.ack
+        is_individual = ack.ack_type == pb.CommandAck.Individual
+        return len(ack.message_id) > IDS_AT_ONCE_MAX and is_individual and not transactions.has_transaction(ack)
+    if command.type == pb.BaseCommand.REDELIVER_UNACKNOWLEDGED_MESSAGES:
+        consumer = session.consumers.get(command.redeliverUnacknowledgedMessages.consumer_id)
+        is_tracked = consumer is not None and consumer.type in _TRACKED
+        return is_tracked and len(command.redeliverUnacknowledgedMessages.message_ids) > IDS_AT_ONCE_MAX
+    return False
+
+
+def take_first(command: pb.BaseCommand) -> pb.BaseCommand:
+    """Take the first IDS_AT_ONCE_MAX entries out of a command that names more, and return a command for those.
+
+    It asks for no answer. The rest of ``command`` has its request id, and is durable only after all that came before.
+    """
+    first = pb.BaseCommand(type=command.type)
+    if command.type == pb.BaseCommand.ACK:
+        first.ack.consumer_id, first.ack.ack_type = command.ack.consumer_id, command.ack.ack_type
+        first.ack.message_id.extend(command.ack.message_id[:IDS_AT_ONCE_MAX])
+        del command.ack.message_id[:IDS_AT_ONCE_MAX]
+        return first
+    part, whole = first.redeliverUnacknowledgedMessages, command.redeliverUnacknowledgedMessages
+    part.consumer_id = whole.consumer_id
+    if whole.HasField("consumer_epoch"):
+        part.consumer_epoch = whole.consumer_epoch
+    part.message_ids.extend(whole.message_ids[:IDS_AT_ONCE_MAX])
+    del whole.message_ids[:IDS_AT_ONCE_MAX]
+    return first
+
+
+def _refuse_ack(session: Session, command: pb.CommandAck, error: RequestError) -> None:
+    """Answer an ACK that was not applied, if it asked for an answer."""
+    if command.HasField("request_id"):
+        session.write(
+            commands.ack_response_failed(
+                consumer_id=command.consumer_id, request_id=command.request_id, code=error.code, message=str(error)
+            )
+        )
+
+
+def redeliver(session: Session, command: pb.CommandRedeliverUnacknowledgedMessages) -> None:
+    """REDELIVER_UNACKNOWLEDGED_MESSAGES."""
+    consumer = session.consumers.get(command.consumer_id)
+    if consumer is None or not isinstance(consumer.subscription, Subscription):
+        return
+    dispatcher = consumer.subscription.dispatcher
+    if dispatcher is not None:
+        is_tracked = isinstance(dispatcher, MultipleConsumersDispatcher)  # others send all again, whatever is named
+        positions = [position_of(message_id) for message_id in command.message_ids] if is_tracked else []
+        epoch = command.consumer_epoch if command.HasField("consumer_epoch") else None
+        dispatcher.redeliver(consumer, positions, epoch)
+
+
+def unsubscribe(session: Session, command: pb.CommandUnsubscribe) -> None:
+    """UNSUBSCRIBE: delete the subscription, if the caller is its only consumer or insists."""
+    consumer = session.consumers.get(command.consumer_id)
+    if consumer is None or not isinstance(consumer.subscription, Subscription):
+        session.answer_error(command.request_id, RequestError(ServerError.MetadataError, "Consumer not found"))
+        return
+    subscription = consumer.subscription
+    if len(subscription.consumers) > 1 and not command.force:
+        message = "Unconnected or shared consumer attempting to unsubscribe"
+        session.answer_error(command.request_id, RequestError(ServerError.MetadataError, message))
+        return
+    session.consumers.pop(command.consumer_id)
+    subscription.remove_consumer(consumer)
+    subscription.topic.delete_subscription(subscription)
+    session.write(commands.success(request_id=command.request_id))
+
+
+def seek(session: Session, command: pb.CommandSeek) -> None:
+    """SEEK: by id or by time."""
+    consumer = session.consumers.get(command.consumer_id)
+    if consumer is None:
+        session.answer_error(command.request_id, RequestError(ServerError.MetadataError, "Consumer not found"))
+        return
+    subscription = consumer.subscription
+    if isinstance(subscription, Replicator):
+        subscription.send_again_after(position_of(command.message_id))
+        session.write(commands.success(request_id=command.request_id))
+        subscription.dispatch()
+    elif isinstance(subscription, Subscription) and command.HasField("message_id"):
+        work = _seek_to_id(session, command.request_id, subscription, command.message_id)
+        session.start(command.request_id, work)
+    elif isinstance(subscription, Subscription) and command.HasField("message_publish_time"):
+        work = _seek_to_time(session, command.request_id, subscription, command.message_publish_time)
+        session.start(command.request_id, work)
+    else:
+        message = "Message id and message publish time were not present"
+        session.answer_error(command.request_id, RequestError(ServerError.MetadataError, message))
+
+
+async def _seek_to_id(session: Session, request_id: int, subscription: Subscription, target: pb.MessageIdData) -> None:
+    topic = subscription.topic
+    position = position_of(target)
+    if position == EARLIEST:
+        mark_delete = topic.log.before_first()
+    elif position > topic.ledger.last_confirmed_entry:
+        mark_delete = topic.ledger.last_confirmed_entry
+    else:
+        mark_delete = max(topic.log.before_first(), topic.ledger.previous_position(position))
+    partial: list[tuple[Position, int]] = []
+    if target.ack_set and topic.ledger.contains(position):
+        members = ack_set.all_remaining(messages_in(await topic.log.read_entry(position)))
+        remaining = ack_set.words_to_int(target.ack_set) & members
+        if remaining:
+            partial.append((position, remaining))
+    await subscription.reset(mark_delete, partial)
+    session.write(commands.success(request_id=request_id))
+
+
+async def _seek_to_time(session: Session, request_id: int, subscription: Subscription, time_ms: int) -> None:
+    await subscription.reset(await subscription.topic.log.position_before_time(time_ms))
+    session.write(commands.success(request_id=request_id))
+
+
+def get_last_message_id(session: Session, command: pb.CommandGetLastMessageId) -> None:
+    """GET_LAST_MESSAGE_ID: the newest durable entry, and how far this subscription is."""
+    consumer = session.consumers.get(command.consumer_id)
+    if consumer is None or not isinstance(consumer.subscription, Subscription):
+        session.answer_error(command.request_id, RequestError(ServerError.MetadataError, "Consumer not found"))
+        return
+    session.start(command.request_id, _last_message_id(session, command.request_id, consumer.subscription))
+
+
+async def _last_message_id(session: Session, request_id: int, subscription: Subscription) -> None:
+    topic, mark_delete = subscription.topic, subscription.cursor.state.mark_delete_position
+    position, batch_size = await topic.log.last_message()
+    if topic.ledger.entries:
+        # A cursor as old as the topic has seen no ledger; a reader there must see that it is behind the first entry.
+        mark_delete = max(mark_delete, topic.log.before_first())
+    session.write(
+        commands.get_last_message_id_response(
+            request_id=request_id,
+            last_message_id=message_id(
+                position,
+                partition=topic.name.partition_index,
+                batch_index=batch_size - 1 if batch_size is not None else -1,
+            ),
+            mark_delete_position=mark_delete,
+        )
+    )
+
+
+def consumer_stats(session: Session, command: pb.CommandConsumerStats) -> None:
+    """CONSUMER_STATS."""
+    consumer = session.consumers.get(command.consumer_id)
+    if consumer is None or not isinstance(consumer.subscription, Subscription):
+        body = pb.CommandConsumerStatsResponse(
+            request_id=command.request_id,
+            error_code=pb.ServerError.ConsumerNotFound,
+            error_message=f"Consumer {command.consumer_id} not found",
+        )
+        session.write(commands.consumer_stats_response(body))
+        return
+    subscription = consumer.subscription
+    body = pb.CommandConsumerStatsResponse(
+        request_id=command.request_id,
+        consumerName=consumer.name,
+        availablePermits=max(0, consumer.permits),
+        unackedMessages=consumer.unacked_messages,
+        blockedConsumerOnUnackedMsgs=consumer.blocked,
+        address=session.address,
+        type=subscription.type_name,
+        msgBacklog=subscription.backlog,
+    )
+    session.write(commands.consumer_stats_response(body))
+
+
+def close(session: Session, command: pb.CommandCloseConsumer) -> None:
+    """CLOSE_CONSUMER: always answered, also for one that is not there."""
+    session.starting_consumers.pop(command.consumer_id, None)
+    consumer = session.consumers.pop(command.consumer_id, None)
+    if consumer is None:
+        session.write(commands.success(request_id=command.request_id))
+        return
+    subscription = consumer.subscription
+    subscription.remove_consumer(consumer)
+    answer: Callable[[StorageError | None], None] = lambda _: session.write(  # noqa: E731 - one line, used once
+        commands.success(request_id=command.request_id)
+    )
+    if isinstance(subscription, Subscription) and subscription.is_durable:
+        subscription.flush_with(answer)
+    else:
+        answer(None)

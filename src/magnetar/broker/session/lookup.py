@@ -1,0 +1,98 @@
+"""Commands that ask where and what a topic is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from magnetar.base.errors import ServerError
+from magnetar.base.limits import Limit
+from magnetar.base.names import NamespaceName
+from magnetar.broker.session.refusals import REFUSED, as_request_error
+from magnetar.broker.topic.registry import parse_topic
+from magnetar.broker.topic.topic_lists import NO_TOPICS, PATTERN_LENGTH_MAX
+from magnetar.wire import commands
+from magnetar.wire.proto import pulsar_api_pb2 as pb
+from magnetar.wire.topic_list import topic_list_response
+
+if TYPE_CHECKING:
+    from magnetar.base.errors import RequestError
+    from magnetar.broker.session.refusals import Refused
+    from magnetar.broker.session.session import Session
+    from magnetar.broker.topic.topic_lists import TopicList
+
+
+def partitioned_metadata(session: Session, command: pb.CommandPartitionedTopicMetadata) -> None:
+    """Answer how many partitions a topic has, creating it where that is allowed and asked for."""
+    try:
+        partitions = session.topics.partitions_for_client(
+            parse_topic(command.topic), create=command.metadata_auto_creation_enabled
+        )
+    except REFUSED as error:
+        refusal = _refusal(session, error)
+        session.write(
+            commands.partitioned_metadata_failed(request_id=command.request_id, code=refusal.code, message=str(refusal))
+        )
+    else:
+        session.write(commands.partitioned_metadata_response(request_id=command.request_id, partitions=partitions))
+
+
+def lookup(session: Session, command: pb.CommandLookupTopic) -> None:
+    """Answer that this broker serves the topic; a cluster has one."""
+    try:
+        topic = parse_topic(command.topic)
+        session.topics.check_served(topic)
+        session.topics.check_length(topic)
+    except REFUSED as error:
+        refusal = _refusal(session, error)
+        session.write(commands.lookup_failed(request_id=command.request_id, code=refusal.code, message=str(refusal)))
+    else:
+        session.write(
+            commands.lookup_response(request_id=command.request_id, broker_service_url=session.topics.service_url)
+        )
+
+
+def _refusal(session: Session, error: Refused) -> RequestError:
+    """Return what answers ``error``, and count the limit that it names."""
+    refusal = as_request_error(error)
+    session.environment.limit_hits.note(refusal)
+    return refusal
+
+
+def topics_of_namespace(session: Session, command: pb.CommandGetTopicsOfNamespace) -> None:
+    """Answer the namespace's topics, partitions as topics of their own (protocol: Topics of a namespace)."""
+    namespace = NamespaceName.parse(command.namespace)
+    if len(command.topics_pattern) > PATTERN_LENGTH_MAX:
+        session.environment.limit_hits.hit(Limit.TOPICS_PATTERN_LENGTH)
+
+    def answer(found: TopicList) -> None:
+        changed = command.topics_hash != found.hash
+        session.write(
+            topic_list_response(
+                request_id=command.request_id,
+                encoded_topics=found.encoded if changed else b"",
+                filtered=found.filtered,
+                topics_hash=found.hash,
+                changed=changed,
+            )
+        )
+
+    if command.mode == pb.CommandGetTopicsOfNamespace.NON_PERSISTENT:
+        answer(NO_TOPICS)
+    else:
+        session.topics.lists.find(namespace, command.topics_pattern, answer)
+
+
+def get_schema(session: Session, command: pb.CommandGetSchema) -> None:
+    """Answer that the topic has no schema: this broker keeps none and passes payloads through."""
+    session.write(
+        commands.get_schema_failed(
+            request_id=command.request_id,
+            code=ServerError.TopicNotFound,
+            message=f"no schema is stored for {command.topic}",
+        )
+    )
+
+
+def get_or_create_schema(session: Session, command: pb.CommandGetOrCreateSchema) -> None:
+    """Accept the schema without keeping it: the empty version means "none" (protocol: Schemas)."""
+    session.write(commands.get_or_create_schema_response(request_id=command.request_id, schema_version=b""))

@@ -1,0 +1,379 @@
+"""Commands of producers: PRODUCER, SEND, CLOSE_PRODUCER."""
+
+from __future__ import annotations
+
+from itertools import repeat
+from typing import TYPE_CHECKING, Final
+
+from magnetar.base.errors import ChecksumMismatchError, RemoteProtocolError, RequestError, ServerError, StorageError
+from magnetar.base.limits import ENTRY_METADATA_PADDING, REPLICATED_ENTRY_PADDING, Limit
+from magnetar.base.names import check_cluster_name, check_length
+from magnetar.broker.housekeeping.storage_watch import check_publishable
+from magnetar.broker.publish.deduplication import is_whole
+from magnetar.broker.publish.producer import LocalProducer, ProducerOptions, answer_failed
+from magnetar.broker.replication.lives import check_life
+from magnetar.broker.replication.progress import ProgressProducer
+from magnetar.broker.replication.receiver import ReplicatedProducer
+from magnetar.broker.settings.properties import producer_metadata
+from magnetar.broker.topic.registry import parse_topic
+from magnetar.wire import commands, transactions
+from magnetar.wire.entry import check_count, parse_metadata
+from magnetar.wire.links import PROGRESS_PREFIX, REPLICATOR_PREFIX, source_of
+from magnetar.wire.runs import Sends
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Sequence
+
+    from magnetar.base.names import TopicName
+    from magnetar.base.position import Position
+    from magnetar.broker.publish.producer import Producer, SendHead
+    from magnetar.broker.session.session import Session
+    from magnetar.broker.topic.topic import Topic
+    from magnetar.wire.proto import pulsar_api_pb2 as pb
+
+
+_CHECKED_ONE_BY_ONE_MAX: Final = 100
+"""SENDs of one turn of the loop, in a run where something is wrong: each that is refused costs some 50 µs."""
+
+_OF_LINK_AT_ONCE_MAX: Final = 200
+"""SENDs of a link that are taken before others may have their turn: each costs some 15 µs."""
+
+_OF_CLUSTERS: Final = ("replicated_from", "marker_type")
+"""Fields of MessageMetadata that a client must not set."""
+
+
+def create(session: Session, command: pb.CommandProducer) -> None:
+    """PRODUCER: admit a producer, or say why not (protocol: Producers)."""
+    existing = session.producers.get(command.producer_id)
+    if existing is not None:
+        _succeed(session, command.request_id, existing)
+        return
+    waiting = session.waiting.get(command.producer_id)
+    if waiting is not None:
+        _wait_for_access(session, command.request_id, waiting)
+        return
+    if command.producer_id in session.starting_producers:
+        message = f"Producer {command.producer_id} is already being created on this connection"
+        session.answer_error(command.request_id, RequestError(ServerError.ServiceNotReady, message))
+        return
+    session.attempt(command.request_id, lambda: _create(session, command))
+
+
+def _create(session: Session, command: pb.CommandProducer) -> None:
+    topic_name, is_link = parse_topic(command.topic), _is_link(session, command.producer_name)
+    absence = _absence(session, topic_name, is_link=is_link)
+    if absence is not None:
+        _create_after(session, command, absence)
+        return
+    find = session.topics.get_or_create_linked if is_link else session.topics.get_or_create
+    topic = find(topic_name)
+    hindrance = _hindrance(topic)
+    if hindrance is not None:
+        _create_after(session, command, hindrance)
+        return
+    name = command.producer_name
+    options = ProducerOptions(
+        producer_id=command.producer_id,
+        name=name or session.topics.next_producer_name(),
+        epoch=command.epoch,
+        user_provided_name=bool(name) and command.user_provided_producer_name,
+        access_mode=command.producer_access_mode,
+        metadata=producer_metadata(command.metadata, session.environment.config, is_link=is_link),
+    )
+    if is_link:
+        check_life(topic, source_of(name), options.metadata)
+    if command.initial_subscription_name:
+        topic.ensure_subscription(command.initial_subscription_name)
+    producer = _make(topic, session, options)
+    if isinstance(producer, ProgressProducer):
+        topic.progress.check_allowed()
+    else:
+        check_publishable(session.environment.store.state)
+        topic.backlog_quotas.check_producer()
+    if not isinstance(producer, LocalProducer):
+        topic.replace_producer(producer)
+        _enter(session, producer)
+        _succeed(session, command.request_id, producer)
+        return
+    owner = topic.producers.get(options.name)
+    if owner is None or _is_predecessor(owner, producer):
+        if owner is not None:
+            topic.remove_producer(owner)
+        _admit(session, command, producer)
+    elif owner.session is session:
+        raise _busy(options.name)
+    else:
+        _create_after(session, command, _owner_gone(owner))
+
+
+def _absence(session: Session, name: TopicName, *, is_link: bool) -> Awaitable[None] | None:
+    """What a producer has to wait for before the topic is there."""
+    if session.topics.must_wait(name):
+        return session.topics.ready(name)
+    return session.topics.growth_for_link(name) if is_link else None
+
+
+def _hindrance(topic: Topic) -> Awaitable[None] | None:
+    """What any producer of the topic has to wait for."""
+    if topic.departures:
+        return topic.departures.over()
+    return None if topic.deduplication.is_ready else topic.deduplication.recovered()
+
+
+def _is_predecessor(owner: Producer, producer: Producer) -> bool:
+    same = owner.session is producer.session and owner.options.producer_id == producer.options.producer_id
+    return same and owner.options.epoch < producer.options.epoch
+
+
+def _create_after(session: Session, command: pb.CommandProducer, event: Awaitable[None]) -> None:
+    """Look again after ``event``, from the start. If CLOSE_PRODUCER came first, there is nothing to do."""
+    session.start_after(
+        event,
+        session.starting_producers,
+        command.producer_id,
+        command.request_id,
+        lambda: _create(session, command),
+    )
+
+
+async def _owner_gone(owner: Producer) -> None:
+    """Return when a name's owner turned out to be dead; raise RequestError if it lives (protocol: Liveness)."""
+    if await owner.session.is_alive():
+        raise _busy(owner.options.name)
+    owner.topic.remove_producer(owner)
+
+
+def _admit(session: Session, command: pb.CommandProducer, producer: LocalProducer) -> None:
+    epoch = command.topic_epoch if command.HasField("topic_epoch") else None
+    if producer.topic.admit_producer(producer, epoch):
+        _enter(session, producer)
+        _succeed(session, command.request_id, producer)
+    else:
+        _wait_for_access(session, command.request_id, producer)
+
+
+def _enter(session: Session, producer: Producer) -> None:
+    session.producers[producer.options.producer_id] = producer
+    session.closed_producers.pop(producer.options.producer_id, None)
+
+
+def _busy(name: str) -> RequestError:
+    return RequestError(ServerError.ProducerBusy, f"Producer with name '{name}' is already connected to topic")
+
+
+def _is_link(session: Session, name: str) -> bool:
+    """Whether a producer of this name is a link's; raises RequestError for a name that no producer may have."""
+    check_length("producer", name, session.environment.config.maxNameLength)
+    if not name.startswith((REPLICATOR_PREFIX, PROGRESS_PREFIX)):
+        return False
+    source = source_of(name)
+    check_cluster_name(source)
+    if source == session.environment.cluster:
+        raise RequestError(ServerError.NotAllowedError, f"{name} would replicate {source} into itself")
+    return True
+
+
+def _make(topic: Topic, session: Session, options: ProducerOptions) -> Producer:
+    now = session.environment.clock.now()
+    if options.name.startswith(REPLICATOR_PREFIX):
+        return ReplicatedProducer(topic, session, options, source_of(options.name), now=now)
+    if options.name.startswith(PROGRESS_PREFIX):
+        return ProgressProducer(topic, session, options, source_of(options.name))
+    return LocalProducer(topic, session, options, now=now)
+
+
+def _wait_for_access(session: Session, request_id: int, producer: LocalProducer) -> None:
+    """WaitForExclusive: answer now that it is queued, and again once it has the topic or never will."""
+    session.waiting[producer.options.producer_id] = producer
+    session.write(
+        commands.producer_success(
+            request_id=request_id,
+            producer_name=producer.options.name,
+            producer_ready=False,
+        )
+    )
+
+    def tell(refusal: RequestError | None) -> None:
+        if session.waiting.pop(producer.options.producer_id, None) is None:
+            return  # its connection is gone, and it is about to be removed
+        if refusal is None:
+            _enter(session, producer)
+            _succeed(session, request_id, producer)
+        else:
+            session.answer_error(request_id, refusal)
+
+    producer.topic.access.when_decided(producer, tell)
+
+
+def _succeed(session: Session, request_id: int, producer: Producer) -> None:
+    """Admit a producer; one that is told where to go on, once all that the topic holds is durable."""
+    if isinstance(producer, LocalProducer) and producer.topic.deduplication.sequence_ids is None:
+        _tell_success(session, request_id, producer)
+        return
+
+    def durable(error: StorageError | None) -> None:
+        if session.producers.get(producer.options.producer_id) is not producer:
+            return  # it was told meanwhile that it is closed
+        if error is None:
+            _tell_success(session, request_id, producer)
+        else:
+            del session.producers[producer.options.producer_id]
+            producer.topic.remove_producer(producer)
+            session.answer_error(request_id, RequestError(ServerError.PersistenceError, str(error)))
+
+    producer.topic.log.barrier(durable)
+
+
+def _tell_success(session: Session, request_id: int, producer: Producer) -> None:
+    topic, name = producer.topic, producer.options.name
+    last: Position | None = producer.last_origin_position if isinstance(producer, ReplicatedProducer) else None
+    session.write(
+        commands.producer_success(
+            request_id=request_id,
+            producer_name=name,
+            last_sequence_id=topic.deduplication.last_sequence_id(name),
+            topic_epoch=topic.access.topic_epoch,
+            last_origin=last,
+        )
+    )
+
+
+_FOR_SHADOW_TOPICS = RequestError(ServerError.NotAllowedError, "message_id is for shadow topics only")
+
+
+def send(session: Session, command: pb.CommandSend, entry: bytes) -> None:
+    """A SEND of an unusual form, on its own."""
+    messages = 0 if command.is_chunk and not _is_last_chunk(entry) else command.num_messages
+    head = command.sequence_id, command.highest_sequence_id, messages
+    producer = session.producers.get(command.producer_id)
+    if producer is not None and command.HasField("message_id"):
+        producer.publish_around([head], [_FOR_SHADOW_TOPICS])
+    elif producer is not None and transactions.has_transaction(command):
+        producer.publish_around([head], [transactions.refusal()])
+    else:
+        publish(session, Sends(command.producer_id, [head], [entry]))
+
+
+def _is_last_chunk(entry: bytes) -> bool:
+    try:
+        return is_whole(parse_metadata(entry))
+    except RemoteProtocolError:
+        return True  # it is refused in its turn
+
+
+def publish(session: Session, sends: Sends) -> Sends | None:
+    """SENDs of one producer: hand it the intact entries, and of the others what is wrong with them.
+
+    Returns the SENDs that are left for another turn, if all together may be too much for one.
+    """
+    producer_id, heads, entries = sends
+    producer = session.producers.get(producer_id)
+    if producer is None:
+        _check_recently_closed(session, producer_id)
+        return None
+    at_once = producer.topic.deduplication.at_once(heads, entries)
+    if isinstance(producer, ReplicatedProducer):
+        at_once = min(at_once, _OF_LINK_AT_ONCE_MAX)
+    if at_once == len(entries):
+        taken = _publish(session, producer, heads, entries)
+    else:
+        taken = _publish(session, producer, heads[:at_once], entries[:at_once])
+    return None if taken == len(entries) else Sends(producer_id, heads[taken:], entries[taken:])
+
+
+def _publish(session: Session, producer: Producer, heads: list[SendHead], entries: list[bytes]) -> int:
+    """Publish a run, or the first part of one in which something is wrong; return how many SENDs were taken."""
+    # What was receipted elsewhere, under the same limit, has to fit here with its stamp.
+    padding = REPLICATED_ENTRY_PADDING if isinstance(producer, ReplicatedProducer) else ENTRY_METADATA_PADDING
+    size_max = session.environment.config.maxMessageSize + padding
+    try:
+        _check(producer, heads, entries, size_max)
+    except StorageError as error:
+        # A later SEND must not be stored before these: the clients come again, and send all of them in order.
+        answer_failed(producer, heads, error)
+        producer.topic.dismiss_publishers()
+        return len(entries)
+    except (RequestError, RemoteProtocolError):
+        is_intact = False
+    else:
+        is_intact = True
+    if is_intact:
+        producer.publish(heads, entries)
+        return len(entries)
+    # Out of the except clause: what is raised from now on must not keep the first error, and so the entries.
+    heads, entries = heads[:_CHECKED_ONE_BY_ONE_MAX], entries[:_CHECKED_ONE_BY_ONE_MAX]
+    producer.publish_around(heads, list(map(_checked, repeat(producer), heads, entries, repeat(size_max))))
+    return len(entries)
+
+
+def _check(producer: Producer, heads: Sequence[SendHead], entries: Sequence[bytes], size_max: int) -> None:
+    """Raise what is wrong with SENDs."""
+    if max(map(len, entries)) > size_max:
+        raise RequestError(
+            ServerError.NotAllowedError, "Exceed maximum message size (maxMessageSize)", Limit.MESSAGE_SIZE
+        )
+    for sequence_id, highest, _ in heads:
+        if highest and highest < sequence_id:
+            raise RequestError(ServerError.MetadataError, "Invalid lowest or highest sequence id")
+    for entry in entries:
+        metadata = producer.check(entry)
+        if metadata is None:
+            continue
+        if isinstance(producer, LocalProducer):
+            _check_is_of_a_client(metadata)
+            check_count(metadata, entry)
+        if metadata.deliver_at_time:
+            producer.topic.delayed.check(metadata)
+
+
+def _check_is_of_a_client(metadata: pb.MessageMetadata) -> None:
+    """Raise RequestError for fields that only brokers and replicators set.
+
+    An entry that names another cluster as its origin would never be replicated: links would take it for one of theirs.
+    """
+    if transactions.has_transaction(metadata):
+        raise transactions.refusal()
+    for field in _OF_CLUSTERS:
+        if metadata.HasField(field):
+            raise RequestError(ServerError.NotAllowedError, f"{field} is set by replicators only, not by producers")
+
+
+def _checked(producer: Producer, head: SendHead, entry: bytes, size_max: int) -> bytes | RequestError:
+    """Return the entry, or what its SEND is answered: an error without the traceback, which would keep the entry."""
+    try:
+        _check(producer, [head], [entry], size_max)
+    except RequestError as error:
+        refusal = RequestError(error.code, str(error), error.limit)
+    except ChecksumMismatchError:
+        refusal = RequestError(ServerError.ChecksumError, "Checksum failed on the broker")
+    except RemoteProtocolError as error:
+        refusal = RequestError(ServerError.MetadataError, str(error), error.limit)
+    else:
+        return entry
+    producer.topic.environment.limit_hits.note(refusal)
+    return refusal
+
+
+def _check_recently_closed(session: Session, producer_id: int) -> None:
+    closed_at = session.closed_producers.get(producer_id)
+    keep_alive_s = session.environment.config.keepAliveIntervalSeconds
+    if closed_at is None or session.environment.clock.monotonic() - closed_at > keep_alive_s:
+        message = f"SEND for producer {producer_id}, which this connection does not have"
+        raise RemoteProtocolError(message)
+
+
+def close(session: Session, command: pb.CommandCloseProducer) -> None:
+    """CLOSE_PRODUCER: answered once what it sent before is durable; one that is still being created never will be."""
+    session.starting_producers.pop(command.producer_id, None)
+    producer = session.producers.pop(command.producer_id, None) or session.waiting.pop(command.producer_id, None)
+    if producer is None:
+        session.write(commands.success(request_id=command.request_id))
+        return
+    topic = producer.topic
+    topic.remove_producer(producer)
+
+    def closed() -> None:
+        session.write(commands.success(request_id=command.request_id))
+
+    # Behind the receipts of what it sent before, which may be withheld.
+    topic.log.barrier(lambda _: topic.lag_bound.behind_receipts(session, closed))

@@ -1,0 +1,496 @@
+"""One client's conversation: what each command does, and what it is answered."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from itertools import islice
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+import magnetar
+from magnetar.base.errors import MetadataError, RemoteProtocolError, RequestError, ServerError, StorageError
+from magnetar.base.limits import Limit
+from magnetar.base.tasks import report_bug, start_task
+from magnetar.broker.dispatch.consumer import Consumer
+from magnetar.broker.loop.closing import close_one
+from magnetar.broker.resources.memory import Account
+from magnetar.broker.session import consumers as session_consumers
+from magnetar.broker.session import lookup as session_lookup
+from magnetar.broker.session import producers as session_producers
+from magnetar.broker.session.refusals import REFUSED, as_request_error, internal_error
+from magnetar.wire import commands
+from magnetar.wire.proto import pulsar_api_pb2 as pb
+from magnetar.wire.runs import Acks, Sends
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Generator
+
+    from magnetar.broker.environment import Environment
+    from magnetar.broker.publish.producer import LocalProducer, Producer
+    from magnetar.broker.session.server import ServerProtocol
+    from magnetar.broker.topic.registry import TopicRegistry
+    from magnetar.wire.connection import Connection
+    from magnetar.wire.frame import Received
+
+log = structlog.get_logger(__name__)
+
+SERVER_VERSION = f"Magnetar {magnetar.__version__}"
+"""How the broker names itself; peers that see it may send progress markers."""
+
+_NOTHING: Final[list[Received]] = []
+"""No frames are left."""
+
+CLOSED_PRODUCERS_MAX = 100_000
+"""Producers that the broker closed and that a connection remembers, some 100 bytes each; the oldest are forgotten."""
+
+
+class _NoSocket:
+    """What a session speaks to once its connection is gone."""
+
+    def nothing(self) -> None:
+        """Do nothing: nobody is there."""
+
+    close = abort = probe = pause_reading = resume_reading = nothing
+
+    def write(self, frame: bytes) -> None:
+        """Drop what would be sent."""
+
+
+_NO_SOCKET = _NoSocket()
+
+
+class Session:
+    """The producers and consumers of one connection. Everything happens on the event loop's thread."""
+
+    def __init__(
+        self, environment: Environment, topics: TopicRegistry, protocol: ServerProtocol, connection: Connection
+    ) -> None:
+        """A session before its CONNECT."""
+        self.environment = environment
+        self.topics = topics
+        self.connection = connection
+        self.address = ""
+        self.is_writable = True
+        """Whether the client reads what it is sent; otherwise it gets no more messages."""
+        self._is_reading = True
+        """The same, as it was when the socket last took what was written: more may have been written since."""
+        self.producers: dict[int, Producer] = {}
+        self.waiting: dict[int, LocalProducer] = {}
+        """Producers that wait for exclusive access; they may not publish."""
+        self.consumers: dict[int, Consumer] = {}
+        self.starting_producers: dict[int, object] = {}
+        self.starting_consumers: dict[int, object] = {}
+        """By id, the PRODUCER or SUBSCRIBE that waits for something. CLOSE takes it out; then it has no effect."""
+        self.closed_producers: dict[int, float] = {}
+        """Producers that the broker closed, with when: SENDs on the wire for them are ignored for a while."""
+        self._protocol: ServerProtocol | _NoSocket = protocol
+        self._in_flight = 0
+        self._withheld = 0
+        self._publishing = True
+        """Whether the publishes in flight leave room for more."""
+        self._promising = True
+        """Whether the receipts that are withheld do."""
+        self._arriving = True
+        """Whether there is memory for the frame that is arriving."""
+        self.account = Account(environment.memory, self._frame_admitted)
+        """What the connection makes the broker hold."""
+        self._caught_up = True
+        """Whether all that has arrived is handled."""
+        self.has_left = False
+        """Whether the client is gone, and what it has published and acknowledged is still to be handled."""
+        self._reading = True
+        self._open = True
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._liveness: asyncio.Event | None = None
+
+    @property
+    def client_version(self) -> str:
+        """What the client called itself in CONNECT."""
+        return self.connection.peer_version
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the connection still stands."""
+        return self._open
+
+    # -- input --------------------------------------------------------------------------------------------------
+
+    def receive(self, frames: list[Received]) -> list[Received]:
+        """Handle frames in order, as many as the turn of the loop has room for; return those that are left."""
+        if self._liveness is not None:
+            self._liveness.set()
+        turns = self.environment.turns
+        for number, frame in enumerate(frames, start=1):
+            rest: Received | None = frame
+            while rest is not None:
+                rest = self._take(rest)
+                if turns.is_over():
+                    return frames[number:] if rest is None else [rest, *frames[number:]]
+        return _NOTHING
+
+    def _take(self, frame: Received) -> Received | None:
+        """Handle a frame, or a part of one that may be much work; return what is left of it."""
+        if isinstance(frame, Sends):
+            return session_producers.publish(self, frame)
+        if isinstance(frame, Acks):
+            session_consumers.acknowledge(self, frame)
+            return None
+        command = frame.command
+        if command.type == pb.BaseCommand.SEND:
+            session_producers.send(self, command.send, frame.body)
+            return None
+        if self.has_left and command.type != pb.BaseCommand.ACK:
+            return None  # nobody would get the answer, nor use what it creates
+        if session_consumers.names_many(self, command):
+            self._handle(session_consumers.take_first(command))
+            return frame
+        self._handle(command)
+        return None
+
+    def _handle(self, command: pb.BaseCommand) -> None:
+        handler = _HANDLERS.get(command.type)
+        if handler is None:
+            self._refuse_unsupported(command)
+            return
+        if command.type in _ANSWERED_BY_ERROR:
+            request_id = getattr(command, _BODY_FIELDS[command.type]).request_id
+            self.attempt(request_id, lambda: handler(self, command))
+            return
+        try:
+            handler(self, command)
+        except (StorageError, MetadataError) as error:
+            # It has no answer. It concerns one topic, and other topics share the connection.
+            name = pb.BaseCommand.Type.Name(command.type)
+            log.warning("command_failed", address=self.address, command=name, error=str(error))
+
+    def closed(self) -> None:
+        """The connection is gone, and with it every producer and consumer: few at once, many in slices."""
+        if not self._open:
+            return
+        self._open = False
+        # Two objects that refer to each other are freed by the collector of cycles only, thousands in one turn.
+        self._protocol = _NO_SOCKET
+        self.account.close()
+        self.is_writable = False
+        for task in self._tasks:
+            task.cancel()
+        producers = *self.waiting.values(), *self.producers.values()
+        consumers = tuple(self.consumers.values())
+        self.waiting.clear()
+        self.producers.clear()
+        self.consumers.clear()
+        for producer in producers:
+            producer.topic.departures.begin()
+        for consumer in consumers:
+            consumer.subscription.topic.departures.begin()
+        self.environment.sliced.start(self, (*producers, *consumers), self._leave)
+
+    def _leave(self, member: Producer | Consumer) -> None:
+        loop = self.environment.loop
+        if isinstance(member, Consumer):
+            topic, subscription = member.subscription.topic, member.subscription
+            close_one(loop, self.address, f"consumer {member.name}", partial(subscription.remove_consumer, member))
+        else:
+            topic = member.topic
+            close_one(loop, self.address, f"producer {member.options.name}", partial(topic.remove_producer, member))
+        topic.departures.end()
+
+    # -- output -------------------------------------------------------------------------------------------------
+
+    def write(self, frame: bytes) -> None:
+        """Send a frame; nothing happens once the connection is gone."""
+        if self._open:
+            self._protocol.write(frame)
+
+    def answer_error(self, request_id: int, error: RequestError) -> None:
+        """Answer a request with ERROR."""
+        self.environment.limit_hits.note(error)
+        self.write(commands.error(request_id=request_id, code=error.code, message=str(error)))
+
+    def close_producer(self, producer: Producer) -> None:
+        """Tell the client that its producer ended here; it looks the topic up again."""
+        if self.producers.get(producer.options.producer_id) is producer:
+            del self.producers[producer.options.producer_id]
+            self._note_closed(producer.options.producer_id)
+        elif self.waiting.get(producer.options.producer_id) is producer:
+            del self.waiting[producer.options.producer_id]
+        producer.topic.remove_producer(producer)
+        self.write(commands.close_producer(producer_id=producer.options.producer_id))
+
+    def _note_closed(self, producer_id: int) -> None:
+        now, keep_s = self.environment.clock.monotonic(), self.environment.config.keepAliveIntervalSeconds
+        closed = self.closed_producers
+        closed.pop(producer_id, None)
+        closed[producer_id] = now
+        for oldest in tuple(islice(closed, 2)):  # one comes, and two may go
+            if now - closed[oldest] > keep_s:
+                del closed[oldest]
+            elif len(closed) > CLOSED_PRODUCERS_MAX:
+                self.environment.limit_hits.hit(Limit.CLOSED_PRODUCERS)
+                del closed[oldest]
+
+    def close_consumer(self, consumer: Consumer) -> None:
+        """Tell the client that its consumer ended here; it subscribes again."""
+        self.forget_consumer(consumer)
+        consumer.subscription.remove_consumer(consumer)
+        if consumer.consumer_id not in self.consumers:  # else the client has another one of this id by now
+            self.write(commands.close_consumer(consumer_id=consumer.consumer_id))
+
+    def forget_consumer(self, consumer: Consumer) -> None:
+        """Take nothing from a consumer any more."""
+        if self.consumers.get(consumer.consumer_id) is consumer:
+            del self.consumers[consumer.consumer_id]
+
+    def active_consumer_changed(self, consumer: Consumer, *, is_active: bool) -> None:
+        """Tell a Failover consumer whether it is the one that receives."""
+        self.write(commands.active_consumer_change(consumer_id=consumer.consumer_id, is_active=is_active))
+
+    def disconnect(self) -> None:
+        """Close the connection: the client broke a rule that has no answer."""
+        self._protocol.close()
+
+    # -- flow ---------------------------------------------------------------------------------------------------
+
+    def publishes_started(self, count: int, size: int) -> None:
+        """Count publishes of ``size`` bytes in; past a limit the socket is not read until half of them are done."""
+        self._in_flight += count
+        has_room = self.account.publish(size)
+        is_many = self._in_flight > self.environment.config.maxPendingPublishRequestsPerConnection
+        if self._publishing and (is_many or not has_room):
+            self.environment.limit_hits.hit(Limit.PENDING_PUBLISHES if is_many else Limit.PUBLISH_BUFFER)
+            self._publishing = False
+            self._read_or_pause()
+
+    def publishes_finished(self, count: int, size: int) -> None:
+        """Count publishes of ``size`` bytes out, durable or not."""
+        self._in_flight -= count
+        self.account.published(size)
+        if self._publishing or not self.account.may_publish_again:
+            return
+        if self._in_flight <= self.environment.config.maxPendingPublishRequestsPerConnection // 2:
+            self._publishing = True
+            self._read_or_pause()
+
+    def frame_arrived(self, held: int, missing: int) -> None:
+        """Note what there is of an unfinished frame; a large one that does not fit is not read until it does."""
+        account = self.account
+        if held == account.frame_held and missing == account.frame_missing:
+            return
+        may_arrive = account.arrived(held, missing)
+        if may_arrive != self._arriving:
+            if not may_arrive:
+                self.environment.limit_hits.hit(Limit.PUBLISH_BUFFER)
+            self._arriving = may_arrive
+            self._read_or_pause()
+
+    def _frame_admitted(self) -> None:
+        self._arriving = True
+        self._read_or_pause()
+
+    def receipts_withheld(self, count: int) -> None:
+        """Count receipts that wait, in or out; past the limit the socket is not read until half of them are written.
+
+        The limit is far beyond what a client has in flight: what waits here costs others on this connection nothing.
+        """
+        self._withheld += count
+        limit = self.environment.config.maxWithheldReceiptsPerConnection
+        if self._withheld > limit or self._withheld <= limit // 2:
+            if self._promising and self._withheld > limit:
+                self.environment.limit_hits.hit(Limit.WITHHELD_RECEIPTS)
+            self._promising = self._withheld <= limit
+            self._read_or_pause()
+
+    def writable(self, *, is_writable: bool) -> None:
+        """The client stopped to read, or reads again: until it does it is sent no message and heard no more."""
+        if self._is_reading and not is_writable:
+            is_own = self.account.unsent.size > self.environment.config.connectionSendBufferBytes
+            self.environment.limit_hits.hit(Limit.SEND_BUFFER if is_own else Limit.SEND_BUFFERS)
+        self._is_reading = is_writable
+        self.is_writable = is_writable and self._open
+        self._read_or_pause()
+        if self.is_writable:
+            for topic in dict.fromkeys([consumer.subscription.topic for consumer in self.consumers.values()]):
+                topic.notify()
+
+    @property
+    def is_held_back(self) -> bool:
+        """Whether the client is not read because of what it has under way; it may say nothing meanwhile."""
+        return not (self._publishing and self._promising and self._arriving and self._caught_up)
+
+    def caught_up(self, *, is_caught_up: bool) -> None:
+        """All that has arrived is handled, or it is not: then no more of it is read."""
+        if is_caught_up != self._caught_up:
+            self._caught_up = is_caught_up
+            self._read_or_pause()
+
+    def written(self, size: int) -> None:
+        """Count ``size`` bytes that are sent at the end of this turn; with too much, no message follows until then."""
+        if self._open:
+            unsent = self.account.unsent
+            unsent.write(size)
+            if unsent.is_over:
+                self.is_writable = False
+
+    def _read_or_pause(self) -> None:
+        reading = self.is_writable and not self.is_held_back
+        if reading != self._reading:
+            self._reading = self.account.is_read = reading
+            if reading:
+                self._protocol.resume_reading()
+            else:
+                self._protocol.pause_reading()
+
+    def attempt(self, request_id: int, work: Callable[[], None]) -> None:
+        """Do ``work`` now; what it refuses is the request's answer. Raises RemoteProtocolError only."""
+        try:
+            work()
+        except REFUSED as error:
+            self.answer_error(request_id, as_request_error(error))
+        except RemoteProtocolError:
+            raise
+        except Exception as error:  # noqa: BLE001 - the root of a request's work
+            self._answer_bug(request_id, error)
+
+    # -- work that takes longer than a turn ---------------------------------------------------------------------
+
+    def start(self, request_id: int, work: Awaitable[None]) -> None:
+        """Run ``work`` in the background; what it raises is the request's answer."""
+        task = start_task(self.environment.loop, self._run(request_id, work), f"request of {self.address}")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def start_after(
+        self, event: Awaitable[None], starting: dict[int, object], key: int, request_id: int, work: Callable[[], None]
+    ) -> None:
+        """Do ``work`` after ``event``, unless ``key`` was taken out of ``starting`` or the connection was closed.
+
+        CLOSE takes it out: the client was told that nothing is left. A later request with the same id has its own turn.
+        """
+        attempt = starting[key] = object()
+
+        def once() -> Generator[None, None, None]:
+            if starting.get(key) is attempt:
+                del starting[key]
+                if self._open:
+                    work()
+            yield
+
+        async def wait() -> None:
+            try:
+                await event
+                await self.environment.slices.run(once())  # thousands may have waited for the same
+            finally:
+                if starting.get(key) is attempt:
+                    del starting[key]
+
+        self.start(request_id, wait())
+
+    async def is_alive(self) -> bool:
+        """Whether the client answers a PING within ``connectionLivenessCheckTimeoutMillis``; a dead one is dropped."""
+        if not self._open:
+            return False
+        if self._liveness is None:
+            self._liveness = asyncio.Event()
+        self._liveness.clear()
+        self._protocol.probe()
+        try:
+            timeout_s = self.environment.config.connectionLivenessCheckTimeoutMillis / 1000
+            async with asyncio.timeout(timeout_s):
+                await self._liveness.wait()
+        except TimeoutError:
+            log.warning("dead_connection_dropped", address=self.address)
+            self._protocol.abort()
+            self.closed()
+            return False
+        return self._open
+
+    async def _run(self, request_id: int, work: Awaitable[None]) -> None:
+        try:
+            await work
+        except REFUSED as error:
+            self.answer_error(request_id, as_request_error(error))
+        except Exception as error:  # noqa: BLE001 - the root of a request's task
+            self._answer_bug(request_id, error)
+
+    def _answer_bug(self, request_id: int, error: Exception) -> None:
+        """Answer a request that met a bug: the client hears something, and its other topics do not notice."""
+        report_bug(self.environment.loop, f"request {request_id} of {self.address} failed", error)
+        self.answer_error(request_id, internal_error())
+
+    def _refuse_unsupported(self, command: pb.BaseCommand) -> None:
+        """Answer a command that is Pulsar's but not ours with Pulsar's error for it."""
+        body = getattr(command, _BODY_FIELDS[command.type])
+        name = pb.BaseCommand.Type.Name(command.type)
+        if "request_id" not in body.DESCRIPTOR.fields_by_name:
+            message = f"{name} is not supported by this broker"
+            raise RemoteProtocolError(message)
+        self.answer_error(
+            body.request_id, RequestError(ServerError.NotAllowedError, f"{name} is not supported by this broker")
+        )
+
+
+def _connect(session: Session, command: pb.BaseCommand) -> None:
+    connect = command.connect
+    version = min(connect.protocol_version, commands.PROTOCOL_VERSION)
+    life = session.environment.store.life
+    session.write(
+        commands.connected(
+            server_version=SERVER_VERSION,
+            protocol_version=version,
+            max_message_size=session.environment.config.maxMessageSize,
+            feature_flags=pb.FeatureFlags(supports_get_partitioned_metadata_without_auto_creation=True),
+            life=None if life is None else str(life),
+        )
+    )
+    session.connection.connected()
+
+
+_BODY_FIELDS = {
+    field.number: field.name for field in pb.BaseCommand.DESCRIPTOR.fields if field.message_type is not None
+}
+
+_OWN_REFUSAL = (pb.BaseCommand.ACK, pb.BaseCommand.PARTITIONED_METADATA, pb.BaseCommand.LOOKUP)
+"""Commands that are refused with a response of their own."""
+
+_ANSWERED_BY_ERROR = {
+    field.number
+    for field in pb.BaseCommand.DESCRIPTOR.fields
+    if field.message_type is not None
+    and "request_id" in field.message_type.fields_by_name
+    and field.number not in _OWN_REFUSAL
+}
+"""Commands with a request id, which are refused with ERROR."""
+
+_HANDLERS: dict[int, Callable[[Session, pb.BaseCommand], None]] = {
+    pb.BaseCommand.CONNECT: _connect,
+    pb.BaseCommand.PARTITIONED_METADATA: lambda session, command: session_lookup.partitioned_metadata(
+        session, command.partitionMetadata
+    ),
+    pb.BaseCommand.LOOKUP: lambda session, command: session_lookup.lookup(session, command.lookupTopic),
+    pb.BaseCommand.GET_TOPICS_OF_NAMESPACE: lambda session, command: session_lookup.topics_of_namespace(
+        session, command.getTopicsOfNamespace
+    ),
+    pb.BaseCommand.GET_SCHEMA: lambda session, command: session_lookup.get_schema(session, command.getSchema),
+    pb.BaseCommand.GET_OR_CREATE_SCHEMA: lambda session, command: session_lookup.get_or_create_schema(
+        session, command.getOrCreateSchema
+    ),
+    pb.BaseCommand.PRODUCER: lambda session, command: session_producers.create(session, command.producer),
+    pb.BaseCommand.CLOSE_PRODUCER: lambda session, command: session_producers.close(session, command.close_producer),
+    pb.BaseCommand.SUBSCRIBE: lambda session, command: session_consumers.subscribe(session, command.subscribe),
+    pb.BaseCommand.FLOW: lambda session, command: session_consumers.flow(session, command.flow),
+    pb.BaseCommand.ACK: lambda session, command: session_consumers.ack(session, command.ack),
+    pb.BaseCommand.REDELIVER_UNACKNOWLEDGED_MESSAGES: lambda session, command: session_consumers.redeliver(
+        session, command.redeliverUnacknowledgedMessages
+    ),
+    pb.BaseCommand.UNSUBSCRIBE: lambda session, command: session_consumers.unsubscribe(session, command.unsubscribe),
+    pb.BaseCommand.SEEK: lambda session, command: session_consumers.seek(session, command.seek),
+    pb.BaseCommand.GET_LAST_MESSAGE_ID: lambda session, command: session_consumers.get_last_message_id(
+        session, command.getLastMessageId
+    ),
+    pb.BaseCommand.CONSUMER_STATS: lambda session, command: session_consumers.consumer_stats(
+        session, command.consumerStats
+    ),
+    pb.BaseCommand.CLOSE_CONSUMER: lambda session, command: session_consumers.close(session, command.close_consumer),
+}

@@ -1,0 +1,45 @@
+"""The broker's own level of the policies that namespaces and topics may set."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from magnetar.metadata.effective import EffectivePolicies
+from magnetar.metadata.policies import BacklogQuota, DelayedDeliveryPolicies, RetentionPolicies
+
+if TYPE_CHECKING:
+    from magnetar.broker.settings.config import BrokerConfig
+
+
+def broker_policies(config: BrokerConfig) -> EffectivePolicies:
+    """What holds where neither a namespace nor a topic says anything."""
+    quota = BacklogQuota(
+        limitSize=config.backlogQuotaDefaultLimitBytes,
+        limitTime=config.backlogQuotaDefaultLimitSecond,
+        policy=config.backlogQuotaDefaultRetentionPolicy,
+    )
+    return EffectivePolicies(
+        retention=RetentionPolicies(
+            retentionTimeInMinutes=config.defaultRetentionTimeInMinutes,
+            retentionSizeInMB=config.defaultRetentionSizeInMB,
+        ),
+        message_ttl_s=config.ttlDurationDefaultInSeconds,
+        backlog_quotas={"destination_storage": quota, "message_age": quota},
+        deduplication_enabled=config.brokerDeduplicationEnabled,
+        deduplication_snapshot_interval_s=config.brokerDeduplicationSnapshotIntervalSeconds,
+        delayed_delivery=DelayedDeliveryPolicies(
+            tickTime=config.delayedDeliveryTickTimeMillis,
+            active=config.delayedDeliveryEnabled,
+            maxDeliveryDelayInMillis=config.delayedDeliveryMaxDelayInMillis,
+        ),
+        pause_on_ack_state=config.dispatcherPauseOnAckStatePersistentEnabled,
+        replicate_subscription_state=config.replicateSubscriptionState,
+        max_at_risk_messages=config.maxAtRiskMessages,
+        max_at_risk_seconds=config.maxAtRiskSeconds,
+        at_risk_copies=config.atRiskCopies,
+        at_risk_absence_s=config.atRiskAbsenceSeconds,
+        replicated_subscriptions_allowed=config.enableReplicatedSubscriptions,
+        replicated_subscription_sync=config.replicatedSubscriptionSync,
+        replicated_subscriptions_snapshot_frequency_ms=config.replicatedSubscriptionsSnapshotFrequencyMillis,
+        replicated_subscription_active_cluster="",
+    )

@@ -1,0 +1,78 @@
+"""Deletion of a topic that cannot be loaded, on an operator's word (ADR 14)."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import structlog
+
+from magnetar.broker.log.origin_summaries import summaries_path
+from magnetar.cursor.store import NO_LEDGER, deletion_mark
+from magnetar.ledger.deletions import delete_ledgers
+from magnetar.metadata.resources import DELETED_TOPIC, managed_ledger_path
+from magnetar.metadata.store import Put
+
+if TYPE_CHECKING:
+    from magnetar.base.errors import StorageError
+    from magnetar.base.names import TopicName
+    from magnetar.broker.environment import Environment
+    from magnetar.metadata.store import MetadataStore
+
+log = structlog.get_logger(__name__)
+
+
+def delete_damaged(environment: Environment, name: TopicName) -> None:
+    """Delete a topic that exists and cannot be loaded, with its subscriptions and all ledgers that it is known to have.
+
+    The deletion is one transaction and durable on return. Nothing of the topic's log is read. A ledger that only an
+    unreadable record names stays in the log. The next start deletes it if it is certain that the ledger was listed
+    once, and names it in ``ledgers_not_listed`` otherwise. Raises StorageError, and deletes nothing then.
+    """
+    metadata, path = environment.metadata, managed_ledger_path(name)
+    stored = metadata.get(path)
+    assert stored is not None
+    listed = _listed_ledgers(stored.value)
+    cursors = {
+        cursor: _cursor_ledger(metadata, cursor)
+        for cursor in (f"{path}/cursors/{child}" for child in metadata.children(f"{path}/cursors"))
+    }
+    marked = Put(path, DELETED_TOPIC, stored.version)
+    marks = [deletion_mark(cursor, NO_LEDGER if found is None else found) for cursor, found in cursors.items()]
+    # The note of the deletion names the cursors' ledgers, too: their records may go at once.
+    doomed = [*(listed or ()), *(found for found in cursors.values() if found is not None and found >= 0)]
+    if doomed:
+        version = delete_ledgers(environment.store, metadata, doomed, marked, marks)
+    else:
+        version, *_ = metadata.put_many([marked, *marks])
+    unreadable = [cursor for cursor, found in cursors.items() if found is None] + ([path] if listed is None else [])
+    log.warning("damaged_topic_deleted", topic=str(name), ledgers=len(doomed), ledgers_unknown_of=unreadable)
+    summaries = summaries_path(name)
+    for each in (*cursors, *(f"{summaries}/{child}" for child in metadata.children(summaries))):
+        metadata.delete(each)
+    metadata.delete(path, version)
+    environment.delayed.do(lambda store: store.forget(str(name)), lambda _, error: _delayed_forgotten(name, error))
+
+
+def _listed_ledgers(value: bytes) -> list[int] | None:
+    """Return the ledgers that a topic's list names; None if the list cannot be read."""
+    try:
+        return [int(each["ledgerId"]) for each in json.loads(value)["ledgers"]]
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+def _cursor_ledger(metadata: MetadataStore, path: str) -> int | None:
+    """Return the ledger that a cursor's record names, NO_LEDGER if there is none; None if it cannot be read."""
+    stored = metadata.get(path)
+    if stored is None:
+        return NO_LEDGER
+    try:
+        return int(json.loads(stored.value)["cursorsLedgerId"])
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+def _delayed_forgotten(name: TopicName, error: StorageError | None) -> None:
+    if error is not None:
+        log.warning("delayed_index_not_tidied", topic=str(name), error=str(error))

@@ -1,0 +1,562 @@
+"""A topic: its log, and who publishes to and consumes from it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+import structlog
+
+from magnetar.base.errors import RequestError, ServerError, StorageError
+from magnetar.base.names import check_length
+from magnetar.base.parts import Part
+from magnetar.base.rates import Rates
+from magnetar.broker.delayed.index import DelayedIndex
+from magnetar.broker.log.skipped_entries import SkippedEntries
+from magnetar.broker.log.topic_log import TopicLog
+from magnetar.broker.loop.closing import close_each, close_one
+from magnetar.broker.loop.departures import Departures
+from magnetar.broker.loop.turns import Share
+from magnetar.broker.publish.access import ProducerAccess
+from magnetar.broker.publish.deduplication import Deduplication
+from magnetar.broker.publish.lag_bound import LagBound
+from magnetar.broker.publish.producer import LocalProducer
+from magnetar.broker.replication.progress import SubscriptionProgressKeeper, TopicProgress
+from magnetar.broker.replication.protection import note_protection
+from magnetar.broker.replication.receiver import ReplicatedProducer
+from magnetar.broker.replication.replicator import Replicator
+from magnetar.broker.replication.snapshots import TopicSnapshots, marker_peers, takes_markers
+from magnetar.broker.settings.replication_policy import is_imposed, reason_against
+from magnetar.broker.subscription.names import check_subscription_name, is_of_a_subscription
+from magnetar.broker.subscription.subscription import REPLICATED_PROPERTY, Subscription
+from magnetar.broker.topic.admission import check_room_for_producer, check_room_for_subscription
+from magnetar.broker.topic.backlog_quotas import BacklogQuotas
+from magnetar.cursor.store import CursorStore
+from magnetar.metadata.store import Put
+from magnetar.wire.links import REPLICATOR_PREFIX, link_subscription
+from magnetar.wire.markers import PROBE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Iterator
+
+    from magnetar.base.names import TopicName
+    from magnetar.base.position import Position
+    from magnetar.broker.environment import Environment
+    from magnetar.broker.log.topic_log import Durable
+    from magnetar.broker.loop.closing import Step
+    from magnetar.broker.publish.producer import Producer
+    from magnetar.cursor.cursor import Cursor
+    from magnetar.geo.annotation import Annotation
+    from magnetar.geo.progress import SubscriptionProgress
+    from magnetar.ledger.managed_ledger import ManagedLedger
+
+log = structlog.get_logger(__name__)
+
+_EPOCH_PROPERTY = "pulsar.topic.epoch"
+"""Managed-ledger property: the epoch of the last exclusive producer."""
+
+
+@dataclass(slots=True)
+class TopicCounters:
+    """What went in since the topic was loaded."""
+
+    messages_in: int = 0
+    bytes_in: int = 0
+
+
+class Topic(Part):
+    """One topic of this cluster, the only writer of its log. Everything happens on the event loop's thread."""
+
+    OWNS = ("subscriptions", "replicators", "ledger", "progress")
+
+    def __init__(self, environment: Environment, name: TopicName, ledger: ManagedLedger) -> None:
+        """Recover the topic from its log; ``recovery`` has to follow."""
+        self.environment = environment
+        self.name = name
+        self.ledger = ledger
+        self.policies = environment.policies_of(name)
+        self.loaded_at = environment.clock.now()
+        self.backlog_quotas = BacklogQuotas(self)
+        self.counters = TopicCounters()
+        self.rates_in = Rates()
+        self.share = Share()
+        """What the topic has had of the turns of the event loop."""
+        stored_epoch = ledger.properties.get(_EPOCH_PROPERTY)
+        self.access = ProducerAccess(
+            None if stored_epoch is None else int(stored_epoch),
+            lambda epoch: ledger.set_property(_EPOCH_PROPERTY, str(epoch)),
+        )
+        self.producers: dict[str, Producer] = {}
+        self.departures = Departures()
+        self.log = TopicLog(environment, name, ledger, appended=self._appended, refused=self.dismiss_publishers)
+        self.subscriptions: dict[str, Subscription] = {}
+        self.replicators: dict[str, Replicator] = {}
+        self.skipped = SkippedEntries(ledger)
+        self.lag_bound = LagBound(self)
+        self.progress = TopicProgress(self)
+        self.snapshots: TopicSnapshots | None = None
+        """Set while a subscription is replicated to a cluster that takes no exact progress."""
+        self.cursors = CursorStore(
+            environment.store, environment.metadata, str(name), ledger, environment.cursor_limits
+        )
+        self.deduplication = Deduplication(self)
+        self.delayed = DelayedIndex(
+            environment.delayed, ledger, environment.clock, lambda: self.policies.delayed_delivery, self.notify
+        )
+        self.is_closing = False
+        """Set when it, or its producers, are about to be closed: entries that come then are dropped, unanswered."""
+        self._is_dismissing = False
+        self._is_notified = False
+        """Whether somebody has to look for what there is to dispatch, once all have done so who look now."""
+        self._to_dispatch: Iterator[Subscription | Replicator] | None = None
+        """Those that have not looked yet; None while nobody is to look."""
+
+    def recovery(self) -> Iterator[None]:
+        """Recover the subscriptions from their cursors, in steps. Ended early, or with an error, it writes nothing."""
+        try:
+            for cursor in self.cursors.open_all(is_of_a_subscription):
+                if cursor is not None:
+                    self._add_subscription(Subscription(self, cursor))
+                yield
+            self.apply_policies()
+        except BaseException:
+            self._abandon()
+            raise
+
+    # -- publishing ---------------------------------------------------------------------------------------------
+
+    def append_replicated(self, origin: Annotation, entries: list[bytes], durable: Durable) -> None:
+        """Append entries of another cluster; what is acknowledged already is never dispatched."""
+        if self.log.append(entries, durable, origin):
+            for subscription in self.subscriptions.values():
+                if subscription.progress is not None:
+                    subscription.progress.arrived(origin)
+            link = self.replicators.get(origin.cluster)
+            life = self.progress.life_of(origin.cluster)
+            if link is not None and life is not None and origin.extents[0].origin_first[0] < life.first_ledger_id:
+                link.copies.look()
+
+    def _appended(self, first: Position, entries: list[bytes]) -> None:
+        """Entries are durable, and their receipts are written."""
+        self.counters.bytes_in += sum(map(len, entries))
+        if self.snapshots is not None:
+            self.snapshots.moved()
+        if self.delayed.is_expecting:
+            self.delayed.appended(first, entries)
+        self.notify()
+
+    def notify(self) -> None:
+        """There may be something to dispatch: look in the next turn, or in a later one if there is much to do."""
+        if not self._is_notified:
+            self._is_notified = True
+            if self._to_dispatch is None:
+                self.environment.turns.soon(self._dispatch, self.share)
+
+    def _dispatch(self) -> None:
+        """Have everybody send what there is, some in this turn and the others in later ones."""
+        turns, readers = self.environment.turns, self._to_dispatch
+        if readers is None:
+            self._is_notified = False
+            both: list[Subscription | Replicator] = [*self.subscriptions.values(), *self.replicators.values()]
+            readers = self._to_dispatch = iter(both)
+        try:
+            for reader in readers:
+                reader.dispatch()
+                if turns.is_over():
+                    return
+            self._to_dispatch = None
+        finally:
+            if self._to_dispatch is not None or self._is_notified:
+                turns.soon(self._dispatch, self.share)
+
+    # -- producers ----------------------------------------------------------------------------------------------
+
+    def admit_producer(self, producer: LocalProducer, topic_epoch: int | None) -> bool:
+        """Let a client's producer in; False: it waits for exclusive access. Raises RequestError."""
+        if producer.options.name in self.producers:
+            message = f"Producer with name '{producer.options.name}' is already connected to topic"
+            raise RequestError(ServerError.ProducerBusy, message)
+        check_room_for_producer(self)
+        admission = self.access.admit(producer, self._local_producers(), topic_epoch)
+        for other in admission.fenced:
+            other.stop()
+        if admission.ready:
+            self._enter(producer)
+        if admission.fenced or admission.refusals:
+            self._send_away([("waiting producer", tell) for tell in admission.refusals], admission.fenced)
+        return admission.ready
+
+    def _local_producers(self) -> Iterator[LocalProducer]:
+        return (each for each in self.producers.values() if isinstance(each, LocalProducer))
+
+    def _send_away(self, steps: Iterable[Step], producers: Iterable[Producer], last: Iterable[Step] = ()) -> None:
+        """Take ``steps``, close producers that may not publish any more, and take the ``last`` steps: many in slices.
+
+        Until then, whoever wants to publish or to consume waits.
+        """
+        self.departures.begin()
+        closes = [(f"producer {each.options.name}", partial(self._close_producer, each)) for each in producers]
+        away = chain(steps, closes, last, [("departures", self.departures.end)])
+        loop, name = self.environment.loop, self.name
+        self.environment.sliced.start(object(), away, lambda step: close_one(loop, name, *step))
+
+    def _close_producer(self, producer: Producer) -> None:
+        """Close a producer, unless it has left."""
+        is_waiting = isinstance(producer, LocalProducer) and self.access.is_waiting(producer)
+        if is_waiting or self.producers.get(producer.options.name) is producer:
+            producer.session.close_producer(producer)
+
+    def _enter(self, producer: Producer) -> None:
+        self.producers[producer.options.name] = producer
+        if isinstance(producer, LocalProducer):
+            self.deduplication.joined(producer.options.name)
+
+    def replace_producer(self, producer: Producer) -> None:
+        """Let a link's producer in; an older one of the same name is told to go, a newer one stays."""
+        other = self.producers.get(producer.options.name)
+        if other is not None:
+            if other.options.epoch > producer.options.epoch:
+                message = f"{other.options.name} is connected with the newer epoch {other.options.epoch}"
+                raise RequestError(ServerError.ProducerBusy, message)
+            other.session.close_producer(other)
+        self._enter(producer)
+
+    def remove_producer(self, producer: Producer) -> None:
+        """A producer left; one that waits for the topic may have it now."""
+        if self.producers.get(producer.options.name) is producer:
+            del self.producers[producer.options.name]
+            self.deduplication.left(producer.options.name)
+        self.lag_bound.left()
+        successor = self.access.leave(producer, self._local_producers())
+        if successor is not None:
+            self._enter(successor)
+
+    def dismiss_publishers(self) -> None:
+        """Send everybody away who publishes, behind the receipts of what was taken; they may come again."""
+        if self.is_closing:
+            return
+        self.is_closing = self._is_dismissing = True
+        self.lag_bound.release_all()
+
+        def dismissed(_: StorageError | None) -> None:
+            publishers = [
+                each for each in self.producers.values() if isinstance(each, LocalProducer | ReplicatedProducer)
+            ]
+            self._send_away((), publishers, [("dismissal", self._end_dismissal)])
+
+        self.log.barrier(dismissed)
+
+    def _end_dismissal(self) -> None:
+        if self._is_dismissing:
+            self.is_closing = self._is_dismissing = False
+
+    def begin_closing(self) -> None:
+        """Take no entries from now on: what comes is dropped, unanswered, and sent again to the topic's next run."""
+        self.is_closing, self._is_dismissing = True, False
+        self.lag_bound.release_all()
+
+    # -- subscriptions ------------------------------------------------------------------------------------------
+
+    def create_subscription(
+        self, name: str, mark_delete: Position, *, durable: bool = True, properties: dict[str, str] | None = None
+    ) -> Subscription:
+        """Create a subscription that starts after ``mark_delete``; raises RequestError for a reserved name."""
+        check_subscription_name(name)
+        cursor = self.cursors.create(name, mark_delete, durable=durable, subscription_properties=properties or {})
+        subscription = Subscription(self, cursor, is_new=True)
+        self._add_subscription(subscription)
+        self._impose_replication(subscription)
+        note_protection(self, [subscription])
+        if durable:
+            subscription.flush()
+        return subscription
+
+    def ensure_subscription(self, name: str) -> None:
+        """Create a durable subscription at the earliest position unless it is there."""
+        if name not in self.subscriptions:
+            if not self.environment.config.allowAutoSubscriptionCreation:
+                message = f"Subscription {name} does not exist and may not be created automatically"
+                raise RequestError(ServerError.NotAllowedError, message)
+            check_length("subscription", name, self.environment.config.maxNameLength)
+            check_room_for_subscription(self)
+            self.create_subscription(name, self.log.before_first())
+
+    def delete_subscription(self, subscription: Subscription) -> None:
+        """Delete a subscription here and, when it is replicated, everywhere; durable on return."""
+        self.progress.bury(subscription)
+
+    def create_replicated(self, incoming: SubscriptionProgress) -> SubscriptionProgressKeeper:
+        """Create a subscription whose state arrived from another cluster: it starts where that says."""
+        cursor = self.cursors.create(incoming.name, self.log.before_first())
+        cursor.set_property(REPLICATED_PROPERTY, 1)
+        subscription = Subscription(self, cursor, is_new=True)
+        self.subscriptions[incoming.name] = subscription
+        keeper = SubscriptionProgressKeeper.adopt(self, subscription, incoming)
+        self.progress.changed()
+        note_protection(self, [subscription])
+        return keeper
+
+    def remove_subscription(self, subscription: Subscription, tombstone: SubscriptionProgress | None = None) -> None:
+        """Remove a subscription and its cursor here, and keep ``tombstone``; durable on return, in one transaction.
+
+        A failed write leaves everything as it was.
+        """
+        if tombstone is None:
+            self.cursors.mark_deleted(subscription.name)
+        else:
+            self.progress.tombstones.add(tombstone, self.cursors.deletion(subscription.name))
+        subscription.cursor.close()  # nothing may be written over its deletion
+        subscription.close()
+        self.subscriptions.pop(subscription.name, None)
+        self.cursors.finish_deletion(subscription.name)
+        self.progress.changed()
+        self.environment.retired.add(subscription)
+
+    def forget_subscription(self, subscription: Subscription) -> None:
+        """A non-durable subscription ended with its consumer."""
+        if self.subscriptions.get(subscription.name) is subscription:
+            del self.subscriptions[subscription.name]
+            subscription.close()
+            self.environment.retired.add(subscription)
+
+    @property
+    def replication_forbidden(self) -> str:
+        """Why no subscription may be replicated; empty where they may."""
+        return reason_against(self.environment.config, self.policies)
+
+    @property
+    def replication_imposed(self) -> bool:
+        """Whether every durable subscription is replicated, whatever its clients ask for."""
+        return is_imposed(self.environment.config, self.policies)
+
+    def _impose_replication(self, subscription: Subscription) -> None:
+        if subscription.is_durable and self.replication_imposed:
+            self.set_replicated(subscription, replicated=True)
+
+    def set_replicated(self, subscription: Subscription, *, replicated: bool) -> None:
+        """Carry the subscription's progress to the other clusters, or stop until somebody here asks for it again.
+
+        While it is switched off nothing is sent or taken, and what it acknowledges is kept to be sent afterwards.
+        """
+        if replicated and subscription.is_replicated:
+            return
+        if replicated:
+            self.progress.switched_off.discard(subscription.name)
+        elif subscription.name not in self.progress.switched_off:
+            self.progress.switched_off.add(subscription.name, self.subscriptions)
+        subscription.cursor.set_property(REPLICATED_PROPERTY, 1 if replicated else None)
+        if replicated and subscription.progress is None:
+            subscription.progress = SubscriptionProgressKeeper.begin(self, subscription)
+        elif replicated and subscription.progress is not None:
+            subscription.progress.resume()
+        note_protection(self, [subscription])
+        subscription.flush()
+        subscription.apply_policies()
+        self.progress.changed()
+
+    def _add_subscription(self, subscription: Subscription) -> None:
+        self.subscriptions[subscription.name] = subscription
+        if subscription.is_replicated or subscription.cursor.attachments:
+            subscription.progress = SubscriptionProgressKeeper.recover(self, subscription)
+
+    # -- links --------------------------------------------------------------------------------------------------
+
+    def replicator(self, target: str) -> Replicator:
+        """The link to ``target``; raises RequestError if the namespace does not replicate there."""
+        replicator = self.replicators.get(target)
+        if replicator is None:
+            message = f"{self.name} is not replicated to {target}: its namespace's replication clusters do not have it"
+            raise RequestError(ServerError.SubscriptionNotFound, message)
+        return replicator
+
+    def apply_policies(self) -> None:
+        """Follow the policies as they are now, and bring the links in line with the replication clusters."""
+        self.policies = self.environment.policies_of(self.name)
+        self._follow_policies()
+
+    def _follow_policies(self) -> None:
+        self.deduplication.apply(enabled=self.policies.deduplication_enabled)
+        self.delayed.policies_changed()
+        targets = self.environment.targets_of(self.name.namespace_name)
+        for target in [target for target in self.replicators if target not in targets]:
+            self.replicators.pop(target).close()
+        for name in self.cursors.names(lambda name: name.startswith(REPLICATOR_PREFIX)):
+            if name.removeprefix(REPLICATOR_PREFIX) not in targets:
+                self.cursors.delete(name)
+        for target in targets:
+            if target not in self.replicators:
+                name = link_subscription(target)
+                cursor = self.cursors.open(name) or self.cursors.create(name, self._link_start())
+                cursor.flush(lambda _: None)
+                self.replicators[target] = Replicator(self, target, cursor)
+        for subscription in self.subscriptions.values():
+            self._impose_replication(subscription)
+            subscription.apply_policies()
+        note_protection(self, self.subscriptions.values())
+        self.progress.changed()
+        self.lag_bound.apply()
+
+    def _link_start(self) -> Position:
+        if self.environment.config.replicationStartAt == "latest":
+            return self.ledger.last_confirmed_entry
+        return self.log.before_first()
+
+    def follow_snapshots(self) -> None:
+        """Subscriptions, policies or what is known of the peers changed: take snapshots if somebody needs them."""
+        needed = any(each.is_replicated for each in self.subscriptions.values()) and marker_peers(self)
+        if self.snapshots is not None and needed:
+            self.snapshots.changed()
+        elif self.snapshots is not None:
+            self.snapshots.close()
+            self.snapshots = None
+        elif needed:
+            self.snapshots = TopicSnapshots(self)
+
+    def begin_snapshot(self, without: Collection[str]) -> None:
+        """Begin a snapshot for replicated subscriptions by hand (see ``TopicSnapshots.begin``); raises RequestError."""
+        if self.snapshots is None:
+            message = f"{self.name} takes no snapshots: no replicated subscription and no other cluster needs them"
+            raise RequestError(ServerError.NotAllowedError, message)
+        self.snapshots.begin(without)
+
+    def take_marker(self, source: str, place: Position | None, kind: int, payload: bytes) -> None:
+        """Take what another cluster's broker says about subscriptions (see ``TopicSnapshots.take``).
+
+        A probe says nothing: its sender wants the receipt.
+        """
+        if kind == PROBE or not takes_markers(self):
+            return
+        if self.snapshots is None:
+            self.snapshots = TopicSnapshots(self)
+        self.snapshots.take(source, place, kind, payload)
+
+    def inbound_sources(self) -> list[str]:
+        """The clusters whose entries a connected producer brings."""
+        return [producer.source for producer in self.producers.values() if isinstance(producer, ReplicatedProducer)]
+
+    def inbound(self, source: str) -> ReplicatedProducer | None:
+        """The producer that brings the entries of ``source``, while it is connected."""
+        for producer in self.producers.values():
+            if isinstance(producer, ReplicatedProducer) and producer.source == source:
+                return producer
+        return None
+
+    # -- housekeeping -------------------------------------------------------------------------------------------
+
+    def consumer_cursors(self) -> list[Cursor]:
+        """The durable cursors of those who consume: subscriptions and links."""
+        cursors = [subscription.cursor for subscription in self.subscriptions.values() if subscription.is_durable]
+        return cursors + [replicator.cursor for replicator in self.replicators.values()]
+
+    def all_cursors(self) -> list[Cursor]:
+        """The cursors that hold entries back from being trimmed: consumers', and that of deduplication."""
+        cursors = self.consumer_cursors()
+        return cursors if self.deduplication.cursor is None else [*cursors, self.deduplication.cursor]
+
+    def consumed_through(self, cursors: list[Cursor]) -> Position:
+        """All of ``cursors`` have acknowledged everything up to and including it."""
+        marks = (cursor.state.mark_delete_position for cursor in cursors)
+        return min(marks, default=self.ledger.last_confirmed_entry)
+
+    def measure(self, now: float) -> None:
+        """Update the rates, and tidy up what is delayed; ``now`` in monotonic seconds."""
+        self.rates_in.update(now, self.counters.messages_in, self.counters.bytes_in)
+        for subscription in self.subscriptions.values():
+            subscription.rates_out.update(now, *subscription.sent())
+        for replicator in self.replicators.values():
+            replicator.rates_out.update(now, replicator.entries_out, replicator.bytes_out)
+        self.delayed.tidy()
+
+    def trim(self, *, by_age: bool = True) -> None:
+        """Delete ledgers that everybody has acknowledged and that retention does not keep.
+
+        Without ``by_age`` those whose time is over stay. Happens once all claims on what may go are durable: afterwards
+        the index no longer knows it.
+        """
+        self.deduplication.snapshot()
+        consumed = self.consumed_through(self.all_cursors())
+        for subscription in self.subscriptions.values():
+            subscription.flush()
+        self.log.barrier(lambda error: self._trim(consumed, by_age=by_age) if error is None else None)
+
+    def _trim(self, consumed: Position, *, by_age: bool) -> None:
+        # A subscription may have been created, or moved back, in the meantime.
+        consumed = min(consumed, self.consumed_through(self.all_cursors()))
+        now_ms = int(self.environment.clock.now() * 1000)
+        try:
+            first = self.log.trim(consumed, now_ms, self.policies.retention, by_age=by_age)
+        except StorageError as error:  # everything is as it was, and the next trim tries again
+            log.warning("trim_failed", topic=str(self.name), error=str(error))
+            return
+        if first is not None:
+            self.delayed.trim(first)
+
+    def close(self) -> None:
+        """Make every client look the topic up again, and write what is left; a part that fails is logged."""
+        close_each(self.environment.loop, self.name, self.closing())
+
+    def closing(self) -> Iterator[Step]:
+        """What ``close`` does, in steps for ``close_one``. Others may have a turn in between, if nobody is let in.
+
+        Nothing is taken from producers from the first step on. No consumer of a subscription is sent anything, and
+        nothing is taken from it, from the moment when the first one of that subscription is told.
+        """
+        yield "begin_closing", self.begin_closing
+        for producer in (*self.access.waiting, *self.producers.values()):
+            yield f"producer {producer.options.name}", partial(self._close_producer, producer)
+        for subscription in tuple(self.subscriptions.values()):
+            for consumer in subscription.let_go():
+                yield f"consumer {consumer.name}", consumer.close
+        yield "lag_bound", self.lag_bound.close
+        yield "progress", self.progress.close
+        if self.snapshots is not None:
+            yield "snapshots", self.snapshots.close
+        yield "deduplication", self.deduplication.close
+        for target, replicator in self.replicators.items():
+            yield f"link to {target}", replicator.close
+        for name, subscription in tuple(self.subscriptions.items()):
+            yield f"subscription {name}", subscription.close
+        yield "delayed", self.delayed.close
+        yield "ledger", self.ledger.close
+        yield "origins", self.log.origins.save
+
+    def _abandon(self) -> None:
+        """End what a topic began that could not be loaded; nothing is written."""
+        for cursor in self.all_cursors():
+            cursor.close()
+        steps: list[tuple[str, Callable[[], object]]] = [("progress", self.progress.close)]
+        if self.snapshots is not None:
+            steps.append(("snapshots", self.snapshots.stop))
+        steps += [("lag_bound", self.lag_bound.close), ("deduplication", self.deduplication.abandon)]
+        steps += [(f"link to {target}", each.close) for target, each in self.replicators.items()]
+        steps += [(f"subscription {name}", each.close) for name, each in self.subscriptions.items()]
+        steps.append(("delayed", self.delayed.abandon))
+        close_each(self.environment.loop, self.name, steps)
+
+    def erasure(self) -> Iterator[None]:
+        """Remove a topic that is closed, its log and its cursors for good, in steps; one of them is the transaction.
+
+        Raises StorageError, and deletes nothing then.
+        """
+        names, marks = self.cursors.names(), list[Put]()
+        yield
+        for name in names:
+            marks += self.cursors.deletion(name)
+            yield
+        self.ledger.delete(marks)
+        yield
+        marks_left: list[tuple[str, dict[str, Any]]] = []
+        for name in names:
+            mark = self.cursors.delete_ledger(name)
+            if mark is not None:
+                marks_left.append((name, mark))
+            yield
+        self.environment.store.barrier(lambda error: self._delete_marks(marks_left) if error is None else None)
+        self.log.origins.delete()
+        self.delayed.delete()
+
+    def _delete_marks(self, marks: list[tuple[str, dict[str, Any]]]) -> None:
+        """Delete the marks of cursors whose ledgers are gone, in slices: each is a write to the disk."""
+        self.environment.sliced.start(object(), marks, lambda mark: self.cursors.delete_mark(*mark))

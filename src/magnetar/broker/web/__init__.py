@@ -1,0 +1,1 @@
+"""The web server of the admin API, and what one of its clients can take."""
