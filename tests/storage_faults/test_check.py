@@ -17,9 +17,9 @@ from magnetar.base.real import SystemClock, SystemFiles
 from magnetar.broker.delayed.index import INCARNATION_PROPERTY
 from magnetar.broker.delayed.store import DELAYED, DelayedStore, Request
 from magnetar.broker.delayed.window import Delayed
-from magnetar.broker.publish.deduplication import CURSOR_NAME
 from magnetar.broker.publish.sequence_ids import SequenceIds
 from magnetar.broker.settings.data_directory import LEDGERS, METADATA
+from magnetar.broker.subscription.names import DEDUPLICATION_CURSOR
 from magnetar.cli.main import main
 from magnetar.cursor.store import CursorStore
 from magnetar.ledger.local import UNSYNCED_NAME, LocalLedgerStore, LocalStoreOptions
@@ -143,8 +143,8 @@ def test_sequence_ids_that_cannot_be_read_are_found(directory: Path, run: Callab
         store.open()
         log = ManagedLedger.open(store, metadata, TOPIC, ManagedLedgerConfig(), clock)
         cursors = CursorStore(store, metadata, str(TOPIC), log)
-        cursors.delete(CURSOR_NAME)
-        cursor = cursors.create(CURSOR_NAME, log.last_confirmed_entry)
+        cursors.delete(DEDUPLICATION_CURSOR)
+        cursor = cursors.create(DEDUPLICATION_CURSOR, log.last_confirmed_entry)
         cursor.checkpoint_attachment = lambda: attached
         cursor.flush(lambda _: None)
         await barrier(store)

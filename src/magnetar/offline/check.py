@@ -16,9 +16,9 @@ from magnetar.base.position import Position
 from magnetar.base.real import SystemClock, SystemFiles
 from magnetar.broker.delayed.store import DELAYED, DelayedStore
 from magnetar.broker.log.origin_summaries import summaries_path
-from magnetar.broker.publish.deduplication import CURSOR_NAME
 from magnetar.broker.publish.sequence_ids import SequenceIds
 from magnetar.broker.settings.data_directory import LEDGERS, METADATA
+from magnetar.broker.subscription.names import DEDUPLICATION_CURSOR
 from magnetar.cursor.cursor import Cursor, CursorHome
 from magnetar.geo.summary import OriginSummary, decode_summary
 from magnetar.ledger import check as ledger_check
@@ -258,7 +258,7 @@ class _Examination:
         home = CursorHome(self._store, self._metadata, path)
         began = Position.parse(value["markDeletePosition"])
         cursor = Cursor.recover(home, name, log, value)
-        if name == CURSOR_NAME:
+        if name == DEDUPLICATION_CURSOR:
             SequenceIds().load(cursor.attachments, 0)
         newest = max(cursor.state.mark_delete_position, cursor.recovered_through or began)
         if newest > max(log.last_confirmed_entry, began):

@@ -16,8 +16,8 @@ from urllib.parse import unquote_plus
 from magnetar.base.errors import StorageError
 from magnetar.base.position import EARLIEST, Position
 from magnetar.base.real import SystemClock
-from magnetar.broker.publish.deduplication import CURSOR_NAME
 from magnetar.broker.publish.sequence_ids import SequenceIds
+from magnetar.broker.subscription.names import DEDUPLICATION_CURSOR
 from magnetar.cursor.cursor import Cursor, CursorHome
 from magnetar.cursor.store import NO_LEDGER
 from magnetar.geo.progress_codec import restore_state
@@ -225,7 +225,7 @@ class _Planner:
             if value.get("deleted"):
                 return None
             cursor = self._recovered(name, log, path, value)
-            if name == CURSOR_NAME:
+            if name == DEDUPLICATION_CURSOR:
                 SequenceIds().load(cursor.attachments, 0)
             else:
                 restore_state(cursor.attachments)

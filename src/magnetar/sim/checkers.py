@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from magnetar.broker.subscription.subscription import Subscription
     from magnetar.geo.progress import SubscriptionProgress
-    from magnetar.sim.replica import Replica
+    from magnetar.sim.site import Replica
     from magnetar.sim.unsynced import Unsynced
 
 

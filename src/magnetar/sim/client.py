@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from magnetar.sim.scheduler import MachineLoop
 from magnetar.sim.site import PORT
@@ -16,10 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from magnetar.base.names import TopicName
-    from magnetar.base.position import Position
-    from magnetar.sim.consumer import Held, SimConsumer
     from magnetar.sim.network import Network
-    from magnetar.sim.reader import SimReader
     from magnetar.sim.scheduler import Scheduler
     from magnetar.wire.frame import Frame
 
@@ -31,37 +28,25 @@ RECONNECT_S = (0.05, 0.8)
 
 
 class Witness(Protocol):
-    """Who is told what clients learn."""
-
-    def published(self, text: str, entry: bytes) -> None:
-        """A producer sends an entry. No other entry has its text."""
-        ...
-
-    def receipted(self, cluster: str, text: str, position: Position) -> None:
-        """A producer got a receipt."""
-        ...
-
-    def delivered(self, consumer: SimConsumer, held: Held, entry: bytes) -> None:
-        """A consumer got an entry."""
-        ...
-
-    def read(self, reader: SimReader, position: Position, entry: bytes) -> None:
-        """A reader reads an entry, behind ``reader.last``."""
-        ...
+    """Who is told what clients learn. Each kind of client adds what it tells."""
 
     def note(self, source: str, target: str, text: str) -> None:
         """Something is worth telling."""
         ...
 
 
+W = TypeVar("W", bound=Witness)
+W_co = TypeVar("W_co", bound=Witness, covariant=True)
+
+
 @dataclass(frozen=True, slots=True)
-class Surroundings:
-    """What a client lives in."""
+class ClientContext(Generic[W_co]):
+    """What a client is given."""
 
     scheduler: Scheduler
     network: Network
     topic: TopicName
-    witness: Witness
+    witness: W_co
     """Of the topic."""
     replicated: bool
     """Whether consumers ask for replicated subscriptions."""
@@ -70,7 +55,7 @@ class Surroundings:
 class Peer(asyncio.Protocol):
     """A client's connection: it ends with whatever goes wrong on it."""
 
-    def __init__(self, client: SimClient, now: float) -> None:
+    def __init__(self, client: SimClient[W], now: float) -> None:
         """Belong to ``client``."""
         self._client = client
         self._wire = Connection(Role.CLIENT, now=now)
@@ -107,19 +92,19 @@ class Peer(asyncio.Protocol):
             self._transport.close()
 
 
-class SimClient:
+class SimClient(Generic[W]):
     """A client of one topic."""
 
-    def __init__(self, name: str, cluster: str, surroundings: Surroundings) -> None:
+    def __init__(self, name: str, cluster: str, context: ClientContext[W]) -> None:
         """Connect to ``cluster``, from a machine there."""
         self.name = name
         self.cluster = cluster
-        self.topic = surroundings.topic
-        self.loop = MachineLoop(surroundings.scheduler, f"{cluster}.{name}", surroundings.network)
+        self.topic = context.topic
+        self.loop = MachineLoop(context.scheduler, f"{cluster}.{name}", context.network)
         self.peer: Peer | None = None
-        self.witness = surroundings.witness
+        self.witness: W = context.witness
         self.stopped = False
-        self._chance = surroundings.network.chance
+        self._chance = context.network.chance
         self._request_ids = 0
         self._connecting = False
         self._reconnect: asyncio.TimerHandle | None = None

@@ -15,6 +15,7 @@ from magnetar.broker.loop.slices import at_once
 from magnetar.broker.loop.turns import LoopTurns
 from magnetar.broker.resources.memory import MemoryBudget
 from magnetar.broker.resources.memory_limits import memory_limits
+from magnetar.broker.session.receiving import receive
 from magnetar.broker.session.session import Session
 from magnetar.broker.settings.config import BrokerConfig
 from magnetar.broker.topic.registry import TopicRegistry
@@ -209,7 +210,7 @@ class Client:
         self.probes = 0
         self._decoder = FrameDecoder()
         connection = Connection(Role.BROKER, now=cluster.clock.monotonic())
-        self.session = Session(cluster.environment, cluster.topics, self, connection)  # type: ignore[arg-type]
+        self.session = Session(cluster.environment, cluster.topics, self, connection)
         self._connection = connection
         self._requests = 0
         self.say(commands.connect(client_version="test"))
@@ -245,13 +246,13 @@ class Client:
         """Send frames in one read of the socket."""
         data = b"".join(frames)
 
-        def receive() -> None:
+        def read() -> None:
             now = self.cluster.clock.monotonic()
-            left = self.session.receive(self._connection.receive_gathering(data, now))
+            left = receive(self.session, self._connection.receive_gathering(data, now))
             while left or self._connection.has_more:
-                left = self.session.receive(left or self._connection.receive_gathering(b"", now))
+                left = receive(self.session, left or self._connection.receive_gathering(b"", now))
 
-        self.cluster.do(receive)
+        self.cluster.do(read)
 
     def leave(self) -> None:
         """Lose the connection."""

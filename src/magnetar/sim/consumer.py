@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from magnetar.base.position import EARLIEST, Position
+from magnetar.sim.client import Witness
 from magnetar.sim.content import text_in
 from magnetar.sim.scenario import SUBSCRIPTION_TYPES
 from magnetar.sim.subscriber import SimSubscriber
@@ -15,7 +16,7 @@ from magnetar.wire.message_id import message_id, position_of
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 if TYPE_CHECKING:
-    from magnetar.sim.client import Surroundings
+    from magnetar.sim.client import ClientContext
 
 
 @dataclass
@@ -29,20 +30,28 @@ class Held:
     """A bit for each member that it has not acknowledged."""
 
 
-class SimConsumer(SimSubscriber):
+class ConsumerWitness(Witness, Protocol):
+    """Who is told what consumers learn."""
+
+    def delivered(self, consumer: SimConsumer, held: Held, entry: bytes) -> None:
+        """A consumer got an entry."""
+        ...
+
+
+class SimConsumer(SimSubscriber[ConsumerWitness]):
     """Takes part in a replicated subscription."""
 
     permits = 20
 
     def __init__(
-        self, name: str, cluster: str, surroundings: Surroundings, subscription: str, *, earliest: bool
+        self, name: str, cluster: str, context: ClientContext[ConsumerWitness], subscription: str, *, earliest: bool
     ) -> None:
         """Subscribe in ``cluster``; a subscription that is not there begins at its earliest entry, or at its end."""
         self.subscription = subscription
         self.held: dict[Position, Held] = {}
         self._earliest = earliest
-        self._replicated = surroundings.replicated
-        super().__init__(name, cluster, surroundings)
+        self._replicated = context.replicated
+        super().__init__(name, cluster, context)
 
     # -- what its user does -----------------------------------------------------------------------------------------
 

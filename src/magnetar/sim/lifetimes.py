@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from magnetar.geo.epochs import Epoch
     from magnetar.sim.checkers import Checker
     from magnetar.sim.model import Model, Starts
-    from magnetar.sim.replica import Replica
+    from magnetar.sim.site import Replica
 
 
 class Lifetimes:

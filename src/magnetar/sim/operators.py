@@ -12,8 +12,7 @@ if TYPE_CHECKING:
 
     from magnetar.broker.subscription.subscription import Subscription
     from magnetar.sim.referee import Referee
-    from magnetar.sim.replica import Replica
-    from magnetar.sim.site import Site
+    from magnetar.sim.site import Replica, Site
 
     Work = Callable[[Subscription], Awaitable[None]]
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
-from magnetar.sim.client import SimClient
+from magnetar.sim.client import SimClient, Witness
 from magnetar.sim.content import build
 from magnetar.sim.model import ATTEMPT, base_of
 from magnetar.sim.scheduler import MachineLoop
@@ -18,7 +18,8 @@ from magnetar.wire.proto import pulsar_api_pb2 as pb
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from magnetar.sim.client import Surroundings
+    from magnetar.base.position import Position
+    from magnetar.sim.client import ClientContext
     from magnetar.sim.content import Draft
     from magnetar.wire.frame import Frame
 
@@ -54,18 +55,30 @@ class Unsent:
         return self.base if self.attempts < 2 else f"{self.base}{ATTEMPT}{self.attempts}"
 
 
-class SimProducer(SimClient):
+class ProducerWitness(Witness, Protocol):
+    """Who is told what producers learn."""
+
+    def published(self, text: str, entry: bytes) -> None:
+        """A producer sends an entry. No other entry has its text."""
+        ...
+
+    def receipted(self, cluster: str, text: str, position: Position) -> None:
+        """A producer got a receipt."""
+        ...
+
+
+class SimProducer(SimClient[ProducerWitness]):
     """Sends again, in order and with the same sequence ids, what has no receipt."""
 
-    def __init__(self, name: str, cluster: str, surroundings: Surroundings) -> None:
+    def __init__(self, name: str, cluster: str, context: ClientContext[ProducerWitness]) -> None:
         """Publish to ``cluster``."""
         self.pending: deque[Unsent] = deque()
         self._recent: deque[Unsent] = deque(maxlen=RECENT)
-        self._network = surroundings.network
-        self._scheduler = surroundings.scheduler
+        self._network = context.network
+        self._scheduler = context.scheduler
         self._next_sequence_id = 0
         self._ready = False
-        super().__init__(name, cluster, surroundings)
+        super().__init__(name, cluster, context)
 
     def move(self, cluster: str) -> None:
         """Go on in another cluster, as another process that starts from a checkpoint before the last receipts.

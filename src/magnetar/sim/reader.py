@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
-from magnetar.base.position import EARLIEST
+from magnetar.base.position import EARLIEST, Position
 from magnetar.sim.chunks import Assembler
+from magnetar.sim.client import Witness
 from magnetar.sim.subscriber import SimSubscriber
 from magnetar.wire import commands
 from magnetar.wire.entry import parse_metadata
@@ -13,16 +14,24 @@ from magnetar.wire.message_id import message_id, position_of
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 if TYPE_CHECKING:
-    from magnetar.sim.client import Surroundings
-    from magnetar.sim.replica import Replica
+    from magnetar.sim.client import ClientContext
+    from magnetar.sim.site import Replica
 
 
-class SimReader(SimSubscriber):
+class ReaderWitness(Witness, Protocol):
+    """Who is told what readers learn."""
+
+    def read(self, reader: SimReader, position: Position, entry: bytes) -> None:
+        """A reader reads an entry, behind ``reader.last``."""
+        ...
+
+
+class SimReader(SimSubscriber[ReaderWitness]):
     """A subscription that is not durable. With each connection it goes on behind the last entry that it has read."""
 
     permits = 10
 
-    def __init__(self, name: str, replica: Replica, surroundings: Surroundings) -> None:
+    def __init__(self, name: str, replica: Replica, context: ClientContext[ReaderWitness]) -> None:
         """Read from the first entry of ``replica`` on."""
         self.replica = replica
         self.last = EARLIEST
@@ -30,7 +39,7 @@ class SimReader(SimSubscriber):
         self.assembler = Assembler()
         self._start = EARLIEST
         """The entry that the broker was asked to begin with; it comes again, and is not read again."""
-        super().__init__(name, replica.cluster, surroundings)
+        super().__init__(name, replica.cluster, context)
 
     def refuse(self) -> bool:
         """Ask for everything again that is not acknowledged; False: it is not connected."""

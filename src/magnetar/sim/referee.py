@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from magnetar.base.names import TopicName
-from magnetar.broker.replication.progress import ProgressProducer
+from magnetar.broker.replication.progress_producer import ProgressProducer
 from magnetar.broker.replication.receiver import ReplicatedProducer
 from magnetar.broker.replication.replicator import Replicator
 from magnetar.broker.subscription.subscription import Subscription

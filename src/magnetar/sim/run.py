@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from magnetar.sim.content import Draft
 from magnetar.sim.happenings import KINDS
+from magnetar.sim.invariants import INVARIANTS
 from magnetar.sim.limits import small_limits
 from magnetar.sim.scenario import draw
 from magnetar.sim.workload import Workload
@@ -19,8 +20,7 @@ if TYPE_CHECKING:
 
     from magnetar.broker.subscription.subscription import Subscription
     from magnetar.sim.consumer import SimConsumer
-    from magnetar.sim.replica import Replica
-    from magnetar.sim.site import Site
+    from magnetar.sim.site import Replica, Site
     from magnetar.sim.story import Story
 
 STEP_S = 0.12
@@ -76,7 +76,7 @@ def simulate(seed: int, clusters: int | None = None, steps: int | None = None) -
     gc.disable()  # a world is thrown away as a whole
     try:
         with small_limits():
-            world = World(scenario)
+            world = World(scenario, KINDS, INVARIANTS)
             try:
                 with world.watched_log():
                     _run(world)

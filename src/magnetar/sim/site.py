@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from dataclasses import replace
 from functools import lru_cache, partial
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from magnetar.base.errors import MagnetarError, RequestError
+from magnetar.base.errors import MagnetarError, RequestError, StorageError
 from magnetar.base.limits import MAX_MESSAGE_SIZE
+from magnetar.base.position import Position
 from magnetar.broker.delayed.store import DelayedStore
 from magnetar.broker.environment import Environment
 from magnetar.broker.housekeeping.maintenance import Maintenance
@@ -27,22 +29,23 @@ from magnetar.ledger.agreement import bring_to_agreement, read_named_ledgers
 from magnetar.ledger.local import LocalLedgerStore, LocalStoreOptions
 from magnetar.ledger.managed_ledger import ManagedLedgerConfig
 from magnetar.metadata.policies import TenantInfo
-from magnetar.metadata.resources import Resources
+from magnetar.metadata.resources import Resources, managed_ledger_path
 from magnetar.sim.cluster import MACHINE_BYTES
 from magnetar.sim.committer import VirtualCommitter
 from magnetar.sim.disk import FaultyDisk
 from magnetar.sim.loop import HandClock
 from magnetar.sim.metadata import FaultyMetadataStore
-from magnetar.sim.replica import Replica
 from magnetar.sim.scenario import NAMESPACE
 from magnetar.sim.scheduler import MachineLoop
 from magnetar.sim.thread import HandThread
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from random import Random
 
+    from magnetar.base.names import TopicName
     from magnetar.broker.session.session import Session
+    from magnetar.broker.topic.topic import Topic
     from magnetar.ledger.committer import Commit, Report
     from magnetar.metadata.policies import Policies
     from magnetar.sim.network import Network
@@ -315,3 +318,73 @@ def _markers(scenario: Scenario) -> dict[str, Any]:
         "replicatedSubscriptionsSnapshotMaxCachedPerSubscription": plan.cached_max,
         "replicatedSubscriptionsSnapshotWithoutClusterAfterSeconds": plan.without_after_s,
     }
+
+
+class Replica:
+    """One topic in one cluster, as the checks see it: a view, which outlives what it shows."""
+
+    def __init__(self, site: Site, name: TopicName) -> None:
+        """Show the topic ``name`` of ``site``."""
+        self.site = site
+        self.name = name
+
+    @property
+    def cluster(self) -> str:
+        """The cluster's name."""
+        return self.site.name
+
+    @property
+    def crashes(self) -> int:
+        """How often the broker crashed."""
+        return self.site.crashes
+
+    @property
+    def topic(self) -> Topic | None:
+        """The topic, while it is loaded."""
+        return self.site.topics.loaded.get(self.name) if self.site.running else None
+
+    @property
+    def is_unloading(self) -> bool:
+        """Whether the topic lets nobody in until it is loaded again."""
+        return self.site.topics.is_unloading(self.name)
+
+    def has_listed(self, position: Position) -> bool:
+        """Whether the topic's list of ledgers has the one of a position: what was trimmed or lost is not listed."""
+        return position.ledger_id in self.listed()
+
+    def listed(self) -> list[int]:
+        """The ids in the topic's list of ledgers, in the metadata, whether the broker runs or not."""
+        stored = self.site.metadata.written(managed_ledger_path(self.name))
+        return [] if stored is None else [each["ledgerId"] for each in json.loads(stored.value).get("ledgers", ())]
+
+    def has_stored(self, position: Position) -> bool:
+        """Whether the broker's store has an entry at a position of the topic."""
+        try:
+            return position.entry_id < self.site.store.length(position.ledger_id)
+        except StorageError:
+            return False
+
+    def durable_entries(self, after: Position) -> Iterator[tuple[Position, bytes]]:
+        """The durable entries behind ``after``, straight from the disk where they are no longer in memory.
+
+        Those that are damaged are given as they were written.
+        """
+        topic, store = self.topic, self.site.store
+        if topic is None:
+            return
+        last = topic.ledger.last_confirmed_entry
+        for ledger in topic.ledger.ledgers():
+            position = Position(ledger.ledger_id, after.entry_id + 1 if ledger.ledger_id == after.ledger_id else 0)
+            if ledger.ledger_id < after.ledger_id or position > last or not self.has_stored(position):
+                continue
+            end = last.entry_id + 1 if ledger.ledger_id == last.ledger_id else store.length(ledger.ledger_id)
+            while position.entry_id < end:
+                entries = store.read_cached(*position, 1000, 1 << 20)
+                if entries is None:
+                    with self.site.disk.intact():
+                        entries = store._reader.read(*position, 1000, 1 << 20)  # noqa: SLF001 - without waiting
+                if not entries:  # the topic counts entries that the store does not have
+                    return
+                for entry in entries[: end - position.entry_id]:
+                    yield position, entry
+                    position = position._replace(entry_id=position.entry_id + 1)

@@ -4,28 +4,28 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from magnetar.sim.client import SimClient
+from magnetar.sim.client import SimClient, W
 from magnetar.wire import commands
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 if TYPE_CHECKING:
-    from magnetar.sim.client import Surroundings
+    from magnetar.sim.client import ClientContext
     from magnetar.wire.frame import Frame
 
 
-class SimSubscriber(SimClient):
+class SimSubscriber(SimClient[W]):
     """A client with one consumer at a time. ``opened`` subscribes with a new id."""
 
     permits: ClassVar[int]
     """Messages that it asks for in advance."""
 
-    def __init__(self, name: str, cluster: str, surroundings: Surroundings) -> None:
+    def __init__(self, name: str, cluster: str, context: ClientContext[W]) -> None:
         """Connect to ``cluster``."""
         self.ready = False
         """Whether the broker has accepted the subscription."""
         self._consumer_id = 0
         self._used = 0
-        super().__init__(name, cluster, surroundings)
+        super().__init__(name, cluster, context)
 
     def take(self, frame: Frame) -> None:
         """Take messages, subscribe again when told to."""

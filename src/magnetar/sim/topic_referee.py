@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from statistics import mean
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from magnetar.base.errors import MagnetarError
 from magnetar.base.position import EARLIEST, LATEST, Position
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from magnetar.base.names import TopicName
     from magnetar.broker.dispatch.consumer import Consumer
-    from magnetar.broker.publish.producer import Producer
+    from magnetar.broker.publish.interfaces import Producer
     from magnetar.broker.session.session import Session
     from magnetar.broker.subscription.subscription import Subscription
     from magnetar.geo.epochs import Epoch
@@ -38,16 +38,36 @@ if TYPE_CHECKING:
     from magnetar.sim.consumer import Held, SimConsumer
     from magnetar.sim.model import Entry, Starts
     from magnetar.sim.reader import SimReader
-    from magnetar.sim.referee import Referee
-    from magnetar.sim.replica import Replica
+    from magnetar.sim.scenario import Scenario
+    from magnetar.sim.site import Replica
 
     Then = Callable[[], None]
+
+
+class WholeReferee(Protocol):
+    """The referee of all topics."""
+
+    deliveries: int
+    """Entries that consumers got."""
+
+    @property
+    def scenario(self) -> Scenario:
+        """What the world is like."""
+        ...
+
+    def violate(self, what: str) -> None:
+        """Something is wrong."""
+        ...
+
+    def note(self, source: str, target: str, text: str) -> None:
+        """Something is worth telling."""
+        ...
 
 
 class TopicReferee:
     """What brokers hear makes the model; what they say is measured by it."""
 
-    def __init__(self, referee: Referee, name: TopicName) -> None:
+    def __init__(self, referee: WholeReferee, name: TopicName) -> None:
         """Nothing was said yet."""
         self.name = name
         scenario = referee.scenario

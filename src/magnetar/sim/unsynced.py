@@ -22,7 +22,7 @@ from magnetar.sim.model import Promise
 
 if TYPE_CHECKING:
     from magnetar.sim.model import Entry, Model
-    from magnetar.sim.replica import Replica
+    from magnetar.sim.site import Replica
 
 
 class Unsynced:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from magnetar.sim.checkers import Checker
     from magnetar.sim.model import Entry, Model, Starts
-    from magnetar.sim.replica import Replica
+    from magnetar.sim.site import Replica
 
     Then = Callable[[], None]
 

@@ -6,8 +6,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from magnetar.sim.happenings.base import Action
-    from magnetar.sim.world import World
+    from magnetar.sim.world import Action, World
 
 
 class Workload:

@@ -7,17 +7,16 @@ import heapq
 import itertools
 import sys
 from collections import Counter
+from dataclasses import dataclass
 from random import Random
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import structlog
 
 from magnetar.base.errors import MagnetarError
 from magnetar.sim.carrier import Relay
-from magnetar.sim.client import CLIENT_VERSION, Surroundings
+from magnetar.sim.client import CLIENT_VERSION, ClientContext
 from magnetar.sim.consumer import SimConsumer
-from magnetar.sim.happenings import KINDS
-from magnetar.sim.invariants import INVARIANTS
 from magnetar.sim.network import Network
 from magnetar.sim.producer import SimProducer
 from magnetar.sim.reader import SimReader
@@ -28,14 +27,14 @@ from magnetar.sim.site import Site
 from magnetar.sim.story import Story
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from magnetar.base.names import TopicName
-    from magnetar.sim.happenings.base import Happening
-    from magnetar.sim.replica import Replica
     from magnetar.sim.scenario import Scenario
+    from magnetar.sim.site import Replica
+    from magnetar.sim.topic_referee import TopicReferee
 
-    Kind = TypeVar("Kind", bound=Happening)
+    Kind = TypeVar("Kind", bound="Happening")
 
 _BUGS = frozenset({"connection_failed", "request_failed", "maintenance_failed"})
 """Events of the log that say that something was raised that nobody expected."""
@@ -47,11 +46,81 @@ DOWN_S = (0.1, 4.0)
 """How long a broker is down after a crash."""
 
 
+@dataclass(frozen=True, slots=True)
+class Action:
+    """One thing that may happen. Its name is counted each time it did."""
+
+    name: str
+    weight: float
+    do: Callable[[], bool]
+    """Do it now; returns False if there was nothing that it could be done to."""
+    is_fault: bool = False
+
+
+class Happening:
+    """One kind of happening. A subclass is listed in ``KINDS`` of ``magnetar.sim.happenings``, and that is all."""
+
+    name: ClassVar[str]
+    share: ClassVar[float] = 1.0
+    """The share of worlds in which it is enabled, 0 to 1."""
+    counted: ClassVar[tuple[str, ...]] = ()
+    """Further events that it counts with ``World.count``; actions are counted by themselves."""
+
+    def __init__(self, world: World) -> None:
+        """Happen in ``world``."""
+        self.world = world
+
+    @property
+    def chance(self) -> Random:
+        """The world's only source of chance."""
+        return self.world.chance
+
+    def actions(self) -> Iterable[Action]:
+        """What may happen, as long as this kind is enabled. The names must not depend on the world."""
+        return ()
+
+    def begin(self) -> None:
+        """Prepare the world before the first action."""
+
+    def heal(self) -> None:
+        """End all that is wrong because of this kind; from then on nothing of it happens."""
+
+
+class Invariant:
+    """One thing that must be true. A subclass is listed in ``INVARIANTS`` of ``magnetar.sim.invariants``.
+
+    What concerns the frames of one topic is checked as they come, by ``TopicReferee``.
+    """
+
+    counted: ClassVar[tuple[str, ...]] = ()
+    """States that it counts with ``World.count``."""
+
+    def __init__(self, world: World) -> None:
+        """Watch ``world``."""
+        self.world = world
+
+    def check(self) -> None:
+        """Look after every step, and call ``World.referee.violate`` if something is wrong."""
+
+    def missing(self) -> str:
+        """In peace, what is not yet as it must be; empty when nothing is. It may take ``PEACE_S``."""
+        return ""
+
+    def at_end(self) -> str:
+        """Once everything was consumed everywhere, what is not yet as it must be; empty when nothing is."""
+        return ""
+
+
 class World:
     """Everything there is. The same scenario gives the same world, to the last byte."""
 
-    def __init__(self, scenario: Scenario) -> None:
-        """Start the clusters and the pipeline."""
+    def __init__(
+        self,
+        scenario: Scenario,
+        happenings: Iterable[Callable[[World], Happening]],
+        invariants: Iterable[Callable[[World], Invariant]],
+    ) -> None:
+        """Start the clusters and the pipeline; ``happenings`` may happen, and ``invariants`` must be true."""
         self.scenario = scenario
         self.chance = Random(scenario.seed)
         self.scheduler = Scheduler()
@@ -67,8 +136,8 @@ class World:
         self.producers: list[SimProducer] = []
         self.consumers: list[SimConsumer] = []
         self.readers: list[SimReader] = []
-        self.happenings = [kind(self) for kind in KINDS]
-        self.invariants = [invariant(self) for invariant in INVARIANTS]
+        self.happenings = [kind(self) for kind in happenings]
+        self.invariants = [invariant(self) for invariant in invariants]
         self.counts: Counter[str] = Counter(dict.fromkeys(self._names_counted(), 0))
         """How often each event and each state occurred; see Coverage."""
         self.counts.update(scenario.features())
@@ -156,26 +225,26 @@ class World:
     def add_producer(self, topic: TopicName) -> SimProducer:
         """A producer comes, to any cluster."""
         cluster = self.chance.choice(list(self.sites))
-        producer = SimProducer(f"p{next(self._numbers)}", cluster, self._surroundings(topic))
+        producer = SimProducer(f"p{next(self._numbers)}", cluster, self._context(topic))
         self.producers.append(producer)
         return producer
 
     def add_consumer(self, topic: TopicName, subscription: str, cluster: str, *, earliest: bool) -> SimConsumer:
         """A consumer comes."""
         name = f"c{next(self._numbers)}"
-        consumer = SimConsumer(name, cluster, self._surroundings(topic), subscription, earliest=earliest)
+        consumer = SimConsumer(name, cluster, self._context(topic), subscription, earliest=earliest)
         self.consumers.append(consumer)
         return consumer
 
     def add_reader(self, topic: TopicName, cluster: str) -> SimReader:
         """A reader comes."""
-        reader = SimReader(f"r{next(self._numbers)}", self.sites[cluster].replicas[topic], self._surroundings(topic))
+        reader = SimReader(f"r{next(self._numbers)}", self.sites[cluster].replicas[topic], self._context(topic))
         self.readers.append(reader)
         return reader
 
-    def _surroundings(self, topic: TopicName) -> Surroundings:
+    def _context(self, topic: TopicName) -> ClientContext[TopicReferee]:
         witness = self.referee.topics[topic]
-        return Surroundings(self.scheduler, self.network, topic, witness, self.scenario.replicated)
+        return ClientContext(self.scheduler, self.network, topic, witness, self.scenario.replicated)
 
     # -- what is done to it -----------------------------------------------------------------------------------------
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
-from magnetar.broker.replication.progress import SubscriptionProgressKeeper
+from magnetar.broker.subscription.shared_progress import SharedProgress
 from magnetar.broker.subscription.subscription import Subscription
 from magnetar.ledger.managed_ledger import ManagedLedger
 
@@ -26,7 +26,7 @@ def expired_too_early(original: Any) -> Any:
 
 def expired_without_a_claim(original: Any) -> Any:
     def mutant(self: Subscription, position: Position, now: float) -> int:
-        with patch.object(SubscriptionProgressKeeper, "acknowledged", lambda _self, _ranges: None):
+        with patch.object(SharedProgress, "acknowledged", lambda _self, _ranges: None):
             expired: int = original(self, position, now)
         return expired
 

@@ -9,8 +9,9 @@ from unittest.mock import patch
 
 from magnetar.base.position import EARLIEST
 from magnetar.broker.replication import progress as broker_progress
-from magnetar.broker.replication.progress import SubscriptionProgressKeeper, TopicProgress
 from magnetar.broker.replication.tombstones import Tombstones
+from magnetar.broker.replication.topic_progress import TopicProgress
+from magnetar.broker.subscription.shared_progress import SharedProgress
 from magnetar.broker.subscription.subscription import Subscription
 from magnetar.geo.link import ProgressLink
 from magnetar.geo.progress import Kind, OriginProgress, Outcome, SubscriptionProgress
@@ -44,8 +45,8 @@ def newer_epoch_merged(original: Any) -> Any:
 
 
 def start_taken_for_acknowledgement(original: Any) -> Any:
-    def mutant(topic: Topic, subscription: Subscription) -> SubscriptionProgressKeeper:
-        keeper: SubscriptionProgressKeeper = original(topic, subscription)
+    def mutant(topic: Topic, subscription: Subscription) -> SharedProgress:
+        keeper: SharedProgress = original(topic, subscription)
         for cluster, start in keeper.state.starts().items():
             keeper.state.origin(cluster).acknowledge(EARLIEST, start)
         return keeper
@@ -89,7 +90,7 @@ def pending_not_applied_on_arrival(_: Any) -> Any:
 
 
 def published_before_durable(original: Any) -> Any:
-    def mutant(self: SubscriptionProgressKeeper) -> None:
+    def mutant(self: SharedProgress) -> None:
         speak = original(self)
         if speak is not None:
             speak(None)
@@ -112,8 +113,8 @@ def no_full_state_after_a_loss(original: Any) -> Any:
 
 
 def cursor_not_rebuilt(original: Any) -> Any:
-    def mutant(self: SubscriptionProgressKeeper, incoming: SubscriptionProgress) -> Kind:
-        with patch.object(SubscriptionProgressKeeper, "rebuild", lambda _: None):
+    def mutant(self: SharedProgress, incoming: SubscriptionProgress) -> Kind:
+        with patch.object(SharedProgress, "rebuild", lambda _: None):
             kind: Kind = original(self, incoming)
         return kind
 
@@ -123,18 +124,18 @@ def cursor_not_rebuilt(original: Any) -> Any:
 MUTANTS: dict[str, Mutant] = {
     "an epoch not raised by a seek": (SubscriptionProgress, "reseek", epoch_not_raised),
     "a newer epoch merged instead of taken over": (SubscriptionProgress, "merge", newer_epoch_merged),
-    "a start taken for an acknowledgement": (SubscriptionProgressKeeper, "begin", start_taken_for_acknowledgement),
+    "a start taken for an acknowledgement": (SharedProgress, "begin", start_taken_for_acknowledgement),
     "acknowledgements confirmed on hope": (Subscription, "flush_with", receipt_of_acknowledgement_on_hope),
     "batches acknowledged in part dropped in a merge": (SubscriptionProgress, "merge", partials_dropped_in_merge),
     "a tombstone ignored": (TopicProgress, "_delete", tombstone_ignored),
     "tombstones forgotten": (Tombstones, "add", tombstone_forgotten),
     "pending acknowledgements not applied on arrival": (
-        SubscriptionProgressKeeper,
+        SharedProgress,
         "arrived",
         pending_not_applied_on_arrival,
     ),
-    "progress published before it is durable": (SubscriptionProgressKeeper, "prepare", published_before_durable),
+    "progress published before it is durable": (SharedProgress, "prepare", published_before_durable),
     "only the newest record recovered": (broker_progress, "restore_state", only_the_newest_record_recovered),
     "no full state after a link was lost": (ProgressLink, "_take_full", no_full_state_after_a_loss),
-    "a cursor not rebuilt in a newer epoch": (SubscriptionProgressKeeper, "apply", cursor_not_rebuilt),
+    "a cursor not rebuilt in a newer epoch": (SharedProgress, "apply", cursor_not_rebuilt),
 }

@@ -10,7 +10,9 @@ import pytest
 from magnetar.base.errors import StorageError
 from magnetar.base.position import EARLIEST
 from magnetar.broker.admin.administration import Administration
-from magnetar.broker.publish.deduplication import CURSOR_NAME, Status
+from magnetar.broker.publish.deduplication import Status
+from magnetar.broker.session.receiving import receive
+from magnetar.broker.subscription.names import DEDUPLICATION_CURSOR
 from magnetar.ledger.managed_ledger import ManagedLedgerConfig
 from magnetar.ledger.store import StoreState
 from magnetar.sim.cluster import TOPIC, Cluster, entry
@@ -228,7 +230,7 @@ def test_a_duplicate_that_comes_after_the_failure_was_reported_is_not_receipted(
 
     def fail_and_send_in_one_turn() -> None:
         cluster.store.fail()
-        publisher.client.session.receive(publisher.client._decoder.feed_gathering(publisher.frame(0)))
+        receive(publisher.client.session, publisher.client._decoder.feed_gathering(publisher.frame(0)))
 
     cluster.loop.call_soon(fail_and_send_in_one_turn)
     cluster.loop.spin()
@@ -593,8 +595,8 @@ def test_the_cursor_is_no_subscription() -> None:
     cluster = Cluster(settings=ON)
     publisher = Publisher(cluster)
     publisher.send(0)
-    assert cluster.topic().cursors.names() == [CURSOR_NAME]
-    publisher.client.subscribe(subscription=CURSOR_NAME)
+    assert cluster.topic().cursors.names() == [DEDUPLICATION_CURSOR]
+    publisher.client.subscribe(subscription=DEDUPLICATION_CURSOR)
     assert len(publisher.client.take("ERROR")) == 1
     administration = Administration(cluster.environment, cluster.topics, "http://here")
     assert cluster.loop.run_until_complete(administration.list_subscriptions(TOPIC)) == []

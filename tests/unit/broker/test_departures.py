@@ -9,6 +9,7 @@ import pytest
 
 from magnetar.broker.dispatch import multiple_consumers
 from magnetar.broker.loop import slices
+from magnetar.broker.session.receiving import receive
 from magnetar.cursor.ranges import Range
 from magnetar.sim.cluster import Cluster, Exclusive, Failover, Key_Shared, Shared, entry
 from magnetar.wire import commands
@@ -79,7 +80,7 @@ def ends_with(cluster: Cluster, client: Client, newcomer: Client, frame: bytes) 
 
     def end() -> None:
         client.session.closed()
-        newcomer.session.receive(newcomer._connection.receive_gathering(frame, cluster.clock.monotonic()))
+        receive(newcomer.session, newcomer._connection.receive_gathering(frame, cluster.clock.monotonic()))
 
     cluster.do(end)
 

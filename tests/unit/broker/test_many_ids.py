@@ -8,6 +8,7 @@ import pytest
 
 from magnetar.broker.loop.turns import LoopTurns
 from magnetar.broker.session import consumers as session_consumers
+from magnetar.broker.session.receiving import receive
 from magnetar.sim.cluster import Client, Cluster, Exclusive, Shared
 from magnetar.wire import commands
 from magnetar.wire.message_id import message_id
@@ -46,11 +47,11 @@ def test_the_answer_to_an_acknowledgement_follows_the_last_part(monkeypatch: pyt
     handled: list[int] = []
 
     def handle() -> None:
-        left = client.session.receive(list(frames))
+        left = receive(client.session, list(frames))
         while left:
             handled.append(subscription.backlog)
             assert client.take("ACK_RESPONSE") == []
-            left = client.session.receive(left)
+            left = receive(client.session, left)
 
     client.cluster.do(handle)
     assert handled == [7, 4, 1]

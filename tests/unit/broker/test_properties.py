@@ -12,6 +12,7 @@ from magnetar.base.errors import AdminError, RemoteProtocolError, RequestError, 
 from magnetar.base.limits import Limit
 from magnetar.base.names import TopicName
 from magnetar.broker.admin.administration import Administration
+from magnetar.broker.session.receiving import receive
 from magnetar.broker.settings.config import BrokerConfig
 from magnetar.broker.settings.properties import (
     LINK_METADATA_SIZE_MAX,
@@ -186,7 +187,7 @@ def test_pairs_that_are_no_text_end_the_connection(field: str) -> None:
     wrong = commands.subscribe(body).replace(b"\x12\x01v", b"\x12\x01\xff")
     received = client._connection.receive_gathering(wrong, cluster.clock.monotonic())
     with pytest.raises(RemoteProtocolError, match="not UTF-8"):
-        cluster.loop.run_until_complete(run(partial(client.session.receive, received)))
+        cluster.loop.run_until_complete(run(partial(receive, client.session, received)))
     assert not cluster.topics.loaded[client.topic].subscriptions
 
 

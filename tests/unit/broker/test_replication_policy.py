@@ -34,7 +34,7 @@ def administered(cluster: Cluster, work: Any) -> Any:  # noqa: ANN401 - as the m
 
 def links_of(topic: Topic) -> list[str]:
     keeper = topic.subscriptions["worker"].progress
-    return list(keeper.unconfirmed()) if keeper else []
+    return list(topic.progress.unconfirmed(keeper)) if keeper else []
 
 
 def test_all_durable_subscriptions_are_replicated_as_soon_as_the_policy_says_so_and_no_other() -> None:
@@ -189,14 +189,13 @@ def test_a_peer_that_refuses_is_named_and_asked_again_when_it_sends_progress_its
 
     cluster = Cluster("ewr", targets=["jfk"], links=make)
     cluster.client().subscribe(replicate_subscription_state=True)
-    keeper = cluster.subscription().progress
-    assert keeper is not None
-    assert keeper.unavailable() == {"jfk": "forbidden in jfk"}
+    progress = cluster.topic().progress
+    assert progress.unavailable() == {"jfk": "forbidden in jfk"}
     cluster.loop.advance(30)
     assert links[0].asked == 1, "it is left alone"
     links[0].allowed = True
     progress_of(peer(cluster), SubscriptionProgress("arriving"))
-    assert (links[0].asked, keeper.unavailable()) == (2, {})
+    assert (links[0].asked, progress.unavailable()) == (2, {})
 
 
 def test_success_says_that_it_is_replicated_once_that_is_durable() -> None:

@@ -10,6 +10,7 @@ import pytest
 from magnetar.broker.admin.administration import Administration
 from magnetar.broker.dispatch import multiple_consumers
 from magnetar.broker.loop import slices
+from magnetar.broker.session.receiving import receive
 from magnetar.metadata.resources import managed_ledger_path
 from magnetar.sim.cluster import TOPIC, Cluster, Exclusive, Failover, Key_Shared, Shared, entry
 from magnetar.wire import commands
@@ -64,12 +65,12 @@ def watch(
     return sum(step > 0 for step in steps)
 
 
-def receive(client: Client, *frames: bytes) -> None:
+def read(client: Client, *frames: bytes) -> None:
     """Let the broker read in the middle of a turn what a client sends."""
     now = client.cluster.clock.monotonic()
-    left = client.session.receive(client._connection.receive_gathering(b"".join(frames), now))
+    left = receive(client.session, client._connection.receive_gathering(b"".join(frames), now))
     while left:
-        left = client.session.receive(left)
+        left = receive(client.session, left)
 
 
 def crowd(cluster: Cluster, kind: pb.CommandSubscribe.SubType.ValueType = Shared) -> Client:
@@ -97,8 +98,8 @@ def test_an_unload_closes_producers_and_consumers_in_slices() -> None:
         if SLICE <= told < 2 * MANY and not asked:
             asked.append(told)
             body = pb.CommandProducer(topic=str(TOPIC), producer_id=1, request_id=77)
-            receive(newcomer, commands.encode(body))
-            receive(client, *(commands.send(producer_id=each, sequence_id=0, entry=entry("x")) for each in range(MANY)))
+            read(newcomer, commands.encode(body))
+            read(client, *(commands.send(producer_id=each, sequence_id=0, entry=entry("x")) for each in range(MANY)))
 
     topic = cluster.topic()
     assert watch(cluster, lambda: cluster.topics.unload(TOPIC), client, look) >= 2 * MANY // SLICE
@@ -128,8 +129,8 @@ def test_nothing_is_sent_to_a_consumer_or_taken_from_it_once_the_first_is_told(
     def look(told: int) -> None:
         if told == SLICE:
             for number in range(MANY):
-                receive(client, commands.flow(consumer_id=number, message_permits=9))
-                receive(client, commands.ack(consumer_id=number, message_ids=[message.message_id]))
+                read(client, commands.flow(consumer_id=number, message_permits=9))
+                read(client, commands.ack(consumer_id=number, message_ids=[message.message_id]))
 
     watch(cluster, subscription.disconnect_consumers, client, look)
     assert client.names() == ["CLOSE_CONSUMER"] * MANY
@@ -147,7 +148,7 @@ def test_a_seek_tells_many_consumers_in_slices_before_it_is_answered() -> None:
     client.names()
     first = cluster.topic().ledger.first_position
     seek = commands.seek(consumer_id=MANY - 1, request_id=5, position=first)
-    assert watch(cluster, lambda: receive(client, seek), client) >= MANY // SLICE
+    assert watch(cluster, lambda: read(client, seek), client) >= MANY // SLICE
     assert client.names() == ["CLOSE_CONSUMER"] * MANY + ["SUCCESS"]
     client.subscribe(99)
     assert client.messages() == ["a", "b"]
@@ -162,7 +163,7 @@ def test_a_subscription_that_is_deleted_tells_its_consumers_in_slices() -> None:
     client.names()
     assert last.names() == ["SUCCESS"]
     unsubscribe = commands.unsubscribe(consumer_id=1, request_id=9, force=True)
-    assert watch(cluster, lambda: receive(last, unsubscribe), client) >= MANY // SLICE
+    assert watch(cluster, lambda: read(last, unsubscribe), client) >= MANY // SLICE
     assert last.names() == ["SUCCESS"]
     assert client.names() == ["CLOSE_CONSUMER"] * MANY
     assert not cluster.topic().subscriptions
@@ -181,7 +182,7 @@ def test_a_deletion_by_force_sends_clients_away_in_slices_and_newcomers_wait() -
     def look(told: int) -> None:
         if told == 3 * MANY and not asked:
             asked.append(told)
-            receive(newcomer, commands.encode(pb.CommandProducer(topic=str(TOPIC), producer_id=1, request_id=77)))
+            read(newcomer, commands.encode(pb.CommandProducer(topic=str(TOPIC), producer_id=1, request_id=77)))
             assert newcomer.heard == []
 
     watch(cluster, lambda: cluster.loop.create_task(administration.delete_topic(TOPIC, force=True)), client, look)
@@ -259,11 +260,11 @@ def test_producers_are_fenced_in_one_turn_and_told_in_slices() -> None:
         if told < MANY and not asked:
             asked.append(told)
             assert [each.producer_ready for each in fencing.take("PRODUCER_SUCCESS")] == [True]
-            receive(client, *(commands.send(producer_id=each, sequence_id=0, entry=entry("x")) for each in range(MANY)))
-            receive(newcomer, commands.encode(pb.CommandProducer(topic=str(TOPIC), producer_id=1, request_id=8)))
+            read(client, *(commands.send(producer_id=each, sequence_id=0, entry=entry("x")) for each in range(MANY)))
+            read(newcomer, commands.encode(pb.CommandProducer(topic=str(TOPIC), producer_id=1, request_id=8)))
             assert newcomer.heard == []
 
-    assert watch(cluster, lambda: receive(fencing, commands.encode(body)), client, look) >= MANY // SLICE
+    assert watch(cluster, lambda: read(fencing, commands.encode(body)), client, look) >= MANY // SLICE
     assert asked
     assert client.names() == ["CLOSE_PRODUCER"] * MANY
     assert newcomer.names() == ["ERROR"], "it waited, and the topic has an exclusive producer"
@@ -280,7 +281,7 @@ def test_producers_that_wait_for_access_are_refused_in_slices() -> None:
         client.produce(number, f"p{number}", producer_access_mode=pb.WaitForExclusive)
     client.names()
     body = pb.CommandProducer(topic=str(TOPIC), producer_id=1, request_id=7, producer_access_mode=FENCING)
-    assert watch(cluster, lambda: receive(fencing, commands.encode(body)), client) >= MANY // SLICE
+    assert watch(cluster, lambda: read(fencing, commands.encode(body)), client) >= MANY // SLICE
     assert client.names() == ["ERROR"] * MANY
     assert owner.names() == ["PRODUCER_SUCCESS", "CLOSE_PRODUCER"]
     assert not client.session.waiting
@@ -298,7 +299,7 @@ def test_publishers_are_dismissed_in_slices_and_those_who_come_back_wait() -> No
         if told < MANY and told and not came_back:
             came_back.append(told)
             body = pb.CommandProducer(topic=str(TOPIC), producer_id=99, request_id=99, producer_name="again")
-            receive(client, commands.encode(body))
+            read(client, commands.encode(body))
 
     assert watch(cluster, cluster.topic().dismiss_publishers, client, look) >= MANY // SLICE
     assert came_back
@@ -330,8 +331,8 @@ def test_what_a_consumer_wants_again_is_taken_back_in_parts_and_then_sent_in_ord
             cluster.loop.call_soon(look)
 
     def ask() -> None:
-        receive(client, commands.redeliver_unacknowledged_messages(consumer_id=1))
-        receive(client, commands.ack(consumer_id=1, message_ids=[message_id(first_position._replace(entry_id=20))]))
+        read(client, commands.redeliver_unacknowledged_messages(consumer_id=1))
+        read(client, commands.ack(consumer_id=1, message_ids=[message_id(first_position._replace(entry_id=20))]))
         look()
 
     first_position = cluster.topic().ledger.first_position

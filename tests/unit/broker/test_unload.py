@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from magnetar.broker.admin.administration import Administration
+from magnetar.broker.session.receiving import receive
 from magnetar.sim.cluster import TOPIC, Client, Cluster, Exclusive, Shared
 from magnetar.wire import commands
 
@@ -200,7 +201,7 @@ def test_nothing_is_appended_between_a_failure_and_starting_over() -> None:
 
     def failure_and_send_in_one_turn() -> None:
         cluster.store.fail()
-        client.session.receive(client._decoder.feed_gathering(commands.send(producer_id=1, sequence_id=1, entry=b"x")))
+        receive(client.session, client._decoder.feed_gathering(commands.send(producer_id=1, sequence_id=1, entry=b"x")))
 
     cluster.loop.call_soon(failure_and_send_in_one_turn)
     cluster.prompt = True

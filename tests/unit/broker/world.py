@@ -6,6 +6,7 @@ import itertools
 from typing import TYPE_CHECKING, Any
 
 from magnetar.base.errors import MagnetarError
+from magnetar.broker.session.receiving import receive
 from magnetar.broker.session.session import Session
 from magnetar.client.connection import PulsarConnection
 from magnetar.client.options import DEFAULT_OPTIONS
@@ -29,7 +30,7 @@ class Wire:
         self.opened = opened
         self._cluster = cluster
         self._connection = Connection(Role.BROKER, now=cluster.clock.monotonic())
-        self._session = Session(cluster.environment, cluster.topics, _SessionsEnd(self), self._connection)  # type: ignore[arg-type]
+        self._session = Session(cluster.environment, cluster.topics, _SessionsEnd(self), self._connection)
         self._is_open = True
         opened.connection_made(_OpenersEnd(self))  # type: ignore[arg-type]
 
@@ -48,9 +49,9 @@ class Wire:
     def _receive(self, data: bytes) -> None:
         if self._is_open:
             now = self._cluster.clock.monotonic()
-            left = self._session.receive(self._connection.receive_gathering(data, now))
+            left = receive(self._session, self._connection.receive_gathering(data, now))
             while left or self._connection.has_more:
-                left = self._session.receive(left or self._connection.receive_gathering(b"", now))
+                left = receive(self._session, left or self._connection.receive_gathering(b"", now))
             self.to_opener(self._connection.take_output())
 
 

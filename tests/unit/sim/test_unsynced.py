@@ -14,7 +14,7 @@ from magnetar.sim.unsynced import Unsynced
 
 if TYPE_CHECKING:
     from magnetar.broker.subscription.subscription import Subscription
-    from magnetar.sim.replica import Replica
+    from magnetar.sim.site import Replica
 
 EWR = cast("Replica", SimpleNamespace(cluster="ewr"))
 

@@ -40,7 +40,8 @@ if TYPE_CHECKING:
     from magnetar.base.names import NamespaceName, TopicName
     from magnetar.base.position import Position
     from magnetar.broker.environment import Environment
-    from magnetar.broker.subscription.subscription import Subscription
+    from magnetar.broker.log.interfaces import LoggedTopic
+    from magnetar.broker.subscription.subscription import SubscribedTopic, Subscription
     from magnetar.broker.topic.registry import TopicRegistry
     from magnetar.broker.topic.topic import Topic
     from magnetar.metadata.effective import EffectivePolicies
@@ -450,7 +451,7 @@ def _accept(_: TopicName) -> None:
     """Let a partition be deleted."""
 
 
-def _check_replication_allowed(topic: Topic) -> None:
+def _check_replication_allowed(topic: SubscribedTopic) -> None:
     if topic.replication_forbidden:
         raise AdminError(HTTPStatus.METHOD_NOT_ALLOWED, f"{topic.name}: {topic.replication_forbidden}")
 
@@ -465,7 +466,7 @@ def _as_admin_error(name: TopicName, error: RequestError) -> AdminError:
     return AdminError(HTTPStatus.PRECONDITION_FAILED, str(error), error.limit)
 
 
-def _mark_delete_before(topic: Topic, position: Position) -> Position:
+def _mark_delete_before(topic: LoggedTopic, position: Position) -> Position:
     """The mark-delete position of a cursor whose first message is at or after ``position``."""
     if position == EARLIEST:
         return topic.log.before_first()

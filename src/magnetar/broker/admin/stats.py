@@ -60,7 +60,7 @@ def topic_stats_steps(topic: Topic, options: StatsOptions) -> Generator[None, No
     """
     subscriptions: dict[str, SubscriptionStats] = {}
     for name, subscription in sorted(topic.subscriptions.items()):
-        subscriptions[name] = yield from _subscription_stats(subscription, options)
+        subscriptions[name] = yield from _subscription_stats(topic, subscription, options)
         yield
     locals_ = [producer for producer in topic.producers.values() if isinstance(producer, LocalProducer)]
     publishers: list[PublisherStats] = []
@@ -174,11 +174,13 @@ def _fill_hashes(stats: ConsumerStats, draining: list[Draining], ranges: Iterabl
     stats.key_hash_range_arrays = [list(ends) for ends in ranges]
 
 
-def _subscription_stats(subscription: Subscription, options: StatsOptions) -> Generator[None, None, SubscriptionStats]:
+def _subscription_stats(
+    topic: Topic, subscription: Subscription, options: StatsOptions
+) -> Generator[None, None, SubscriptionStats]:
     of_consumers = [] if options.exclude_consumers else (yield from _consumers_in_steps(subscription))
     state, ack_state = subscription.cursor.state, subscription.ack_state
     backlog = subscription.backlog
-    entries = subscription.topic.ledger.entries
+    entries = topic.ledger.entries
     consumers = subscription.consumers
     dispatcher = subscription.dispatcher
     shared = dispatcher if isinstance(dispatcher, MultipleConsumersDispatcher) else None
@@ -188,7 +190,8 @@ def _subscription_stats(subscription: Subscription, options: StatsOptions) -> Ge
     delayed = 0 if active else subscription.delayed
     messages_sent, bytes_sent = subscription.sent()
     now = subscription.environment.clock.now()
-    progress = subscription.shared_progress.unconfirmed() if subscription.shared_progress else None
+    shared_progress = subscription.shared_progress
+    progress = topic.progress.unconfirmed(shared_progress) if shared_progress else None
     return SubscriptionStats(
         msg_rate_out=subscription.rates_out.messages_per_second,
         msg_throughput_out=subscription.rates_out.bytes_per_second,
@@ -196,7 +199,7 @@ def _subscription_stats(subscription: Subscription, options: StatsOptions) -> Ge
         msg_out_counter=messages_sent,
         msg_backlog=backlog,
         # Entries of one topic are taken to be of one size: exact would mean to read the backlog.
-        backlog_size=subscription.topic.ledger.size_bytes * backlog // entries if entries else 0,
+        backlog_size=topic.ledger.size_bytes * backlog // entries if entries else 0,
         msg_backlog_no_delayed=backlog - delayed,
         blocked_subscription_on_unacked_msgs=shared.is_blocked if shared else False,
         msg_delayed=delayed,
@@ -217,7 +220,7 @@ def _subscription_stats(subscription: Subscription, options: StatsOptions) -> Ge
         draining_hashes_cleared_total=draining.cleared,
         draining_hashes_unacked_messages=draining.unacked,
         is_durable=subscription.is_durable,
-        is_replicated=subscription.is_replicated and not subscription.topic.replication_forbidden,
+        is_replicated=subscription.is_replicated and not topic.replication_forbidden,
         non_contiguous_deleted_messages_ranges=state.deleted_ranges_count,
         non_contiguous_deleted_messages_ranges_serialized_size=state.deleted_serialized_size,
         is_blocked_on_ack_state_persistent=ack_state.is_blocking,
@@ -228,9 +231,9 @@ def _subscription_stats(subscription: Subscription, options: StatsOptions) -> Ge
         subscription_properties=subscription.cursor.subscription_properties,
         progress_age_seconds=_of_each(progress, lambda each: each.age_s(now)),
         progress_unconfirmed=_of_each(progress, lambda each: each.entries),
-        progress_lost=subscription.shared_progress.lost() if subscription.shared_progress else None,
-        progress_unavailable=subscription.shared_progress.unavailable() if subscription.shared_progress else None,
-        progress_applied=subscription.shared_progress.applied() if subscription.shared_progress else None,
+        progress_lost=topic.progress.lost_in(shared_progress) if shared_progress else None,
+        progress_unavailable=topic.progress.unavailable() if shared_progress else None,
+        progress_applied=shared_progress.applied() if shared_progress else None,
     )
 
 

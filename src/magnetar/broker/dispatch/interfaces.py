@@ -4,44 +4,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
+from magnetar.broker.log.interfaces import LoggedTopic
+
 if TYPE_CHECKING:
-    from magnetar.base.names import TopicName
     from magnetar.base.position import Position
     from magnetar.broker.delayed.index import DelayedIndex
     from magnetar.broker.environment import Environment
-    from magnetar.broker.log.topic_log import TopicLog
     from magnetar.cursor.cursor import Cursor
     from magnetar.cursor.ranges import Range
-    from magnetar.ledger.managed_ledger import ManagedLedger
-    from magnetar.metadata.effective import EffectivePolicies
 
 
-class DispatchedTopic(Protocol):
+class DispatchedTopic(LoggedTopic, Protocol):
     """The topic whose entries are dispatched."""
-
-    @property
-    def name(self) -> TopicName:
-        """Its name."""
-        ...
-
-    @property
-    def ledger(self) -> ManagedLedger:
-        """Where entries are read."""
-        ...
-
-    @property
-    def log(self) -> TopicLog:
-        """What is told of damaged entries."""
-        ...
 
     @property
     def delayed(self) -> DelayedIndex:
         """The entries that wait for their time."""
-        ...
-
-    @property
-    def policies(self) -> EffectivePolicies:
-        """The policies as they are now."""
         ...
 
     def notify(self) -> None:

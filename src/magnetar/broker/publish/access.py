@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from magnetar.base.errors import RequestError, ServerError
 from magnetar.wire.proto import pulsar_api_pb2 as pb
@@ -12,7 +12,8 @@ from magnetar.wire.proto import pulsar_api_pb2 as pb
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from magnetar.broker.publish.producer import LocalProducer, Producer
+    from magnetar.broker.publish.interfaces import Producer
+    from magnetar.broker.publish.producer import LocalProducer
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,19 +37,19 @@ class ProducerAccess:
         """None until the first exclusive producer; from then on every producer is told, as by Pulsar."""
         self._remember = remember
         self._exclusive: Producer | None = None
-        self._waiting: dict[LocalProducer, Callable[[RequestError | None], None]] = {}
+        self._waiting: dict[Producer, Callable[[RequestError | None], None]] = {}
         """Those that wait for exclusive access, in order, with how to tell them."""
 
-    def is_waiting(self, producer: LocalProducer) -> bool:
+    def is_waiting(self, producer: Producer) -> bool:
         """Whether a producer waits for exclusive access."""
         return producer in self._waiting
 
     @property
-    def waiting(self) -> list[LocalProducer]:
+    def waiting(self) -> list[Producer]:
         """Producers that wait for exclusive access, in the order in which they will get it."""
         return list(self._waiting)
 
-    def admit(self, producer: LocalProducer, others: Iterator[LocalProducer], topic_epoch: int | None) -> Admission:
+    def admit(self, producer: Producer, others: Iterator[LocalProducer], topic_epoch: int | None) -> Admission:
         """Decide on a newcomer.
 
         No more of the ``others`` are looked at than the decision needs. Raises RequestError with ProducerBusy or
@@ -76,12 +77,12 @@ class ProducerAccess:
         self._waiting[producer] = lambda _: None
         return Admission(ready=False)
 
-    def leave(self, producer: Producer, others: Iterator[LocalProducer]) -> LocalProducer | None:
+    def leave(self, producer: Producer, others: Iterator[Producer]) -> Producer | None:
         """A producer left, and ``others`` are still there; return the waiting one that has the topic now, if any.
 
         Apache Pulsar lets one that waits for shared producers wait for ever, and lets no shared one in meanwhile.
         """
-        if self._waiting.pop(cast("LocalProducer", producer), None) is not None:
+        if self._waiting.pop(producer, None) is not None:
             return None
         if producer is self._exclusive:
             self._exclusive = None
@@ -93,11 +94,11 @@ class ProducerAccess:
         tell(None)
         return successor
 
-    def when_decided(self, producer: LocalProducer, tell: Callable[[RequestError | None], None]) -> None:
+    def when_decided(self, producer: Producer, tell: Callable[[RequestError | None], None]) -> None:
         """Call ``tell`` once: when this waiting producer has the topic, or with why it never will."""
         self._waiting[producer] = tell
 
-    def _take(self, producer: LocalProducer, topic_epoch: int | None) -> None:
+    def _take(self, producer: Producer, topic_epoch: int | None) -> None:
         if topic_epoch is None:
             topic_epoch = 0 if self.topic_epoch is None else self.topic_epoch + 1
         if topic_epoch != self.topic_epoch:

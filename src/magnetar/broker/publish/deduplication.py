@@ -15,7 +15,7 @@ import asyncio
 from enum import Enum
 from itertools import groupby
 from operator import itemgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import structlog
 
@@ -23,25 +23,24 @@ from magnetar.base.errors import DamagedEntriesError, MagnetarError, RequestErro
 from magnetar.base.limits import Limit
 from magnetar.base.position import EARLIEST, Position
 from magnetar.base.tasks import start_task
+from magnetar.broker.log.interfaces import LoggedTopic
 from magnetar.broker.publish.overlap import cut_batch
 from magnetar.broker.publish.producer import answer_error, answer_failed, answer_repeated, answer_stored
 from magnetar.broker.publish.sequence_ids import UNKNOWN_PRODUCER, SequenceIds, Verdict, highest_of, judge
+from magnetar.broker.subscription.names import DEDUPLICATION_CURSOR
 from magnetar.wire.batch import last_sequence_id
 from magnetar.wire.entry import is_compressed, parse_metadata, payload_of
 from magnetar.wire.markers import marker_type
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
-    from magnetar.broker.publish.producer import Producer, SendHead
-    from magnetar.broker.topic.topic import Topic
+    from magnetar.broker.publish.interfaces import Producer, SendHead
     from magnetar.cursor.cursor import Cursor
+    from magnetar.cursor.store import CursorStore
     from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 log = structlog.get_logger(__name__)
-
-CURSOR_NAME = "pulsar.dedup"
-"""Of the cursor; a subscription of that name is refused, as ``pulsar.repl.*`` is."""
 
 _REPLAY_ENTRIES = 1000
 _REPLAY_BYTES = 5 << 20
@@ -59,10 +58,24 @@ class Status(Enum):
     FAILED = "Failed"
 
 
+class DeduplicatedTopic(LoggedTopic, Protocol):
+    """The topic whose duplicates are dropped."""
+
+    @property
+    def cursors(self) -> CursorStore:
+        """Where the snapshots of what is known are kept."""
+        ...
+
+    @property
+    def producers(self) -> Iterable[str]:
+        """The names of the connected producers."""
+        ...
+
+
 class Deduplication:
     """What one topic knows of its producers. Everything happens on the event loop's thread."""
 
-    def __init__(self, topic: Topic) -> None:
+    def __init__(self, topic: DeduplicatedTopic) -> None:
         """Know nothing, until ``apply``."""
         self.status = Status.INITIALIZED
         self.sequence_ids: SequenceIds | None = None
@@ -90,13 +103,13 @@ class Deduplication:
             self._disable()
 
     def _enable(self) -> None:
-        cursors, ledger = self._topic.cursors, self._topic.ledger
-        self.cursor = cursors.open(CURSOR_NAME) or cursors.create(CURSOR_NAME, self._topic.log.before_first())
+        cursors, ledger, name = self._topic.cursors, self._topic.ledger, DEDUPLICATION_CURSOR
+        self.cursor = cursors.open(name) or cursors.create(name, self._topic.log.before_first())
         ids = SequenceIds()
         self._accounted = ids.load(self.cursor.attachments, self._environment.clock.monotonic())
         self.cursor.checkpoint_attachment = lambda: ids.checkpoint(self._accounted)
-        for name in self._topic.producers:
-            ids.joined(name)
+        for producer in self._topic.producers:
+            ids.joined(producer)
         self.sequence_ids = ids
         if self._accounted >= ledger.last_position:
             self.status = Status.ENABLED
@@ -107,7 +120,7 @@ class Deduplication:
         self.status = Status.REMOVING
         self._stop_recovery()
         self.sequence_ids = self.cursor = None
-        self._topic.cursors.delete(CURSOR_NAME)
+        self._topic.cursors.delete(DEDUPLICATION_CURSOR)
         self.status = Status.DISABLED
 
     @property

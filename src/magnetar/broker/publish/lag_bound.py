@@ -17,20 +17,20 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import structlog
 
+from magnetar.broker.log.interfaces import LoggedTopic
 from magnetar.broker.publish.receipt_gate import NO_BOUND, WINDOW_MIN, Bound, ReceiptGate
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from magnetar.base.position import Position
-    from magnetar.broker.replication.replicator import Replicator
-    from magnetar.broker.session.session import Session
-    from magnetar.broker.topic.topic import Topic
+    from magnetar.broker.publish.interfaces import ProducerSession
+    from magnetar.cursor.cursor import Cursor
 
 log = structlog.get_logger(__name__)
 
@@ -41,9 +41,61 @@ CALM_S = 10.0
 """Seconds without a withheld receipt after which publishing counts as no longer throttled."""
 
 
+class TargetPosition(Protocol):
+    """What is known of the position of a link's target."""
+
+    @property
+    def is_known(self) -> bool:
+        """Whether it is known what the target holds."""
+        ...
+
+
+class BoundingLink(Protocol):
+    """A link to another cluster, whose confirmations let receipts go."""
+
+    @property
+    def target(self) -> str:
+        """The other cluster."""
+        ...
+
+    @property
+    def cursor(self) -> Cursor:
+        """What the other cluster has confirmed."""
+        ...
+
+    @property
+    def target_position(self) -> TargetPosition:
+        """Whether it is known what the other cluster holds."""
+        ...
+
+    @property
+    def backlog(self) -> int | None:
+        """Entries that the other cluster has not confirmed; None while that is not known."""
+        ...
+
+    @property
+    def stalled_since(self) -> float | None:
+        """Since when nothing was confirmed though there was something to confirm, in monotonic seconds."""
+        ...
+
+
+class BoundedTopic(LoggedTopic, Protocol):
+    """The topic whose receipts are bounded."""
+
+    @property
+    def replicators(self) -> Mapping[str, BoundingLink]:
+        """The links, by the other cluster."""
+        ...
+
+    @property
+    def is_closing(self) -> bool:
+        """Whether entries that come are dropped, unanswered."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class _Withheld:
-    session: Session
+    session: ProducerSession
     last: Position
     receipts: int
     write: Callable[[], None]
@@ -52,7 +104,7 @@ class _Withheld:
 class LagBound:
     """The withheld receipts of one topic. Everything happens on the event loop's thread."""
 
-    def __init__(self, topic: Topic) -> None:
+    def __init__(self, topic: BoundedTopic) -> None:
         """Bound nothing, until ``apply``."""
         self.gate: ReceiptGate | None = None
         """None while nothing is bounded: then it costs nothing but this look."""
@@ -87,17 +139,17 @@ class LagBound:
         return self._topic.log.index.count_own(self._environment.cluster, after, through)
 
     @property
-    def _counted(self) -> list[Replicator]:
+    def _counted(self) -> list[BoundingLink]:
         return [each for each in self._topic.replicators.values() if each.target not in self._absent]
 
-    def _confirmed(self, links: list[Replicator]) -> Position | None:
+    def _confirmed(self, links: list[BoundingLink]) -> Position | None:
         """Up to where enough of the clusters that count have everything by these links; None for too few links."""
         wanted = min(self._topic.policies.at_risk_copies, len(self._counted))
         marks = sorted((each.cursor.state.mark_delete_position for each in links), reverse=True)
         return marks[wanted - 1] if 0 < wanted <= len(marks) else None
 
     @property
-    def _known(self) -> list[Replicator]:
+    def _known(self) -> list[BoundingLink]:
         """The links of the clusters that count and of which it is known what they hold."""
         return [each for each in self._counted if each.target_position.is_known]
 
@@ -116,7 +168,7 @@ class LagBound:
             log.info("absent_cluster_counts_again", topic=str(self._topic.name), cluster=target)
         self._absent = found
 
-    def _is_absent(self, link: Replicator, allowed_s: int, now: float) -> bool:
+    def _is_absent(self, link: BoundingLink, allowed_s: int, now: float) -> bool:
         if allowed_s == NO_BOUND or self.gate is None:
             return False
         if link.stalled_since is not None and now - link.stalled_since > allowed_s:
@@ -128,7 +180,7 @@ class LagBound:
 
     # -- receipts ---------------------------------------------------------------------------------------------------
 
-    def after(self, session: Session, last: Position, receipts: int, write: Callable[[], None]) -> None:
+    def after(self, session: ProducerSession, last: Position, receipts: int, write: Callable[[], None]) -> None:
         """Call ``write``, which writes so many receipts up to that of ``last``, as soon as the bound allows it.
 
         In the order of the calls. Nothing waits once the topic is closing: what has no receipt would be sent again.
@@ -145,7 +197,7 @@ class LagBound:
             session.receipts_withheld(receipts)
             self._note_throttled(now)
 
-    def behind_receipts(self, session: Session, write: Callable[[], None]) -> None:
+    def behind_receipts(self, session: ProducerSession, write: Callable[[], None]) -> None:
         """Call ``write`` behind the receipts that ``session`` waits for, at once where it waits for none."""
         if any(each.session is session for each in self._queue):
             self._queue.append(_Withheld(session, self._queue[-1].last, 0, write))

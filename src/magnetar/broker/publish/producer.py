@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from itertools import groupby
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from magnetar.base.errors import ServerError
 from magnetar.base.position import EARLIEST
@@ -16,56 +15,16 @@ if TYPE_CHECKING:
 
     from magnetar.base.errors import MagnetarError, RequestError, StorageError
     from magnetar.base.position import Position
-    from magnetar.broker.session.session import Session
-    from magnetar.broker.topic.topic import Topic
+    from magnetar.broker.publish.interfaces import Producer, ProducerOptions, ProducerSession, PublishedTopic, SendHead
     from magnetar.wire.proto import pulsar_api_pb2 as pb
-
-SendHead = tuple[int, int, int]
-"""Of a SEND: its ``sequence_id``, ``highest_sequence_id`` (0 when there is none) and ``num_messages``.
-
-Of a chunk that is not its message's last, the latter is 0: no message is complete with it.
-"""
-
-
-@dataclass(frozen=True, slots=True)
-class ProducerOptions:
-    """What a producer asked for in PRODUCER, after the broker has named it."""
-
-    producer_id: int
-    name: str
-    epoch: int = 0
-    user_provided_name: bool = False
-    access_mode: int = 0
-    metadata: dict[str, str] = field(default_factory=dict)
-
-
-class Producer(Protocol):
-    """What a session needs of any kind of producer."""
-
-    options: ProducerOptions
-    topic: Topic
-    session: Session
-
-    check: Callable[[bytes], pb.MessageMetadata | None]
-    """Returns the metadata where it may say something about dispatch.
-
-    Raises ChecksumMismatchError or RemoteProtocolError for an entry that must not get as far as ``publish``.
-    An entry that nobody could read is not stored, so it ends here or there: all readers count on that.
-    """
-
-    def publish(self, heads: Sequence[SendHead], entries: list[bytes]) -> None:
-        """Publish the intact entries of one read of the socket, at least one, as one run; each SEND is answered."""
-        ...
-
-    def publish_around(self, heads: Sequence[SendHead], entries: Sequence[bytes | RequestError]) -> None:
-        """As ``publish``, where some entries cannot be taken: in the place of each is what its SEND is answered."""
-        ...
 
 
 class LocalProducer:
     """A client's producer: its entries are this cluster's own."""
 
-    def __init__(self, topic: Topic, session: Session, options: ProducerOptions, *, now: float) -> None:
+    def __init__(
+        self, topic: PublishedTopic, session: ProducerSession, options: ProducerOptions, *, now: float
+    ) -> None:
         """A producer that has published nothing yet."""
         self.check: Callable[[bytes], pb.MessageMetadata | None] = wire_entry.check
         self.topic = topic

@@ -6,13 +6,14 @@ comes later can hide that the last copies got lost on the way: they have no rece
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import structlog
 from pyroaring import BitMap
 
 from magnetar.base.parts import Part
 from magnetar.base.position import EARLIEST, Position
+from magnetar.broker.log.interfaces import LoggedTopic
 from magnetar.broker.reading.reader import EntryReader
 from magnetar.wire import commands
 from magnetar.wire.links import COPIES_METADATA
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from magnetar.base.errors import DamagedEntriesError
     from magnetar.base.life import Life
     from magnetar.broker.dispatch.consumer import Consumer
-    from magnetar.broker.replication.replicator import Replicator
+    from magnetar.broker.environment import Environment
     from magnetar.cursor.cursor import Cursor
     from magnetar.geo.extents import HeldExtent
 
@@ -41,12 +42,70 @@ _SKIPPED = "magnetar.copies.skipped."
 """
 
 
+class Lives(Protocol):
+    """What is known of the lives of other clusters."""
+
+    def life_of(self, peer: str) -> Life | None:
+        """The life that ``peer`` is in; None while no link to it is up, or where it names none."""
+        ...
+
+
+class CopiedTopic(LoggedTopic, Protocol):
+    """The topic that holds the copies."""
+
+    @property
+    def progress(self) -> Lives:
+        """What is known of the lives of other clusters."""
+        ...
+
+    def notify(self) -> None:
+        """There may be something to dispatch."""
+        ...
+
+
+class CopyingLink(Protocol):
+    """The link that carries the copies."""
+
+    @property
+    def environment(self) -> Environment:
+        """What every part of the broker shares."""
+        ...
+
+    @property
+    def topic(self) -> CopiedTopic:
+        """The topic."""
+        ...
+
+    @property
+    def target(self) -> str:
+        """The other cluster."""
+        ...
+
+    @property
+    def cursor(self) -> Cursor:
+        """What the other cluster has confirmed."""
+        ...
+
+    @property
+    def consumer(self) -> Consumer | None:
+        """The holder of the link."""
+        ...
+
+    def dispatch(self) -> None:
+        """Send what can be sent in one turn."""
+        ...
+
+    def flush_soon(self) -> None:
+        """Write the cursor."""
+        ...
+
+
 class Copies(Part):
     """The copies of one link's target."""
 
     OWNS = ("_reader",)
 
-    def __init__(self, replicator: Replicator) -> None:
+    def __init__(self, replicator: CopyingLink) -> None:
         """Nobody carries copies."""
         self._replicator = replicator
         self._topic = replicator.topic

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections import deque
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from magnetar.base.errors import MagnetarError, RequestError, ServerError
 from magnetar.base.limits import Limit
-from magnetar.broker.replication.lives import check_progress
+from magnetar.broker.replication.lives import LivedTopic, check_progress
 from magnetar.geo.parts import in_parts, takes_nothing_back
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from magnetar.broker.topic.topic import Topic
+    from magnetar.broker.loop.turns import Share
     from magnetar.geo.progress import SubscriptionProgress
     from magnetar.geo.progress_codec import ProgressReport
 
@@ -25,6 +25,15 @@ MARKERS_MAX = 100
 """Markers of a topic that are being applied or wait; a further one is refused. Each cluster sends one at a time."""
 
 
+class MarkedTopic(LivedTopic, Protocol):
+    """The topic that the markers are of."""
+
+    @property
+    def share(self) -> Share:
+        """What the topic has had of the turns of the event loop."""
+        ...
+
+
 class IncomingProgress:
     """The markers of one topic that are being applied.
 
@@ -33,7 +42,7 @@ class IncomingProgress:
     all are, is applied before ``take`` returns, unless an earlier one is still being applied.
     """
 
-    def __init__(self, topic: Topic, apply: Callable[[str, ProgressReport, SubscriptionProgress], None]) -> None:
+    def __init__(self, topic: MarkedTopic, apply: Callable[[str, ProgressReport, SubscriptionProgress], None]) -> None:
         """``apply`` applies one state, or part of one, of a marker of a cluster; it may raise MagnetarError."""
         self._topic = topic
         self._apply = apply

@@ -7,18 +7,19 @@ below the first one of its life (ADR 13).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from pyroaring import BitMap
 
 from magnetar.base.position import EARLIEST, Position
+from magnetar.broker.log.interfaces import LoggedTopic
 from magnetar.broker.loop.slices import Slice
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from magnetar.base.life import Life
-    from magnetar.broker.topic.topic import Topic
+    from magnetar.broker.replication.copies import Copies, Lives
     from magnetar.cursor.state import CursorState
     from magnetar.geo.origins import OriginIndex
 
@@ -69,10 +70,33 @@ class LostOf:
         return sum(state.undeleted_among(ledger_id, entries) for ledger_id, entries in self._ledgers.items())
 
 
+class ReturningLink(Protocol):
+    """A link that sends back what its target lost."""
+
+    @property
+    def copies(self) -> Copies:
+        """The entries that the target lost."""
+        ...
+
+
+class LosingTopic(LoggedTopic, Protocol):
+    """The topic that holds entries which other clusters lost."""
+
+    @property
+    def progress(self) -> Lives:
+        """What is known of the lives of other clusters."""
+        ...
+
+    @property
+    def replicators(self) -> Mapping[str, ReturningLink]:
+        """The links, by the other cluster."""
+        ...
+
+
 class LostEntries:
     """What the other clusters of one topic lost. Used on the event loop's thread."""
 
-    def __init__(self, topic: Topic) -> None:
+    def __init__(self, topic: LosingTopic) -> None:
         """Nothing was looked for yet."""
         self._topic = topic
         self._found: dict[str, LostOf] = {}

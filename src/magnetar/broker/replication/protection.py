@@ -2,60 +2,49 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from magnetar.admin.models import ClusterProtection, SubscriptionProtection, iso_time
-from magnetar.broker.replication.snapshots import marker_peers
+from magnetar.broker.replication.snapshots import AllowedTopic, marker_peers
 from magnetar.geo.protection import DataFacts, Facts, Judgement, PeerFacts, ProgressFacts, judge
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from magnetar.broker.replication.replicator import Replicator
+    from magnetar.broker.replication.topic_progress import TopicProgress
     from magnetar.broker.subscription.subscription import Subscription
-    from magnetar.broker.topic.topic import Topic
-
-UNPROTECTED_SINCE_PROPERTY = "magnetar.unprotected.since"
-"""Cursor property: since when a subscription that was replicated is not, in milliseconds since the epoch."""
 
 _NOBODY_ASKED = "it is not replicated: neither a client nor a policy asks for it"
 _SWITCHED_OFF = "an administrator switched its replication off in this cluster"
 _ALONE = "its namespace has no other cluster"
 
 
-class ProtectionRecord:
-    """Since when a subscription's progress goes nowhere, and why.
+class ProtectedTopic(AllowedTopic, Protocol):
+    """The topic whose subscriptions are judged."""
 
-    Known to the moment where this broker saw it begin, also after a restart where it was protected before. Of a
-    subscription that never was, nothing is kept: after a restart it is known to be so since then at least.
-    """
+    @property
+    def loaded_at(self) -> float:
+        """When it was loaded, in seconds since the epoch."""
+        ...
 
-    def __init__(self, subscription: Subscription, *, is_new: bool) -> None:
-        """Of a subscription that was created now (``is_new``), or loaded."""
-        self._subscription = subscription
-        self.because: str | None = None
-        """Empty while its progress goes to the other clusters; None: not looked at yet."""
-        self.since = subscription.environment.clock.now()
-        self.at_least = not is_new
-        stored = subscription.cursor.properties.get(UNPROTECTED_SINCE_PROPERTY)
-        if stored is not None:
-            self.since, self.at_least = stored / 1000, False
+    @property
+    def subscriptions(self) -> Mapping[str, Subscription]:
+        """The subscriptions, by name."""
+        ...
 
-    def note(self, because: str) -> None:
-        """Its progress goes nowhere now, for this reason; or it goes to the other clusters, for none."""
-        before, self.because = self.because, because
-        cursor = self._subscription.cursor
-        if before is None or bool(before) == bool(because):
-            is_stale = not because and UNPROTECTED_SINCE_PROPERTY in cursor.properties
-        else:
-            self.since, self.at_least = self._subscription.environment.clock.now(), False
-            is_stale = True
-        if is_stale and (because or UNPROTECTED_SINCE_PROPERTY in cursor.properties):
-            cursor.set_property(UNPROTECTED_SINCE_PROPERTY, int(self.since * 1000) if because else None)
-            self._subscription.flush_soon()
+    @property
+    def replicators(self) -> Mapping[str, Replicator]:
+        """The links, by the other cluster."""
+        ...
+
+    @property
+    def progress(self) -> TopicProgress:
+        """Its exact progress."""
+        ...
 
 
-def note_protection(topic: Topic, subscriptions: Iterable[Subscription]) -> None:
+def note_protection(topic: ProtectedTopic, subscriptions: Iterable[Subscription]) -> None:
     """What decides whether progress of these goes anywhere may have changed: keep since when it is so."""
     forbidden = topic.replication_forbidden
     alone = "" if topic.environment.targets_of(topic.name.namespace_name) else _ALONE
@@ -65,7 +54,7 @@ def note_protection(topic: Topic, subscriptions: Iterable[Subscription]) -> None
             subscription.protection.note(forbidden or alone or ("" if subscription.is_replicated else unasked))
 
 
-def protection_of(topic: Topic) -> dict[str, Judgement]:
+def protection_of(topic: ProtectedTopic) -> dict[str, Judgement]:
     """How well off each durable subscription is now, by name."""
     environment = topic.environment
     now, tolerance_s = environment.clock.now(), environment.config.replicatedSubscriptionAtRiskAfterMs / 1000
@@ -90,7 +79,9 @@ def _data_facts(replicator: Replicator, now: float) -> DataFacts:
     )
 
 
-def _facts(topic: Topic, subscription: Subscription, data: dict[str, DataFacts], by_markers: list[str]) -> Facts:
+def _facts(
+    topic: ProtectedTopic, subscription: Subscription, data: dict[str, DataFacts], by_markers: list[str]
+) -> Facts:
     record, keeper = subscription.protection, subscription.shared_progress
     progress = topic.progress.facts(keeper) if keeper is not None else {}
     for peer in by_markers:
@@ -110,13 +101,13 @@ def _facts(topic: Topic, subscription: Subscription, data: dict[str, DataFacts],
     )
 
 
-def subscription_protection(topic: Topic) -> dict[str, SubscriptionProtection]:
+def subscription_protection(topic: ProtectedTopic) -> dict[str, SubscriptionProtection]:
     """The same in the admin API's models, with what each judgement rests on."""
     judged = protection_of(topic)
     return {name: _model(topic, name, each) for name, each in judged.items()}
 
 
-def _model(topic: Topic, name: str, judged: Judgement) -> SubscriptionProtection:
+def _model(topic: ProtectedTopic, name: str, judged: Judgement) -> SubscriptionProtection:
     subscription = topic.subscriptions[name]
     keeper = subscription.shared_progress
     unconfirmed = topic.progress.unconfirmed(keeper) if keeper is not None else {}

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from itertools import groupby
 from operator import itemgetter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import structlog
 
 from magnetar.base.errors import DataLossError, MagnetarError, RequestError, ServerError
 from magnetar.base.position import EARLIEST
+from magnetar.broker.publish.interfaces import PublishedTopic
 from magnetar.broker.publish.producer import answer_duplicate, answer_failed
 from magnetar.geo.annotation import Annotation, RunExtent
 from magnetar.geo.receiving import Verdict, floor_of, gap_error, judge, lacks_entries_before
@@ -24,14 +25,31 @@ if TYPE_CHECKING:
 
     from magnetar.base.errors import StorageError
     from magnetar.base.position import Position
-    from magnetar.broker.publish.producer import ProducerOptions, SendHead
-    from magnetar.broker.session.session import Session
-    from magnetar.broker.topic.topic import Topic
+    from magnetar.broker.log.topic_log import Durable
+    from magnetar.broker.publish.deduplication import Deduplication
+    from magnetar.broker.publish.interfaces import ProducerOptions, ProducerSession, SendHead
     from magnetar.geo.intervals import IntervalSet
     from magnetar.wire.origin import Origin
     from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 log = structlog.get_logger(__name__)
+
+
+class ReceivingTopic(PublishedTopic, Protocol):
+    """The topic that takes entries of another cluster."""
+
+    @property
+    def deduplication(self) -> Deduplication:
+        """What producers published before."""
+        ...
+
+    def append_replicated(self, origin: Annotation, entries: list[bytes], durable: Durable) -> None:
+        """Append entries of another cluster; what is acknowledged already is never dispatched."""
+        ...
+
+    def take_marker(self, source: str, place: Position | None, kind: int, payload: bytes) -> None:
+        """Take what another cluster's broker says about subscriptions (PIP-33)."""
+        ...
 
 
 class _Arrived(NamedTuple):
@@ -50,7 +68,9 @@ class ReplicatedProducer:
     again and start from what is here.
     """
 
-    def __init__(self, topic: Topic, session: Session, options: ProducerOptions, source: str, *, now: float) -> None:
+    def __init__(
+        self, topic: ReceivingTopic, session: ProducerSession, options: ProducerOptions, source: str, *, now: float
+    ) -> None:
         """A link that has sent nothing yet."""
         self.check: Callable[[bytes], pb.MessageMetadata | None] = (
             check_checksum  # the metadata is read, or refused, with the origin

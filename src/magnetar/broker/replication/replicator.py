@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import structlog
 
@@ -13,7 +13,7 @@ from magnetar.base.parts import Part
 from magnetar.base.position import EARLIEST, Position
 from magnetar.base.rates import Rates
 from magnetar.broker.reading.reader import EntryReader
-from magnetar.broker.replication.copies import Copies
+from magnetar.broker.replication.copies import CopiedTopic, Copies
 from magnetar.broker.replication.marker_queue import MarkerQueue
 from magnetar.broker.replication.parking import Parking, parked_after
 from magnetar.broker.replication.target_position import TargetPosition
@@ -29,8 +29,10 @@ if TYPE_CHECKING:
     from magnetar.base.errors import DamagedEntriesError, StorageError
     from magnetar.broker.dispatch.consumer import Consumer, ConsumerOptions
     from magnetar.broker.environment import Environment
+    from magnetar.broker.log.skipped_entries import SkippedEntries
+    from magnetar.broker.loop.departures import Departures
+    from magnetar.broker.publish.lag_bound import LagBound
     from magnetar.broker.replication.marker_queue import QueuedMarker
-    from magnetar.broker.topic.topic import Topic
     from magnetar.cursor.cursor import Cursor
     from magnetar.geo.extents import HeldExtent
     from magnetar.wire.proto import pulsar_api_pb2 as pb
@@ -47,6 +49,42 @@ CURSOR_FLUSH_INTERVAL_S = 0.1
 """Seconds between two writes of a replication cursor. A crash sends that much again, and the receiver drops it."""
 
 
+class LinkedSnapshots(Protocol):
+    """The snapshots of PIP-33 that a topic takes."""
+
+    def handed_over(self, peer: str) -> None:
+        """Somebody else carries the link to ``peer`` now."""
+        ...
+
+    def went_back(self) -> None:
+        """A link sends again what its target confirmed and lost."""
+        ...
+
+
+class ReplicatedTopic(CopiedTopic, Protocol):
+    """The topic that a link carries to another cluster."""
+
+    @property
+    def lag_bound(self) -> LagBound:
+        """What the confirmations of links let go."""
+        ...
+
+    @property
+    def skipped(self) -> SkippedEntries:
+        """Damaged entries that links go past."""
+        ...
+
+    @property
+    def snapshots(self) -> LinkedSnapshots | None:
+        """None while no other cluster needs them."""
+        ...
+
+    @property
+    def departures(self) -> Departures:
+        """Producers and consumers that are still to be removed."""
+        ...
+
+
 class Replicator(Part):
     """One target cluster's link out of one topic.
 
@@ -61,7 +99,7 @@ class Replicator(Part):
 
     OWNS = ("_reader", "copies")
 
-    def __init__(self, topic: Topic, target: str, cursor: Cursor) -> None:
+    def __init__(self, topic: ReplicatedTopic, target: str, cursor: Cursor) -> None:
         """A link that nobody carries yet."""
         self.topic = topic
         self.target = target

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import itertools
 import uuid
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 import structlog
 
 from magnetar.admin.models import SnapshotStats
 from magnetar.base.errors import MagnetarError, RequestError, ServerError, StorageError
 from magnetar.base.position import EARLIEST, LATEST, Position
+from magnetar.broker.log.interfaces import LoggedTopic
 from magnetar.broker.replication.marker_queue import QueuedMarker
 from magnetar.cursor.ranges import Range
 from magnetar.geo.controller import Answer, Ask, Completed, Effect, SnapshotController, SnapshotOptions
@@ -30,9 +31,12 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Collection, Iterable, Mapping
 
+    from magnetar.broker.replication.replicator import Replicator
+    from magnetar.broker.replication.topic_progress import TopicProgress
+    from magnetar.broker.subscription.shared_progress import SharedProgress
     from magnetar.broker.subscription.subscription import Subscription
-    from magnetar.broker.topic.topic import Topic
     from magnetar.geo.intervals import IntervalSet
+    from magnetar.geo.progress import SubscriptionProgress
     from magnetar.geo.snapshot_markers import SubscriptionUpdate
     from magnetar.geo.snapshots import Snapshot
 
@@ -45,7 +49,47 @@ SAVE_INTERVAL_S: Final = 30.0
 """Shortest time between two writes of the property, but for that of closing. A crash forgets that much."""
 
 
-def marker_peers(topic: Topic) -> list[str]:
+class AllowedTopic(LoggedTopic, Protocol):
+    """A topic whose subscriptions may be replicated."""
+
+    @property
+    def replication_forbidden(self) -> str:
+        """Why no subscription may be replicated; empty where they may."""
+        ...
+
+
+class SnapshotTopic(AllowedTopic, Protocol):
+    """The topic that snapshots are taken of."""
+
+    @property
+    def subscriptions(self) -> Mapping[str, Subscription]:
+        """The subscriptions, by name."""
+        ...
+
+    @property
+    def replicators(self) -> Mapping[str, Replicator]:
+        """The links, by the other cluster."""
+        ...
+
+    @property
+    def progress(self) -> TopicProgress:
+        """Its exact progress, deletions of subscriptions among it."""
+        ...
+
+    def create_subscription(self, name: str, mark_delete: Position) -> Subscription:
+        """Create a subscription that starts after ``mark_delete``; raises RequestError for a reserved name."""
+        ...
+
+    def create_replicated(self, incoming: SubscriptionProgress) -> SharedProgress:
+        """Create a subscription whose state arrived from another cluster."""
+        ...
+
+    def set_replicated(self, subscription: Subscription, *, replicated: bool) -> None:
+        """Carry the subscription's progress to the other clusters, or stop."""
+        ...
+
+
+def marker_peers(topic: AllowedTopic) -> list[str]:
     """The clusters that a topic's subscriptions reach by markers."""
     if not takes_markers(topic):
         return []
@@ -55,7 +99,7 @@ def marker_peers(topic: Topic) -> list[str]:
     return [target for target in targets if topic.environment.links.is_unable(target)]
 
 
-def takes_markers(topic: Topic) -> bool:
+def takes_markers(topic: AllowedTopic) -> bool:
     """Whether other clusters may ask and tell a topic by markers."""
     return not topic.replication_forbidden and topic.policies.replicated_subscription_sync != "exact"
 
@@ -67,7 +111,7 @@ class TopicSnapshots:
     any case.
     """
 
-    def __init__(self, topic: Topic) -> None:
+    def __init__(self, topic: SnapshotTopic) -> None:
         """Begin with what was saved, and with a snapshot as soon as every cluster can be asked."""
         config = topic.environment.config
         self._topic = topic

@@ -10,9 +10,10 @@ from magnetar.base.limits import ENTRY_METADATA_PADDING, REPLICATED_ENTRY_PADDIN
 from magnetar.base.names import check_cluster_name, check_length
 from magnetar.broker.housekeeping.storage_watch import check_publishable
 from magnetar.broker.publish.deduplication import is_whole
-from magnetar.broker.publish.producer import LocalProducer, ProducerOptions, answer_failed
+from magnetar.broker.publish.interfaces import ProducerOptions
+from magnetar.broker.publish.producer import LocalProducer, answer_failed
 from magnetar.broker.replication.lives import check_life
-from magnetar.broker.replication.progress import ProgressProducer
+from magnetar.broker.replication.progress_producer import ProgressProducer
 from magnetar.broker.replication.receiver import ReplicatedProducer
 from magnetar.broker.settings.properties import producer_metadata
 from magnetar.broker.topic.registry import parse_topic
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
     from magnetar.base.names import TopicName
     from magnetar.base.position import Position
-    from magnetar.broker.publish.producer import Producer, SendHead
+    from magnetar.broker.publish.interfaces import Producer, SendHead
     from magnetar.broker.session.session import Session
     from magnetar.broker.topic.topic import Topic
     from magnetar.wire.proto import pulsar_api_pb2 as pb
@@ -99,7 +100,7 @@ def _create(session: Session, command: pb.CommandProducer) -> None:
     if owner is None or _is_predecessor(owner, producer):
         if owner is not None:
             topic.remove_producer(owner)
-        _admit(session, command, producer)
+        _admit(session, command, topic, producer)
     elif owner.session is session:
         raise _busy(options.name)
     else:
@@ -143,9 +144,9 @@ async def _owner_gone(owner: Producer) -> None:
     owner.topic.remove_producer(owner)
 
 
-def _admit(session: Session, command: pb.CommandProducer, producer: LocalProducer) -> None:
+def _admit(session: Session, command: pb.CommandProducer, topic: Topic, producer: LocalProducer) -> None:
     epoch = command.topic_epoch if command.HasField("topic_epoch") else None
-    if producer.topic.admit_producer(producer, epoch):
+    if topic.admit_producer(producer, epoch):
         _enter(session, producer)
         _succeed(session, command.request_id, producer)
     else:
@@ -182,7 +183,7 @@ def _make(topic: Topic, session: Session, options: ProducerOptions) -> Producer:
     return LocalProducer(topic, session, options, now=now)
 
 
-def _wait_for_access(session: Session, request_id: int, producer: LocalProducer) -> None:
+def _wait_for_access(session: Session, request_id: int, producer: Producer) -> None:
     """WaitForExclusive: answer now that it is queued, and again once it has the topic or never will."""
     session.waiting[producer.options.producer_id] = producer
     session.write(

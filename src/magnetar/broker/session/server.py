@@ -12,6 +12,7 @@ from magnetar.base.limits import FRAME_SIZE_PADDING, Limit
 from magnetar.broker.loop.closing import close_each
 from magnetar.broker.loop.turns import Share
 from magnetar.broker.resources.memory import READ_BYTES
+from magnetar.broker.session.receiving import receive
 from magnetar.broker.session.session import Session
 from magnetar.wire.connection import Connection, Role
 
@@ -212,9 +213,9 @@ class ServerProtocol(asyncio.BufferedProtocol):
         """Handle what is left and what ``data`` completes, until the turn is over."""
         connection, session = self._connection, self.session
         try:
-            left = session.receive(self._left or connection.receive_gathering(data, now))
+            left = receive(session, self._left or connection.receive_gathering(data, now))
             while not left and connection.has_more and not self._turns.is_over():
-                left = session.receive(connection.receive_gathering(b"", now))
+                left = receive(session, connection.receive_gathering(b"", now))
         except RemoteProtocolError as error:
             self._drop("protocol_error", error)
         except Exception:

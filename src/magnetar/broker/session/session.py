@@ -1,49 +1,63 @@
-"""One client's conversation: what each command does, and what it is answered."""
+"""One client's connection: its producers and consumers, what it is answered, and when it is not read."""
 
 from __future__ import annotations
 
 import asyncio
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Protocol
 
 import structlog
 
-import magnetar
-from magnetar.base.errors import MetadataError, RemoteProtocolError, RequestError, ServerError, StorageError
+from magnetar.base.errors import RemoteProtocolError, RequestError
 from magnetar.base.limits import Limit
 from magnetar.base.tasks import report_bug, start_task
 from magnetar.broker.dispatch.consumer import Consumer
 from magnetar.broker.loop.closing import close_one
 from magnetar.broker.resources.memory import Account
-from magnetar.broker.session import consumers as session_consumers
-from magnetar.broker.session import lookup as session_lookup
-from magnetar.broker.session import producers as session_producers
 from magnetar.broker.session.refusals import REFUSED, as_request_error, internal_error
 from magnetar.wire import commands
-from magnetar.wire.proto import pulsar_api_pb2 as pb
-from magnetar.wire.runs import Acks, Sends
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Generator
 
     from magnetar.broker.environment import Environment
-    from magnetar.broker.publish.producer import LocalProducer, Producer
-    from magnetar.broker.session.server import ServerProtocol
+    from magnetar.broker.publish.interfaces import Producer
     from magnetar.broker.topic.registry import TopicRegistry
     from magnetar.wire.connection import Connection
-    from magnetar.wire.frame import Received
 
 log = structlog.get_logger(__name__)
 
-SERVER_VERSION = f"Magnetar {magnetar.__version__}"
-"""How the broker names itself; peers that see it may send progress markers."""
-
-_NOTHING: Final[list[Received]] = []
-"""No frames are left."""
-
 CLOSED_PRODUCERS_MAX = 100_000
 """Producers that the broker closed and that a connection remembers, some 100 bytes each; the oldest are forgotten."""
+
+
+class Transport(Protocol):
+    """What a session sends by."""
+
+    def write(self, frame: bytes) -> None:
+        """Send a frame."""
+        ...
+
+    def probe(self) -> None:
+        """Ask the client whether it is there."""
+        ...
+
+    def close(self) -> None:
+        """Close the connection, behind what was written."""
+        ...
+
+    def abort(self) -> None:
+        """Close the connection at once."""
+        ...
+
+    def pause_reading(self) -> None:
+        """Read nothing from the client for a while."""
+        ...
+
+    def resume_reading(self) -> None:
+        """Read on."""
+        ...
 
 
 class _NoSocket:
@@ -65,7 +79,7 @@ class Session:
     """The producers and consumers of one connection. Everything happens on the event loop's thread."""
 
     def __init__(
-        self, environment: Environment, topics: TopicRegistry, protocol: ServerProtocol, connection: Connection
+        self, environment: Environment, topics: TopicRegistry, transport: Transport, connection: Connection
     ) -> None:
         """A session before its CONNECT."""
         self.environment = environment
@@ -77,7 +91,7 @@ class Session:
         self._is_reading = True
         """The same, as it was when the socket last took what was written: more may have been written since."""
         self.producers: dict[int, Producer] = {}
-        self.waiting: dict[int, LocalProducer] = {}
+        self.waiting: dict[int, Producer] = {}
         """Producers that wait for exclusive access; they may not publish."""
         self.consumers: dict[int, Consumer] = {}
         self.starting_producers: dict[int, object] = {}
@@ -85,7 +99,7 @@ class Session:
         """By id, the PRODUCER or SUBSCRIBE that waits for something. CLOSE takes it out; then it has no effect."""
         self.closed_producers: dict[int, float] = {}
         """Producers that the broker closed, with when: SENDs on the wire for them are ignored for a while."""
-        self._protocol: ServerProtocol | _NoSocket = protocol
+        self._transport: Transport = transport
         self._in_flight = 0
         self._withheld = 0
         self._publishing = True
@@ -117,53 +131,10 @@ class Session:
 
     # -- input --------------------------------------------------------------------------------------------------
 
-    def receive(self, frames: list[Received]) -> list[Received]:
-        """Handle frames in order, as many as the turn of the loop has room for; return those that are left."""
+    def heard(self) -> None:
+        """The client said something: it is alive."""
         if self._liveness is not None:
             self._liveness.set()
-        turns = self.environment.turns
-        for number, frame in enumerate(frames, start=1):
-            rest: Received | None = frame
-            while rest is not None:
-                rest = self._take(rest)
-                if turns.is_over():
-                    return frames[number:] if rest is None else [rest, *frames[number:]]
-        return _NOTHING
-
-    def _take(self, frame: Received) -> Received | None:
-        """Handle a frame, or a part of one that may be much work; return what is left of it."""
-        if isinstance(frame, Sends):
-            return session_producers.publish(self, frame)
-        if isinstance(frame, Acks):
-            session_consumers.acknowledge(self, frame)
-            return None
-        command = frame.command
-        if command.type == pb.BaseCommand.SEND:
-            session_producers.send(self, command.send, frame.body)
-            return None
-        if self.has_left and command.type != pb.BaseCommand.ACK:
-            return None  # nobody would get the answer, nor use what it creates
-        if session_consumers.names_many(self, command):
-            self._handle(session_consumers.take_first(command))
-            return frame
-        self._handle(command)
-        return None
-
-    def _handle(self, command: pb.BaseCommand) -> None:
-        handler = _HANDLERS.get(command.type)
-        if handler is None:
-            self._refuse_unsupported(command)
-            return
-        if command.type in _ANSWERED_BY_ERROR:
-            request_id = getattr(command, _BODY_FIELDS[command.type]).request_id
-            self.attempt(request_id, lambda: handler(self, command))
-            return
-        try:
-            handler(self, command)
-        except (StorageError, MetadataError) as error:
-            # It has no answer. It concerns one topic, and other topics share the connection.
-            name = pb.BaseCommand.Type.Name(command.type)
-            log.warning("command_failed", address=self.address, command=name, error=str(error))
 
     def closed(self) -> None:
         """The connection is gone, and with it every producer and consumer: few at once, many in slices."""
@@ -171,7 +142,7 @@ class Session:
             return
         self._open = False
         # Two objects that refer to each other are freed by the collector of cycles only, thousands in one turn.
-        self._protocol = _NO_SOCKET
+        self._transport = _NO_SOCKET
         self.account.close()
         self.is_writable = False
         for task in self._tasks:
@@ -190,19 +161,19 @@ class Session:
     def _leave(self, member: Producer | Consumer) -> None:
         loop = self.environment.loop
         if isinstance(member, Consumer):
-            topic, subscription = member.subscription.topic, member.subscription
-            close_one(loop, self.address, f"consumer {member.name}", partial(subscription.remove_consumer, member))
+            departures, leave = member.subscription.topic.departures, member.subscription.remove_consumer
+            close_one(loop, self.address, f"consumer {member.name}", partial(leave, member))
         else:
-            topic = member.topic
-            close_one(loop, self.address, f"producer {member.options.name}", partial(topic.remove_producer, member))
-        topic.departures.end()
+            departures, remove = member.topic.departures, member.topic.remove_producer
+            close_one(loop, self.address, f"producer {member.options.name}", partial(remove, member))
+        departures.end()
 
     # -- output -------------------------------------------------------------------------------------------------
 
     def write(self, frame: bytes) -> None:
         """Send a frame; nothing happens once the connection is gone."""
         if self._open:
-            self._protocol.write(frame)
+            self._transport.write(frame)
 
     def answer_error(self, request_id: int, error: RequestError) -> None:
         """Answer a request with ERROR."""
@@ -249,7 +220,7 @@ class Session:
 
     def disconnect(self) -> None:
         """Close the connection: the client broke a rule that has no answer."""
-        self._protocol.close()
+        self._transport.close()
 
     # -- flow ---------------------------------------------------------------------------------------------------
 
@@ -338,9 +309,9 @@ class Session:
         if reading != self._reading:
             self._reading = self.account.is_read = reading
             if reading:
-                self._protocol.resume_reading()
+                self._transport.resume_reading()
             else:
-                self._protocol.pause_reading()
+                self._transport.pause_reading()
 
     def attempt(self, request_id: int, work: Callable[[], None]) -> None:
         """Do ``work`` now; what it refuses is the request's answer. Raises RemoteProtocolError only."""
@@ -351,7 +322,7 @@ class Session:
         except RemoteProtocolError:
             raise
         except Exception as error:  # noqa: BLE001 - the root of a request's work
-            self._answer_bug(request_id, error)
+            self.answer_bug(request_id, error)
 
     # -- work that takes longer than a turn ---------------------------------------------------------------------
 
@@ -394,14 +365,14 @@ class Session:
         if self._liveness is None:
             self._liveness = asyncio.Event()
         self._liveness.clear()
-        self._protocol.probe()
+        self._transport.probe()
         try:
             timeout_s = self.environment.config.connectionLivenessCheckTimeoutMillis / 1000
             async with asyncio.timeout(timeout_s):
                 await self._liveness.wait()
         except TimeoutError:
             log.warning("dead_connection_dropped", address=self.address)
-            self._protocol.abort()
+            self._transport.abort()
             self.closed()
             return False
         return self._open
@@ -412,85 +383,9 @@ class Session:
         except REFUSED as error:
             self.answer_error(request_id, as_request_error(error))
         except Exception as error:  # noqa: BLE001 - the root of a request's task
-            self._answer_bug(request_id, error)
+            self.answer_bug(request_id, error)
 
-    def _answer_bug(self, request_id: int, error: Exception) -> None:
+    def answer_bug(self, request_id: int, error: Exception) -> None:
         """Answer a request that met a bug: the client hears something, and its other topics do not notice."""
         report_bug(self.environment.loop, f"request {request_id} of {self.address} failed", error)
         self.answer_error(request_id, internal_error())
-
-    def _refuse_unsupported(self, command: pb.BaseCommand) -> None:
-        """Answer a command that is Pulsar's but not ours with Pulsar's error for it."""
-        body = getattr(command, _BODY_FIELDS[command.type])
-        name = pb.BaseCommand.Type.Name(command.type)
-        if "request_id" not in body.DESCRIPTOR.fields_by_name:
-            message = f"{name} is not supported by this broker"
-            raise RemoteProtocolError(message)
-        self.answer_error(
-            body.request_id, RequestError(ServerError.NotAllowedError, f"{name} is not supported by this broker")
-        )
-
-
-def _connect(session: Session, command: pb.BaseCommand) -> None:
-    connect = command.connect
-    version = min(connect.protocol_version, commands.PROTOCOL_VERSION)
-    life = session.environment.store.life
-    session.write(
-        commands.connected(
-            server_version=SERVER_VERSION,
-            protocol_version=version,
-            max_message_size=session.environment.config.maxMessageSize,
-            feature_flags=pb.FeatureFlags(supports_get_partitioned_metadata_without_auto_creation=True),
-            life=None if life is None else str(life),
-        )
-    )
-    session.connection.connected()
-
-
-_BODY_FIELDS = {
-    field.number: field.name for field in pb.BaseCommand.DESCRIPTOR.fields if field.message_type is not None
-}
-
-_OWN_REFUSAL = (pb.BaseCommand.ACK, pb.BaseCommand.PARTITIONED_METADATA, pb.BaseCommand.LOOKUP)
-"""Commands that are refused with a response of their own."""
-
-_ANSWERED_BY_ERROR = {
-    field.number
-    for field in pb.BaseCommand.DESCRIPTOR.fields
-    if field.message_type is not None
-    and "request_id" in field.message_type.fields_by_name
-    and field.number not in _OWN_REFUSAL
-}
-"""Commands with a request id, which are refused with ERROR."""
-
-_HANDLERS: dict[int, Callable[[Session, pb.BaseCommand], None]] = {
-    pb.BaseCommand.CONNECT: _connect,
-    pb.BaseCommand.PARTITIONED_METADATA: lambda session, command: session_lookup.partitioned_metadata(
-        session, command.partitionMetadata
-    ),
-    pb.BaseCommand.LOOKUP: lambda session, command: session_lookup.lookup(session, command.lookupTopic),
-    pb.BaseCommand.GET_TOPICS_OF_NAMESPACE: lambda session, command: session_lookup.topics_of_namespace(
-        session, command.getTopicsOfNamespace
-    ),
-    pb.BaseCommand.GET_SCHEMA: lambda session, command: session_lookup.get_schema(session, command.getSchema),
-    pb.BaseCommand.GET_OR_CREATE_SCHEMA: lambda session, command: session_lookup.get_or_create_schema(
-        session, command.getOrCreateSchema
-    ),
-    pb.BaseCommand.PRODUCER: lambda session, command: session_producers.create(session, command.producer),
-    pb.BaseCommand.CLOSE_PRODUCER: lambda session, command: session_producers.close(session, command.close_producer),
-    pb.BaseCommand.SUBSCRIBE: lambda session, command: session_consumers.subscribe(session, command.subscribe),
-    pb.BaseCommand.FLOW: lambda session, command: session_consumers.flow(session, command.flow),
-    pb.BaseCommand.ACK: lambda session, command: session_consumers.ack(session, command.ack),
-    pb.BaseCommand.REDELIVER_UNACKNOWLEDGED_MESSAGES: lambda session, command: session_consumers.redeliver(
-        session, command.redeliverUnacknowledgedMessages
-    ),
-    pb.BaseCommand.UNSUBSCRIBE: lambda session, command: session_consumers.unsubscribe(session, command.unsubscribe),
-    pb.BaseCommand.SEEK: lambda session, command: session_consumers.seek(session, command.seek),
-    pb.BaseCommand.GET_LAST_MESSAGE_ID: lambda session, command: session_consumers.get_last_message_id(
-        session, command.getLastMessageId
-    ),
-    pb.BaseCommand.CONSUMER_STATS: lambda session, command: session_consumers.consumer_stats(
-        session, command.consumerStats
-    ),
-    pb.BaseCommand.CLOSE_CONSUMER: lambda session, command: session_consumers.close(session, command.close_consumer),
-}

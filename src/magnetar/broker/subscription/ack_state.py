@@ -10,8 +10,13 @@ import structlog
 from magnetar.base.limits import Limit
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from magnetar.base.names import TopicName
     from magnetar.base.position import Position
-    from magnetar.broker.subscription.subscription import Subscription
+    from magnetar.broker.dispatch.consumer import Consumer
+    from magnetar.broker.environment import Environment
+    from magnetar.cursor.cursor import Cursor
     from magnetar.cursor.ranges import Range
 
 log = structlog.get_logger(__name__)
@@ -60,19 +65,22 @@ class AckState:
     comes beyond the limit is not persisted. Dispatchers ask before each read; nothing here waits or wakes.
     """
 
-    def __init__(self, subscription: Subscription) -> None:
-        """Watch ``subscription``, under the policies of its topic."""
-        self._subscription = subscription
-        self._cursor = subscription.cursor
-        self._limits = subscription.environment.cursor_limits
+    def __init__(
+        self, cursor: Cursor, topic: TopicName, environment: Environment, holders: Callable[[Range], list[Consumer]]
+    ) -> None:
+        """Watch the acknowledgements of ``cursor``; ``holders`` tells which consumers hold some of these entries."""
+        self._cursor = cursor
+        self._topic = topic
+        self._limit_hits = environment.limit_hits
+        self._limits = environment.cursor_limits
+        self._holders = holders
         self._alarm = LimitAlarm()
         self._pauses = False
-        self.apply_policies()
 
-    def apply_policies(self) -> bool:
+    def apply(self, *, pauses: bool) -> bool:
         """Follow ``dispatcherPauseOnAckStatePersistentEnabled`` as it is now; whether that changes anything."""
         before = self._pauses
-        self._pauses = self._subscription.topic.policies.pause_on_ack_state and self._cursor.durable
+        self._pauses = pauses and self._cursor.durable
         self._cursor.persists_all = self._pauses
         return self._pauses != before
 
@@ -103,15 +111,14 @@ class AckState:
         if reached is None:
             return
         state, limits = self._cursor.state, self._limits
-        hits = self._subscription.environment.limit_hits
         if state.deleted_ranges_count >= limits.unacked_ranges_max:
-            hits.hit(Limit.UNACKED_RANGES)
+            self._limit_hits.hit(Limit.UNACKED_RANGES)
         if state.partial_batches_count >= limits.batch_deleted_max:
-            hits.hit(Limit.BATCH_DELETED)
+            self._limit_hits.hit(Limit.BATCH_DELETED)
         log.warning(
             "ack_state_limit",
-            topic=str(self._subscription.topic.name),
-            subscription=self._subscription.name,
+            topic=str(self._topic),
+            subscription=self._cursor.name,
             percent=reached,
             ranges=state.deleted_ranges_count,
             ranges_max=limits.unacked_ranges_max,
@@ -123,8 +130,7 @@ class AckState:
 
     def oldest_holes(self) -> list[Hole]:
         """The oldest holes, ``OLDEST_HOLES_MAX`` at most, ascending."""
-        dispatcher = self._subscription.dispatcher
         return [
-            Hole(hole, sorted(consumer.name for consumer in dispatcher.holders(hole)) if dispatcher else [])
+            Hole(hole, sorted(consumer.name for consumer in self._holders(hole)))
             for hole in islice(self._cursor.state.holes(), OLDEST_HOLES_MAX)
         ]

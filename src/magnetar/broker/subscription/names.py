@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from magnetar.base.errors import RequestError, ServerError
-from magnetar.broker.publish.deduplication import CURSOR_NAME
 from magnetar.wire.links import REPLICATOR_PREFIX
+
+DEDUPLICATION_CURSOR = "pulsar.dedup"
+"""The cursor that keeps the snapshots of deduplication."""
 
 
 def is_of_a_subscription(cursor_name: str) -> bool:
     """Whether a cursor of this name is a subscription's."""
-    return cursor_name != CURSOR_NAME and not cursor_name.startswith(REPLICATOR_PREFIX)
+    return cursor_name != DEDUPLICATION_CURSOR and not cursor_name.startswith(REPLICATOR_PREFIX)
 
 
 def is_reserved(name: str) -> bool:
     """Whether nobody may create a subscription of this name; as in Pulsar, more than the broker itself uses."""
-    return name == CURSOR_NAME or name.startswith(REPLICATOR_PREFIX.rstrip("."))
+    return name == DEDUPLICATION_CURSOR or name.startswith(REPLICATOR_PREFIX.rstrip("."))
 
 
 def check_subscription_name(name: str) -> None:

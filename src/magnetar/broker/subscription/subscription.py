@@ -6,21 +6,23 @@ import asyncio
 import sys
 from collections import deque
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from magnetar.base.errors import RequestError, ServerError
 from magnetar.base.limits import UNREAD_BATCH_MESSAGES_MAX, Limit
 from magnetar.base.parts import Part
 from magnetar.base.rates import Rates
 from magnetar.broker.dispatch.consumer import Consumer
+from magnetar.broker.dispatch.interfaces import DispatchedTopic
 from magnetar.broker.dispatch.key_shared import KeySharedDispatcher
 from magnetar.broker.dispatch.multiple_consumers import MultipleConsumersDispatcher
 from magnetar.broker.dispatch.shared import SharedDispatcher
 from magnetar.broker.dispatch.single_active import SingleActiveDispatcher
 from magnetar.broker.environment import settle
-from magnetar.broker.replication.protection import ProtectionRecord
 from magnetar.broker.subscription.ack_state import AckState
-from magnetar.broker.topic.admission import check_room_for_consumer
+from magnetar.broker.subscription.admission import check_room_for_consumer
+from magnetar.broker.subscription.protection_record import ProtectionRecord
+from magnetar.broker.subscription.shared_progress import SharingTopic
 from magnetar.cursor.ranges import ranges_of
 from magnetar.wire import ack_set
 from magnetar.wire.entry import messages_in
@@ -35,8 +37,8 @@ if TYPE_CHECKING:
     from magnetar.broker.dispatch.base import Dispatcher
     from magnetar.broker.dispatch.consumer import ConsumerOptions
     from magnetar.broker.environment import Environment
-    from magnetar.broker.replication.progress import SubscriptionProgressKeeper
-    from magnetar.broker.topic.topic import Topic
+    from magnetar.broker.loop.departures import Departures
+    from magnetar.broker.subscription.shared_progress import SharedProgress
     from magnetar.cursor.cursor import Cursor
     from magnetar.cursor.ranges import Range
     from magnetar.geo.intervals import IntervalSet
@@ -47,12 +49,69 @@ REPLICATED_PROPERTY = "pulsar.replicated.subscription"
 _TYPE_NAMES = {0: "Exclusive", 1: "Shared", 2: "Failover", 3: "Key_Shared"}
 
 
+class Snapshots(Protocol):
+    """The snapshots of PIP-33 that a topic takes."""
+
+    def reached(self, subscription: Subscription, mark_delete: Position) -> None:
+        """Everything up to ``mark_delete`` is acknowledged, durably."""
+        ...
+
+    def forget(self, subscription: Subscription) -> None:
+        """The subscription was moved."""
+        ...
+
+
+class SubscribedTopic(DispatchedTopic, SharingTopic, Protocol):
+    """What a subscription and its clients' sessions need of the topic."""
+
+    @property
+    def subscriptions(self) -> Mapping[str, Subscription]:
+        """The subscriptions, by name."""
+        ...
+
+    @property
+    def departures(self) -> Departures:
+        """Producers and consumers that are still to be removed."""
+        ...
+
+    @property
+    def snapshots(self) -> Snapshots | None:
+        """None while no other cluster needs them."""
+        ...
+
+    @property
+    def replication_forbidden(self) -> str:
+        """Why no subscription may be replicated; empty where they may."""
+        ...
+
+    @property
+    def replication_imposed(self) -> bool:
+        """Whether every durable subscription is replicated, whatever its clients ask for."""
+        ...
+
+    def is_switched_off(self, name: str) -> bool:
+        """Whether an operator switched the replication of a subscription off in this cluster."""
+        ...
+
+    def set_replicated(self, subscription: Subscription, *, replicated: bool) -> None:
+        """Carry the subscription's progress to the other clusters, or stop."""
+        ...
+
+    def forget_subscription(self, subscription: Subscription) -> None:
+        """A non-durable subscription ended with its consumer."""
+        ...
+
+    def delete_subscription(self, subscription: Subscription) -> None:
+        """Delete a subscription here and, when it is replicated, everywhere; durable on return."""
+        ...
+
+
 class Subscription(Part):
     """One named consumption of a topic. Everything happens on the event loop's thread."""
 
     OWNS = ("cursor",)
 
-    def __init__(self, topic: Topic, cursor: Cursor, *, is_new: bool = False) -> None:
+    def __init__(self, topic: SubscribedTopic, cursor: Cursor, *, is_new: bool = False) -> None:
         """A subscription without consumers, where its cursor stands; ``is_new``: created now, and not loaded."""
         self.topic = topic
         self.environment: Environment = topic.environment
@@ -60,7 +119,7 @@ class Subscription(Part):
         self.cursor = cursor
         self.type: int | None = None
         self.dispatcher: Dispatcher | None = None
-        self.progress: SubscriptionProgressKeeper | None = None
+        self.progress: SharedProgress | None = None
         """Its state in origin terms: set while it is replicated, and kept while that is switched off."""
         self.claims_applied: dict[str, tuple[Mapping[str, IntervalSet], Position]] = {}
         """The claims of the last update of PIP-33 of each cluster, and how far they are acknowledged here; see
@@ -82,8 +141,9 @@ class Subscription(Part):
         self._settled = asyncio.Event()
         self._settled.set()
         self._closed = False
-        self.ack_state = AckState(self)
-        self.protection = ProtectionRecord(self, is_new=is_new)
+        self.ack_state = AckState(cursor, topic.name, topic.environment, self._holders)
+        self.ack_state.apply(pauses=topic.policies.pause_on_ack_state)
+        self.protection = ProtectionRecord(cursor, topic.environment.clock, self.flush_soon, is_new=is_new)
 
     @property
     def is_durable(self) -> bool:
@@ -93,11 +153,10 @@ class Subscription(Part):
     @property
     def is_replicated(self) -> bool:
         """Whether its progress is to go to the other clusters of the namespace; that may be forbidden meanwhile."""
-        switched_off = self.name in self.topic.progress.switched_off
-        return self.cursor.properties.get(REPLICATED_PROPERTY) == 1 and not switched_off
+        return self.cursor.properties.get(REPLICATED_PROPERTY) == 1 and not self.topic.is_switched_off(self.name)
 
     @property
-    def shared_progress(self) -> SubscriptionProgressKeeper | None:
+    def shared_progress(self) -> SharedProgress | None:
         """What it shares with the other clusters; None while it is not replicated."""
         return self.progress if self.is_replicated else None
 
@@ -187,7 +246,7 @@ class Subscription(Part):
         """Follow the topic's policies as they are now."""
         if self._consumed_elsewhere:
             self.disconnect_consumers()
-        if self.ack_state.apply_policies():
+        if self.ack_state.apply(pauses=self.topic.policies.pause_on_ack_state):
             self.flush_soon()
             self.topic.notify()
 
@@ -213,7 +272,7 @@ class Subscription(Part):
                 f"{self.environment.cluster}: see the policy replicated-subscription-active-cluster"
             )
             raise RequestError(ServerError.ConsumerBusy, message)
-        check_room_for_consumer(self)
+        check_room_for_consumer(self.environment.config, self.topic.subscriptions.values(), self)
         if self.dispatcher is None or not self.dispatcher.consumers:
             return
         if options.type != self.type:
@@ -236,6 +295,9 @@ class Subscription(Part):
             self.type = consumer.type
             self.dispatcher = self._dispatcher_for(consumer)
         self.dispatcher.add(consumer)
+
+    def _holders(self, entries: Range) -> list[Consumer]:
+        return self.dispatcher.holders(entries) if self.dispatcher is not None else []
 
     def _dispatcher_for(self, consumer: Consumer) -> Dispatcher:
         match consumer.type:

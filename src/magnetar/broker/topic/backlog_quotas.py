@@ -7,16 +7,21 @@ another cluster has not got yet is never given up, and a link that is the slowes
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import structlog
 
 from magnetar.base.errors import RequestError, ServerError
 from magnetar.base.limits import Limit
+from magnetar.broker.log.interfaces import LoggedTopic
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sized
+
     from magnetar.base.position import Position
-    from magnetar.broker.topic.topic import Topic
+    from magnetar.broker.replication.replicator import Replicator
+    from magnetar.broker.subscription.subscription import Subscription
+    from magnetar.cursor.cursor import Cursor
     from magnetar.metadata.policies import BacklogQuota, BacklogQuotaType
 
 log = structlog.get_logger(__name__)
@@ -32,10 +37,41 @@ _REFUSALS = {
 _LIMITS = {"destination_storage": Limit.BACKLOG_SIZE, "message_age": Limit.BACKLOG_AGE}
 
 
+class ConsumedTopic(LoggedTopic, Protocol):
+    """The topic whose backlog is bounded."""
+
+    @property
+    def producers(self) -> Sized:
+        """The connected producers."""
+        ...
+
+    @property
+    def subscriptions(self) -> Mapping[str, Subscription]:
+        """The subscriptions, by name."""
+        ...
+
+    @property
+    def replicators(self) -> Mapping[str, Replicator]:
+        """The links, by the other cluster."""
+        ...
+
+    def consumer_cursors(self) -> list[Cursor]:
+        """The durable cursors of subscriptions and links."""
+        ...
+
+    def consumed_through(self, cursors: list[Cursor]) -> Position:
+        """All of ``cursors`` have acknowledged everything up to and including it."""
+        ...
+
+    def dismiss_publishers(self) -> None:
+        """Send everybody away who publishes; they may come again."""
+        ...
+
+
 class BacklogQuotas:
     """Looked at when a producer comes, and from time to time."""
 
-    def __init__(self, topic: Topic) -> None:
+    def __init__(self, topic: ConsumedTopic) -> None:
         """Of ``topic``, whose policies say the limits."""
         self._topic = topic
 

@@ -16,7 +16,7 @@ import asyncio
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import count
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Protocol, Self
 from weakref import WeakValueDictionary
 
 import structlog
@@ -28,8 +28,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping, Sequence
 
     from magnetar.base.names import TopicName
-    from magnetar.broker.topic.registry import TopicRegistry
+    from magnetar.broker.environment import Environment
     from magnetar.broker.topic.topic import Topic
+    from magnetar.metadata.policies import Policies
 
 log = structlog.get_logger(__name__)
 
@@ -52,6 +53,48 @@ class _Model:
         return cls(subscriptions, list(topic.progress.switched_off))
 
 
+class LoadedTopics(Protocol):
+    """The topics of this cluster that have no partitions, partitions among them."""
+
+    @property
+    def environment(self) -> Environment:
+        """What every part of the broker shares."""
+        ...
+
+    @property
+    def loaded(self) -> Mapping[TopicName, Topic]:
+        """The topics that are loaded."""
+        ...
+
+    def exists(self, name: TopicName) -> bool:
+        """Whether a topic is there, loaded or not."""
+        ...
+
+    def get_or_create(self, name: TopicName) -> Topic:
+        """The topic, loaded or created; raises RequestError if it is missing and may not be created."""
+        ...
+
+    def partitions_of(self, name: TopicName) -> int | None:
+        """Number of partitions, 0 for a topic without; None when there is no such topic."""
+        ...
+
+    def check_served(self, name: TopicName) -> Policies:
+        """The policies of the topic's namespace; raises RequestError if this cluster does not serve it."""
+        ...
+
+    def must_wait(self, name: TopicName) -> bool:
+        """Whether nobody is let into the topic now. Raises RequestError if it cannot be loaded."""
+        ...
+
+    async def unloaded(self, name: TopicName) -> None:
+        """Return once a topic is not being unloaded."""
+        ...
+
+    def deletion(self, name: TopicName) -> Generator[None, None, None]:
+        """Delete a topic in steps."""
+        ...
+
+
 class PartitionedTopics:
     """The partitioned topics of this cluster. Everything happens on the event loop's thread.
 
@@ -59,7 +102,7 @@ class PartitionedTopics:
     runs for a topic at a time: the caller holds ``alone``.
     """
 
-    def __init__(self, topics: TopicRegistry) -> None:
+    def __init__(self, topics: LoadedTopics) -> None:
         """Nothing is under way."""
         self._topics = topics
         self._environment = topics.environment

@@ -23,13 +23,14 @@ from magnetar.broker.publish.access import ProducerAccess
 from magnetar.broker.publish.deduplication import Deduplication
 from magnetar.broker.publish.lag_bound import LagBound
 from magnetar.broker.publish.producer import LocalProducer
-from magnetar.broker.replication.progress import SubscriptionProgressKeeper, TopicProgress
 from magnetar.broker.replication.protection import note_protection
 from magnetar.broker.replication.receiver import ReplicatedProducer
 from magnetar.broker.replication.replicator import Replicator
 from magnetar.broker.replication.snapshots import TopicSnapshots, marker_peers, takes_markers
+from magnetar.broker.replication.topic_progress import TopicProgress
 from magnetar.broker.settings.replication_policy import is_imposed, reason_against
 from magnetar.broker.subscription.names import check_subscription_name, is_of_a_subscription
+from magnetar.broker.subscription.shared_progress import SharedProgress
 from magnetar.broker.subscription.subscription import REPLICATED_PROPERTY, Subscription
 from magnetar.broker.topic.admission import check_room_for_producer, check_room_for_subscription
 from magnetar.broker.topic.backlog_quotas import BacklogQuotas
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
     from magnetar.broker.environment import Environment
     from magnetar.broker.log.topic_log import Durable
     from magnetar.broker.loop.closing import Step
-    from magnetar.broker.publish.producer import Producer
+    from magnetar.broker.publish.interfaces import Producer
     from magnetar.cursor.cursor import Cursor
     from magnetar.geo.annotation import Annotation
     from magnetar.geo.progress import SubscriptionProgress
@@ -287,13 +288,13 @@ class Topic(Part):
         """Delete a subscription here and, when it is replicated, everywhere; durable on return."""
         self.progress.bury(subscription)
 
-    def create_replicated(self, incoming: SubscriptionProgress) -> SubscriptionProgressKeeper:
+    def create_replicated(self, incoming: SubscriptionProgress) -> SharedProgress:
         """Create a subscription whose state arrived from another cluster: it starts where that says."""
         cursor = self.cursors.create(incoming.name, self.log.before_first())
         cursor.set_property(REPLICATED_PROPERTY, 1)
         subscription = Subscription(self, cursor, is_new=True)
         self.subscriptions[incoming.name] = subscription
-        keeper = SubscriptionProgressKeeper.adopt(self, subscription, incoming)
+        keeper = subscription.progress = SharedProgress.adopt(self, subscription, incoming)
         self.progress.changed()
         note_protection(self, [subscription])
         return keeper
@@ -320,6 +321,10 @@ class Topic(Part):
             del self.subscriptions[subscription.name]
             subscription.close()
             self.environment.retired.add(subscription)
+
+    def is_switched_off(self, name: str) -> bool:
+        """Whether an operator switched the replication of a subscription off in this cluster."""
+        return name in self.progress.switched_off
 
     @property
     def replication_forbidden(self) -> str:
@@ -348,7 +353,7 @@ class Topic(Part):
             self.progress.switched_off.add(subscription.name, self.subscriptions)
         subscription.cursor.set_property(REPLICATED_PROPERTY, 1 if replicated else None)
         if replicated and subscription.progress is None:
-            subscription.progress = SubscriptionProgressKeeper.begin(self, subscription)
+            subscription.progress = SharedProgress.begin(self, subscription)
         elif replicated and subscription.progress is not None:
             subscription.progress.resume()
         note_protection(self, [subscription])
@@ -359,7 +364,7 @@ class Topic(Part):
     def _add_subscription(self, subscription: Subscription) -> None:
         self.subscriptions[subscription.name] = subscription
         if subscription.is_replicated or subscription.cursor.attachments:
-            subscription.progress = SubscriptionProgressKeeper.recover(self, subscription)
+            subscription.progress = SharedProgress.recover(self, subscription)
 
     # -- links --------------------------------------------------------------------------------------------------
 

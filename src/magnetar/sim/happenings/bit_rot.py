@@ -9,17 +9,16 @@ from typing import TYPE_CHECKING
 from magnetar.base.errors import CorruptionError
 from magnetar.base.position import EARLIEST
 from magnetar.ledger.segment import refuse_synced_damage, segment_sequences
-from magnetar.sim.happenings.base import Action, Happening
 from magnetar.sim.happenings.producers import Producers
 from magnetar.sim.scenario import SHARING, SUBSCRIPTION_TYPES
+from magnetar.sim.world import Action, Happening
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
     from magnetar.base.names import TopicName
-    from magnetar.sim.replica import Replica
-    from magnetar.sim.site import Site
+    from magnetar.sim.site import Replica, Site
 
 PUBLISHED = 4
 """Entries that are published right before: one of them, or of the few before them, is damaged."""

@@ -5,14 +5,14 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from magnetar.sim.happenings.base import Action, Happening
 from magnetar.sim.happenings.consumers import Consumers
+from magnetar.sim.world import Action, Happening
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from magnetar.sim.consumer import SimConsumer
-    from magnetar.sim.replica import Replica
+    from magnetar.sim.site import Replica
 
 
 BEFORE_S = 0.05

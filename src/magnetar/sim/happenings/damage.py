@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 from magnetar.broker.topic.load_failures import LOAD_RETRY_DELAY_S
 from magnetar.metadata.resources import managed_ledger_path
-from magnetar.sim.happenings.base import Action, Happening
+from magnetar.sim.world import Action, Happening
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from magnetar.sim.replica import Replica
+    from magnetar.sim.site import Replica
     from magnetar.sim.world import World
 
 RESTORED_S = (1.0, 8.0)

@@ -6,14 +6,13 @@ from typing import TYPE_CHECKING
 
 from magnetar.base.limits import MAX_MESSAGE_SIZE, REPLICATED_ENTRY_PADDING
 from magnetar.pipeline.limits import PARK_MAX_SECONDS
-from magnetar.sim.happenings.base import Action, Happening
 from magnetar.sim.happenings.producers import Producers
+from magnetar.sim.world import Action, Happening
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from magnetar.sim.replica import Replica
-    from magnetar.sim.site import Site
+    from magnetar.sim.site import Replica, Site
 
 SMALL_BYTES = 1
 """``maxMessageSize`` of a cluster that takes only small messages. The room for metadata comes on top."""

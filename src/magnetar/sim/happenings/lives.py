@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from magnetar.base.errors import MagnetarError
 from magnetar.broker.admin.administration import Administration
-from magnetar.sim.happenings.base import Action, Happening
 from magnetar.sim.happenings.producers import Producers
 from magnetar.sim.metadata import ProcessEnded
+from magnetar.sim.world import Action, Happening
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

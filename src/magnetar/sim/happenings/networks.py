@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from magnetar.sim.happenings.base import Action, Happening
+from magnetar.sim.world import Action, Happening
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    from magnetar.sim.consumer import SimConsumer
+    from magnetar.sim.producer import SimProducer
 
 
 class Networks(Happening):
@@ -44,7 +47,8 @@ class Networks(Happening):
 
     def _isolate_clients(self) -> bool:
         cluster = self.chance.choice(list(self.world.sites))
-        clients = [each for each in (*self.world.producers, *self.world.consumers) if each.cluster == cluster]
+        every: list[SimProducer | SimConsumer] = [*self.world.producers, *self.world.consumers]
+        clients = [each for each in every if each.cluster == cluster]
         self.world.note(cluster, "its clients are cut off from it")
         for client in clients:
             self.world.network.isolate(client.machine)

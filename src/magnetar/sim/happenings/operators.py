@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from magnetar.sim.happenings.base import Action, Happening
 from magnetar.sim.operators import Operators
+from magnetar.sim.world import Action, Happening
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from magnetar.sim.replica import Replica
+    from magnetar.sim.site import Replica
     from magnetar.sim.world import World
 
 SKIPPED_MAX = 6

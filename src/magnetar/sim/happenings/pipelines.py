@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from magnetar.sim.happenings.base import Action, Happening
+from magnetar.sim.world import Action, Happening
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from magnetar.metadata.policies import BacklogQuota, RetentionPolicies
-from magnetar.sim.happenings.base import Action, Happening
+from magnetar.sim.world import Action, Happening
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from magnetar.sim.happenings.base import Action, Happening
 from magnetar.sim.happenings.consumers import Consumers
+from magnetar.sim.world import Action, Happening
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from magnetar.sim.invariants.base import Invariant
 from magnetar.sim.site import SEGMENT_BYTES
+from magnetar.sim.world import Invariant
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from magnetar.sim.replica import Replica
-    from magnetar.sim.site import Site
+    from magnetar.sim.site import Replica, Site
 
 ENTRIES_MAX = 24
 """Entries of a topic that may be left: ledgers that still take appends, or that a snapshot needs, are not trimmed."""

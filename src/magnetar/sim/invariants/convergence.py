@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from magnetar.base.position import EARLIEST
-from magnetar.sim.invariants.base import Invariant
+from magnetar.sim.world import Invariant
 
 if TYPE_CHECKING:
-    from magnetar.sim.replica import Replica
+    from magnetar.sim.site import Replica
     from magnetar.sim.topic_referee import TopicReferee
 
 

@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING
 
 from magnetar.metadata.resources import DELETED_TOPIC, Topics, managed_ledger_path
-from magnetar.sim.invariants.base import Invariant
+from magnetar.sim.world import Invariant
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

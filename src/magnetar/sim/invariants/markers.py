@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from magnetar.sim.invariants.base import Invariant
+from magnetar.sim.world import Invariant
 
 if TYPE_CHECKING:
     from magnetar.geo.controller import SnapshotController

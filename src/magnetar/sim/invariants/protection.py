@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 from magnetar.broker.replication.protection import protection_of
 from magnetar.geo.protection import Status
-from magnetar.sim.invariants.base import Invariant
+from magnetar.sim.world import Invariant
 
 if TYPE_CHECKING:
     from magnetar.broker.subscription.subscription import Subscription
     from magnetar.geo.confirmations import Unconfirmed
-    from magnetar.sim.replica import Replica
+    from magnetar.sim.site import Replica
     from magnetar.sim.topic_referee import TopicReferee
     from magnetar.sim.world import World
 
@@ -54,7 +54,7 @@ class Protection(Invariant):
                 continue
             is_protected = judged[name].status is Status.PROTECTED
             self.world.count("subscription protected", is_protected)
-            for remote, unconfirmed in keeper.unconfirmed().items():
+            for remote, unconfirmed in replica.topic.progress.unconfirmed(keeper).items():
                 self.world.count("progress unknown", unconfirmed is None)
                 if not topic.model.generations[remote]:
                     lacks = self._lacks(topic, replica, subscription, remote)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from magnetar.sim.invariants.base import Invariant
 from magnetar.sim.times import DRIFTED_S
+from magnetar.sim.world import Invariant
 
 if TYPE_CHECKING:
     from magnetar.base.position import Position
     from magnetar.broker.topic.topic import Topic
     from magnetar.metadata.effective import EffectivePolicies
-    from magnetar.sim.replica import Replica
+    from magnetar.sim.site import Replica
     from magnetar.sim.world import World
 
 

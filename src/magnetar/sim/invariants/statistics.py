@@ -8,11 +8,11 @@ from magnetar.admin.service import StatsOptions
 from magnetar.base.position import EARLIEST
 from magnetar.broker.admin.stats import topic_stats_steps
 from magnetar.broker.loop.slices import at_once
-from magnetar.sim.invariants.base import Invariant
+from magnetar.sim.world import Invariant
 
 if TYPE_CHECKING:
     from magnetar.broker.subscription.subscription import Subscription
-    from magnetar.sim.replica import Replica
+    from magnetar.sim.site import Replica
     from magnetar.sim.topic_referee import TopicReferee
     from magnetar.sim.world import World
 

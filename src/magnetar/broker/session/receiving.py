@@ -1,0 +1,157 @@
+"""What a client sends: frames, and the command in each."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+import magnetar
+from magnetar.base.errors import MetadataError, RemoteProtocolError, RequestError, ServerError, StorageError
+from magnetar.broker.session import consumers as session_consumers
+from magnetar.broker.session import lookup as session_lookup
+from magnetar.broker.session import producers as session_producers
+from magnetar.wire import commands
+from magnetar.wire.proto import pulsar_api_pb2 as pb
+from magnetar.wire.runs import Acks, Sends
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from magnetar.broker.session.session import Session
+    from magnetar.wire.frame import Received
+
+log = structlog.get_logger(__name__)
+
+SERVER_VERSION = f"Magnetar {magnetar.__version__}"
+"""How the broker names itself; peers that see it may send progress markers."""
+
+_NOTHING: Final[list[Received]] = []
+"""No frames are left."""
+
+
+def receive(session: Session, frames: list[Received]) -> list[Received]:
+    """Handle frames in order, as many as the turn of the loop has room for; return those that are left."""
+    session.heard()
+    turns = session.environment.turns
+    for number, frame in enumerate(frames, start=1):
+        rest: Received | None = frame
+        while rest is not None:
+            rest = _take(session, rest)
+            if turns.is_over():
+                return frames[number:] if rest is None else [rest, *frames[number:]]
+    return _NOTHING
+
+
+def _take(session: Session, frame: Received) -> Received | None:
+    """Handle a frame, or a part of one that may be much work; return what is left of it."""
+    if isinstance(frame, Sends):
+        return session_producers.publish(session, frame)
+    if isinstance(frame, Acks):
+        session_consumers.acknowledge(session, frame)
+        return None
+    command = frame.command
+    if command.type == pb.BaseCommand.SEND:
+        session_producers.send(session, command.send, frame.body)
+        return None
+    if session.has_left and command.type != pb.BaseCommand.ACK:
+        return None  # nobody would get the answer, nor use what it creates
+    if session_consumers.names_many(session, command):
+        _handle(session, session_consumers.take_first(command))
+        return frame
+    _handle(session, command)
+    return None
+
+
+def _handle(session: Session, command: pb.BaseCommand) -> None:
+    handler = _HANDLERS.get(command.type)
+    if handler is None:
+        _refuse_unsupported(session, command)
+        return
+    if command.type in _ANSWERED_BY_ERROR:
+        request_id = getattr(command, _BODY_FIELDS[command.type]).request_id
+        session.attempt(request_id, lambda: handler(session, command))
+        return
+    try:
+        handler(session, command)
+    except (StorageError, MetadataError) as error:
+        # It has no answer. It concerns one topic, and other topics share the connection.
+        name = pb.BaseCommand.Type.Name(command.type)
+        log.warning("command_failed", address=session.address, command=name, error=str(error))
+
+
+def _refuse_unsupported(session: Session, command: pb.BaseCommand) -> None:
+    """Answer a command that is Pulsar's but not ours with Pulsar's error for it."""
+    body = getattr(command, _BODY_FIELDS[command.type])
+    name = pb.BaseCommand.Type.Name(command.type)
+    if "request_id" not in body.DESCRIPTOR.fields_by_name:
+        message = f"{name} is not supported by this broker"
+        raise RemoteProtocolError(message)
+    session.answer_error(
+        body.request_id, RequestError(ServerError.NotAllowedError, f"{name} is not supported by this broker")
+    )
+
+
+def _connect(session: Session, command: pb.BaseCommand) -> None:
+    connect = command.connect
+    version = min(connect.protocol_version, commands.PROTOCOL_VERSION)
+    life = session.environment.store.life
+    session.write(
+        commands.connected(
+            server_version=SERVER_VERSION,
+            protocol_version=version,
+            max_message_size=session.environment.config.maxMessageSize,
+            feature_flags=pb.FeatureFlags(supports_get_partitioned_metadata_without_auto_creation=True),
+            life=None if life is None else str(life),
+        )
+    )
+    session.connection.connected()
+
+
+_BODY_FIELDS = {
+    field.number: field.name for field in pb.BaseCommand.DESCRIPTOR.fields if field.message_type is not None
+}
+
+_OWN_REFUSAL = (pb.BaseCommand.ACK, pb.BaseCommand.PARTITIONED_METADATA, pb.BaseCommand.LOOKUP)
+"""Commands that are refused with a response of their own."""
+
+_ANSWERED_BY_ERROR = {
+    field.number
+    for field in pb.BaseCommand.DESCRIPTOR.fields
+    if field.message_type is not None
+    and "request_id" in field.message_type.fields_by_name
+    and field.number not in _OWN_REFUSAL
+}
+"""Commands with a request id, which are refused with ERROR."""
+
+_HANDLERS: dict[int, Callable[[Session, pb.BaseCommand], None]] = {
+    pb.BaseCommand.CONNECT: _connect,
+    pb.BaseCommand.PARTITIONED_METADATA: lambda session, command: session_lookup.partitioned_metadata(
+        session, command.partitionMetadata
+    ),
+    pb.BaseCommand.LOOKUP: lambda session, command: session_lookup.lookup(session, command.lookupTopic),
+    pb.BaseCommand.GET_TOPICS_OF_NAMESPACE: lambda session, command: session_lookup.topics_of_namespace(
+        session, command.getTopicsOfNamespace
+    ),
+    pb.BaseCommand.GET_SCHEMA: lambda session, command: session_lookup.get_schema(session, command.getSchema),
+    pb.BaseCommand.GET_OR_CREATE_SCHEMA: lambda session, command: session_lookup.get_or_create_schema(
+        session, command.getOrCreateSchema
+    ),
+    pb.BaseCommand.PRODUCER: lambda session, command: session_producers.create(session, command.producer),
+    pb.BaseCommand.CLOSE_PRODUCER: lambda session, command: session_producers.close(session, command.close_producer),
+    pb.BaseCommand.SUBSCRIBE: lambda session, command: session_consumers.subscribe(session, command.subscribe),
+    pb.BaseCommand.FLOW: lambda session, command: session_consumers.flow(session, command.flow),
+    pb.BaseCommand.ACK: lambda session, command: session_consumers.ack(session, command.ack),
+    pb.BaseCommand.REDELIVER_UNACKNOWLEDGED_MESSAGES: lambda session, command: session_consumers.redeliver(
+        session, command.redeliverUnacknowledgedMessages
+    ),
+    pb.BaseCommand.UNSUBSCRIBE: lambda session, command: session_consumers.unsubscribe(session, command.unsubscribe),
+    pb.BaseCommand.SEEK: lambda session, command: session_consumers.seek(session, command.seek),
+    pb.BaseCommand.GET_LAST_MESSAGE_ID: lambda session, command: session_consumers.get_last_message_id(
+        session, command.getLastMessageId
+    ),
+    pb.BaseCommand.CONSUMER_STATS: lambda session, command: session_consumers.consumer_stats(
+        session, command.consumerStats
+    ),
+    pb.BaseCommand.CLOSE_CONSUMER: lambda session, command: session_consumers.close(session, command.close_consumer),
+}
