@@ -10,7 +10,7 @@ import random
 import struct
 from typing import TYPE_CHECKING
 
-from magnetar.wire.entry import build_entry
+from magnetar.wire.entries.entry import build_entry
 from magnetar.wire.frame import encode_command, frame_of
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 

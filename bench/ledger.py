@@ -35,7 +35,7 @@ from magnetar.broker.settings.data_directory import LEDGERS, METADATA
 from magnetar.ledger.local import LocalLedgerStore, LocalStoreOptions
 from magnetar.ledger.managed_ledger import ManagedLedger, ManagedLedgerConfig
 from magnetar.metadata.local import LocalMetadataStore
-from magnetar.wire.entry import build_entry
+from magnetar.wire.entries.entry import build_entry
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 from tests.kit.measure import describe_machine
 

@@ -19,8 +19,8 @@ from bench.load import look_up
 from bench.outcome import Outcome
 from bench.switch import WORKLOADS, Account, Workload, acknowledge_at, entries_due, permits_due
 from bench.systems import HERE, THERE
-from magnetar.wire.batch import BatchedMessage, decode_batch, encode_batch
-from magnetar.wire.entry import build_entry, parse_metadata, payload_of
+from magnetar.wire.entries.batch import BatchedMessage, decode_batch, encode_batch
+from magnetar.wire.entries.entry import build_entry, parse_metadata, payload_of
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 from tests.kit.raw import RawConnection, name_of, part_of
 

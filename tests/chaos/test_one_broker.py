@@ -17,7 +17,7 @@ import pulsar
 import pytest
 
 from magnetar.offline.check import check
-from magnetar.wire.entry import payload_of
+from magnetar.wire.entries.entry import payload_of
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 from tests.chaos.mesh import SEED, say
 from tests.chaos.test_kills import has_at_least

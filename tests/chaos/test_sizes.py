@@ -13,7 +13,7 @@ import pulsar
 import pytest
 
 from magnetar.base.limits import ENTRY_METADATA_PADDING
-from magnetar.wire.entry import build_entry
+from magnetar.wire.entries.entry import build_entry
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 from tests.chaos.mesh import RECOVERY_TIMEOUT_S, SEED, move, running, say, wait_for_equal_logs
 from tests.geo.journey import Journey, Traffic

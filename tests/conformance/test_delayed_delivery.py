@@ -12,7 +12,7 @@ import pytest
 from pulsar import ConsumerType
 
 from magnetar.wire import commands
-from magnetar.wire.entry import build_entry, parse_metadata
+from magnetar.wire.entries.entry import build_entry, parse_metadata
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 from tests.kit.broker import Broker
 from tests.kit.messages import nothing_comes, publish, receive, receive_data, send_all

@@ -11,9 +11,9 @@ import pytest
 
 from magnetar.base.position import EARLIEST, Position
 from magnetar.wire import commands
-from magnetar.wire.entry import build_entry
+from magnetar.wire.entries.entry import build_entry
+from magnetar.wire.entries.origin import Origin, stamp
 from magnetar.wire.message_id import position_of
-from magnetar.wire.origin import Origin, stamp
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 from tests.kit.broker import Broker
 from tests.kit.raw import RawConnection, name_of

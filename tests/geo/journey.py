@@ -12,7 +12,7 @@ import time
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from magnetar.wire.entry import build_entry, payload_of
+from magnetar.wire.entries.entry import build_entry, payload_of
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 from tests.kit.raw import ClosedByPeerError, RawConnection, name_of, part_of
 from tests.kit.wait import PATIENCE_S

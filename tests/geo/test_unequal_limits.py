@@ -54,7 +54,9 @@ def test_a_message_that_is_too_large_for_the_target_holds_up_its_topic_alone(clu
     publish(clusters.client("ewr"), LARGE, [b"first", b"x" * 300_000, b"behind it"])
     # The confirmation of the first message, if it comes late, takes the reason away for a moment.
     reason = wait_until(
-        lambda: link(clusters, LARGE).get("parkedReason"), REPLICATION_TIMEOUT_S, what="the reason of a parked link"
+        lambda: str(link(clusters, LARGE).get("parkedReason", "")),
+        REPLICATION_TIMEOUT_S,
+        what="the reason of a parked link",
     )
     assert "jfk takes 110240 (maxMessageSize)" in reason
     publish(clusters.client("ewr"), SMALL, numbered(50, first=1))

@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING
 from google.protobuf import text_format
 
 from magnetar.base.position import Position
-from magnetar.wire import markers
-from magnetar.wire.entry import parse_metadata, payload_of
+from magnetar.wire.entries import markers
+from magnetar.wire.entries.entry import parse_metadata, payload_of
 from magnetar.wire.proto import pulsar_markers_pb2
 
 if TYPE_CHECKING:

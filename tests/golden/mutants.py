@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from google.protobuf.descriptor import FieldDescriptor
 
-from magnetar.wire.entry import build_entry, parse_metadata, payload_of
+from magnetar.wire.entries.entry import build_entry, parse_metadata, payload_of
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 from tests.golden.comparison import Requests, is_ordered
 from tests.golden.differences import FIELDS, SPECIAL_LEDGERS

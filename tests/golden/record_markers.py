@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 import pulsar
 
 from magnetar.base.position import Position
-from magnetar.wire import markers
-from magnetar.wire.entry import parse_metadata
+from magnetar.wire.entries import markers
+from magnetar.wire.entries.entry import parse_metadata
 from tests.golden.marked_log import Logged, MarkedLogs, to_text
 from tests.kit.bookie import entries_on_disk
 from tests.kit.messages import numbered, publish, receive

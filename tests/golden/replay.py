@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from magnetar.base.life import Life
 from magnetar.broker.session.server import Server, ServerProtocol
 from magnetar.sim.cluster import Cluster
-from magnetar.sim.loop import HandLoop
+from magnetar.sim.virtual.loop import HandLoop
 from magnetar.wire import commands
 from magnetar.wire.frame import Frame, FrameDecoder, encode_command
 from magnetar.wire.proto import pulsar_api_pb2 as pb

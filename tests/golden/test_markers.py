@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from magnetar.geo import snapshot_markers
-from magnetar.geo.controller import Answer, Ask, Completed, SnapshotController, SnapshotOptions
-from magnetar.geo.snapshot_markers import SnapshotRequest, SnapshotResponse
-from magnetar.geo.snapshots import Snapshot
-from magnetar.wire import markers
-from magnetar.wire.entry import build_entry, parse_metadata, payload_of
-from magnetar.wire.origin import PREVIOUS_POSITION, Origin, read_origin, stamp
+from magnetar.geo.snapshots import markers as snapshot_markers
+from magnetar.geo.snapshots.cache import Snapshot
+from magnetar.geo.snapshots.controller import Answer, Ask, Completed, SnapshotController, SnapshotOptions
+from magnetar.geo.snapshots.markers import SnapshotRequest, SnapshotResponse
+from magnetar.wire.entries import markers
+from magnetar.wire.entries.entry import build_entry, parse_metadata, payload_of
+from magnetar.wire.entries.origin import PREVIOUS_POSITION, Origin, read_origin, stamp
 from tests.golden.marked_log import MESSAGES, Logged, from_text, payload_message, to_text
 from tests.golden.record_markers import MARKERS, STORIES, SUBSCRIPTION
 
 if TYPE_CHECKING:
-    from magnetar.geo.controller import Effect
+    from magnetar.geo.snapshots.controller import Effect
     from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 TEXTS = {path.stem: path.read_text(encoding="utf-8") for path in sorted(MARKERS.glob("*.txt"))}

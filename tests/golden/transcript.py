@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING
 
 from google.protobuf import text_format
 
-from magnetar.wire.entry import build_entry, parse_metadata, payload_of
+from magnetar.wire.entries.entry import build_entry, parse_metadata, payload_of
 from magnetar.wire.frame import Frame
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 

@@ -11,9 +11,9 @@ import pulsar
 import pytest
 
 from magnetar.base.position import Position
-from magnetar.wire import markers
-from magnetar.wire.entry import parse_metadata
-from magnetar.wire.origin import Origin, stamp
+from magnetar.wire.entries import markers
+from magnetar.wire.entries.entry import parse_metadata
+from magnetar.wire.entries.origin import Origin, stamp
 from tests.golden.marked_log import payload_message
 from tests.golden.record_markers import log_on_disk
 from tests.interop.conftest import replicated_topic

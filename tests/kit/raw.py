@@ -8,7 +8,7 @@ import time
 from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import urlsplit
 
-from magnetar.wire.entry import build_entry
+from magnetar.wire.entries.entry import build_entry
 from magnetar.wire.frame import Frame, FrameDecoder, encode_command
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 

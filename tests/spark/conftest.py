@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from magnetar.pipeline.driver.replicate import Event, Progress, Ready, Replication, Settings
 from magnetar.pipeline.options import ClusterAddress
-from magnetar.pipeline.replicate import Event, Progress, Ready, Replication, Settings
 from tests.kit.wait import wait_until
 from tests.spark.fake_cluster import FakeCluster
 

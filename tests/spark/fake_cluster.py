@@ -15,9 +15,9 @@ from magnetar.base.errors import MagnetarError, ServerError
 from magnetar.base.position import EARLIEST, Position
 from magnetar.wire import commands
 from magnetar.wire.connection import Connection, Role
-from magnetar.wire.entry import build_entry, payload_of
+from magnetar.wire.entries.entry import build_entry, payload_of
+from magnetar.wire.entries.origin import Origin, read_origin
 from magnetar.wire.message_id import Link, position_of
-from magnetar.wire.origin import Origin, read_origin
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from magnetar.cursor.store import CursorStore
 from magnetar.ledger.local import LocalLedgerStore, LocalStoreOptions
 from magnetar.ledger.managed_ledger import ManagedLedger, ManagedLedgerConfig
 from magnetar.metadata.local import LocalMetadataStore
-from magnetar.wire.entry import build_entry
+from magnetar.wire.entries.entry import build_entry
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 from tests.unit.ledger.support import barrier
 

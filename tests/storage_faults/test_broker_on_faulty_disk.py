@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pulsar
 import pytest
 
-from magnetar.sim.disk import FaultyDisk
+from magnetar.sim.virtual.disk import FaultyDisk
 from tests.kit.in_process import BrokerInProcess
 from tests.kit.messages import connect, numbered, publish, read_log, receive_data
 from tests.kit.wait import holds_for, wait_until

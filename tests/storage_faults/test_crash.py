@@ -11,7 +11,7 @@ import pytest
 
 from magnetar.base.errors import StorageError
 from magnetar.ledger.local import LocalLedgerStore, LocalStoreOptions
-from magnetar.sim.disk import FaultyDisk
+from magnetar.sim.virtual.disk import FaultyDisk
 from tests.unit.ledger.support import barrier, read_all
 
 DIRECTORY = Path("/log")

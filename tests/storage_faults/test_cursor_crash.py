@@ -16,7 +16,7 @@ from magnetar.cursor.limits import CursorLimits
 from magnetar.cursor.store import CursorStore
 from magnetar.ledger.local import LocalLedgerStore, LocalStoreOptions
 from magnetar.metadata.memory import MemoryMetadataStore
-from magnetar.sim.disk import FaultyDisk
+from magnetar.sim.virtual.disk import FaultyDisk
 from tests.unit.cursor.fakes import Log, singly
 from tests.unit.ledger.support import barrier
 

@@ -10,9 +10,9 @@ import pytest
 from magnetar.base.errors import CorruptionError
 from magnetar.broker.settings.data_directory import LEDGERS
 from magnetar.cli.main import main
-from magnetar.ledger.recovery import recover
-from magnetar.ledger.segment import read_footer
-from magnetar.sim.disk import FaultyDisk
+from magnetar.ledger.segments.recovery import recover
+from magnetar.ledger.segments.segment import read_footer
+from magnetar.sim.virtual.disk import FaultyDisk
 from tests.kit.in_process import BrokerInProcess
 from tests.kit.messages import connect, publish, read_log, receive_data
 

@@ -12,7 +12,7 @@ import pytest
 from magnetar.base.durable import COPY_SUFFIX
 from magnetar.base.errors import DiskFullError, StorageError
 from magnetar.ledger.local import LocalLedgerStore, LocalStoreOptions
-from magnetar.sim.disk import FaultyDisk
+from magnetar.sim.virtual.disk import FaultyDisk
 from tests.unit.ledger.support import append, opened, read_all
 
 if TYPE_CHECKING:

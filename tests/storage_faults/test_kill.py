@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from magnetar.ledger.check import check
 from magnetar.ledger.local import LocalStoreOptions
+from magnetar.ledger.segments.check import check
 from tests.unit.ledger.support import opened, read_all
 
 if TYPE_CHECKING:

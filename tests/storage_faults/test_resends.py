@@ -19,16 +19,16 @@ from magnetar.broker.resources.memory import MemoryBudget
 from magnetar.broker.resources.memory_limits import memory_limits
 from magnetar.broker.settings.config import BrokerConfig
 from magnetar.broker.topic.registry import TopicRegistry
-from magnetar.geo.link import LinkOptions
+from magnetar.geo.progress.link import LinkOptions
 from magnetar.ledger.local import LocalLedgerStore, LocalStoreOptions
 from magnetar.ledger.managed_ledger import ManagedLedgerConfig
 from magnetar.metadata.memory import MemoryMetadataStore
 from magnetar.metadata.policies import Policies, TenantInfo
 from magnetar.metadata.resources import Resources
 from magnetar.sim.cluster import NAMESPACE, TOPIC, Client, NoLinks, entry
-from magnetar.sim.disk import FaultyDisk
+from magnetar.sim.virtual.disk import FaultyDisk
 from magnetar.wire import commands
-from magnetar.wire.entry import parse_metadata
+from magnetar.wire.entries.entry import parse_metadata
 
 if TYPE_CHECKING:
     from collections.abc import Callable

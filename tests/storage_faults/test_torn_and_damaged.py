@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from magnetar.base.errors import CorruptionError, DamagedEntriesError
-from magnetar.ledger.check import check
 from magnetar.ledger.local import LocalLedgerStore, LocalStoreOptions
-from magnetar.ledger.segment import SEGMENT_HEADER_SIZE
-from magnetar.sim.disk import FaultyDisk, Node
-from magnetar.wire.entry import build_entry
+from magnetar.ledger.segments.check import check
+from magnetar.ledger.segments.segment import SEGMENT_HEADER_SIZE
+from magnetar.sim.virtual.disk import FaultyDisk, Node
+from magnetar.wire.entries.entry import build_entry
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 from tests.unit.ledger.support import append, barrier, opened, read_all
 

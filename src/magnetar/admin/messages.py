@@ -11,8 +11,8 @@ from starlette.responses import Response
 
 from magnetar.admin.models import iso_time
 from magnetar.base.errors import RemoteProtocolError
-from magnetar.wire.batch import decompress
-from magnetar.wire.entry import parse_metadata, payload_of
+from magnetar.wire.entries.batch import decompress
+from magnetar.wire.entries.entry import parse_metadata, payload_of
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 if TYPE_CHECKING:

@@ -36,11 +36,11 @@ from magnetar.broker.settings.data_directory import LEDGERS, METADATA
 from magnetar.broker.starting import Starting
 from magnetar.broker.topic.registry import TopicRegistry
 from magnetar.broker.web.server import WebOptions, WebServer
-from magnetar.geo.link import LinkOptions, ProgressLinks
+from magnetar.geo.progress.link import LinkOptions, ProgressLinks
 from magnetar.ledger.agreement import bring_to_agreement, read_named_ledgers
 from magnetar.ledger.local import LocalLedgerStore, LocalStoreOptions
 from magnetar.ledger.managed_ledger import ManagedLedgerConfig
-from magnetar.ledger.space import give_reserve
+from magnetar.ledger.segments.space import give_reserve
 from magnetar.metadata.local import LocalMetadataStore
 from magnetar.metadata.resources import Resources
 from magnetar.metadata.sqlite_wal import write_wal_again

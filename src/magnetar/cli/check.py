@@ -14,7 +14,7 @@ from magnetar.base.real import SystemClock, SystemFiles
 from magnetar.broker.settings.data_directory import LEDGERS
 from magnetar.cli.output import Output, say, show_fields, show_json
 from magnetar.cli.progress import progress
-from magnetar.ledger.recovery import recover
+from magnetar.ledger.segments.recovery import recover
 from magnetar.offline.check import DirectoryReport
 from magnetar.offline.check import check as check_directory
 from magnetar.offline.check import repair as carry_out_repairs

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
-    from magnetar.pipeline.replicate import Event, Progress
+    from magnetar.pipeline.driver.replicate import Event, Progress
 
 app = typer.Typer(help="Move entries between clusters, on Apache Spark.", no_args_is_help=True)
 
@@ -65,8 +65,8 @@ def replicate(
 ) -> None:
     """Replicate between the clusters, every topic whose namespace says so, until Ctrl-C."""
     require_spark(os.environ)
-    from magnetar.pipeline.metrics import ReplicationMetrics  # noqa: PLC0415 - Spark is heavy, and needs Java
-    from magnetar.pipeline.replicate import Replication, Settings  # noqa: PLC0415
+    from magnetar.pipeline.driver.metrics import ReplicationMetrics  # noqa: PLC0415 - Spark is heavy, and needs Java
+    from magnetar.pipeline.driver.replicate import Replication, Settings  # noqa: PLC0415
 
     always = tuple(str(NamespaceName.parse(name)) for name in names(namespaces))
     settings = Settings(addresses(clusters), lease_seconds, master, work_dir, always)
@@ -86,7 +86,7 @@ def replicate(
 
 
 def _json_lines() -> Callable[[Event], None]:
-    from magnetar.pipeline.replicate import event_json  # noqa: PLC0415
+    from magnetar.pipeline.driver.replicate import event_json  # noqa: PLC0415
 
     lock = threading.Lock()
 
@@ -100,7 +100,7 @@ def _json_lines() -> Callable[[Event], None]:
 
 
 def _table() -> Callable[[Event], None]:
-    from magnetar.pipeline.replicate import Moved, Progress, QueryEnded, Ready, Rival  # noqa: PLC0415
+    from magnetar.pipeline.driver.replicate import Moved, Progress, QueryEnded, Ready, Rival  # noqa: PLC0415
 
     live = Live(Text("Starting Spark …"), auto_refresh=False)
     live.start(refresh=True)

@@ -15,7 +15,7 @@ from magnetar.base.position import Position
 from magnetar.cursor.cursor_pb2 import CursorRecord, Piece
 from magnetar.cursor.ranges import ENTRY_ID_MAX, DeletedEntries, deserialize
 from magnetar.cursor.state import CursorState
-from magnetar.wire.ack_set import int_to_words, words_to_int
+from magnetar.wire.entries.ack_set import int_to_words, words_to_int
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

@@ -6,9 +6,9 @@ from collections import Counter
 from dataclasses import dataclass
 
 from magnetar.base.errors import MagnetarError
+from magnetar.demo.processes.workers import Arrival, Arrived, Consumed, Failed, Holding, Published, Report
 from magnetar.demo.samples import Percentiles, Samples
 from magnetar.demo.tally import Tally
-from magnetar.demo.workers import Arrival, Arrived, Consumed, Failed, Holding, Published, Report
 
 
 class DemoError(MagnetarError):

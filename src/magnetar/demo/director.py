@@ -13,7 +13,7 @@ from magnetar.demo.flights import AIRPORTS
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from magnetar.demo.workers import Worker, Workers
+    from magnetar.demo.processes.workers import Worker, Workers
 
 PUMP_SECONDS = 0.02
 """Longest wait for a report before the story looks around again."""

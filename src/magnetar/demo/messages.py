@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pulsar
 
 from magnetar.demo.plan import FLIGHT_PROPERTY
-from magnetar.wire.origin import SOURCE_POSITION
+from magnetar.wire.entries.origin import SOURCE_POSITION
 
 if TYPE_CHECKING:
     from magnetar.demo.tally import Entry

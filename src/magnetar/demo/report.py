@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from magnetar.demo.processes.workers import Holding
     from magnetar.demo.samples import Percentiles
-    from magnetar.demo.workers import Holding
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

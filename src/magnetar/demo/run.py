@@ -12,8 +12,8 @@ from magnetar.demo.clusters import start_clusters
 from magnetar.demo.director import Director
 from magnetar.demo.display import Display
 from magnetar.demo.flights import FLIGHTS, data_file
+from magnetar.demo.processes.workers import Workers
 from magnetar.demo.story import Story
-from magnetar.demo.workers import Workers
 from magnetar.ops.layout import hold
 
 if TYPE_CHECKING:

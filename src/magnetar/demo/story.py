@@ -7,18 +7,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from magnetar.demo.account import DemoError, Outage
-from magnetar.demo.consumer import Consumer
 from magnetar.demo.flights import AIRPORTS
 from magnetar.demo.messages import now_ms
 from magnetar.demo.plan import ACK_GROUPING_MS, CONSUMERS, KILL_AT, PLANNED_AT, publish_seconds
-from magnetar.demo.publisher import Publisher
-from magnetar.demo.readers import Census, Probe
+from magnetar.demo.processes.consumer import Consumer
+from magnetar.demo.processes.publisher import Publisher
+from magnetar.demo.processes.readers import Census, Probe
 from magnetar.demo.report import Kill, Report, Switch
 from magnetar.demo.samples import Percentiles, Samples
 
 if TYPE_CHECKING:
     from magnetar.demo.director import Director
-    from magnetar.demo.workers import Worker
+    from magnetar.demo.processes.workers import Worker
 
 CENSUS_TIMEOUT_SECONDS = 240.0
 """How long reading three whole logs may take."""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from magnetar.geo.confirmations import Unconfirmed
+    from magnetar.geo.progress.confirmations import Unconfirmed
 
 
 class Status(StrEnum):

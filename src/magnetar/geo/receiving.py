@@ -16,7 +16,7 @@ from magnetar.base.position import EARLIEST, Position
 from magnetar.wire.links import gap_text
 
 if TYPE_CHECKING:
-    from magnetar.wire.origin import Origin
+    from magnetar.wire.entries.origin import Origin
 
 
 class Verdict(Enum):

@@ -15,8 +15,8 @@ from magnetar.ledger.committer import Committer
 from magnetar.ledger.life_file import read_life, write_life
 from magnetar.ledger.log import Log, Operation, with_entries, without_entries
 from magnetar.ledger.reader import LogReader
-from magnetar.ledger.record import Kind
-from magnetar.ledger.space import Space
+from magnetar.ledger.segments.record import Kind
+from magnetar.ledger.segments.space import Space
 from magnetar.ledger.store import StoreState
 from magnetar.ledger.tail_cache import TailCache
 
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
     from magnetar.base.world import Files
     from magnetar.ledger.committer import Commit, Report
-    from magnetar.ledger.index import LedgerIndex
-    from magnetar.ledger.recovery import Progress
+    from magnetar.ledger.segments.index import LedgerIndex
+    from magnetar.ledger.segments.recovery import Progress
     from magnetar.ledger.store import OnDurable, Run
 
 """File in the log's directory that names the cluster's life."""

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from magnetar.ledger.record import HEADER_SIZE, Body, Kind, RunHead, body_of, encode_control, encode_run
-from magnetar.ledger.recovery import recover
-from magnetar.ledger.segment import SegmentWriter
+from magnetar.ledger.segments.record import HEADER_SIZE, Body, Kind, RunHead, body_of, encode_control, encode_run
+from magnetar.ledger.segments.recovery import recover
+from magnetar.ledger.segments.segment import SegmentWriter
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
     from magnetar.base.world import Files
-    from magnetar.ledger.index import LogIndex
-    from magnetar.ledger.recovery import Progress
+    from magnetar.ledger.segments.index import LogIndex
+    from magnetar.ledger.segments.recovery import Progress
     from magnetar.ledger.store import OnDurable
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from magnetar.base.life import Life
     from magnetar.base.world import Files
-    from magnetar.ledger.index import LedgerIndex, LogIndex
+    from magnetar.ledger.segments.index import LedgerIndex, LogIndex
     from magnetar.ledger.store import OnDurable, Run
 
 _REASON = "the log is only being looked at"

@@ -8,9 +8,17 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING
 
 from magnetar.base.errors import CorruptionError, DamagedEntriesError, StorageError
-from magnetar.ledger.record import HEADER_SIZE, Kind, Record, Table, decode_record, decode_run_entries, decode_run_head
-from magnetar.ledger.salvage import damaged_ranges, salvage
-from magnetar.ledger.segment import SEGMENT_HEADER_SIZE, corruption, segment_path
+from magnetar.ledger.segments.record import (
+    HEADER_SIZE,
+    Kind,
+    Record,
+    Table,
+    decode_record,
+    decode_run_entries,
+    decode_run_head,
+)
+from magnetar.ledger.segments.salvage import damaged_ranges, salvage
+from magnetar.ledger.segments.segment import SEGMENT_HEADER_SIZE, corruption, segment_path
 from magnetar.ledger.store import Run
 from magnetar.ledger.tail_cache import within
 
@@ -19,7 +27,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from magnetar.base.world import File, Files
-    from magnetar.ledger.index import Extent, LedgerIndex, LogIndex
+    from magnetar.ledger.segments.index import Extent, LedgerIndex, LogIndex
 
 
 class LogReader:

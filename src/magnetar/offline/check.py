@@ -20,13 +20,13 @@ from magnetar.broker.publish.sequence_ids import SequenceIds
 from magnetar.broker.settings.data_directory import LEDGERS, METADATA
 from magnetar.broker.subscription.names import DEDUPLICATION_CURSOR
 from magnetar.cursor.cursor import Cursor, CursorHome
-from magnetar.geo.summary import OriginSummary, decode_summary
-from magnetar.ledger import check as ledger_check
+from magnetar.geo.origins.summary import OriginSummary, decode_summary
 from magnetar.ledger.deletions import noted_deletions
 from magnetar.ledger.local import UNSYNCED_NAME
 from magnetar.ledger.managed_ledger import ManagedLedger, ManagedLedgerConfig
 from magnetar.ledger.read_only import ReadOnlyLedgerStore
-from magnetar.ledger.recovery import survey
+from magnetar.ledger.segments import check as ledger_check
+from magnetar.ledger.segments.recovery import survey
 from magnetar.metadata.local import LocalMetadataStore
 from magnetar.metadata.resources import Topics, managed_ledger_path
 from magnetar.offline.delayed_check import problems_of
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from magnetar.base.names import TopicName
-    from magnetar.ledger.check import Damage, Report
-    from magnetar.ledger.index import LogIndex
+    from magnetar.ledger.segments.check import Damage, Report
+    from magnetar.ledger.segments.index import LogIndex
 
     Progress = Callable[[str, int, int], None]
     """Told of what ("segments", "topics") how much of how much is done."""

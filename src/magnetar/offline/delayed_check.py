@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from magnetar.base.errors import StorageError
 from magnetar.broker.delayed.index import INCARNATION_PROPERTY
-from magnetar.wire import entry as wire_entry
+from magnetar.wire.entries import entry as wire_entry
 
 if TYPE_CHECKING:
     from magnetar.broker.delayed.store import DelayedStore

@@ -20,7 +20,7 @@ from magnetar.broker.publish.sequence_ids import SequenceIds
 from magnetar.broker.subscription.names import DEDUPLICATION_CURSOR
 from magnetar.cursor.cursor import Cursor, CursorHome
 from magnetar.cursor.store import NO_LEDGER
-from magnetar.geo.progress_codec import restore_state
+from magnetar.geo.progress.codec import restore_state
 from magnetar.ledger.agreement import LOST_PROPERTY, keep_loss_boundaries, keep_unlisted, loss_boundaries, shorten
 from magnetar.ledger.deletions import note_of
 from magnetar.ledger.managed_ledger import ManagedLedger, ManagedLedgerConfig
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
     from magnetar.base.names import TopicName
     from magnetar.cursor.state import PositionSpace
-    from magnetar.ledger.index import LogIndex
     from magnetar.ledger.read_only import ReadOnlyLedgerStore
+    from magnetar.ledger.segments.index import LogIndex
     from magnetar.metadata.store import MetadataStore, Versioned
 
 UNREADABLE = (StorageError, ValueError, KeyError, TypeError, AttributeError, AssertionError)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from magnetar.wire.entry import assemble, parse_metadata, payload_of
+from magnetar.wire.entries.entry import assemble, parse_metadata, payload_of
 
 SUBSCRIPTION_PREFIX = "magnetar.repl."
 """A replication cursor at a foreign source is named by this and the target; ``pulsar.repl.`` is reserved there."""

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 
 from magnetar.base.errors import MagnetarError
 from magnetar.client.options import ClientOptions, address_of
-from magnetar.pipeline.flow import Budget
-from magnetar.pipeline.loop import Dialled, Loop, Timer
+from magnetar.pipeline.connections.flow import Budget
+from magnetar.pipeline.connections.loop import Dialled, Loop, Timer
+from magnetar.pipeline.connections.reports import Receipts, Refused, Report, TargetDown, TargetUp
 from magnetar.pipeline.options import ClusterAddress
-from magnetar.pipeline.outflow import Outflow
-from magnetar.pipeline.reports import Receipts, Refused, Report, TargetDown, TargetUp
-from magnetar.pipeline.tail import Tail
-from magnetar.pipeline.target import Target
+from magnetar.pipeline.reading.outflow import Outflow
+from magnetar.pipeline.reading.tail import Tail
+from magnetar.pipeline.writing.target import Target
 from magnetar.sim.scenario import NAMESPACE
-from magnetar.sim.scheduler import MachineLoop
 from magnetar.sim.site import PORT
+from magnetar.sim.virtual.scheduler import MachineLoop
 from magnetar.wire import commands
 from magnetar.wire.connection import Connection, Role
 
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from random import Random
 
     from magnetar.pipeline.rows import Carried
-    from magnetar.sim.network import Network
-    from magnetar.sim.scheduler import Scheduler
+    from magnetar.sim.virtual.network import Network
+    from magnetar.sim.virtual.scheduler import Scheduler
     from magnetar.wire.frame import Frame
 
 BURST_S = 0.005

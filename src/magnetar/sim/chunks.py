@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from magnetar.sim.model import Entry
+    from magnetar.sim.referees.model import Entry
 
 
 class Assembler:

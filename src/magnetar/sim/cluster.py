@@ -19,17 +19,17 @@ from magnetar.broker.session.receiving import receive
 from magnetar.broker.session.session import Session
 from magnetar.broker.settings.config import BrokerConfig
 from magnetar.broker.topic.registry import TopicRegistry
-from magnetar.geo.link import LinkOptions, ProgressLinks
+from magnetar.geo.progress.link import LinkOptions, ProgressLinks
 from magnetar.ledger.managed_ledger import ManagedLedgerConfig
 from magnetar.metadata.memory import MemoryMetadataStore
 from magnetar.metadata.policies import Policies, TenantInfo
 from magnetar.metadata.resources import Resources
-from magnetar.sim.loop import HandClock, HandLoop
-from magnetar.sim.store import ManualStore
-from magnetar.sim.thread import HandThread
+from magnetar.sim.virtual.loop import HandClock, HandLoop
+from magnetar.sim.virtual.store import ManualStore
+from magnetar.sim.virtual.thread import HandThread
 from magnetar.wire import commands
 from magnetar.wire.connection import Connection, Role
-from magnetar.wire.entry import build_entry, payload_of
+from magnetar.wire.entries.entry import build_entry, payload_of
 from magnetar.wire.frame import Frame, FrameDecoder
 from magnetar.wire.message_id import message_id, position_of
 from magnetar.wire.proto import pulsar_api_pb2 as pb

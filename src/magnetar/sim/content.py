@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from magnetar.base.errors import MagnetarError
-from magnetar.wire.batch import BatchedMessage, compress, decode_batch, decompress, encode_batch
-from magnetar.wire.entry import build_entry, metadata_bytes, parse_metadata, payload_of
-from magnetar.wire.origin import origin_of
+from magnetar.wire.entries.batch import BatchedMessage, compress, decode_batch, decompress, encode_batch
+from magnetar.wire.entries.entry import build_entry, metadata_bytes, parse_metadata, payload_of
+from magnetar.wire.entries.origin import origin_of
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 if TYPE_CHECKING:

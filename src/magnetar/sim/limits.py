@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING
 
-from magnetar.geo import extent_table
+from magnetar.geo.origins import extent_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

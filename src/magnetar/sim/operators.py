@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from magnetar.broker.subscription.subscription import Subscription
-    from magnetar.sim.referee import Referee
+    from magnetar.sim.referees.referee import Referee
     from magnetar.sim.site import Replica, Site
 
     Work = Callable[[Subscription], Awaitable[None]]

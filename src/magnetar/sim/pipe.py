@@ -9,9 +9,9 @@ from magnetar.base.errors import ServerError
 from magnetar.base.position import EARLIEST, Position
 from magnetar.sim.cluster import TOPIC, Client, Cluster
 from magnetar.wire import commands
+from magnetar.wire.entries.origin import Origin, stamp
 from magnetar.wire.links import COPIES_METADATA, LEASE_METADATA, LIFE_METADATA, link_producer, link_subscription
 from magnetar.wire.message_id import link_of, message_id, position_of
-from magnetar.wire.origin import Origin, stamp
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 if TYPE_CHECKING:

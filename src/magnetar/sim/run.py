@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
 
     from magnetar.broker.subscription.subscription import Subscription
-    from magnetar.sim.consumer import SimConsumer
+    from magnetar.sim.clients.consumer import SimConsumer
     from magnetar.sim.site import Replica, Site
     from magnetar.sim.story import Story
 

@@ -24,20 +24,20 @@ from magnetar.broker.service import first_ledger_id
 from magnetar.broker.session.server import Server, ServerProtocol
 from magnetar.broker.settings.config import BrokerConfig
 from magnetar.broker.topic.registry import TopicRegistry
-from magnetar.geo.link import LinkOptions, ProgressLinks
+from magnetar.geo.progress.link import LinkOptions, ProgressLinks
 from magnetar.ledger.agreement import bring_to_agreement, read_named_ledgers
 from magnetar.ledger.local import LocalLedgerStore, LocalStoreOptions
 from magnetar.ledger.managed_ledger import ManagedLedgerConfig
 from magnetar.metadata.policies import TenantInfo
 from magnetar.metadata.resources import Resources, managed_ledger_path
 from magnetar.sim.cluster import MACHINE_BYTES
-from magnetar.sim.committer import VirtualCommitter
-from magnetar.sim.disk import FaultyDisk
-from magnetar.sim.loop import HandClock
-from magnetar.sim.metadata import FaultyMetadataStore
 from magnetar.sim.scenario import NAMESPACE
-from magnetar.sim.scheduler import MachineLoop
-from magnetar.sim.thread import HandThread
+from magnetar.sim.virtual.committer import VirtualCommitter
+from magnetar.sim.virtual.disk import FaultyDisk
+from magnetar.sim.virtual.loop import HandClock
+from magnetar.sim.virtual.metadata import FaultyMetadataStore
+from magnetar.sim.virtual.scheduler import MachineLoop
+from magnetar.sim.virtual.thread import HandThread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -48,9 +48,9 @@ if TYPE_CHECKING:
     from magnetar.broker.topic.topic import Topic
     from magnetar.ledger.committer import Commit, Report
     from magnetar.metadata.policies import Policies
-    from magnetar.sim.network import Network
     from magnetar.sim.scenario import Scenario
-    from magnetar.sim.scheduler import Scheduler
+    from magnetar.sim.virtual.network import Network
+    from magnetar.sim.virtual.scheduler import Scheduler
 
 PORT = 6650
 

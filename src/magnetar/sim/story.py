@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING, NamedTuple
 
-from magnetar.sim.network import place_of
+from magnetar.sim.virtual.network import place_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -15,24 +15,24 @@ import structlog
 
 from magnetar.base.errors import MagnetarError
 from magnetar.sim.carrier import Relay
-from magnetar.sim.client import CLIENT_VERSION, ClientContext
-from magnetar.sim.consumer import SimConsumer
-from magnetar.sim.network import Network
-from magnetar.sim.producer import SimProducer
-from magnetar.sim.reader import SimReader
-from magnetar.sim.referee import Referee
+from magnetar.sim.clients.client import CLIENT_VERSION, ClientContext
+from magnetar.sim.clients.consumer import SimConsumer
+from magnetar.sim.clients.producer import SimProducer
+from magnetar.sim.clients.reader import SimReader
+from magnetar.sim.referees.referee import Referee
 from magnetar.sim.scenario import FEATURES
-from magnetar.sim.scheduler import Scheduler
 from magnetar.sim.site import Site
 from magnetar.sim.story import Story
+from magnetar.sim.virtual.network import Network
+from magnetar.sim.virtual.scheduler import Scheduler
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from magnetar.base.names import TopicName
+    from magnetar.sim.referees.topic_referee import TopicReferee
     from magnetar.sim.scenario import Scenario
     from magnetar.sim.site import Replica
-    from magnetar.sim.topic_referee import TopicReferee
 
     Kind = TypeVar("Kind", bound="Happening")
 

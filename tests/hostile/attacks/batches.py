@@ -7,8 +7,8 @@ import struct
 import zlib
 from typing import TYPE_CHECKING
 
-from magnetar.wire.batch import BatchedMessage, compress, encode_batch
-from magnetar.wire.entry import build_entry
+from magnetar.wire.entries.batch import BatchedMessage, compress, encode_batch
+from magnetar.wire.entries.entry import build_entry
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 from tests.hostile.attacks.publishing import DEDUPLICATED, metadata
 from tests.hostile.catalogue import behaviour

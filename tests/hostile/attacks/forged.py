@@ -6,9 +6,9 @@ import itertools
 import time
 from typing import TYPE_CHECKING
 
-from magnetar.wire import markers
-from magnetar.wire.entry import build_entry
-from magnetar.wire.origin import FLOOR_POSITION, LINK_START, PREVIOUS_POSITION, SOURCE_POSITION
+from magnetar.wire.entries import markers
+from magnetar.wire.entries.entry import build_entry
+from magnetar.wire.entries.origin import FLOOR_POSITION, LINK_START, PREVIOUS_POSITION, SOURCE_POSITION
 from magnetar.wire.proto import magnetar_markers_pb2, pulsar_markers_pb2
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 from tests.hostile.attacks.publishing import metadata

@@ -6,7 +6,7 @@ import itertools
 import time
 from typing import TYPE_CHECKING
 
-from magnetar.wire.entry import build_entry
+from magnetar.wire.entries.entry import build_entry
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 from tests.hostile.catalogue import behaviour
 from tests.hostile.tools import connect, publishing, pump, pump_again, repeatedly, send_frame

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from magnetar.base.position import Position
 from magnetar.broker.replication.replicator import Replicator
 from magnetar.broker.subscription.subscription import Subscription
-from magnetar.ledger import segment
+from magnetar.ledger.segments import segment
 
 if TYPE_CHECKING:
     from magnetar.base.errors import DamagedEntriesError

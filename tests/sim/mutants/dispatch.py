@@ -10,7 +10,7 @@ from magnetar.broker.delayed.index import DelayedIndex
 from magnetar.broker.dispatch.key_shared import KeySharedDispatcher
 from magnetar.broker.publish.receipt_gate import ReceiptGate
 from magnetar.broker.subscription.subscription import Subscription
-from magnetar.geo.confirmations import Confirmations
+from magnetar.geo.progress.confirmations import Confirmations
 from magnetar.wire.message_id import position_of
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from magnetar.base.errors import TopicLoadError
     from magnetar.base.names import TopicName
     from magnetar.base.position import Position
-    from magnetar.geo.progress import SubscriptionProgress
+    from magnetar.geo.progress.state import SubscriptionProgress
     from magnetar.metadata.store import Put
     from tests.sim.mutants.base import Mutant
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from magnetar.broker.subscription.subscription import Subscription
 from magnetar.geo import protection
-from magnetar.geo.confirmations import Confirmations
+from magnetar.geo.progress.confirmations import Confirmations
 from magnetar.ledger import managed_ledger
-from magnetar.wire import entry as wire_entry
+from magnetar.wire.entries import entry as wire_entry
 
 if TYPE_CHECKING:
     from tests.sim.mutants.base import Mutant

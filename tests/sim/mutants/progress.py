@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
 from magnetar.base.position import EARLIEST
-from magnetar.broker.replication import progress as broker_progress
 from magnetar.broker.replication.tombstones import Tombstones
 from magnetar.broker.replication.topic_progress import TopicProgress
+from magnetar.broker.subscription import shared_progress as broker_progress
 from magnetar.broker.subscription.shared_progress import SharedProgress
 from magnetar.broker.subscription.subscription import Subscription
-from magnetar.geo.link import ProgressLink
-from magnetar.geo.progress import Kind, OriginProgress, Outcome, SubscriptionProgress
+from magnetar.geo.progress.link import ProgressLink
+from magnetar.geo.progress.state import Kind, OriginProgress, Outcome, SubscriptionProgress
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -11,8 +11,8 @@ from magnetar.broker.publish.deduplication import Deduplication
 from magnetar.broker.publish.sequence_ids import SequenceIds
 from magnetar.broker.session import producers as session_producers
 from magnetar.wire import commands
-from magnetar.wire.batch import compress, decode_batch, encode_batch
-from magnetar.wire.entry import build_entry, parse_metadata, payload_of
+from magnetar.wire.entries.batch import compress, decode_batch, encode_batch
+from magnetar.wire.entries.entry import build_entry, parse_metadata, payload_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -13,15 +13,15 @@ from magnetar.broker.replication.parking import Parking
 from magnetar.broker.replication.replicator import Replicator
 from magnetar.broker.replication.target_position import TargetPosition
 from magnetar.broker.topic.topic import Topic
-from magnetar.geo.origins import OriginIndex
+from magnetar.geo.origins.index import OriginIndex
 from magnetar.geo.receiving import Verdict, judge
-from magnetar.pipeline.cluster import BrokerConnection
-from magnetar.pipeline.inlets import Inlet
-from magnetar.wire import entry as wire_entry
+from magnetar.pipeline.connections.cluster import BrokerConnection
+from magnetar.pipeline.reading.inlets import Inlet
+from magnetar.wire.entries import entry as wire_entry
 
 if TYPE_CHECKING:
     from magnetar.broker.dispatch.consumer import Consumer
-    from magnetar.wire.origin import Origin
+    from magnetar.wire.entries.origin import Origin
     from tests.sim.mutants.base import Mutant
 
 

@@ -11,16 +11,16 @@ from magnetar.broker.replication import snapshots as broker_snapshots
 from magnetar.broker.replication.replicator import Replicator
 from magnetar.broker.replication.snapshots import TopicSnapshots
 from magnetar.broker.subscription.subscription import Subscription
-from magnetar.geo.controller import SnapshotController
-from magnetar.geo.intervals import IntervalSet
-from magnetar.geo.snapshot_claims import UpdateClaims
-from magnetar.geo.snapshots import Round, SnapshotBuilder
+from magnetar.geo.origins.intervals import IntervalSet
+from magnetar.geo.snapshots.cache import Round, SnapshotBuilder
+from magnetar.geo.snapshots.claims import UpdateClaims
+from magnetar.geo.snapshots.controller import SnapshotController
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from magnetar.base.position import Position
-    from magnetar.geo.progress import SubscriptionProgress
+    from magnetar.geo.progress.state import SubscriptionProgress
     from tests.sim.mutants.base import Mutant
 
 

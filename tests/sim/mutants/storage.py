@@ -10,7 +10,7 @@ from magnetar.broker.log.topic_log import TopicLog
 from magnetar.broker.topic.topic import Topic
 from magnetar.ledger import deletions
 from magnetar.ledger.managed_ledger import ManagedLedger
-from magnetar.ledger.segment import SegmentWriter
+from magnetar.ledger.segments.segment import SegmentWriter
 from magnetar.sim import site
 
 if TYPE_CHECKING:

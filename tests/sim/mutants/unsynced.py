@@ -8,10 +8,11 @@ from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
-from magnetar.geo.origins import OriginIndex
-from magnetar.ledger import agreement, recovery
+from magnetar.geo.origins.index import OriginIndex
+from magnetar.ledger import agreement
 from magnetar.ledger.log import Log
-from magnetar.ledger.segment import SegmentWriter
+from magnetar.ledger.segments import recovery
+from magnetar.ledger.segments.segment import SegmentWriter
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

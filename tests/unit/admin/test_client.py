@@ -10,7 +10,7 @@ import pytest
 from magnetar.admin.client import AdminClient, AdminError, ClusterUnreachableError
 from magnetar.base.names import NamespaceName, TopicName
 from magnetar.base.position import EARLIEST, LATEST, Position
-from magnetar.wire.entry import build_entry
+from magnetar.wire.entries.entry import build_entry
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 from tests.unit.admin.fake_service import FLIGHTS, AppTransport, FakeAdminService, FakeTopic, new_service
 

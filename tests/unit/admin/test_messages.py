@@ -9,7 +9,7 @@ import pytest
 
 from magnetar.admin.messages import entry_response
 from magnetar.base.position import Position
-from magnetar.wire.entry import build_entry
+from magnetar.wire.entries.entry import build_entry
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 

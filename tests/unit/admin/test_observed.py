@@ -10,7 +10,7 @@ import pytest
 
 from magnetar.base.names import TopicName
 from magnetar.base.position import Position
-from magnetar.wire.entry import build_entry
+from magnetar.wire.entries.entry import build_entry
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 from tests.unit.admin.fake_service import AppTransport, FakeAdminService, FakeSubscription, FakeTopic, new_service
 

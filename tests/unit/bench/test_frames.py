@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.frames import AnswerError, Answers, acknowledgement, flow, payload, publish_frames
-from magnetar.wire import entry
+from magnetar.wire.entries import entry
 from magnetar.wire.frame import FrameDecoder, encode_command
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from bench.sessions.moving import MESSAGE_BYTES, build, numbers
-from magnetar.wire import entry
+from magnetar.wire.entries import entry
 from magnetar.wire.frame import Frame
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 

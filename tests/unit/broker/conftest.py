@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import magnetar
-from magnetar.sim.loop import HandLoop
+from magnetar.sim.virtual.loop import HandLoop
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

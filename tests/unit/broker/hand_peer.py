@@ -9,10 +9,10 @@ from typing import Any
 
 from magnetar.base.errors import MagnetarError
 from magnetar.base.position import EARLIEST
-from magnetar.geo.link import LinkOptions, ProgressLinks
-from magnetar.geo.progress_codec import decode_marker
+from magnetar.geo.progress.codec import decode_marker
+from magnetar.geo.progress.link import LinkOptions, ProgressLinks
 from magnetar.sim.cluster import Cluster
-from magnetar.wire.entry import payload_of
+from magnetar.wire.entries.entry import payload_of
 
 FULL_STATE_INTERVAL_S = 30.0
 

@@ -6,9 +6,9 @@ from itertools import permutations
 from typing import TYPE_CHECKING, Any
 
 from magnetar.sim.cluster import TOPIC, Client, Cluster
-from magnetar.sim.loop import HandLoop
 from magnetar.sim.pipe import Pipe
-from magnetar.wire.entry import payload_of
+from magnetar.sim.virtual.loop import HandLoop
+from magnetar.wire.entries.entry import payload_of
 
 if TYPE_CHECKING:
     from magnetar.base.position import Position

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from magnetar.geo.progress import SubscriptionProgress
-from magnetar.geo.progress_codec import encode_markers
+from magnetar.geo.progress.codec import encode_markers
+from magnetar.geo.progress.state import SubscriptionProgress
 from magnetar.sim.cluster import Cluster
-from magnetar.sim.loop import HandLoop
 from magnetar.sim.pipe import Pipe
+from magnetar.sim.virtual.loop import HandLoop
 
 if TYPE_CHECKING:
     from magnetar.base.position import Position

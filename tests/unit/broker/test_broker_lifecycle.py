@@ -11,7 +11,7 @@ from magnetar.base.errors import ConfigurationError, StorageError
 from magnetar.base.lock import DirectoryLock
 from magnetar.broker.service import Broker
 from magnetar.broker.settings.config import BrokerConfig
-from magnetar.geo.link import ProgressLinks
+from magnetar.geo.progress.link import ProgressLinks
 
 if TYPE_CHECKING:
     from pathlib import Path

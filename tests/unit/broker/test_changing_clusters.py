@@ -9,7 +9,7 @@ import pytest
 
 from magnetar.base.errors import ServerError
 from magnetar.broker.topic.registry import DELETION_GRACE_S
-from magnetar.geo.annotation import decode_annotation
+from magnetar.geo.origins.annotation import decode_annotation
 from magnetar.ledger.managed_ledger import ManagedLedgerConfig
 from magnetar.metadata.policies import Policies
 from magnetar.sim.cluster import NAMESPACE, TOPIC

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from magnetar.base.life import Life
 from magnetar.base.position import EARLIEST, LATEST, Position
-from magnetar.geo.intervals import Interval
-from magnetar.geo.origins import OriginIndex
-from magnetar.geo.progress import OriginProgress, SubscriptionProgress
-from magnetar.geo.seeking import sought
+from magnetar.geo.origins.index import OriginIndex
+from magnetar.geo.origins.intervals import Interval
+from magnetar.geo.progress.seeking import sought
+from magnetar.geo.progress.state import OriginProgress, SubscriptionProgress
 from magnetar.sim.pipe import read_all
 from magnetar.wire import commands
 from tests.unit.broker.world import Worker, World

@@ -19,7 +19,7 @@ from magnetar.broker.loop.cycles import (
 )
 from magnetar.broker.loop.slices import SLICE_ITEMS_MAX, SlicedWork
 from magnetar.sim.cluster import TOPIC, Cluster, Exclusive, Failover, Key_Shared, Shared
-from magnetar.sim.loop import HandClock, HandLoop
+from magnetar.sim.virtual.loop import HandClock, HandLoop
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

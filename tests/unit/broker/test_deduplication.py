@@ -16,11 +16,11 @@ from magnetar.broker.subscription.names import DEDUPLICATION_CURSOR
 from magnetar.ledger.managed_ledger import ManagedLedgerConfig
 from magnetar.ledger.store import StoreState
 from magnetar.sim.cluster import TOPIC, Cluster, entry
-from magnetar.sim.loop import HandLoop
 from magnetar.sim.pipe import Pipe, read_all
+from magnetar.sim.virtual.loop import HandLoop
 from magnetar.wire import commands
-from magnetar.wire.batch import BatchedMessage, compress, decode_batch, encode_batch
-from magnetar.wire.entry import build_entry, parse_metadata, payload_of
+from magnetar.wire.entries.batch import BatchedMessage, compress, decode_batch, encode_batch
+from magnetar.wire.entries.entry import build_entry, parse_metadata, payload_of
 from magnetar.wire.frame import encode_command
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 

@@ -21,8 +21,8 @@ from magnetar.broker.dispatch.shared import SharedDispatcher
 from magnetar.ledger.managed_ledger import ManagedLedgerConfig
 from magnetar.metadata.policies import DelayedDeliveryPolicies
 from magnetar.sim.cluster import TOPIC, Client, Cluster, Exclusive, entry
-from magnetar.sim.loop import HandLoop
 from magnetar.sim.pipe import Pipe
+from magnetar.sim.virtual.loop import HandLoop
 from magnetar.wire import commands
 from magnetar.wire.message_id import position_of
 

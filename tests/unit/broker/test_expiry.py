@@ -15,9 +15,9 @@ from magnetar.broker.admin.administration import Administration
 from magnetar.broker.housekeeping.maintenance import Maintenance
 from magnetar.ledger.managed_ledger import ManagedLedgerConfig
 from magnetar.sim.cluster import TOPIC, Client, Cluster, entry
-from magnetar.sim.times import Ages
+from magnetar.sim.referees.times import Ages
 from magnetar.wire import commands
-from magnetar.wire.origin import Origin, stamp
+from magnetar.wire.entries.origin import Origin, stamp
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine

@@ -11,7 +11,7 @@ from magnetar.base.errors import BadVersionError, ServerError, StorageError
 from magnetar.base.names import TopicName
 from magnetar.broker.loop.closing import close_each
 from magnetar.sim.cluster import TOPIC, Cluster
-from magnetar.sim.loop import HandLoop
+from magnetar.sim.virtual.loop import HandLoop
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,9 +9,10 @@ import pytest
 from magnetar.base.errors import ServerError
 from magnetar.base.limits import BATCH_MESSAGES_MAX, BATCHED_MESSAGE_SIZE_MIN, UNREAD_BATCH_MESSAGES_MAX
 from magnetar.sim.cluster import Cluster, Exclusive, Shared, entry
-from magnetar.wire import ack_set, commands
-from magnetar.wire.batch import BatchedMessage, encode_batch
-from magnetar.wire.entry import build_entry, messages_in
+from magnetar.wire import commands
+from magnetar.wire.entries import ack_set
+from magnetar.wire.entries.batch import BatchedMessage, encode_batch
+from magnetar.wire.entries.entry import build_entry, messages_in
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 if TYPE_CHECKING:

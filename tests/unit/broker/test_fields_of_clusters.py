@@ -11,13 +11,14 @@ import pytest
 from magnetar.base.errors import AdminError, RemoteProtocolError, RequestError, ServerError
 from magnetar.base.position import EARLIEST
 from magnetar.broker.admin.administration import Administration
-from magnetar.geo.snapshot_markers import decode
+from magnetar.geo.snapshots.markers import decode
 from magnetar.sim.cluster import Cluster, entry
 from magnetar.sim.pipe import Pipe
-from magnetar.wire import commands, markers
-from magnetar.wire.entry import assemble
+from magnetar.wire import commands
+from magnetar.wire.entries import markers
+from magnetar.wire.entries.entry import assemble
+from magnetar.wire.entries.origin import PREVIOUS_POSITION, SOURCE_POSITION
 from magnetar.wire.links import LIFE_METADATA
-from magnetar.wire.origin import PREVIOUS_POSITION, SOURCE_POSITION
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 RESERVED = ["pulsar.repl.jfk", "pulsar.repl.lga", "pulsar.repl", "pulsar.dedup"]

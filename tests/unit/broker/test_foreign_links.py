@@ -11,13 +11,14 @@ from hypothesis import strategies as st
 from magnetar.base.errors import ServerError
 from magnetar.base.position import EARLIEST, Position
 from magnetar.cursor.ranges import Range
-from magnetar.geo.origins import Claim
+from magnetar.geo.origins.index import Claim
 from magnetar.sim.cluster import Client, Cluster, entry
-from magnetar.sim.loop import HandLoop
 from magnetar.sim.pipe import read_all
-from magnetar.wire import commands, markers
-from magnetar.wire.entry import assemble
-from magnetar.wire.origin import SOURCE_POSITION
+from magnetar.sim.virtual.loop import HandLoop
+from magnetar.wire import commands
+from magnetar.wire.entries import markers
+from magnetar.wire.entries.entry import assemble
+from magnetar.wire.entries.origin import SOURCE_POSITION
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 LEDGER = 5

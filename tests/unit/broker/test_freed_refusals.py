@@ -9,7 +9,7 @@ import pytest
 from magnetar.base.limits import ENTRY_METADATA_PADDING, MAX_MESSAGE_SIZE
 from magnetar.sim.cluster import Cluster
 from magnetar.wire import commands
-from magnetar.wire.entry import build_entry
+from magnetar.wire.entries.entry import build_entry
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 if TYPE_CHECKING:

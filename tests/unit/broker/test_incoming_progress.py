@@ -12,15 +12,15 @@ from magnetar.base.position import Position
 from magnetar.broker.loop import turns
 from magnetar.broker.replication import incoming_progress
 from magnetar.broker.replication.incoming_progress import PART_ITEMS_MAX
-from magnetar.geo.progress import SubscriptionProgress
-from magnetar.geo.progress_codec import encode_markers
+from magnetar.geo.progress.codec import encode_markers
+from magnetar.geo.progress.state import SubscriptionProgress
 from magnetar.sim.cluster import Cluster
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from magnetar.broker.topic.topic import Topic
-    from magnetar.geo.epochs import Epoch
+    from magnetar.geo.progress.epochs import Epoch
 
 ENTRIES = 10 * PART_ITEMS_MAX
 """Every other one is acknowledged: five parts."""

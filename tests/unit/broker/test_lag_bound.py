@@ -12,8 +12,8 @@ from magnetar.admin.service import StatsOptions
 from magnetar.broker.admin.stats import topic_stats
 from magnetar.broker.publish.lag_bound import CALM_S
 from magnetar.sim.cluster import NAMESPACE, TOPIC, Client, Cluster, entry
-from magnetar.sim.loop import HandLoop
 from magnetar.sim.pipe import Pipe, read_all
+from magnetar.sim.virtual.loop import HandLoop
 from magnetar.wire import commands
 
 if TYPE_CHECKING:

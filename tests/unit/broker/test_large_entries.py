@@ -11,11 +11,11 @@ from magnetar.base.limits import ENTRY_METADATA_PADDING, FRAME_SIZE_PADDING, STA
 from magnetar.base.position import Position
 from magnetar.broker.admin.stats import topic_stats
 from magnetar.sim.cluster import TOPIC, Cluster, entry
-from magnetar.sim.loop import HandLoop
 from magnetar.sim.pipe import Pipe
+from magnetar.sim.virtual.loop import HandLoop
 from magnetar.wire import commands
+from magnetar.wire.entries.origin import Origin, stamp
 from magnetar.wire.links import LEASE_METADATA, PARKED_METADATA
-from magnetar.wire.origin import Origin, stamp
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 if TYPE_CHECKING:

@@ -31,11 +31,12 @@ from magnetar.broker.resources.memory import READ_BYTES, READ_BYTES_MIN
 from magnetar.broker.session import session as broker_session
 from magnetar.broker.session.server import Server, ServerProtocol
 from magnetar.broker.settings.config import BrokerConfig
-from magnetar.geo.progress import SubscriptionProgress
-from magnetar.geo.progress_codec import encode_markers
+from magnetar.geo.progress.codec import encode_markers
+from magnetar.geo.progress.state import SubscriptionProgress
 from magnetar.sim.cluster import Client, Cluster, Shared, entry
-from magnetar.wire import commands, markers
-from magnetar.wire.entry import build_entry
+from magnetar.wire import commands
+from magnetar.wire.entries import markers
+from magnetar.wire.entries.entry import build_entry
 from magnetar.wire.frame import frame_opening
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 

@@ -12,12 +12,12 @@ from magnetar.broker.admin.stats import topic_stats
 from magnetar.broker.topic.registry import DELETION_GRACE_S
 from magnetar.ledger.managed_ledger import ManagedLedgerConfig
 from magnetar.sim.cluster import TOPIC, Client, Cluster, entry
-from magnetar.sim.loop import HandLoop
 from magnetar.sim.pipe import Pipe, read_all
+from magnetar.sim.virtual.loop import HandLoop
 from magnetar.wire import commands
+from magnetar.wire.entries.origin import Origin, stamp
 from magnetar.wire.links import LEASE_METADATA, PIPELINE_METADATA, RIVAL
 from magnetar.wire.message_id import message_id
-from magnetar.wire.origin import Origin, stamp
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 

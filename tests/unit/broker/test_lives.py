@@ -6,11 +6,11 @@ from magnetar.base.errors import ServerError
 from magnetar.base.life import Life
 from magnetar.base.position import Position
 from magnetar.broker.replication.lives import lives_to_name
-from magnetar.geo.progress import SubscriptionProgress
-from magnetar.geo.progress_codec import encode_markers
+from magnetar.geo.progress.codec import encode_markers
+from magnetar.geo.progress.state import SubscriptionProgress
 from magnetar.sim.cluster import Cluster
-from magnetar.sim.loop import HandLoop
 from magnetar.sim.pipe import Pipe, read_all
+from magnetar.sim.virtual.loop import HandLoop
 from magnetar.wire import commands
 from magnetar.wire.links import LIFE_METADATA, PROGRESS_PREFIX
 

@@ -11,7 +11,7 @@ from structlog.testing import capture_logs
 from magnetar.base.real import SystemClock
 from magnetar.broker.loop.stack_sampler import FRAMES_MAX, StackSampler
 from magnetar.broker.loop.stalls import INTERVAL_S, LOGGED_FROM_S, LoopStalls
-from magnetar.sim.loop import HandClock, HandLoop
+from magnetar.sim.virtual.loop import HandClock, HandLoop
 
 
 def test_each_look_is_counted_by_how_late_it_is() -> None:

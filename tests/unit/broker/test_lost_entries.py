@@ -15,8 +15,8 @@ from magnetar.broker.replication.lost_entries import LostEntries, LostOf
 from magnetar.broker.replication.protection import subscription_protection
 from magnetar.cursor.ranges import Range
 from magnetar.cursor.state import CursorState
-from magnetar.geo.origins import OriginIndex
-from magnetar.sim.loop import HandClock, HandLoop
+from magnetar.geo.origins.index import OriginIndex
+from magnetar.sim.virtual.loop import HandClock, HandLoop
 from tests.unit.broker.world import Worker, World
 
 if TYPE_CHECKING:

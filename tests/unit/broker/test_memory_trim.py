@@ -7,7 +7,7 @@ from magnetar.broker.resources.memory_limits import memory_limits
 from magnetar.broker.resources.memory_trim import TRIM_BYTES, MemoryTrim, trim
 from magnetar.broker.resources.process import resident_bytes
 from magnetar.broker.settings.config import BrokerConfig
-from magnetar.sim.loop import HandLoop
+from magnetar.sim.virtual.loop import HandLoop
 
 
 def test_it_is_due_once_when_a_flood_is_over() -> None:

@@ -11,13 +11,13 @@ from magnetar.broker.log import origin_summaries
 from magnetar.broker.log.origin_summaries import summaries_path
 from magnetar.ledger.managed_ledger import ManagedLedgerConfig
 from magnetar.sim.cluster import TOPIC, Cluster
-from magnetar.sim.loop import HandLoop
 from magnetar.sim.pipe import Pipe
+from magnetar.sim.virtual.loop import HandLoop
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from magnetar.geo.origins import OriginIndex
+    from magnetar.geo.origins.index import OriginIndex
     from magnetar.ledger.store import Run
 
 SMALL_LEDGERS = ManagedLedgerConfig(max_entries_per_ledger=6, min_rollover_ms=0)

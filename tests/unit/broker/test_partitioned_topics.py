@@ -14,8 +14,8 @@ from magnetar.broker.loop import slices
 from magnetar.broker.topic import partitioned_topics
 from magnetar.metadata.policies import PartitionedTopicMetadata
 from magnetar.sim.cluster import NAMESPACE, TOPIC, Client, Cluster
-from magnetar.sim.loop import HandClock
-from magnetar.sim.metadata import FaultyMetadataStore
+from magnetar.sim.virtual.loop import HandClock
+from magnetar.sim.virtual.metadata import FaultyMetadataStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine

@@ -13,8 +13,8 @@ from magnetar.broker.admin.stats import topic_stats
 from magnetar.broker.topic.registry import DELETION_GRACE_S
 from magnetar.ledger.managed_ledger import ManagedLedgerConfig
 from magnetar.sim.cluster import TOPIC, Cluster, entry
-from magnetar.sim.loop import HandLoop
 from magnetar.sim.pipe import Pipe, read_all
+from magnetar.sim.virtual.loop import HandLoop
 from magnetar.wire import commands
 
 if TYPE_CHECKING:

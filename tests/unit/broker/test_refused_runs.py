@@ -9,7 +9,7 @@ import pytest
 from magnetar.broker.session import producers as session_producers
 from magnetar.sim.cluster import Client, Cluster
 from magnetar.wire import commands
-from magnetar.wire.entry import build_entry
+from magnetar.wire.entries.entry import build_entry
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 from magnetar.wire.runs import Sends
 

@@ -8,11 +8,12 @@ import pytest
 
 from magnetar.base.errors import AdminError, RequestError, ServerError
 from magnetar.broker.admin.administration import Administration
-from magnetar.geo.link import LinkOptions, ProgressLinks
-from magnetar.geo.progress import SubscriptionProgress
-from magnetar.geo.progress_codec import encode_markers
+from magnetar.geo.progress.codec import encode_markers
+from magnetar.geo.progress.link import LinkOptions, ProgressLinks
+from magnetar.geo.progress.state import SubscriptionProgress
 from magnetar.sim.cluster import NAMESPACE, TOPIC, Client, Cluster
-from magnetar.wire import commands, markers
+from magnetar.wire import commands
+from magnetar.wire.entries import markers
 from magnetar.wire.links import PROGRESS_PREFIX
 
 if TYPE_CHECKING:

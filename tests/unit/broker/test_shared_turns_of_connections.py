@@ -12,9 +12,9 @@ from magnetar.broker.loop import turns
 from magnetar.broker.session.server import Server
 from magnetar.sim.cluster import TOPIC, Cluster, Shared, entry
 from magnetar.wire import commands
+from magnetar.wire.entries.origin import Origin, stamp
 from magnetar.wire.frame import FrameDecoder
 from magnetar.wire.message_id import message_id
-from magnetar.wire.origin import Origin, stamp
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 LOOKUPS = 30

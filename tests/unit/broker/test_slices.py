@@ -16,7 +16,7 @@ from magnetar.broker.loop import slices
 from magnetar.broker.loop.slices import SLICE_ITEMS_MAX, SLICE_S, SharedSlices, SlicedWork, in_slices
 from magnetar.metadata.policies import Policies
 from magnetar.sim.cluster import NAMESPACE, Cluster, Failover, Key_Shared, Shared
-from magnetar.sim.loop import HandClock, HandLoop
+from magnetar.sim.virtual.loop import HandClock, HandLoop
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Generator

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from magnetar.base.errors import RequestError
 from magnetar.base.position import Position
-from magnetar.geo.controller import Ask, Completed, SnapshotController, SnapshotOptions
-from magnetar.geo.snapshot_markers import SnapshotResponse
+from magnetar.geo.snapshots.controller import Ask, Completed, SnapshotController, SnapshotOptions
+from magnetar.geo.snapshots.markers import SnapshotResponse
 from magnetar.wire import commands
 from magnetar.wire.message_id import message_id
 from magnetar.wire.proto import pulsar_api_pb2 as pb

@@ -11,13 +11,14 @@ from magnetar.base.errors import RequestError
 from magnetar.base.limits import KEEP_ALIVE_INTERVAL_SECONDS
 from magnetar.base.position import EARLIEST
 from magnetar.broker.replication.snapshots import SNAPSHOTS_PROPERTY
-from magnetar.geo.snapshot_claims import claimed
+from magnetar.geo.snapshots.claims import claimed
 from magnetar.metadata.policies import Policies
 from magnetar.sim import cluster as sim_cluster
 from magnetar.sim.cluster import NAMESPACE, TOPIC
-from magnetar.wire import commands, markers
-from magnetar.wire.entry import assemble, metadata_bytes
-from magnetar.wire.origin import SOURCE_POSITION
+from magnetar.wire import commands
+from magnetar.wire.entries import markers
+from magnetar.wire.entries.entry import assemble, metadata_bytes
+from magnetar.wire.entries.origin import SOURCE_POSITION
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 from tests.unit.broker.mesh import MARKERS, Mesh
 from tests.unit.broker.test_changing_clusters import configure
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from magnetar.base.errors import StorageError
     from magnetar.base.position import Position
     from magnetar.cursor.ranges import Range
-    from magnetar.geo.progress import SubscriptionProgress
+    from magnetar.geo.progress.state import SubscriptionProgress
     from magnetar.sim.cluster import Client, Cluster
 
 

@@ -13,9 +13,9 @@ from magnetar.broker.admin.administration import Administration
 from magnetar.broker.replication import tombstones
 from magnetar.broker.replication.tombstones import Tombstones
 from magnetar.broker.resources.limit_hits import LimitHits
-from magnetar.geo.epochs import FIRST_EPOCH, Epoch
-from magnetar.geo.progress import SubscriptionProgress
-from magnetar.geo.progress_codec import encode_markers
+from magnetar.geo.progress.codec import encode_markers
+from magnetar.geo.progress.epochs import FIRST_EPOCH, Epoch
+from magnetar.geo.progress.state import SubscriptionProgress
 from magnetar.sim.cluster import TOPIC, Cluster, Exclusive
 from magnetar.wire import commands
 from magnetar.wire.proto import pulsar_api_pb2 as pb

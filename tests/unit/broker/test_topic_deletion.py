@@ -7,8 +7,8 @@ import pytest
 from magnetar.base.errors import RequestError
 from magnetar.metadata.resources import managed_ledger_path
 from magnetar.sim.cluster import TOPIC, Cluster, entry
-from magnetar.sim.loop import HandClock
-from magnetar.sim.metadata import FaultyMetadataStore, ProcessEnded
+from magnetar.sim.virtual.loop import HandClock
+from magnetar.sim.virtual.metadata import FaultyMetadataStore, ProcessEnded
 
 WRITES_MAX = 20
 """More writes than a deletion makes."""

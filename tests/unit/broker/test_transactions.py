@@ -10,9 +10,9 @@ from magnetar.base.errors import ServerError
 from magnetar.base.position import EARLIEST, Position
 from magnetar.sim.cluster import Cluster, entry
 from magnetar.wire import commands
+from magnetar.wire.entries.origin import Origin, stamp
 from magnetar.wire.frame import encode_command
 from magnetar.wire.message_id import message_id
-from magnetar.wire.origin import Origin, stamp
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 

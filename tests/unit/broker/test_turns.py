@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from magnetar.broker.loop.turns import LEVELS_S, TURN_ITEMS_MAX, TURN_S, LoopTurns, Share
-from magnetar.sim.loop import HandClock, HandLoop
+from magnetar.sim.virtual.loop import HandClock, HandLoop
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from magnetar.sim.cluster import Exclusive, Failover, Key_Shared, Shared, entry
 from magnetar.wire import commands
-from magnetar.wire.ack_set import int_to_words, words_to_int
+from magnetar.wire.entries.ack_set import int_to_words, words_to_int
 from magnetar.wire.message_id import message_id
 from tests.unit.broker.world import Worker, World
 

@@ -22,7 +22,7 @@ from magnetar.broker.resources.send_buffers import RECEIVE_STALL_S, SendBuffers
 from magnetar.broker.web.answers import AnswerLimit, Answers
 from magnetar.broker.web.patience import Phase
 from magnetar.broker.web.server import HEAD_PART_BYTES, REQUEST_S, WebConnection, WebOptions, WebServer
-from magnetar.sim.loop import HandClock
+from magnetar.sim.virtual.loop import HandClock
 from tests.kit.in_process import BrokerInProcess
 
 if TYPE_CHECKING:

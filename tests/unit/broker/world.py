@@ -10,10 +10,10 @@ from magnetar.broker.session.receiving import receive
 from magnetar.broker.session.session import Session
 from magnetar.client.connection import PulsarConnection
 from magnetar.client.options import DEFAULT_OPTIONS
-from magnetar.geo.link import LinkOptions, ProgressLinks
+from magnetar.geo.progress.link import LinkOptions, ProgressLinks
 from magnetar.sim.cluster import Client, Cluster
-from magnetar.sim.loop import HandLoop
 from magnetar.sim.pipe import Pipe
+from magnetar.sim.virtual.loop import HandLoop
 from magnetar.wire.connection import Connection, Role
 from magnetar.wire.message_id import position_of
 

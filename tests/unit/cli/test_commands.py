@@ -15,7 +15,7 @@ from magnetar.base.names import TopicName
 from magnetar.base.position import LATEST, Position
 from magnetar.cli import session
 from magnetar.cli.main import ExitCode, main
-from magnetar.wire.entry import build_entry
+from magnetar.wire.entries.entry import build_entry
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 from tests.unit.admin.fake_service import (
     AppTransport,

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from magnetar.demo.account import Account, DemoError, Outage
-from magnetar.demo.workers import Arrival, Arrived, Consumed, Failed, Holding, Published
+from magnetar.demo.processes.workers import Arrival, Arrived, Consumed, Failed, Holding, Published
 
 
 def test_adds_up_what_is_published_and_consumed() -> None:

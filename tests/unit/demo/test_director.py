@@ -6,14 +6,14 @@ import pytest
 
 from magnetar.demo.account import DemoError
 from magnetar.demo.director import Director
-from magnetar.demo.workers import Consumed, Failed, Published
+from magnetar.demo.processes.workers import Consumed, Failed, Published
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from magnetar.demo.clusters import Standing
     from magnetar.demo.display import Moment
-    from magnetar.demo.workers import Report
+    from magnetar.demo.processes.workers import Report
 
 
 class World:

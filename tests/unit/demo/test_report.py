@@ -3,9 +3,9 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
+from magnetar.demo.processes.workers import Holding
 from magnetar.demo.report import Kill, Report, Switch
 from magnetar.demo.samples import Percentiles
-from magnetar.demo.workers import Holding
 
 PLANNED = Switch(kind="planned", source="ewr", target="jfk", duplicates=0, bound=0, redelivered=9, pause_ms=81.0)
 KILL = Kill(

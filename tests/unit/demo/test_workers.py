@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from magnetar.demo.workers import Controls, Failed, Published, Report, Work, Workers
+from magnetar.demo.processes.workers import Controls, Failed, Published, Report, Work, Workers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

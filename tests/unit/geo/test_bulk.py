@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 
 from magnetar.base.position import Position
 from magnetar.cursor.ranges import DeletedEntries, Range
-from magnetar.geo.effects import effects_of_all
-from magnetar.geo.intervals import IntervalSet
-from magnetar.geo.origins import Claim, OriginIndex
-from magnetar.geo.progress import SubscriptionProgress
+from magnetar.geo.origins.index import Claim, OriginIndex
+from magnetar.geo.origins.intervals import IntervalSet
+from magnetar.geo.progress.effects import effects_of_all
+from magnetar.geo.progress.state import SubscriptionProgress
 from tests.kit.work import lines_run
 
 POSITIONS = st.builds(Position, st.integers(1, 3), st.integers(-1, 12))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from magnetar.geo.confirmations import Acknowledged, Confirmations, Unconfirmed
+from magnetar.geo.progress.confirmations import Acknowledged, Confirmations, Unconfirmed
 
 
 def both(writes: int = 1) -> tuple[Acknowledged, Confirmations]:

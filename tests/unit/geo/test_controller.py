@@ -7,8 +7,8 @@ from itertools import count
 import pytest
 
 from magnetar.base.position import Position
-from magnetar.geo.controller import UNDER_WAY_MAX, Ask, Completed, Effect, SnapshotController, SnapshotOptions
-from magnetar.geo.snapshot_markers import SnapshotResponse
+from magnetar.geo.snapshots.controller import UNDER_WAY_MAX, Ask, Completed, Effect, SnapshotController, SnapshotOptions
+from magnetar.geo.snapshots.markers import SnapshotResponse
 
 THERE: dict[str, float | None] = {"jfk": None, "lga": None}
 END = Position(3, 7)

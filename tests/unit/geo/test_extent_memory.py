@@ -8,8 +8,8 @@ import tracemalloc
 import pytest
 
 from magnetar.base.position import Position
-from magnetar.geo.extent_table import BLOCK_EXTENTS, ExtentTable
-from magnetar.geo.extents import Track
+from magnetar.geo.origins.extent_table import BLOCK_EXTENTS, ExtentTable
+from magnetar.geo.origins.extents import Track
 
 EXTENTS = 50 * BLOCK_EXTENTS
 UNPACKED_BLOCK_BYTES = 30_000

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from magnetar.base.position import Position
-from magnetar.geo import extent_table
-from magnetar.geo.extent_table import ExtentTable
-from magnetar.geo.origins import OriginIndex
+from magnetar.geo.origins import extent_table
+from magnetar.geo.origins.extent_table import ExtentTable
+from magnetar.geo.origins.index import OriginIndex
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -6,8 +6,8 @@ import asyncio
 from typing import TYPE_CHECKING, cast
 
 from magnetar.base.real import SystemClock
-from magnetar.geo.link import LinkOptions, ProgressLink, ProgressLinks
-from magnetar.geo.progress import SubscriptionProgress
+from magnetar.geo.progress.link import LinkOptions, ProgressLink, ProgressLinks
+from magnetar.geo.progress.state import SubscriptionProgress
 
 if TYPE_CHECKING:
     from magnetar.client.connection import PulsarConnection

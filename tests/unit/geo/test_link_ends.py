@@ -8,9 +8,9 @@ import pytest
 from structlog.testing import capture_logs
 
 from magnetar.base.errors import RequestError, ServerError
-from magnetar.geo.link import RETRY_DELAY_MAX_S, LinkOptions, ProgressLink, ProgressLinks
-from magnetar.geo.progress import SubscriptionProgress
-from magnetar.sim.loop import HandClock, HandLoop
+from magnetar.geo.progress.link import RETRY_DELAY_MAX_S, LinkOptions, ProgressLink, ProgressLinks
+from magnetar.geo.progress.state import SubscriptionProgress
+from magnetar.sim.virtual.loop import HandClock, HandLoop
 
 if TYPE_CHECKING:
     from magnetar.client.connection import PulsarConnection

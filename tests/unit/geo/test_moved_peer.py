@@ -9,8 +9,8 @@ import pytest
 
 from magnetar.base.errors import MagnetarError
 from magnetar.base.real import SystemClock
-from magnetar.geo import link
-from magnetar.geo.link import LinkOptions, ProgressLinks
+from magnetar.geo.progress import link
+from magnetar.geo.progress.link import LinkOptions, ProgressLinks
 
 
 class Connection:

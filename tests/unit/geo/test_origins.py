@@ -6,11 +6,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from magnetar.base.position import EARLIEST, Position
-from magnetar.geo.annotation import RunExtent, decode_annotation, encode_annotation
-from magnetar.geo.origins import Claim, OriginIndex
-from magnetar.geo.progress import SubscriptionProgress
+from magnetar.geo.origins.annotation import RunExtent, decode_annotation, encode_annotation
+from magnetar.geo.origins.index import Claim, OriginIndex
+from magnetar.geo.progress.state import SubscriptionProgress
 from magnetar.geo.receiving import Verdict, floor_of, gap_error, judge
-from magnetar.wire.origin import Origin
+from magnetar.wire.entries.origin import Origin
 
 if TYPE_CHECKING:
     from magnetar.cursor.ranges import Range

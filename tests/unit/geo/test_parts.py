@@ -7,9 +7,9 @@ import random
 import pytest
 
 from magnetar.base.position import Position
-from magnetar.geo.epochs import Epoch
-from magnetar.geo.parts import in_parts, takes_nothing_back
-from magnetar.geo.progress import SubscriptionProgress
+from magnetar.geo.progress.epochs import Epoch
+from magnetar.geo.progress.parts import in_parts, takes_nothing_back
+from magnetar.geo.progress.state import SubscriptionProgress
 
 STARTS = {"ewr": Position(1, 4), "jfk": Position(2, 0)}
 

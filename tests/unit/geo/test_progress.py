@@ -9,11 +9,9 @@ from hypothesis import strategies as st
 from magnetar.base.errors import CorruptionError, RemoteProtocolError
 from magnetar.base.limits import CLUSTER_NAME_LENGTH_MAX, Limit
 from magnetar.base.position import Position
-from magnetar.geo.epochs import EPOCH_COUNTER_MAX, FIRST_EPOCH, Epoch
-from magnetar.geo.intervals import Interval, IntervalSet
-from magnetar.geo.origins import Claim, PartialClaim
-from magnetar.geo.progress import Kind, OriginProgress, SubscriptionProgress
-from magnetar.geo.progress_codec import (
+from magnetar.geo.origins.index import Claim, PartialClaim
+from magnetar.geo.origins.intervals import Interval, IntervalSet
+from magnetar.geo.progress.codec import (
     PROGRESS_MARKER_PARTS_MAX,
     decode_marker,
     decode_state,
@@ -21,6 +19,8 @@ from magnetar.geo.progress_codec import (
     encode_state,
     restore_state,
 )
+from magnetar.geo.progress.epochs import EPOCH_COUNTER_MAX, FIRST_EPOCH, Epoch
+from magnetar.geo.progress.state import Kind, OriginProgress, SubscriptionProgress
 from magnetar.wire.proto import magnetar_markers_pb2 as pb
 
 if TYPE_CHECKING:

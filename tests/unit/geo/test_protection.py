@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from magnetar.geo.confirmations import Unconfirmed
+from magnetar.geo.progress.confirmations import Unconfirmed
 from magnetar.geo.protection import DataFacts, Facts, PeerFacts, ProgressFacts, Status, judge
 
 NOW = 1000.0

@@ -10,14 +10,14 @@ from magnetar.base.errors import RemoteProtocolError
 from magnetar.base.position import EARLIEST, Position
 from magnetar.cursor.ranges import Range
 from magnetar.cursor.state import CursorState
-from magnetar.geo import snapshot_claims
-from magnetar.geo.epochs import Epoch
-from magnetar.geo.intervals import IntervalSet
-from magnetar.geo.origins import Claim
-from magnetar.geo.progress import SubscriptionProgress
-from magnetar.geo.snapshot_claims import UpdateClaims, changed_from, claimed, claims_of
-from magnetar.geo.snapshot_markers import SubscriptionUpdate, decode
-from magnetar.wire import markers
+from magnetar.geo.origins.index import Claim
+from magnetar.geo.origins.intervals import IntervalSet
+from magnetar.geo.progress.epochs import Epoch
+from magnetar.geo.progress.state import SubscriptionProgress
+from magnetar.geo.snapshots import claims as snapshot_claims
+from magnetar.geo.snapshots.claims import UpdateClaims, changed_from, claimed, claims_of
+from magnetar.geo.snapshots.markers import SubscriptionUpdate, decode
+from magnetar.wire.entries import markers
 from tests.unit.geo.test_origins import Entry, build, flat, plans
 
 

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from magnetar.base.errors import RemoteProtocolError
 from magnetar.base.position import Position
-from magnetar.geo.snapshot_markers import SnapshotRequest, SnapshotResponse, SubscriptionUpdate, decode
-from magnetar.geo.snapshots import Round, Snapshot, SnapshotBuilder, SnapshotCache
-from magnetar.geo.snapshots_codec import decode_snapshots, encode_snapshots
-from magnetar.wire import markers
+from magnetar.geo.snapshots.cache import Round, Snapshot, SnapshotBuilder, SnapshotCache
+from magnetar.geo.snapshots.codec import decode_snapshots, encode_snapshots
+from magnetar.geo.snapshots.markers import SnapshotRequest, SnapshotResponse, SubscriptionUpdate, decode
+from magnetar.wire.entries import markers
 
 
 def at(entry_id: int) -> Position:

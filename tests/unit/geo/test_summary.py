@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from magnetar.base.position import EARLIEST, Position
-from magnetar.geo import summary as geo_summary
-from magnetar.geo.annotation import Annotation, RunExtent, encode_annotation
-from magnetar.geo.summary import OriginSummary, Stretch, decode_summary, merged
+from magnetar.geo.origins import summary as geo_summary
+from magnetar.geo.origins.annotation import Annotation, RunExtent, encode_annotation
+from magnetar.geo.origins.summary import OriginSummary, Stretch, decode_summary, merged
 
 Run = tuple[int, bytes]
 

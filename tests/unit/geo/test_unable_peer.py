@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, cast
 from structlog.testing import capture_logs
 
 from magnetar.base.real import SystemClock
-from magnetar.geo.link import LinkOptions, ProgressLinks
+from magnetar.geo.progress.link import LinkOptions, ProgressLinks
 
 if TYPE_CHECKING:
     from magnetar.client.connection import PulsarConnection

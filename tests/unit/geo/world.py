@@ -12,16 +12,16 @@ from dataclasses import dataclass, field
 from magnetar.base.position import EARLIEST, Position
 from magnetar.base.real import SystemClock
 from magnetar.cursor.store import CursorStore
-from magnetar.geo.annotation import RunExtent, decode_annotation, encode_annotation
-from magnetar.geo.effects import LocalEffects, effects_of_all, effects_of_merge, effects_on_arrival
-from magnetar.geo.epochs import FIRST_EPOCH, Epoch
-from magnetar.geo.origins import OriginIndex, PartialClaim
-from magnetar.geo.progress import Kind, SubscriptionProgress
-from magnetar.geo.progress_codec import decode_marker, encode_markers, encode_state, restore_state
+from magnetar.geo.origins.annotation import RunExtent, decode_annotation, encode_annotation
+from magnetar.geo.origins.index import OriginIndex, PartialClaim
+from magnetar.geo.progress.codec import decode_marker, encode_markers, encode_state, restore_state
+from magnetar.geo.progress.effects import LocalEffects, effects_of_all, effects_of_merge, effects_on_arrival
+from magnetar.geo.progress.epochs import FIRST_EPOCH, Epoch
+from magnetar.geo.progress.seeking import sought
+from magnetar.geo.progress.state import Kind, SubscriptionProgress
 from magnetar.geo.receiving import Verdict, floor_of, judge
-from magnetar.geo.seeking import sought
 from magnetar.metadata.memory import MemoryMetadataStore
-from magnetar.wire.origin import Origin
+from magnetar.wire.entries.origin import Origin
 from tests.unit.cursor.fakes import Log, MemoryLedgerStore, singly
 
 SUBSCRIPTION = "worker"

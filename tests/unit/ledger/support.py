@@ -7,8 +7,8 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from magnetar.base.real import SystemFiles
-from magnetar.ledger.check import check
 from magnetar.ledger.local import LocalLedgerStore, LocalStoreOptions
+from magnetar.ledger.segments.check import check
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence

@@ -26,10 +26,10 @@ from magnetar.ledger.agreement import (
 )
 from magnetar.ledger.local import UNSYNCED_NAME, LocalLedgerStore, LocalStoreOptions
 from magnetar.ledger.managed_ledger import ManagedLedger, ManagedLedgerConfig
-from magnetar.ledger.space import RESERVE_NAME
+from magnetar.ledger.segments.space import RESERVE_NAME
 from magnetar.metadata.memory import MemoryMetadataStore
 from magnetar.metadata.resources import managed_ledger_path
-from magnetar.sim.disk import FaultyDisk, Node
+from magnetar.sim.virtual.disk import FaultyDisk, Node
 from tests.unit.ledger.support import append, barrier, opened
 
 if TYPE_CHECKING:

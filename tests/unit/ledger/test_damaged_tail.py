@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING
 import pytest
 
 from magnetar.base.errors import CorruptionError, DamagedEntriesError
-from magnetar.ledger.check import check
 from magnetar.ledger.log import Log, with_entries, without_entries
 from magnetar.ledger.reader import LogReader
-from magnetar.ledger.record import HEADER_SIZE, Kind
+from magnetar.ledger.segments.check import check
+from magnetar.ledger.segments.record import HEADER_SIZE, Kind
 from magnetar.ledger.store import Run
-from magnetar.sim.disk import FaultyDisk, Node
-from magnetar.wire.entry import build_entry
+from magnetar.sim.virtual.disk import FaultyDisk, Node
+from magnetar.wire.entries.entry import build_entry
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from magnetar.ledger.index import LogIndex
+    from magnetar.ledger.segments.index import LogIndex
 
 DIRECTORY = Path("/data/log")
 SEGMENT = DIRECTORY / "segment-0000000000000001.log"

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from magnetar.ledger.index import LogIndex
-from magnetar.ledger.record import Kind, RunHead, encode_control
+from magnetar.ledger.segments.index import LogIndex
+from magnetar.ledger.segments.record import Kind, RunHead, encode_control
 
 
 def test_a_segment_dies_with_its_last_entry_or_when_a_later_one_is_sealed() -> None:

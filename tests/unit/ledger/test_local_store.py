@@ -14,7 +14,7 @@ from magnetar.base.real import SystemFiles
 from magnetar.broker.service import first_ledger_id
 from magnetar.ledger.local import LocalLedgerStore, LocalStoreOptions
 from magnetar.ledger.store import Run
-from magnetar.sim.disk import FaultyDisk
+from magnetar.sim.virtual.disk import FaultyDisk
 from tests.unit.ledger.support import SMALL, append, barrier, opened, read_all
 
 

@@ -15,7 +15,7 @@ from magnetar.ledger.deletions import finish_deletions
 from magnetar.ledger.managed_ledger import ManagedLedger, ManagedLedgerConfig
 from magnetar.metadata.memory import MemoryMetadataStore
 from magnetar.metadata.resources import Topics, managed_ledger_path
-from magnetar.sim.metadata import FaultyMetadataStore
+from magnetar.sim.virtual.metadata import FaultyMetadataStore
 from tests.unit.ledger.support import barrier, opened
 
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from magnetar.ledger.record import (
+from magnetar.ledger.segments.record import (
     HEADER_SIZE,
     ExtentLine,
     Footer,

@@ -3,7 +3,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from magnetar.base.real import SystemFiles
-from magnetar.ledger.recovery import recover
+from magnetar.ledger.segments.recovery import recover
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -1,8 +1,8 @@
 from __future__ import annotations
 
-from magnetar.ledger.record import encode_run
-from magnetar.ledger.salvage import damaged_ranges, salvage
-from magnetar.wire.entry import build_entry
+from magnetar.ledger.segments.record import encode_run
+from magnetar.ledger.segments.salvage import damaged_ranges, salvage
+from magnetar.wire.entries.entry import build_entry
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 ANNOTATION = b"note"

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from magnetar.ledger.space import RESERVE_NAME, Space
-from magnetar.sim.disk import FaultyDisk
+from magnetar.ledger.segments.space import RESERVE_NAME, Space
+from magnetar.sim.virtual.disk import FaultyDisk
 
 DIRECTORY = Path("/log")
 RESERVE = DIRECTORY / RESERVE_NAME

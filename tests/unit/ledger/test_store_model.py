@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from magnetar.base.real import SystemFiles
-from magnetar.ledger.check import check
 from magnetar.ledger.local import LocalLedgerStore
+from magnetar.ledger.segments.check import check
 from magnetar.ledger.store import Run
 from tests.unit.ledger.support import SMALL, append, barrier, read_all
 

@@ -10,7 +10,7 @@ from magnetar.base.errors import DiskFullError, StorageError
 from magnetar.base.real import SystemClock, SystemFiles
 from magnetar.metadata.local import LocalMetadataStore
 from magnetar.metadata.sqlite_wal import write_wal_again
-from magnetar.sim.disk import FaultyDisk
+from magnetar.sim.virtual.disk import FaultyDisk
 
 DATABASE = Path("/data/metadata.sqlite")
 WAL = Path("/data/metadata.sqlite-wal")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from magnetar.base.errors import RemoteProtocolError, ServerError
 from magnetar.base.position import Position
-from magnetar.pipeline.loop import Dialled, Loop, Timer
+from magnetar.pipeline.connections.loop import Dialled, Loop, Timer
 from magnetar.wire import commands
 from magnetar.wire.frame import Frame, FrameDecoder
 from magnetar.wire.proto import pulsar_api_pb2 as pb

@@ -6,11 +6,11 @@ from hypothesis import strategies as st
 from magnetar.base.position import EARLIEST, Position
 from magnetar.geo.receiving import Verdict
 from magnetar.pipeline import limits
-from magnetar.pipeline.bookmark import AskEnd, Bookmark, Effect, Fence, Flow, Mark, State, Subscribe
 from magnetar.pipeline.rows import Attachment, Carried
-from magnetar.wire.entry import build_entry, parse_metadata
+from magnetar.pipeline.writing.bookmark import AskEnd, Bookmark, Effect, Fence, Flow, Mark, State, Subscribe
+from magnetar.wire.entries.entry import build_entry, parse_metadata
+from magnetar.wire.entries.origin import Origin, stamp
 from magnetar.wire.message_id import Link
-from magnetar.wire.origin import Origin, stamp
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 SOURCE_LEDGER, TARGET_LEDGER = 7, 3
@@ -123,7 +123,7 @@ class Target:
 
 
 class Writer:
-    """The writer's side, as `magnetar.pipeline.target` carries it out, from the source's cursor on."""
+    """The writer's side, as `magnetar.pipeline.writing.target` carries it out, from the source's cursor on."""
 
     def __init__(self, target: Target, cursor: int) -> None:
         self.target = target

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from magnetar.base.position import Position
 from magnetar.pipeline import limits
-from magnetar.pipeline.flow import Backoff, Budget, Window
+from magnetar.pipeline.connections.flow import Backoff, Budget, Window
 
 
 def test_backoff_doubles_up_to_its_maximum_with_jitter_of_a_half() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from magnetar.base.errors import RemoteProtocolError
 from magnetar.pipeline.foreign import Outgoing, is_system_topic, outgoing
-from magnetar.wire.entry import build_entry, checksum_matches, parse_metadata, payload_of
+from magnetar.wire.entries.entry import build_entry, checksum_matches, parse_metadata, payload_of
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 

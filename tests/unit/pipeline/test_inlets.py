@@ -6,8 +6,8 @@ import pytest
 
 from magnetar.base.position import Position
 from magnetar.pipeline import limits
-from magnetar.pipeline.flow import Budget
-from magnetar.pipeline.inlets import Acknowledge, Close, Flow, Inlet, Retry, Seek, State, Subscribe
+from magnetar.pipeline.connections.flow import Budget
+from magnetar.pipeline.reading.inlets import Acknowledge, Close, Flow, Inlet, Retry, Seek, State, Subscribe
 from magnetar.pipeline.rows import Attachment
 
 TOPIC = "persistent://public/default/t"

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from magnetar.base.position import Position
 from magnetar.pipeline import limits
-from magnetar.pipeline.outflow import Outflow, Pace
+from magnetar.pipeline.reading.outflow import Outflow, Pace
 from magnetar.pipeline.rows import Attachment, Carried
 from magnetar.wire.message_id import Link
 

@@ -4,9 +4,9 @@ import pytest
 
 from magnetar.base.errors import RemoteProtocolError
 from magnetar.base.position import EARLIEST, Position
-from magnetar.pipeline.outlets import Action, Outlet, State
-from magnetar.pipeline.reports import Refused
+from magnetar.pipeline.connections.reports import Refused
 from magnetar.pipeline.rows import Attachment, Carried
+from magnetar.pipeline.writing.outlets import Action, Outlet, State
 from magnetar.wire.message_id import Link
 
 TOPIC = "persistent://public/default/t"

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from magnetar.base.position import Position
-from magnetar.pipeline.reports import (
+from magnetar.pipeline.connections.reports import (
     Ready,
     Receipts,
     Refused,

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 
 from magnetar.base.position import EARLIEST, Position
 from magnetar.pipeline import limits
-from magnetar.pipeline.flow import Budget
+from magnetar.pipeline.connections.flow import Budget
 from magnetar.pipeline.options import ClusterAddress
-from magnetar.pipeline.tail import Tail
+from magnetar.pipeline.reading.tail import Tail
 from magnetar.wire import commands
 from magnetar.wire.links import RIVAL
 from magnetar.wire.message_id import Link
 from tests.unit.pipeline.hand_broker import HandBroker, HandLoop
 
 if TYPE_CHECKING:
-    from magnetar.pipeline.loop import Loop
+    from magnetar.pipeline.connections.loop import Loop
     from magnetar.pipeline.rows import Carried
 
 NAMESPACE = "public/default"

@@ -6,9 +6,9 @@ import random
 from typing import TYPE_CHECKING
 
 from magnetar.base.position import EARLIEST, Position
-from magnetar.pipeline.reports import Receipts, Refused, Report, TargetDown, TargetUp
+from magnetar.pipeline.connections.reports import Receipts, Refused, Report, TargetDown, TargetUp
 from magnetar.pipeline.rows import Attachment, Carried
-from magnetar.pipeline.target import Target
+from magnetar.pipeline.writing.target import Target
 from magnetar.sim.cluster import entry
 from magnetar.wire.message_id import Link
 from tests.unit.pipeline.hand_broker import HandBroker, HandLoop

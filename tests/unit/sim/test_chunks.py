@@ -6,7 +6,7 @@ import pytest
 
 from magnetar.base.position import Position
 from magnetar.sim.chunks import Assembler
-from magnetar.sim.model import Entry
+from magnetar.sim.referees.model import Entry
 
 
 def chunk(cluster: str, chunk_id: int) -> Entry:

@@ -8,10 +8,10 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from magnetar.ledger.local import LocalLedgerStore, LocalStoreOptions
-from magnetar.sim.committer import VirtualCommitter
-from magnetar.sim.disk import FaultyDisk
-from magnetar.sim.network import Network
-from magnetar.sim.scheduler import MachineLoop, Scheduler
+from magnetar.sim.virtual.committer import VirtualCommitter
+from magnetar.sim.virtual.disk import FaultyDisk
+from magnetar.sim.virtual.network import Network
+from magnetar.sim.virtual.scheduler import MachineLoop, Scheduler
 
 if TYPE_CHECKING:
     from magnetar.base.errors import StorageError

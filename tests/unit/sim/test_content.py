@@ -4,8 +4,8 @@ import pytest
 
 from magnetar.base.position import Position
 from magnetar.sim.content import Draft, build, is_same, text_in
-from magnetar.wire.entry import build_entry, parse_metadata, payload_of
-from magnetar.wire.origin import Origin, stamp
+from magnetar.wire.entries.entry import build_entry, parse_metadata, payload_of
+from magnetar.wire.entries.origin import Origin, stamp
 
 DRAFTS = [
     Draft(1),

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from magnetar.sim.loop import HandClock
+from magnetar.sim.virtual.loop import HandClock
 
 
 class Passing:

@@ -6,10 +6,10 @@ import pytest
 
 from magnetar.base.errors import BadVersionError, DiskFullError, StorageError
 from magnetar.metadata.store import Put
-from magnetar.sim.disk import FaultyDisk
-from magnetar.sim.loop import HandClock
-from magnetar.sim.metadata import FaultyMetadataStore, ProcessEnded
-from magnetar.sim.scheduler import Scheduler
+from magnetar.sim.virtual.disk import FaultyDisk
+from magnetar.sim.virtual.loop import HandClock
+from magnetar.sim.virtual.metadata import FaultyMetadataStore, ProcessEnded
+from magnetar.sim.virtual.scheduler import Scheduler
 
 
 def a_store() -> FaultyMetadataStore:

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from magnetar.sim.network import Network
-from magnetar.sim.scheduler import MachineLoop, Scheduler
+from magnetar.sim.virtual.network import Network
+from magnetar.sim.virtual.scheduler import MachineLoop, Scheduler
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

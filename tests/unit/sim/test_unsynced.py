@@ -4,13 +4,13 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, cast
 
 from magnetar.base.position import EARLIEST, Position
-from magnetar.geo.epochs import FIRST_EPOCH
-from magnetar.geo.origins import Claim
-from magnetar.geo.progress import SubscriptionProgress
-from magnetar.sim.checkers import Checker
-from magnetar.sim.disk import Node
-from magnetar.sim.model import Entry, Model
-from magnetar.sim.unsynced import Unsynced
+from magnetar.geo.origins.index import Claim
+from magnetar.geo.progress.epochs import FIRST_EPOCH
+from magnetar.geo.progress.state import SubscriptionProgress
+from magnetar.sim.referees.checkers import Checker
+from magnetar.sim.referees.model import Entry, Model
+from magnetar.sim.referees.unsynced import Unsynced
+from magnetar.sim.virtual.disk import Node
 
 if TYPE_CHECKING:
     from magnetar.broker.subscription.subscription import Subscription

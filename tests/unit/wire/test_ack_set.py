@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from magnetar.wire.ack_set import all_remaining, int_to_words, words_to_int
+from magnetar.wire.entries.ack_set import all_remaining, int_to_words, words_to_int
 
 
 @given(st.integers(0, 2**300))

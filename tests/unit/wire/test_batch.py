@@ -10,7 +10,14 @@ from hypothesis import strategies as st
 
 from magnetar.base.errors import RemoteProtocolError, RequestError
 from magnetar.base.limits import OPENED_BATCH_MESSAGES_MAX
-from magnetar.wire.batch import BatchedMessage, compress, decode_batch, decompress, encode_batch, last_sequence_id
+from magnetar.wire.entries.batch import (
+    BatchedMessage,
+    compress,
+    decode_batch,
+    decompress,
+    encode_batch,
+    last_sequence_id,
+)
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 COMPRESSIONS = [pb.NONE, pb.LZ4, pb.ZLIB, pb.ZSTD, pb.SNAPPY]

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from magnetar.base.errors import ChecksumMismatchError, RemoteProtocolError
-from magnetar.wire import entry as wire_entry
+from magnetar.wire.entries import entry as wire_entry
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 METADATA = pb.MessageMetadata(producer_name="p", sequence_id=1, publish_time=1_700_000_000_000)

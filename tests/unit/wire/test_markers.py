@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from magnetar.base.position import Position
-from magnetar.wire import markers
-from magnetar.wire.entry import checksum_matches, parse_metadata, payload_of
+from magnetar.wire.entries import markers
+from magnetar.wire.entries.entry import checksum_matches, parse_metadata, payload_of
 from magnetar.wire.proto import magnetar_markers_pb2, pulsar_markers_pb2
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from magnetar.base.errors import RemoteProtocolError, RequestError, ServerError
 from magnetar.base.position import EARLIEST, Position
-from magnetar.wire import origin as wire_origin
-from magnetar.wire.entry import (
+from magnetar.wire.entries import origin as wire_origin
+from magnetar.wire.entries.entry import (
     assemble,
     build_entry,
     checksum_matches,
@@ -17,7 +17,7 @@ from magnetar.wire.entry import (
     parse_metadata,
     payload_of,
 )
-from magnetar.wire.origin import Origin, origin_of, read_origin, stamp, stamp_again
+from magnetar.wire.entries.origin import Origin, origin_of, read_origin, stamp, stamp_again
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 ORIGIN = Origin("ewr", Position(7, 8), Position(7, 6))

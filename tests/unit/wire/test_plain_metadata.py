@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from magnetar.base.errors import RemoteProtocolError
 from magnetar.base.limits import BATCH_MESSAGES_MAX
-from magnetar.wire import entry as wire_entry
-from magnetar.wire.plain_metadata import is_plain, messages_in_plain, publish_time_in_plain
+from magnetar.wire.entries import entry as wire_entry
+from magnetar.wire.entries.plain_metadata import is_plain, messages_in_plain, publish_time_in_plain
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 names = st.text(max_size=3) | st.text("n", max_size=70)

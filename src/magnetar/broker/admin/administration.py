@@ -29,7 +29,7 @@ from magnetar.broker.replication.protection import subscription_protection
 from magnetar.broker.resources.process import resident_bytes
 from magnetar.broker.settings.properties import check_properties
 from magnetar.broker.topic.admission import check_room_for_subscription
-from magnetar.wire import entry as wire_entry
+from magnetar.wire.entries import entry as wire_entry
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Generator, Iterator, Mapping

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from magnetar.broker.subscription.subscription import Subscription
     from magnetar.broker.topic.topic import Topic
     from magnetar.cursor.cursor import Cursor
-    from magnetar.geo.confirmations import Unconfirmed
+    from magnetar.geo.progress.confirmations import Unconfirmed
 
 Number = TypeVar("Number", int, float)
 

@@ -30,7 +30,7 @@ from magnetar.base.tasks import start_task
 from magnetar.broker.delayed.positions import PositionSet
 from magnetar.broker.delayed.store import REMOVABLE_MAX, Request
 from magnetar.broker.delayed.window import PAGE_MAX, TIME_MAX_MS, Delayed
-from magnetar.wire import entry as wire_entry
+from magnetar.wire.entries import entry as wire_entry
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

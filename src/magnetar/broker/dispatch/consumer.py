@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from magnetar.base.position import Position
 from magnetar.broker.dispatch.entry_counts import EntryCounts
-from magnetar.wire import ack_set, commands
+from magnetar.wire import commands
+from magnetar.wire.entries import ack_set
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 if TYPE_CHECKING:

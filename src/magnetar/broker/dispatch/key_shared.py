@@ -25,7 +25,7 @@ from magnetar.broker.dispatch.selectors import (
     HashRangeExclusiveSelector,
 )
 from magnetar.cursor.ranges import ranges_of
-from magnetar.wire import entry as wire_entry
+from magnetar.wire.entries import entry as wire_entry
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from magnetar.base.position import Position
 from magnetar.broker.dispatch.multiple_consumers import MultipleConsumersDispatcher
 from magnetar.broker.dispatch.replay import Replay
-from magnetar.wire import entry as wire_entry
+from magnetar.wire.entries import entry as wire_entry
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -12,7 +12,7 @@ from magnetar.broker.dispatch.consumer import Delivery
 from magnetar.broker.dispatch.election import Candidates
 from magnetar.broker.dispatch.notices import ActiveNotices
 from magnetar.broker.reading.reader import EntryReader
-from magnetar.wire import entry as wire_entry
+from magnetar.wire.entries import entry as wire_entry
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -1,8 +1,8 @@
 """Recovering where a topic's entries come from, in time proportional to what was written last.
 
 The log notes the origin of each run, and is the only truth. For a closed ledger of many runs the metadata store keeps a
-summary of them (geo/summary.py), at ``<managed ledger's path>/origins/<ledger id>``. It is written from time to time
-and when the topic is closed; where there is none the runs are read, and it is written then.
+summary of them (geo/origins/summary.py), at ``<managed ledger's path>/origins/<ledger id>``. It is written from time to
+time and when the topic is closed; where there is none the runs are read, and it is written then.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from magnetar.base.errors import NotFoundError, StorageError
 from magnetar.base.position import Position
-from magnetar.geo.summary import OriginSummary, Stretch, decode_summary, merged
+from magnetar.geo.origins.summary import OriginSummary, Stretch, decode_summary, merged
 from magnetar.metadata.resources import managed_ledger_path
 from magnetar.metadata.store import Put
 

@@ -12,17 +12,17 @@ from magnetar.base.errors import DamagedEntriesError, RequestError, ServerError,
 from magnetar.base.position import EARLIEST, Position
 from magnetar.broker.log.origin_summaries import OriginSummaries
 from magnetar.cursor.ranges import DeletedEntries, Range
-from magnetar.geo.annotation import encode_annotation
-from magnetar.geo.intervals import IntervalSet
-from magnetar.geo.origins import OriginIndex
-from magnetar.wire import entry as wire_entry
+from magnetar.geo.origins.annotation import encode_annotation
+from magnetar.geo.origins.index import OriginIndex
+from magnetar.geo.origins.intervals import IntervalSet
+from magnetar.wire.entries import entry as wire_entry
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from magnetar.base.names import TopicName
     from magnetar.broker.environment import Environment
-    from magnetar.geo.annotation import Annotation
+    from magnetar.geo.origins.annotation import Annotation
     from magnetar.ledger.managed_ledger import ManagedLedger
     from magnetar.metadata.policies import RetentionPolicies
 
@@ -41,7 +41,7 @@ _ORIGINS_PROPERTY = "magnetar.origins"
 """Managed-ledger property: the newest position of each origin when entries were last trimmed, as JSON."""
 
 _RETURNED_PROPERTY = "magnetar.returned"
-"""Managed-ledger property: the positions of returned entries (geo/origins.py) that were trimmed, as bounds in JSON."""
+"""Managed-ledger property: positions of returned entries (geo/origins/index.py) that were trimmed, as JSON bounds."""
 
 
 class TopicLog:

@@ -28,9 +28,9 @@ from magnetar.broker.publish.overlap import cut_batch
 from magnetar.broker.publish.producer import answer_error, answer_failed, answer_repeated, answer_stored
 from magnetar.broker.publish.sequence_ids import UNKNOWN_PRODUCER, SequenceIds, Verdict, highest_of, judge
 from magnetar.broker.subscription.names import DEDUPLICATION_CURSOR
-from magnetar.wire.batch import last_sequence_id
-from magnetar.wire.entry import is_compressed, parse_metadata, payload_of
-from magnetar.wire.markers import marker_type
+from magnetar.wire.entries.batch import last_sequence_id
+from magnetar.wire.entries.entry import is_compressed, parse_metadata, payload_of
+from magnetar.wire.entries.markers import marker_type
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

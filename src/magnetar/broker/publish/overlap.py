@@ -6,8 +6,8 @@ that are here and end with some that are not. Dropping it would lose the latter,
 
 from __future__ import annotations
 
-from magnetar.wire.batch import BatchedMessage, check_opened, compress, decode_batch, encode_batch
-from magnetar.wire.entry import build_entry, parse_metadata, payload_of
+from magnetar.wire.entries.batch import BatchedMessage, check_opened, compress, decode_batch, encode_batch
+from magnetar.wire.entries.entry import build_entry, parse_metadata, payload_of
 
 
 def cut_batch(entry: bytes, lowest: int, pushed: int) -> bytes | None:

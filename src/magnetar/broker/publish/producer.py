@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from magnetar.base.errors import ServerError
 from magnetar.base.position import EARLIEST
 from magnetar.wire import commands
-from magnetar.wire import entry as wire_entry
+from magnetar.wire.entries import entry as wire_entry
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

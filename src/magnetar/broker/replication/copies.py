@@ -16,9 +16,9 @@ from magnetar.base.position import EARLIEST, Position
 from magnetar.broker.log.interfaces import LoggedTopic
 from magnetar.broker.reading.reader import EntryReader
 from magnetar.wire import commands
+from magnetar.wire.entries.origin import Origin, stamp_again
 from magnetar.wire.links import COPIES_METADATA
 from magnetar.wire.message_id import Link
-from magnetar.wire.origin import Origin, stamp_again
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from magnetar.broker.dispatch.consumer import Consumer
     from magnetar.broker.environment import Environment
     from magnetar.cursor.cursor import Cursor
-    from magnetar.geo.extents import HeldExtent
+    from magnetar.geo.origins.extents import HeldExtent
 
 log = structlog.get_logger(__name__)
 

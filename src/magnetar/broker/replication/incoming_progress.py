@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Protocol
 from magnetar.base.errors import MagnetarError, RequestError, ServerError
 from magnetar.base.limits import Limit
 from magnetar.broker.replication.lives import LivedTopic, check_progress
-from magnetar.geo.parts import in_parts, takes_nothing_back
+from magnetar.geo.progress.parts import in_parts, takes_nothing_back
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from magnetar.broker.loop.turns import Share
-    from magnetar.geo.progress import SubscriptionProgress
-    from magnetar.geo.progress_codec import ProgressReport
+    from magnetar.geo.progress.codec import ProgressReport
+    from magnetar.geo.progress.state import SubscriptionProgress
 
 PART_ITEMS_MAX = 100
 """Intervals and partly acknowledged batches of a marker that are applied without a break: some 2 ms of work."""

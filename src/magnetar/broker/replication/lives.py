@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     from magnetar.base.position import Position
     from magnetar.broker.subscription.subscription import Subscription
-    from magnetar.geo.progress import SubscriptionProgress
-    from magnetar.geo.progress_codec import ProgressReport
+    from magnetar.geo.progress.codec import ProgressReport
+    from magnetar.geo.progress.state import SubscriptionProgress
 
 log = structlog.get_logger(__name__)
 

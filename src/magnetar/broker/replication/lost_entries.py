@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from magnetar.base.life import Life
     from magnetar.broker.replication.copies import Copies, Lives
     from magnetar.cursor.state import CursorState
-    from magnetar.geo.origins import OriginIndex
+    from magnetar.geo.origins.index import OriginIndex
 
 
 class LostOf:

@@ -9,8 +9,8 @@ import structlog
 from magnetar.base.errors import MagnetarError, RequestError, ServerError
 from magnetar.broker.publish.interfaces import PublishedTopic
 from magnetar.broker.publish.producer import answer_duplicate, answer_failed, publish_rest
-from magnetar.wire import entry as wire_entry
-from magnetar.wire import markers
+from magnetar.wire.entries import entry as wire_entry
+from magnetar.wire.entries import markers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

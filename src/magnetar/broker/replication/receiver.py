@@ -12,13 +12,13 @@ from magnetar.base.errors import DataLossError, MagnetarError, RequestError, Ser
 from magnetar.base.position import EARLIEST
 from magnetar.broker.publish.interfaces import PublishedTopic
 from magnetar.broker.publish.producer import answer_duplicate, answer_failed
-from magnetar.geo.annotation import Annotation, RunExtent
+from magnetar.geo.origins.annotation import Annotation, RunExtent
 from magnetar.geo.receiving import Verdict, floor_of, gap_error, judge, lacks_entries_before
-from magnetar.geo.snapshot_markers import KINDS
+from magnetar.geo.snapshots.markers import KINDS
 from magnetar.wire import commands
-from magnetar.wire.entry import check_checksum, parse_metadata, payload_of
-from magnetar.wire.markers import PROBE, marker_type
-from magnetar.wire.origin import is_stamped, origin_of
+from magnetar.wire.entries.entry import check_checksum, parse_metadata, payload_of
+from magnetar.wire.entries.markers import PROBE, marker_type
+from magnetar.wire.entries.origin import is_stamped, origin_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from magnetar.broker.log.topic_log import Durable
     from magnetar.broker.publish.deduplication import Deduplication
     from magnetar.broker.publish.interfaces import ProducerOptions, ProducerSession, SendHead
-    from magnetar.geo.intervals import IntervalSet
-    from magnetar.wire.origin import Origin
+    from magnetar.geo.origins.intervals import IntervalSet
+    from magnetar.wire.entries.origin import Origin
     from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 log = structlog.get_logger(__name__)

@@ -18,8 +18,9 @@ from magnetar.broker.replication.marker_queue import MarkerQueue
 from magnetar.broker.replication.parking import Parking, parked_after
 from magnetar.broker.replication.target_position import TargetPosition
 from magnetar.cursor.ranges import Range
-from magnetar.wire import commands, markers
-from magnetar.wire import entry as wire_entry
+from magnetar.wire import commands
+from magnetar.wire.entries import entry as wire_entry
+from magnetar.wire.entries import markers
 from magnetar.wire.links import LEASE_METADATA, PIPELINE_METADATA, RIVAL
 from magnetar.wire.message_id import Link, position_of
 
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from magnetar.broker.publish.lag_bound import LagBound
     from magnetar.broker.replication.marker_queue import QueuedMarker
     from magnetar.cursor.cursor import Cursor
-    from magnetar.geo.extents import HeldExtent
+    from magnetar.geo.origins.extents import HeldExtent
     from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 log = structlog.get_logger(__name__)

@@ -20,12 +20,12 @@ from magnetar.base.position import EARLIEST, LATEST, Position
 from magnetar.broker.log.interfaces import LoggedTopic
 from magnetar.broker.replication.marker_queue import QueuedMarker
 from magnetar.cursor.ranges import Range
-from magnetar.geo.controller import Answer, Ask, Completed, Effect, SnapshotController, SnapshotOptions
-from magnetar.geo.snapshot_claims import changed_from, claimed, claims_of
-from magnetar.geo.snapshot_markers import SnapshotRequest, SnapshotResponse, decode
-from magnetar.geo.snapshots import SnapshotCache
-from magnetar.geo.snapshots_codec import decode_snapshots, encode_snapshots
-from magnetar.wire import markers
+from magnetar.geo.snapshots.cache import SnapshotCache
+from magnetar.geo.snapshots.claims import changed_from, claimed, claims_of
+from magnetar.geo.snapshots.codec import decode_snapshots, encode_snapshots
+from magnetar.geo.snapshots.controller import Answer, Ask, Completed, Effect, SnapshotController, SnapshotOptions
+from magnetar.geo.snapshots.markers import SnapshotRequest, SnapshotResponse, decode
+from magnetar.wire.entries import markers
 
 if TYPE_CHECKING:
     import asyncio
@@ -35,10 +35,10 @@ if TYPE_CHECKING:
     from magnetar.broker.replication.topic_progress import TopicProgress
     from magnetar.broker.subscription.shared_progress import SharedProgress
     from magnetar.broker.subscription.subscription import Subscription
-    from magnetar.geo.intervals import IntervalSet
-    from magnetar.geo.progress import SubscriptionProgress
-    from magnetar.geo.snapshot_markers import SubscriptionUpdate
-    from magnetar.geo.snapshots import Snapshot
+    from magnetar.geo.origins.intervals import IntervalSet
+    from magnetar.geo.progress.state import SubscriptionProgress
+    from magnetar.geo.snapshots.cache import Snapshot
+    from magnetar.geo.snapshots.markers import SubscriptionUpdate
 
 log = structlog.get_logger(__name__)
 

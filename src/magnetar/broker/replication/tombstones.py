@@ -9,8 +9,8 @@ import structlog
 
 from magnetar.base.limits import Limit
 from magnetar.base.position import EARLIEST, Position
-from magnetar.geo.epochs import FIRST_EPOCH, Epoch
-from magnetar.geo.progress import SubscriptionProgress
+from magnetar.geo.progress.epochs import FIRST_EPOCH, Epoch
+from magnetar.geo.progress.state import SubscriptionProgress
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

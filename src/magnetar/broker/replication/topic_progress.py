@@ -16,9 +16,9 @@ from magnetar.broker.replication.progress_producer import ProgressProducer
 from magnetar.broker.replication.switched_off import SwitchedOff
 from magnetar.broker.replication.tombstones import Tombstones
 from magnetar.broker.subscription.names import is_reserved
-from magnetar.geo.link import ProgressLink
-from magnetar.geo.progress import Kind, SubscriptionProgress
-from magnetar.geo.progress_codec import decode_marker
+from magnetar.geo.progress.codec import decode_marker
+from magnetar.geo.progress.link import ProgressLink
+from magnetar.geo.progress.state import Kind, SubscriptionProgress
 from magnetar.geo.protection import ProgressFacts
 
 if TYPE_CHECKING:
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from magnetar.broker.publish.interfaces import Producer
     from magnetar.broker.subscription.shared_progress import SharedProgress
     from magnetar.broker.subscription.subscription import Subscription
-    from magnetar.geo.confirmations import Unconfirmed
-    from magnetar.geo.progress_codec import ProgressReport
+    from magnetar.geo.progress.codec import ProgressReport
+    from magnetar.geo.progress.confirmations import Unconfirmed
 
 log = structlog.get_logger(__name__)
 

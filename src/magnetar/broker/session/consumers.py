@@ -18,8 +18,9 @@ from magnetar.broker.subscription.names import check_subscription_name
 from magnetar.broker.subscription.subscription import Subscription
 from magnetar.broker.topic.admission import check_room_for_subscription
 from magnetar.broker.topic.registry import parse_topic
-from magnetar.wire import ack_set, commands, transactions
-from magnetar.wire.entry import messages_in
+from magnetar.wire import commands, transactions
+from magnetar.wire.entries import ack_set
+from magnetar.wire.entries.entry import messages_in
 from magnetar.wire.links import LEASE_METADATA, REPLICATOR_PREFIX
 from magnetar.wire.message_id import message_id, position_of
 from magnetar.wire.proto import pulsar_api_pb2 as pb

@@ -18,7 +18,7 @@ from magnetar.broker.replication.receiver import ReplicatedProducer
 from magnetar.broker.settings.properties import producer_metadata
 from magnetar.broker.topic.registry import parse_topic
 from magnetar.wire import commands, transactions
-from magnetar.wire.entry import check_count, parse_metadata
+from magnetar.wire.entries.entry import check_count, parse_metadata
 from magnetar.wire.links import PROGRESS_PREFIX, REPLICATOR_PREFIX, source_of
 from magnetar.wire.runs import Sends
 

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Protocol
 
 from magnetar.base.position import Position
 from magnetar.broker.log.interfaces import LoggedTopic
-from magnetar.geo.confirmations import Acknowledged
-from magnetar.geo.effects import effects_of_all, effects_of_merge, effects_on_arrival
-from magnetar.geo.origins import PartialClaim
-from magnetar.geo.progress import Kind, SubscriptionProgress
-from magnetar.geo.progress_codec import encode_state, restore_state
-from magnetar.geo.seeking import sought
+from magnetar.geo.origins.index import PartialClaim
+from magnetar.geo.progress.codec import encode_state, restore_state
+from magnetar.geo.progress.confirmations import Acknowledged
+from magnetar.geo.progress.effects import effects_of_all, effects_of_merge, effects_on_arrival
+from magnetar.geo.progress.seeking import sought
+from magnetar.geo.progress.state import Kind, SubscriptionProgress
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from magnetar.cursor.cursor import Cursor
     from magnetar.cursor.ranges import Range
     from magnetar.cursor.state import CursorState
-    from magnetar.geo.annotation import Annotation
-    from magnetar.geo.effects import LocalEffects
-    from magnetar.geo.epochs import Epoch
-    from magnetar.geo.intervals import IntervalSet
+    from magnetar.geo.origins.annotation import Annotation
+    from magnetar.geo.origins.intervals import IntervalSet
+    from magnetar.geo.progress.effects import LocalEffects
+    from magnetar.geo.progress.epochs import Epoch
 
 HEARD_FROM_PROPERTY = "magnetar.heard.from."
 """Cursor properties, followed by a cluster: that one has, or had, this very subscription, for it sent a state of it."""

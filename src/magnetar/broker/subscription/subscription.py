@@ -24,8 +24,8 @@ from magnetar.broker.subscription.admission import check_room_for_consumer
 from magnetar.broker.subscription.protection_record import ProtectionRecord
 from magnetar.broker.subscription.shared_progress import SharingTopic
 from magnetar.cursor.ranges import ranges_of
-from magnetar.wire import ack_set
-from magnetar.wire.entry import messages_in
+from magnetar.wire.entries import ack_set
+from magnetar.wire.entries.entry import messages_in
 from magnetar.wire.message_id import position_of
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from magnetar.broker.subscription.shared_progress import SharedProgress
     from magnetar.cursor.cursor import Cursor
     from magnetar.cursor.ranges import Range
-    from magnetar.geo.intervals import IntervalSet
+    from magnetar.geo.origins.intervals import IntervalSet
 
 REPLICATED_PROPERTY = "pulsar.replicated.subscription"
 """Cursor property of a replicated subscription; only the value 1 counts (protocol: Replicated subscriptions)."""

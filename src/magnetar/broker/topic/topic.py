@@ -36,8 +36,8 @@ from magnetar.broker.topic.admission import check_room_for_producer, check_room_
 from magnetar.broker.topic.backlog_quotas import BacklogQuotas
 from magnetar.cursor.store import CursorStore
 from magnetar.metadata.store import Put
+from magnetar.wire.entries.markers import PROBE
 from magnetar.wire.links import REPLICATOR_PREFIX, link_subscription
-from magnetar.wire.markers import PROBE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
@@ -49,8 +49,8 @@ if TYPE_CHECKING:
     from magnetar.broker.loop.closing import Step
     from magnetar.broker.publish.interfaces import Producer
     from magnetar.cursor.cursor import Cursor
-    from magnetar.geo.annotation import Annotation
-    from magnetar.geo.progress import SubscriptionProgress
+    from magnetar.geo.origins.annotation import Annotation
+    from magnetar.geo.progress.state import SubscriptionProgress
     from magnetar.ledger.managed_ledger import ManagedLedger
 
 log = structlog.get_logger(__name__)

@@ -11,7 +11,7 @@ from magnetar.sim.world import Action, Happening
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from magnetar.sim.consumer import SimConsumer
+    from magnetar.sim.clients.consumer import SimConsumer
     from magnetar.sim.site import Replica
 
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from magnetar.base.names import TopicName
-    from magnetar.sim.consumer import SimConsumer
+    from magnetar.sim.clients.consumer import SimConsumer
 
 TOGETHER = 0.7
 """How often a consumer that has keys of its own comes where others have theirs: only there can they be mixed up."""

@@ -9,8 +9,8 @@ from magnetar.sim.world import Action, Happening
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from magnetar.sim.consumer import SimConsumer
-    from magnetar.sim.producer import SimProducer
+    from magnetar.sim.clients.consumer import SimConsumer
+    from magnetar.sim.clients.producer import SimProducer
 
 
 class Networks(Happening):

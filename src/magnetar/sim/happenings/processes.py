@@ -10,8 +10,8 @@ from magnetar.sim.world import Action, Happening
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from magnetar.sim.scheduler import MachineLoop
     from magnetar.sim.site import Site
+    from magnetar.sim.virtual.scheduler import MachineLoop
 
 SOON_S = (0.0, 0.03)
 """How soon a crash may come after what it is to interrupt."""

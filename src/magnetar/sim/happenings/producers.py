@@ -10,7 +10,7 @@ from magnetar.sim.world import Action, Happening
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from magnetar.sim.producer import SimProducer
+    from magnetar.sim.clients.producer import SimProducer
 
 KEYS = ("", "a", "b", "c")
 """Keys of messages; empty: no key."""

@@ -9,7 +9,7 @@ from magnetar.sim.world import Action, Happening
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from magnetar.sim.reader import SimReader
+    from magnetar.sim.clients.reader import SimReader
 
 READERS_MAX = 3
 """Readers at a time."""

@@ -8,8 +8,8 @@ from magnetar.base.position import EARLIEST
 from magnetar.sim.world import Invariant
 
 if TYPE_CHECKING:
+    from magnetar.sim.referees.topic_referee import TopicReferee
     from magnetar.sim.site import Replica
-    from magnetar.sim.topic_referee import TopicReferee
 
 
 class Convergence(Invariant):

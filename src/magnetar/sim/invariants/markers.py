@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from magnetar.sim.world import Invariant
 
 if TYPE_CHECKING:
-    from magnetar.geo.controller import SnapshotController
+    from magnetar.geo.snapshots.controller import SnapshotController
     from magnetar.sim.world import World
 
 

@@ -13,9 +13,9 @@ from magnetar.sim.world import Invariant
 
 if TYPE_CHECKING:
     from magnetar.broker.subscription.subscription import Subscription
-    from magnetar.geo.confirmations import Unconfirmed
+    from magnetar.geo.progress.confirmations import Unconfirmed
+    from magnetar.sim.referees.topic_referee import TopicReferee
     from magnetar.sim.site import Replica
-    from magnetar.sim.topic_referee import TopicReferee
     from magnetar.sim.world import World
 
 EVERY = 4

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from magnetar.sim.times import DRIFTED_S
+from magnetar.sim.referees.times import DRIFTED_S
 from magnetar.sim.world import Invariant
 
 if TYPE_CHECKING:

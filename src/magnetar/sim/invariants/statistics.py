@@ -12,8 +12,8 @@ from magnetar.sim.world import Invariant
 
 if TYPE_CHECKING:
     from magnetar.broker.subscription.subscription import Subscription
+    from magnetar.sim.referees.topic_referee import TopicReferee
     from magnetar.sim.site import Replica
-    from magnetar.sim.topic_referee import TopicReferee
     from magnetar.sim.world import World
 
 EVERY = 4

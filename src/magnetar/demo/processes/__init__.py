@@ -1,0 +1,1 @@
+"""The processes of the demo that use the official client."""

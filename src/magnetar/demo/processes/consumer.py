@@ -1,0 +1,99 @@
+"""Consume in one cluster as applications do: most messages are done at once, some take seconds, a few never end."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+from typing import TYPE_CHECKING
+
+import pulsar
+
+from magnetar.demo.messages import connect, entry_of, now_ms
+from magnetar.demo.plan import SUBSCRIPTION, TOPIC, patience_ms
+from magnetar.demo.processes.workers import REPORT_SECONDS, Consumed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from magnetar.demo.processes.workers import Controls, Report
+    from magnetar.demo.tally import Entry
+
+RECEIVE_TIMEOUT_MS = 20
+"""How long one wait for a message may be; late acknowledgements are that much later at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class Consumer:
+    """A consumer of the shared, replicated subscription in the cluster that has turn number ``stage``."""
+
+    service_url: str
+    stage: int
+    holds: bool
+    """Whether it holds a few messages for ever."""
+
+    def __call__(self, controls: Controls, report: Callable[[Report], None]) -> None:
+        """Consume until told to stop; what is not acknowledged by then stays so."""
+        client = connect(self.service_url)
+        consumer = client.subscribe(
+            TOPIC,
+            SUBSCRIPTION,
+            consumer_type=pulsar.ConsumerType.Shared,
+            initial_position=pulsar.InitialPosition.Earliest,
+            replicate_subscription_state_enabled=True,
+        )
+        desk = _Desk(consumer, self.stage, self.holds)
+        reported_at = time.monotonic()
+        while not controls.stop.is_set():
+            try:
+                desk.receive(consumer.receive(timeout_millis=RECEIVE_TIMEOUT_MS))
+            except pulsar.Timeout:
+                pass
+            except pulsar.PulsarException:
+                controls.stop.wait(REPORT_SECONDS)  # the broker died, which ends this consumer too
+            desk.acknowledge_due(now_ms())
+            if time.monotonic() - reported_at >= REPORT_SECONDS:
+                report(desk.take_report())
+                reported_at = time.monotonic()
+        if not controls.broker_lost.is_set():
+            consumer.close()  # sends the acknowledgements that the client still gathers
+            client.close()
+        report(desk.take_report())
+
+
+@dataclass(slots=True)
+class _Desk:
+    """What lies on an application's desk: messages that it has not finished."""
+
+    consumer: pulsar.Consumer
+    stage: int
+    holds: bool
+    late: list[tuple[float, Entry, pulsar.MessageId]] = field(default_factory=list)
+    delivered: list[Entry] = field(default_factory=list)
+    acknowledged: list[tuple[Entry, float]] = field(default_factory=list)
+
+    def receive(self, message: pulsar.Message) -> None:
+        """Take a message; acknowledge it at once, later or never."""
+        entry = entry_of(message)
+        self.delivered.append(entry)
+        patience = patience_ms(entry[0], holds=self.holds)
+        if patience == 0:
+            self._acknowledge(entry, message.message_id())
+        elif patience is not None:
+            heappush(self.late, (now_ms() + patience, entry, message.message_id()))
+
+    def acknowledge_due(self, now: float) -> None:
+        """Acknowledge what has lain long enough."""
+        while self.late and self.late[0][0] <= now:
+            _, entry, message_id = heappop(self.late)
+            self._acknowledge(entry, message_id)
+
+    def take_report(self) -> Consumed:
+        """What was done since the last report."""
+        report = Consumed(self.stage, self.delivered, self.acknowledged)
+        self.delivered, self.acknowledged = [], []
+        return report
+
+    def _acknowledge(self, entry: Entry, message_id: pulsar.MessageId) -> None:
+        self.consumer.acknowledge(message_id)
+        self.acknowledged.append((entry, now_ms()))

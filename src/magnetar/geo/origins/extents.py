@@ -1,0 +1,260 @@
+"""One origin's extents: stretches of entries consecutive both at the origin and locally, in compact arrays."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import takewhile
+from typing import TYPE_CHECKING
+
+from magnetar.base.position import Position
+from magnetar.cursor.ranges import Range
+from magnetar.geo.origins.extent_table import ExtentTable
+from magnetar.geo.origins.intervals import Interval
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+
+@dataclass(frozen=True, slots=True)
+class HeldExtent:
+    """``count`` entries consecutive both ways, from ``local_first`` and ``origin_first`` on."""
+
+    local_first: Position
+    origin_first: Position
+    count: int
+    floor: Position  # exclusive: from here up to origin_first the origin produced nothing else
+    previous: Position | None  # the origin's entry held before origin_first, trimmed ones included
+
+    @property
+    def local_last(self) -> Position:
+        """The local position of its last entry."""
+        return Position(self.local_first.ledger_id, self.local_first.entry_id + self.count - 1)
+
+    @property
+    def origin_last(self) -> Position:
+        """The origin position of its last entry."""
+        return Position(self.origin_first.ledger_id, self.origin_first.entry_id + self.count - 1)
+
+
+class Track:
+    """The extents of one origin, in the order in which both sides grow."""
+
+    __slots__ = ("_before", "_counted_before", "_floors", "_local_end", "_table", "last")
+
+    def __init__(self, before: Position | None) -> None:
+        """Start empty; ``before`` is the newest origin position that was held and trimmed."""
+        self._table = ExtentTable()  # with the entries up to and including each, counted since the track was made
+        self._counted_before = 0  # entries that were trimmed, counted likewise
+        self._floors: dict[Position, Position] = {}  # by origin_first, ascending, where it is not the entry held before
+        self._before = before  # the newest origin position below the first extent
+        self._local_end: Position | None = None  # behind the last entry of the last extent
+        self.last = before
+
+    def __len__(self) -> int:
+        """How many extents there are."""
+        return len(self._table)
+
+    def append(self, origin_first: Position, count: int, local_first: Position, floor: Position) -> None:
+        """Add entries at the end, growing the last extent where both sides go on."""
+        assert count > 0, count
+        assert floor < origin_first, (floor, origin_first)
+        ledger_id, entry_id = origin_first
+        last, table = self.last, self._table
+        if (
+            local_first == self._local_end
+            and floor == last
+            and ledger_id == floor.ledger_id
+            and entry_id == floor[1] + 1
+        ):
+            table.grow_last(count)
+            self._local_end = Position(local_first.ledger_id, local_first.entry_id + count)
+            self.last = Position(ledger_id, entry_id + count - 1)
+            return
+        through = self._counted_before
+        if len(table):
+            assert last is not None
+            assert last < origin_first, (last, origin_first)
+            through = table.through(-1)
+        elif self._before is not None and self._before >= origin_first:
+            self._before = floor  # entries given as trimmed are here after all
+        table.append(local_first, origin_first, through + count)
+        if floor != self._previous(len(table) - 1):
+            self._floors[origin_first] = floor
+        self._local_end = Position(local_first.ledger_id, local_first.entry_id + count)
+        self.last = Position(ledger_id, entry_id + count - 1)
+
+    def _count(self, index: int) -> int:
+        """How many entries one extent has."""
+        return self._table.through(index) - self._table.through_before(index, self._counted_before)
+
+    def _origin_last(self, index: int) -> Position:
+        _, _, ledger_id, entry_id, through = self._table.row(index)
+        return Position(ledger_id, entry_id + through - self._table.through_before(index, self._counted_before) - 1)
+
+    def _previous(self, index: int) -> Position | None:
+        """The newest origin position held before an extent."""
+        return self._origin_last(index - 1) if index else self._before
+
+    def _floor(self, index: int) -> Position:
+        floor = (self._floors and self._floors.get(self._table.origin(index))) or self._previous(index)
+        assert floor is not None, index
+        return floor
+
+    # --- from local to origin --------------------------------------------------------------------------------------
+
+    def extents(self, after: Position, through: Position) -> Iterator[HeldExtent]:
+        """The extents at local positions ``(after, through]``, cut to those bounds, in order."""
+        index = max(0, self._table.local_at_or_below(after))
+        while index < len(self) and (local := self._table.local(index)) <= through:
+            count, origin = self._count(index), self._table.origin(index)
+            skipped = max(0, after.entry_id + 1 - local.entry_id) if local.ledger_id == after.ledger_id else 0
+            if local.ledger_id < after.ledger_id:
+                skipped = count
+            if local.ledger_id == through.ledger_id:
+                count = min(count, through.entry_id - local.entry_id + 1)
+            if skipped == 0:
+                yield HeldExtent(local, origin, count, self._floor(index), self._previous(index))
+            elif skipped < count:
+                before = Position(origin.ledger_id, origin.entry_id + skipped - 1)
+                yield HeldExtent(
+                    Position(local.ledger_id, local.entry_id + skipped),
+                    Position(origin.ledger_id, before.entry_id + 1),
+                    count - skipped,
+                    before,
+                    before,
+                )
+            index += 1
+
+    def claims(self, first: Position, last: Position) -> list[Interval]:
+        """What may be claimed for the local entries ``first..last``, both inclusive, in one ledger."""
+        found: list[Interval] = []
+        ledger_id, start = first
+        stop = last.entry_id
+        table, extents = self._table, len(self._table)
+        index = max(0, table.local_at_or_below(first))
+        while index < extents:
+            local_ledger, at, origin_ledger, origin_entry, through = table.row(index)
+            if (local_ledger, at) > last:
+                break
+            end = at + through - table.through_before(index, self._counted_before) - 1
+            if local_ledger == ledger_id and end >= start:
+                inside = at < start
+                lower = Position(origin_ledger, origin_entry + start - at - 1) if inside else self._floor(index)
+                if found and found[-1].upper == lower:
+                    lower = found.pop().lower
+                found.append(Interval(lower, Position(origin_ledger, origin_entry + min(end, stop) - at)))
+            index += 1
+        return found
+
+    def newest_at(self, local: Position) -> Position | None:
+        """The newest origin position held at or below ``local``; None when there is none."""
+        index = self._table.local_at_or_below(local)
+        if index < 0:
+            return self._before
+        first, origin, held = self._table.local(index), self._table.origin(index), self._count(index)
+        if first.ledger_id == local.ledger_id:
+            held = min(held, local.entry_id - first.entry_id + 1)
+        return Position(origin.ledger_id, origin.entry_id + held - 1)
+
+    def count_through(self, local: Position) -> int:
+        """How many entries lie at or below ``local``, trimmed ones included."""
+        index = self._table.local_at_or_below(local)
+        if index < 0:
+            return self._counted_before
+        first, count = self._table.local(index), self._count(index)
+        if first.ledger_id == local.ledger_id:
+            count = min(count, local.entry_id - first.entry_id + 1)
+        return (self._table.through(index - 1) if index else self._counted_before) + count
+
+    # --- from origin to local --------------------------------------------------------------------------------------
+
+    def held(self, lower: Position, upper: Position) -> list[Range]:
+        """The local ranges of the entries at origin positions ``(lower, upper]``, ascending and joined."""
+        found: list[Range] = []
+        index = max(0, self._table.origin_at_or_below(lower))
+        while index < len(self) and (origin := self._table.origin(index)) <= upper:
+            start, stop = 0, self._count(index)
+            if origin <= lower:
+                start = lower.entry_id + 1 - origin.entry_id if origin.ledger_id == lower.ledger_id else stop
+            if origin.ledger_id == upper.ledger_id:
+                stop = min(stop, upper.entry_id - origin.entry_id + 1)
+            if start < stop:
+                ledger_id, entry_id = self._table.local(index)
+                first, last = Position(ledger_id, entry_id + start), Position(ledger_id, entry_id + stop - 1)
+                if found and found[-1].last == (ledger_id, first.entry_id - 1):
+                    first = found.pop().first
+                found.append(Range(first, last))
+            index += 1
+        return found
+
+    def first_after(self, position: Position) -> Position | None:
+        """The local position of the first entry held above an origin position; None when there is none."""
+        index = max(0, self._table.origin_at_or_below(position))
+        if index < len(self) and self._origin_last(index) <= position:
+            index += 1
+        if index == len(self):
+            return None
+        origin, (ledger_id, entry_id) = self._table.origin(index), self._table.local(index)
+        return Position(ledger_id, entry_id + max(0, position.entry_id + 1 - origin.entry_id) * (origin <= position))
+
+    def newest_through(self, position: Position) -> Position | None:
+        """The local position of the newest entry held at or below an origin position; None when there is none."""
+        index = self._table.origin_at_or_below(position)
+        if index < 0:
+            return None
+        origin, (ledger_id, entry_id) = self._table.origin(index), self._table.local(index)
+        last = self._count(index) - 1
+        if origin.ledger_id == position.ledger_id:
+            last = min(last, position.entry_id - origin.entry_id)
+        return Position(ledger_id, entry_id + last)
+
+    def held_of_all(self, intervals: Iterable[tuple[Position, Position]]) -> Iterator[Range]:
+        """The local ranges of ``held`` for many ``(lower, upper]``; quick where they ascend within extents."""
+        origin_ledger = first = end = local_ledger = shift = 0
+        for lower, upper in intervals:
+            start, stop = lower.entry_id + 1, upper.entry_id
+            if lower.ledger_id == upper.ledger_id == origin_ledger and first <= start and stop < end:
+                yield Range(Position(local_ledger, start + shift), Position(local_ledger, stop + shift))
+                continue
+            yield from self.held(lower, upper)
+            index = self._table.origin_at_or_below(upper)
+            if index >= 0:
+                (origin_ledger, first), (local_ledger, local) = self._table.origin(index), self._table.local(index)
+                end, shift = first + self._count(index), local - first
+
+    # --- shrinking -------------------------------------------------------------------------------------------------
+
+    def trim(self, before_local: Position) -> None:
+        """Drop the extents that end below ``before_local``."""
+        gone = self._table.local_at_or_below(Position(before_local.ledger_id, before_local.entry_id - 1)) + 1
+        if gone:
+            ledger_id, entry_id = self._table.local(gone - 1)
+            last = entry_id + self._count(gone - 1) - 1
+            gone -= ledger_id == before_local.ledger_id and last >= before_local.entry_id
+        if gone == 0:
+            return
+        self._before = self._origin_last(gone - 1)
+        self._counted_before = self._table.through(gone - 1)
+        self._table.delete_first(gone)
+        first = self._table.origin(0) if len(self) else None
+        if self._floors:  # a new one, because a dict from which keys are deleted keeps its memory
+            self._floors = {} if first is None else {at: each for at, each in self._floors.items() if at >= first}
+        if not len(self):
+            self._local_end = None
+
+    def cut_back(self, last_local: Position) -> None:
+        """Drop the entries at local positions above ``last_local``."""
+        kept = self._table.local_at_or_below(last_local) + 1
+        through = self.count_through(last_local)
+        self._table.keep_first(kept)
+        last = self._table.origin(-1) if kept else None
+        for origin in list(takewhile(lambda each: last is None or each > last, reversed(self._floors))):
+            del self._floors[origin]
+        self._local_end = None
+        if kept:
+            self._table.set_last_through(through)
+            ledger_id, entry_id = self._table.local(-1)
+            self._local_end = Position(ledger_id, entry_id + self._count(kept - 1))
+            self.last = self._origin_last(kept - 1)
+        else:
+            self.last = self._before

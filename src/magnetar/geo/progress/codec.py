@@ -1,0 +1,268 @@
+"""Progress as bytes: markers for other clusters, and attachments for the cursor that persists it.
+
+A marker has a size limit, so a large state goes out in several parts. Each part is a state by itself with the epoch
+and all the starts: parts may arrive alone, twice and in any order. They are made one at a time, and are small enough
+that neither who makes one nor who takes it in is held up: a subscription with a million holes has a million intervals.
+"""
+
+from __future__ import annotations
+
+from itertools import accumulate, chain, groupby, islice, repeat
+from operator import itemgetter, sub
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from google.protobuf.message import DecodeError
+
+from magnetar.base.errors import CorruptionError, RemoteProtocolError
+from magnetar.base.limits import CLUSTER_NAME_LENGTH_MAX, Limit
+from magnetar.base.names import is_longer, too_long
+from magnetar.base.position import EARLIEST, LONG_MAX, Position
+from magnetar.geo.origins.intervals import IntervalSet
+from magnetar.geo.progress.epochs import EPOCH_COUNTER_MAX, Epoch
+from magnetar.geo.progress.state import SubscriptionProgress
+from magnetar.wire.entries.ack_set import int_to_words, words_to_int
+from magnetar.wire.proto import magnetar_markers_pb2 as pb
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+PROGRESS_MARKER_BYTES_MAX = 256 * 1024
+"""Bytes of one marker's payload, well below what Pulsar lets through: some 5,000 intervals, mostly in far fewer."""
+
+PROGRESS_MARKER_PARTS_MAX = 25_000
+"""Subscriptions, origins, ledgers and bounds of intervals of a marker that is read: more than ``encode_markers`` puts
+into one, some 25 ms to decode."""
+
+_POSITION_BYTES_MAX = 24  # two 64-bit varints of 10 bytes with their tags, a tag and a length
+_INTERVAL_BYTES_MAX = 2 * 26  # two bounds, each alone in its ledger: the same and one length more
+_UNBOUNDED: Final = 1 << 62
+_WORD_BYTES_MAX = 11  # a 64-bit varint with its tag
+
+
+class ProgressReport(NamedTuple):
+    """One decoded marker."""
+
+    source_cluster: str
+    states: list[SubscriptionProgress]
+    oldest_acknowledged_at_ms: int | None  # by the sender's clock
+    lives: dict[str, str]
+    """By cluster, the written form of the life that the positions belong to; absent where the sender does not know."""
+
+
+def encode_markers(
+    source_cluster: str,
+    states: Iterable[SubscriptionProgress],
+    *,
+    full: bool = False,
+    oldest_acknowledged_at_ms: int | None = None,
+    lives: Mapping[str, str] = MappingProxyType({}),
+    bytes_max: int = PROGRESS_MARKER_BYTES_MAX,
+) -> Iterator[bytes]:
+    """The payloads of as many markers as it takes, each of at most ``bytes_max`` bytes, made as they are asked for.
+
+    Only the starts of one subscription and the name of one cluster are never split: a single item is sent even when
+    it alone is larger. ``full`` says that ``states`` are whole states and not deltas; none may change meanwhile.
+    ``lives`` are those that the positions of each cluster belong to, in their written form.
+    """
+    head = pb.ProgressMarker(
+        source_cluster=source_cluster,
+        oldest_acknowledged_at_ms=oldest_acknowledged_at_ms,
+        lives=[pb.ClusterLife(cluster=cluster, life=life) for cluster, life in lives.items()],
+    )
+    marker, room = pb.ProgressMarker(), 0
+    for state in states:
+        for part in _parts(state, full=full, bytes_max=bytes_max - head.ByteSize() - 8):
+            size = part.size + 8  # with its tag and length
+            if size > room:
+                if marker.subscriptions:
+                    yield marker.SerializeToString()
+                marker = pb.ProgressMarker()
+                marker.CopyFrom(head)
+                room = bytes_max - head.ByteSize()
+            marker.subscriptions.append(part.message)
+            room -= size
+    if marker.subscriptions:
+        yield marker.SerializeToString()
+
+
+def decode_marker(payload: bytes) -> ProgressReport:
+    """Read a marker; raises RemoteProtocolError when it makes no sense."""
+    try:
+        marker = pb.ProgressMarker.FromString(payload)
+        _check_size(marker)
+        _check_names(marker)
+        states = [_from_message(message) for message in marker.subscriptions]
+    except (DecodeError, ValueError) as error:
+        message = f"progress marker cannot be read: {error}"
+        raise RemoteProtocolError(message) from error
+    oldest = marker.oldest_acknowledged_at_ms if marker.HasField("oldest_acknowledged_at_ms") else None
+    return ProgressReport(marker.source_cluster, states, oldest, {each.cluster: each.life for each in marker.lives})
+
+
+def _check_size(marker: pb.ProgressMarker) -> None:
+    """Raise RemoteProtocolError for a marker with so many parts that decoding it would hold up others."""
+    parts = len(marker.subscriptions)
+    if parts <= PROGRESS_MARKER_PARTS_MAX:
+        origins = [origin for state in marker.subscriptions for origin in state.origins]
+        ledgers = [ledger for origin in origins for ledger in origin.acknowledged]
+        parts += len(origins) + len(ledgers) + sum(len(ledger.entry_steps) for ledger in ledgers)
+    if parts > PROGRESS_MARKER_PARTS_MAX:
+        limit = Limit.PROGRESS_MARKER_PARTS
+        message = f"progress marker of {parts} parts exceeds the limit of {PROGRESS_MARKER_PARTS_MAX} ({limit.value})"
+        raise RemoteProtocolError(message, limit)
+
+
+def _check_names(marker: pb.ProgressMarker) -> None:
+    """Raise RemoteProtocolError for a name that is no text, or too long for that of a cluster.
+
+    Not for stored states: what earlier releases took goes on.
+    """
+    states, lives = marker.subscriptions, marker.lives
+    clusters = [marker.source_cluster, *(each.cluster for each in lives), *(state.epoch.cluster for state in states)]
+    clusters += [origin.cluster for state in states for origin in state.origins]
+    names: list[object] = [*clusters, *(state.subscription for state in states), *(each.life for each in lives)]
+    if not all(isinstance(name, str) for name in names):  # protobuf leaves as bytes what is not UTF-8
+        message = "progress marker cannot be read: a name that is not UTF-8"
+        raise RemoteProtocolError(message)
+    if not all(state.subscription for state in states):
+        message = "progress marker cannot be read: a subscription without a name"
+        raise RemoteProtocolError(message)
+    for name in dict.fromkeys(clusters):
+        if is_longer(name, CLUSTER_NAME_LENGTH_MAX):
+            limit = Limit.CLUSTER_NAME_LENGTH
+            raise RemoteProtocolError(too_long("cluster", name, CLUSTER_NAME_LENGTH_MAX, limit), limit)
+
+
+def encode_state(state: SubscriptionProgress) -> bytes:
+    """The bytes of a state or delta, to attach to its cursor; merging them in order restores the state."""
+    (part,) = _parts(state, full=False, bytes_max=None)
+    return part.message.SerializeToString()
+
+
+def decode_state(data: bytes) -> SubscriptionProgress:
+    """Read what ``encode_state`` wrote; raises CorruptionError for anything else."""
+    try:
+        return _from_message(pb.SubscriptionProgress.FromString(data))
+    except (DecodeError, ValueError) as error:
+        message = f"persisted progress cannot be read: {error}"
+        raise CorruptionError(message) from error
+
+
+def restore_state(attachments: Iterable[bytes]) -> SubscriptionProgress | None:
+    """The state whose checkpoint and deltas a cursor hands back, oldest first; None when there are none."""
+    state: SubscriptionProgress | None = None
+    for attachment in attachments:
+        part = decode_state(attachment)
+        if state is None:
+            state = part
+        else:
+            state.merge(part)
+    return state
+
+
+class _Part:
+    """A part being filled: the message, and an upper bound of its size when it is full."""
+
+    def __init__(self, state: SubscriptionProgress, starts: Mapping[str, Position], *, full: bool) -> None:
+        self.message = pb.SubscriptionProgress(subscription=state.name, full=full, deleted=state.deleted)
+        self.message.epoch.counter, self.message.epoch.cluster = state.epoch
+        self._origins: dict[str, pb.OriginProgress] = {}
+        for cluster in starts:
+            _fill(self.origin(cluster).start, starts[cluster])
+        self.size = self.message.ByteSize() + 8 * len(self._origins)
+        self.empty = True
+
+    def origin(self, cluster: str) -> pb.OriginProgress:
+        origin = self._origins.get(cluster)
+        if origin is None:
+            origin = self._origins[cluster] = self.message.origins.add(cluster=cluster)
+        return origin
+
+    def take(self, cluster: str, size: int) -> pb.OriginProgress:
+        """Where to put items of ``size`` bytes at most."""
+        self.size += size + (0 if cluster in self._origins else len(cluster.encode()) + 16)
+        self.empty = False
+        return self.origin(cluster)
+
+
+def _parts(state: SubscriptionProgress, *, full: bool, bytes_max: int | None) -> Iterator[_Part]:
+    """Cut a state into parts that each stand alone; without ``bytes_max`` there is one."""
+    starts = state.starts()
+    part = _Part(state, starts, full=full)
+
+    def room_for(cluster: str, size: int) -> int:
+        """How many items of ``size`` bytes fit into the part; at least 1, if need be into a new one."""
+        if bytes_max is None:
+            return _UNBOUNDED
+        return max(int(part.empty), (bytes_max - part.size - len(cluster.encode()) - 16) // size)
+
+    for cluster, origin in state.origins.items():
+        first = 0
+        while first < len(origin.acknowledged):
+            stop = min(len(origin.acknowledged), first + room_for(cluster, _INTERVAL_BYTES_MAX))
+            if stop == first:
+                yield part
+                part = _Part(state, starts, full=full)
+                continue
+            _add_bounds(
+                part.take(cluster, (stop - first) * _INTERVAL_BYTES_MAX), origin.acknowledged.bounds(first, stop)
+            )
+            first = stop
+        for position, remaining in origin.partial:
+            batch = pb.PartialBatch(remaining=int_to_words(remaining))
+            _fill(batch.position, position)
+            size = _POSITION_BYTES_MAX + 8 + len(batch.remaining) * _WORD_BYTES_MAX
+            if not room_for(cluster, size):
+                yield part
+                part = _Part(state, starts, full=full)
+            part.take(cluster, size).partial.append(batch)
+    yield part
+
+
+def _add_bounds(target: pb.OriginProgress, bounds: list[Position]) -> None:
+    for ledger_id, positions in groupby(bounds, itemgetter(0)):
+        entry_ids = [entry_id for _, entry_id in positions]
+        ledger = target.acknowledged.add(ledger_id=ledger_id)
+        ledger.entry_steps.extend(map(sub, entry_ids, chain((-1,), entry_ids)))
+
+
+def _bounds_in(message: pb.OriginProgress) -> list[Position]:
+    bounds: list[Position] = []
+    for ledger in message.acknowledged:
+        entry_ids = islice(accumulate(ledger.entry_steps, initial=-1), 1, None)
+        bounds.extend(map(Position, repeat(ledger.ledger_id), entry_ids))
+        if bounds and bounds[-1].entry_id > LONG_MAX:
+            text = f"an entry id beyond {LONG_MAX}"
+            raise ValueError(text)
+    return bounds
+
+
+def _fill(message: pb.OriginPosition, position: Position) -> None:
+    message.ledger_id, message.entry_id = position
+
+
+def _position(message: pb.OriginPosition) -> Position:
+    return Position(message.ledger_id, message.entry_id)
+
+
+def _from_message(message: pb.SubscriptionProgress) -> SubscriptionProgress:
+    """Raises ValueError for what no state can hold."""
+    starts = {origin.cluster: _position(origin.start) for origin in message.origins if origin.HasField("start")}
+    epoch = Epoch(message.epoch.counter, message.epoch.cluster)
+    if epoch.counter > EPOCH_COUNTER_MAX:
+        text = f"epoch {epoch} is beyond {EPOCH_COUNTER_MAX}"
+        raise ValueError(text)
+    state = SubscriptionProgress(message.subscription, starts, epoch, deleted=message.deleted)
+    for origin in message.origins:
+        progress = state.origin(origin.cluster)
+        bounds = _bounds_in(origin)
+        if progress.acknowledged or (bounds and bounds[0] < EARLIEST):
+            text = f"acknowledgements of {origin.cluster} that no state has"
+            raise ValueError(text)
+        progress.acknowledged = IntervalSet.from_bounds(bounds)
+        for batch in origin.partial:
+            remaining = words_to_int(batch.remaining)
+            if remaining:
+                progress.narrow(_position(batch.position), remaining)
+    return state

@@ -1,0 +1,335 @@
+"""Progress links: durable news of subscriptions, straight from broker to broker. The only I/O of ``geo``."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+from magnetar.base.errors import MagnetarError, RequestError, ServerError
+from magnetar.base.life import Life
+from magnetar.base.parts import Part
+from magnetar.base.tasks import start_task
+from magnetar.client.connection import PulsarConnection
+from magnetar.geo.progress.codec import encode_markers
+from magnetar.geo.progress.confirmations import Confirmations
+from magnetar.wire.entries import markers
+from magnetar.wire.links import LIFE_METADATA, PROGRESS_PREFIX
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
+
+    from magnetar.base.world import Clock
+    from magnetar.client.connection import Producer
+    from magnetar.geo.progress.state import SubscriptionProgress
+
+log = structlog.get_logger(__name__)
+
+RETRY_DELAY_MIN_S: Final = 0.1
+RETRY_DELAY_MAX_S: Final = 5.0
+"""Bounds of the pause before a lost link is opened again; it doubles, with jitter."""
+
+UNABLE_PEER_DELAY_S: Final = 60.0
+"""Pause before a peer that takes no progress markers is asked again."""
+
+NO_PROGRESS: Final = (
+    "{version} takes no progress markers: a subscription follows there by snapshots (PIP-33), if that cluster "
+    "replicates the topic to here. They carry up to where everything is acknowledged, about once a second: a "
+    "consumer that moves there receives again what was acknowledged later, or beyond a message that is not"
+)
+"""What a cluster that is not Magnetar's cannot have, and what applies instead."""
+
+REQUEST_TIMEOUT_S: Final = 10.0
+"""How long a peer may take to answer before the link counts as lost."""
+
+
+@dataclass(frozen=True, slots=True)
+class LinkOptions:
+    """How often links speak."""
+
+    interval_s: float
+    full_state_interval_s: float
+    at_risk_after_s: float = 1.0
+    """How long acknowledgements may be under way before they count as late."""
+    life: Life | None = None
+    """The life of this cluster, which peers are told."""
+
+
+class ProgressLinks:
+    """What the progress links of all topics share: one connection to each peer."""
+
+    def __init__(
+        self, cluster: str, service_url_of: Callable[[str], str | None], clock: Clock, options: LinkOptions
+    ) -> None:
+        """Links out of ``cluster``; ``service_url_of`` gives a peer's ``pulsar://`` URL, None while it is unknown."""
+        self.cluster = cluster
+        self.clock = clock
+        self.options = options
+        self.jitter = random.Random(cluster)  # noqa: S311 - spreads retries, protects nothing
+        self._service_url_of = service_url_of
+        self._connections: dict[str, PulsarConnection] = {}
+        self._urls: dict[str, str] = {}
+        """Where each of the connections leads to."""
+        self._opening: dict[str, asyncio.Lock] = {}
+        self._unable: set[str] = set()
+
+    async def connection(self, peer: str) -> PulsarConnection:
+        """The open connection to ``peer``; raises OSError or MagnetarError if there is none to be had."""
+        async with self._opening.setdefault(peer, asyncio.Lock()):
+            existing = self._connections.get(peer)
+            if existing is not None and existing.failure is None:
+                return existing
+            url = self._service_url_of(peer)
+            if url is None:
+                message = f"cluster {peer} has no brokerServiceUrl: set one with `magnetar clusters update {peer}`"
+                raise MagnetarError(message)
+            connection = await PulsarConnection.open(url)
+            if self._service_url_of(peer) != url:
+                connection.close()
+                message = f"cluster {peer} has moved"
+                raise MagnetarError(message)
+            self._connections[peer], self._urls[peer] = connection, url
+            return connection
+
+    def address_changed(self, peer: str) -> None:
+        """Close the connection to ``peer`` if its URL is another one now; its links open a new one soon."""
+        connection = self._connections.get(peer)
+        if connection is None or self._service_url_of(peer) == self._urls[peer]:
+            return
+        log.info("peer_has_moved", peer=peer, before=self._urls[peer])
+        del self._connections[peer]
+        connection.close()
+
+    def unavailable(self, peer: str, connection: PulsarConnection) -> str:
+        """Why ``peer`` cannot have exact progress, which is logged when it is found out; empty where it can."""
+        if connection.peer_is_magnetar:
+            self._unable.discard(peer)
+            return ""
+        reason = NO_PROGRESS.format(version=connection.peer_version)
+        if peer not in self._unable:
+            self._unable.add(peer)
+            log.warning("exact_progress_unavailable", peer=peer, reason=reason)
+        return reason
+
+    def is_unable(self, peer: str) -> bool:
+        """Whether ``peer`` was found to take no progress markers."""
+        return peer in self._unable
+
+    def close(self) -> None:
+        """Close the connections; the links that use them are closed by their topics."""
+        for connection in self._connections.values():
+            connection.close()
+        self._connections.clear()
+
+
+class ProgressLink(Part):
+    """One topic's link to one peer.
+
+    News is merged while it waits, so at most one message is under way and memory is bounded by the state itself. After
+    any failure the full state is sent: nothing is ever assumed to have arrived.
+    """
+
+    def __init__(
+        self,
+        links: ProgressLinks,
+        peer: str,
+        topic: str,
+        full_states: Callable[[], Awaitable[list[SubscriptionProgress]]],
+        asked: Callable[[], None],
+        lives: Callable[[], Mapping[str, str]],
+    ) -> None:
+        """Open the link in the background and keep it open.
+
+        ``asked`` is called once the peer's abilities are known. ``lives`` says, for each marker, which life the
+        positions of each cluster belong to, in its written form.
+        """
+        self._lives = lives
+        self.confirmations = Confirmations()
+        self.known_since: float | None = None
+        """When the peer first confirmed a full state; None: never, so nobody knows what it lacks."""
+        self.steady_since = links.clock.now()
+        """When the peer last caught up, after a loss or a delay, or when it was found out that it never can."""
+        self.down_since: float | None = links.clock.now()
+        """When the link was lost, or when it was made if it never was up; None: it is up."""
+        self.failure = ""
+        """Why the link is down, as far as that is known."""
+        self.unavailable = ""
+        """Why the peer cannot have exact progress, and what applies instead; empty where it can, or was not asked."""
+        self.peer_life: Life | None = None
+        """The life that the peer named when the link was opened; None while the link is down, or for no name."""
+        self._links = links
+        self._peer = peer
+        self._topic = topic
+        self._full_states = full_states
+        self._asked = asked
+        self._news: dict[str, SubscriptionProgress] = {}
+        self._oldest_at: float | None = None
+        """When the oldest of the acknowledgements in ``_news`` was made here."""
+        self._wake = asyncio.Event()
+        self._heard = asyncio.Event()
+        self._logged_failure = ""
+        """The failure that was logged last, since the link was up."""
+        self._task = start_task(asyncio.get_running_loop(), self._run(), f"progress link of {topic} to {peer}")
+
+    def add(self, news: SubscriptionProgress, oldest_at: float | None) -> None:
+        """Send ``news``, which is durable; ``oldest_at`` is when its oldest acknowledgement was made, if here."""
+        waiting = self._news.get(news.name)
+        if waiting is None or news.epoch > waiting.epoch:
+            self._news[news.name] = news.copy()
+        else:
+            waiting.merge(news)
+        if oldest_at is not None:
+            self._oldest_at = oldest_at if self._oldest_at is None else min(self._oldest_at, oldest_at)
+        self._wake.set()
+
+    @property
+    def is_known(self) -> bool:
+        """Whether ``confirmations`` says what the peer lacks: it confirmed a full state once, and takes progress."""
+        return self.known_since is not None and not self.unavailable
+
+    def heard(self) -> None:
+        """The peer sent progress of this topic: if it refused ours, it may take it now."""
+        self._heard.set()
+
+    def close(self, reason: str) -> None:
+        """Stop; ``reason`` is logged."""
+        if not self._task.done():
+            log.info("progress_link_closed", topic=self._topic, peer=self._peer, reason=reason)
+        self._task.cancel()
+
+    async def _run(self) -> None:
+        delay_s = RETRY_DELAY_MIN_S
+        while True:
+            try:
+                connection = await self._links.connection(self._peer)
+                producer = await self._open(connection)
+                if producer is None:
+                    await self._peer_heard()
+                    continue
+                delay_s = RETRY_DELAY_MIN_S
+                ended = start_task(asyncio.get_running_loop(), producer.wait_ended(), "end of a progress producer")
+                ended.add_done_callback(lambda _: self._wake.set())
+                try:
+                    await self._serve(producer)
+                finally:
+                    ended.cancel()
+            except (OSError, MagnetarError, TimeoutError) as error:
+                self._lost(str(error) or repr(error))
+            except Exception as error:  # noqa: BLE001 - logged by _lost
+                # The root of the link's work: whatever is wrong, the link has to be opened again.
+                self._lost(repr(error), error)
+            if self.down_since is None:
+                self.down_since = self._links.clock.now()
+            await asyncio.sleep(delay_s * self._links.jitter.uniform(0.5, 1.0))
+            delay_s = min(delay_s * 2, RETRY_DELAY_MAX_S)
+
+    def _lost(self, failure: str, bug: Exception | None = None) -> None:
+        """Note why the link is down. The log gets a line for each new reason, not for each retry."""
+        self.failure, self.peer_life = failure, None
+        if failure != self._logged_failure:
+            self._logged_failure = failure
+            log.warning("progress_link_lost", topic=self._topic, peer=self._peer, error=failure, exc_info=bug)
+
+    def _up(self) -> None:
+        """Note that the peer confirmed a full state."""
+        if self.down_since is not None:
+            self.steady_since = self._links.clock.now()
+            log.info("progress_link_up", topic=self._topic, peer=self._peer)
+        self.down_since, self.failure, self._logged_failure = None, "", ""
+
+    async def _open(self, connection: PulsarConnection) -> Producer | None:
+        """Become the topic's producer of progress there; None if the peer takes none: ``unavailable`` says why."""
+        self._heard.clear()
+        reason = self._links.unavailable(self._peer, connection)
+        self._asked()
+        if reason:
+            self._note_unavailable(reason)
+            return None
+        try:
+            name, life = f"{PROGRESS_PREFIX}{self._links.cluster}", self._links.options.life
+            metadata = {LIFE_METADATA: str(life)} if life is not None else None
+            producer = await connection.create_producer(self._topic, name, metadata)
+        except RequestError as error:
+            if error.code is not ServerError.NotAllowedError:
+                self._note_unavailable("")
+                raise
+            log.info("progress_refused_there", topic=self._topic, peer=self._peer, reason=str(error))
+            self._note_unavailable(str(error))
+            return None
+        self._note_unavailable("")
+        self.peer_life = _life_of(connection)
+        self._asked()
+        return producer
+
+    def _note_unavailable(self, reason: str) -> None:
+        if bool(reason) != bool(self.unavailable):
+            self.steady_since = self._links.clock.now()
+        self.unavailable = reason
+
+    async def _peer_heard(self) -> None:
+        """Return when the peer may have changed its mind: it sends progress itself, or some time has passed."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(UNABLE_PEER_DELAY_S):
+                await self._heard.wait()
+
+    async def _serve(self, producer: Producer) -> None:
+        """Send the full state, then news as it comes, and the full state again from time to time."""
+        clock, options = self._links.clock, self._links.options
+        while True:
+            await self._send(producer, await self._take_full(), None, full=True)
+            self._up()
+            self.known_since = self.known_since or self.steady_since
+            full_due_at = clock.monotonic() + options.full_state_interval_s
+            while (left_s := full_due_at - clock.monotonic()) > 0:
+                try:
+                    async with asyncio.timeout(left_s):
+                        await self._wake.wait()
+                except TimeoutError:
+                    break
+                if producer.failure is not None:
+                    raise producer.failure
+                started = clock.monotonic()
+                oldest_at, self._oldest_at = self._oldest_at, None
+                await self._send(producer, self._take_news(), oldest_at, full=False)
+                await asyncio.sleep(max(0.0, options.interval_s - (clock.monotonic() - started)))
+
+    async def _take_full(self) -> list[SubscriptionProgress]:
+        self._take_news()
+        self._oldest_at = None
+        return await self._full_states()
+
+    def _take_news(self) -> list[SubscriptionProgress]:
+        news, self._news = list(self._news.values()), {}
+        self.confirmations.sent()
+        self._wake.clear()
+        return news
+
+    async def _send(
+        self, producer: Producer, states: list[SubscriptionProgress], oldest_at: float | None, *, full: bool
+    ) -> None:
+        """Send states that do not change meanwhile, part by part: others have their turn in between, here and there."""
+        now_ms = int(self._links.clock.now() * 1000)
+        for payload in encode_markers(
+            self._links.cluster,
+            states,
+            full=full,
+            oldest_acknowledged_at_ms=None if oldest_at is None else int(oldest_at * 1000),
+            lives=self._lives(),
+        ):
+            marker = markers.build_marker(markers.PROGRESS, payload, publish_time_ms=now_ms)
+            async with asyncio.timeout(REQUEST_TIMEOUT_S):
+                await producer.send(marker, marker=True)
+        oldest, now = self.confirmations.confirmed(), self._links.clock.now()
+        if oldest is not None and now - oldest > self._links.options.at_risk_after_s:
+            self.steady_since = now
+
+
+def _life_of(connection: PulsarConnection) -> Life | None:
+    try:
+        return Life.parse(connection.peer_life)
+    except ValueError:  # the peer names none
+        return None

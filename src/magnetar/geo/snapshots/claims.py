@@ -1,0 +1,118 @@
+"""Which entries an update of PIP-33 acknowledges: what somebody acknowledged, never what lies before a start. Pure.
+
+An update of Apache Pulsar names one position of the receiving cluster's log: the subscription has acknowledged
+everything up to there. That includes what lies before the start of the sender's subscription, which nobody consumed,
+and what the sender never held. Clusters of Magnetar add, for each origin, the intervals of entries that the sender held
+and acknowledged. A receiver that knows these claims acknowledges nothing else.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from magnetar.base.position import EARLIEST, Position
+from magnetar.cursor.ranges import Range
+from magnetar.geo.origins.intervals import IntervalSet
+from magnetar.geo.progress.state import SubscriptionProgress
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from magnetar.cursor.state import CursorState
+    from magnetar.geo.origins.extents import HeldExtent
+    from magnetar.geo.origins.index import OriginIndex
+    from magnetar.geo.progress.epochs import Epoch
+
+INTERVALS_MAX: Final = 256
+"""Intervals of one origin in an update, the newest. There are several only where the sender lacks entries in between.
+A receiver that missed all earlier updates delivers the entries of older intervals again."""
+
+
+class UpdateClaims(NamedTuple):
+    """What an update claims, in origin positions."""
+
+    starts: Mapping[str, Position]
+    """Where the subscription starts in each origin, exclusive; absent: at its first entry."""
+    acknowledged: Mapping[str, IntervalSet]
+    """The entries of each origin that are acknowledged, as far as the update goes; absent: none. Not changed."""
+
+    def state(self, name: str, epoch: Epoch) -> SubscriptionProgress:
+        """A subscription that starts where the sender's does, with nothing acknowledged."""
+        return SubscriptionProgress(name, self.starts, epoch)
+
+
+def claims_of(state: SubscriptionProgress, reached: Mapping[str, Position]) -> UpdateClaims:
+    """What a subscription claims of the entries up to and including ``reached`` in each origin.
+
+    A seek says that what lies before the new place is not wanted. So a subscription that was sought has no start, and
+    claims what lies before it.
+    """
+    is_sought = bool(state.epoch.cluster)
+    acknowledged: dict[str, IntervalSet] = {}
+    for cluster, upper in reached.items():
+        origin = state.origins.get(cluster)
+        if origin is None:
+            continue
+        begin = EARLIEST if is_sought else origin.start
+        claims = origin.covered(begin, upper) if begin < upper else []
+        if claims:
+            acknowledged[cluster] = IntervalSet.from_pairs(claims[-INTERVALS_MAX:])
+    return UpdateClaims({} if is_sought else state.starts(), acknowledged)
+
+
+def claimed(
+    index: OriginIndex, state: CursorState, within: Range, acknowledged: Mapping[str, IntervalSet]
+) -> list[Range]:
+    """The entries of this log in ``within`` that are among ``acknowledged`` and that ``state`` has not deleted."""
+    begins = [index.first_after(cluster, next(iter(each)).lower) for cluster, each in acknowledged.items()]
+    first = min((begin for begin in begins if begin is not None), default=None)
+    if first is None:
+        return []
+    found: list[Range] = []
+    for stretch in state.undeleted(max(first, within.first), within.last, sys.maxsize):
+        before = Position(stretch.first.ledger_id, stretch.first.entry_id - 1)
+        if _is_whole(index, before, stretch.last, acknowledged):
+            found.append(stretch)
+            continue
+        for cluster, intervals in acknowledged.items():
+            for extent in index.own_extents(before, stretch.last, cluster):
+                found += _parts(extent, intervals)
+    return found
+
+
+def changed_from(index: OriginIndex, old: Mapping[str, IntervalSet], new: Mapping[str, IntervalSet]) -> Position | None:
+    """Where the first entry of this log may be that ``new`` claims and ``old`` does not; None: there is none."""
+    begins: list[Position] = []
+    for cluster, intervals in new.items():
+        lower = next(iter(intervals)).lower
+        if cluster in old:
+            *before, last = old[cluster]
+            *now, same = list(intervals)[: len(before) + 1]
+            if now != before or same.lower != last.lower or same.upper < last.upper:
+                return EARLIEST  # not just longer than before
+            lower = last.upper
+        begin = index.first_after(cluster, lower)
+        if begin is not None:
+            begins.append(begin)
+    return min(begins, default=None)
+
+
+def _is_whole(index: OriginIndex, before: Position, last: Position, acknowledged: Mapping[str, IntervalSet]) -> bool:
+    """Whether all entries behind ``before``, up to and including ``last``, are surely among ``acknowledged``."""
+    lowers = index.positions_at(before)
+    for cluster, upper in index.positions_at(last).items():
+        lower = lowers.get(cluster, EARLIEST)
+        if lower < upper and (cluster not in acknowledged or not acknowledged[cluster].covers(lower, upper)):
+            return False
+    return True
+
+
+def _parts(extent: HeldExtent, intervals: IntervalSet) -> Iterator[Range]:
+    """The local ranges of the entries of an extent that are in ``intervals``."""
+    ledger_id, origin_first = extent.origin_first
+    local_ledger, local_first = extent.local_first
+    before = Position(ledger_id, origin_first - 1)
+    for lower, upper in intervals.within(before, extent.origin_last):
+        first, end = lower.entry_id + 1 - origin_first, upper.entry_id - origin_first
+        yield Range(Position(local_ledger, local_first + first), Position(local_ledger, local_first + end))

@@ -1,0 +1,105 @@
+"""What the markers of PIP-33 say: a request for a snapshot, the answer to it, and how far a subscription is. Pure."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from google.protobuf.message import DecodeError
+
+from magnetar.base.errors import RemoteProtocolError
+from magnetar.geo.origins.intervals import IntervalSet
+from magnetar.geo.snapshots.claims import UpdateClaims
+from magnetar.wire.entries import markers
+from magnetar.wire.frame import is_text
+from magnetar.wire.proto import pulsar_markers_pb2
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from google.protobuf.message import Message
+
+    from magnetar.base.position import Position
+
+
+class SnapshotRequest(NamedTuple):
+    """A cluster asks all others where their logs end."""
+
+    snapshot_id: str
+    source: str
+    without: Mapping[str, Position] = MappingProxyType({})
+    """Clusters that are left out, and the newest entry of each that the asking one holds, in their own positions."""
+
+
+class SnapshotResponse(NamedTuple):
+    """A cluster answers: its log ends at ``position``, and all that it replicates of that was sent before this."""
+
+    snapshot_id: str
+    cluster: str
+    position: Position
+    without: frozenset[str] = frozenset()
+    """The clusters that are left out: of what they produced, there is nothing up to there that the asker lacks."""
+    takes_claims: bool = False
+    """Whether the answering cluster honours the claims of an update."""
+
+
+class SubscriptionUpdate(NamedTuple):
+    """A subscription has acknowledged what is, in each of these clusters, everything up to and including a position."""
+
+    name: str
+    positions: Mapping[str, Position]
+    claims: UpdateClaims | None = None
+    """Which entries up to there it acknowledges; None: all."""
+
+
+SnapshotMarker = SnapshotRequest | SnapshotResponse | SubscriptionUpdate
+
+KINDS: Final = frozenset(
+    {markers.SNAPSHOT_REQUEST, markers.SNAPSHOT_RESPONSE, markers.SNAPSHOT, markers.UPDATE},
+)
+"""The types of markers that brokers tell each other about replicated subscriptions; a snapshot stays where it is."""
+
+
+def decode(kind: int, payload: bytes) -> SnapshotMarker | None:
+    """Read a marker; None for one that is not for others. Raises RemoteProtocolError when it cannot be read."""
+    try:
+        if kind == markers.SNAPSHOT_REQUEST:
+            request = pulsar_markers_pb2.ReplicatedSubscriptionsSnapshotRequest.FromString(payload)
+            _check_text(request)
+            without = markers.marked_positions(request.without)
+            return SnapshotRequest(request.snapshot_id, request.source_cluster, without)
+        if kind == markers.SNAPSHOT_RESPONSE:
+            response = pulsar_markers_pb2.ReplicatedSubscriptionsSnapshotResponse.FromString(payload)
+            _check_text(response)
+            position = markers.marked_position(response.cluster.message_id)
+            left_out = frozenset(response.without)
+            cluster = response.cluster.cluster
+            return SnapshotResponse(response.snapshot_id, cluster, position, left_out, response.takes_claims)
+        if kind == markers.UPDATE:
+            update = pulsar_markers_pb2.ReplicatedSubscriptionsUpdate.FromString(payload)
+            _check_text(update)
+            claims = _claims(update.claims) if update.HasField("claims") else None
+            return SubscriptionUpdate(update.subscription_name, markers.marked_positions(update.clusters), claims)
+    except DecodeError as error:
+        message = f"a marker of type {kind} cannot be read: {error}"
+        raise RemoteProtocolError(message) from error
+    return None
+
+
+def _check_text(marker: Message) -> None:
+    if not is_text(marker):
+        message = "a marker with a string that is not UTF-8"
+        raise RemoteProtocolError(message)
+
+
+def _claims(message: pulsar_markers_pb2.UpdateClaims) -> UpdateClaims:
+    acknowledged: dict[str, IntervalSet] = {}
+    try:
+        for origin in message.origins:
+            if origin.acknowledged:
+                bounds = [bound for interval in origin.acknowledged for bound in (interval.lower, interval.upper)]
+                acknowledged[origin.cluster] = IntervalSet.from_bounds(list(map(markers.marked_position, bounds)))
+    except ValueError as error:
+        raise RemoteProtocolError(str(error)) from error
+    starts = {each.cluster: markers.marked_position(each.start) for each in message.origins if each.HasField("start")}
+    return UpdateClaims(starts, acknowledged)

@@ -1,0 +1,106 @@
+"""The back-channel of a task: a local socket on which the writer reports to its reader.
+
+Reader and writer of a task are two processes on one host. The reader opens the socket and names it in its first row.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+from typing import TYPE_CHECKING
+
+from magnetar.pipeline.connections.reports import Report, ReportDecoder, encode_report
+from magnetar.pipeline.work_files import WorkDirectory
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from magnetar.pipeline.connections.loop import Loop
+
+_RECEIVE_BYTES = 256 * 1024
+
+
+class ReportReceiver:
+    """The reader's end: takes reports from the one writer that connects."""
+
+    def __init__(self, loop: Loop, on_report: Callable[[Report], None]) -> None:
+        """Listen on a fresh socket, named by `path`."""
+        self._loop = loop
+        self._on_report = on_report
+        self._directory = WorkDirectory()
+        self.path = str(self._directory.path / "reports")
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._socket.settimeout(0.0)
+        self._socket.bind(self.path)
+        self._socket.listen(1)
+        self._decoder = ReportDecoder()
+        self._accepted = False
+        """Whether the writer has connected: then the socket needs no name any more."""
+        self.broken = False
+        """Whether the writer has gone."""
+        loop.watch(self._socket.fileno(), self._accept)
+
+    def close(self) -> None:
+        """Release the socket and its name."""
+        self._loop.unwatch(self._socket.fileno())
+        self._socket.close()
+        if not self._accepted:
+            self._directory.close()
+
+    def _accept(self) -> None:
+        with contextlib.suppress(BlockingIOError):
+            accepted, _ = self._socket.accept()
+            self.close()
+            self._accepted = True
+            accepted.settimeout(0.0)
+            self._socket = accepted
+            self._loop.watch(accepted.fileno(), self._receive)
+
+    def _receive(self) -> None:
+        try:
+            data = self._socket.recv(_RECEIVE_BYTES)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if not data:
+            self.broken = True
+            self._loop.unwatch(self._socket.fileno())
+        for report in self._decoder.feed(data):
+            self._on_report(report)
+
+
+class ReportSender:
+    """The writer's end. A reader that has gone needs no reports, so what cannot be sent then is dropped."""
+
+    def __init__(self, loop: Loop, path: str) -> None:
+        """Connect to the socket that the reader named; raises OSError when it is gone."""
+        self._loop = loop
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._socket.connect(path)
+        self._socket.settimeout(0.0)
+        self._buffer = bytearray()
+
+    def send(self, report: Report) -> None:
+        """Send a report now, or as soon as the reader takes it."""
+        self._buffer += encode_report(report)
+        self._flush()
+
+    def close(self) -> None:
+        """Release the socket."""
+        self._loop.unwatch(self._socket.fileno())
+        self._socket.close()
+
+    def _flush(self) -> None:
+        try:
+            del self._buffer[: self._socket.send(self._buffer)]
+        except BlockingIOError:
+            pass
+        except OSError:
+            self._buffer.clear()
+            self._loop.unwatch(self._socket.fileno())
+            return
+        if self._buffer:
+            self._loop.watch(self._socket.fileno(), self._flush, write=True)
+        else:
+            self._loop.unwatch(self._socket.fileno())

@@ -1,0 +1,1 @@
+"""The driver: the Spark session, its two queries, and how replication goes."""

@@ -1,0 +1,262 @@
+"""The driver of replication: starts both queries, starts them again when they end, and says how it goes."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import socket
+import time
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from py4j.protocol import Py4JJavaError
+
+from magnetar.base.real import SystemClock
+from magnetar.pipeline import limits
+from magnetar.pipeline.addresses import AddressWatch
+from magnetar.pipeline.connections.flow import Backoff
+from magnetar.pipeline.driver.progress import LinkProgress, ProgressWatch
+from magnetar.pipeline.driver.session import build_session, local_master, start_query
+from magnetar.pipeline.leases import TURNS
+from magnetar.pipeline.options import ClusterAddress, ReplicationOptions
+from magnetar.pipeline.status import StatusReceiver, TaskStatus
+from magnetar.pipeline.work_files import WorkDirectory
+
+if TYPE_CHECKING:
+    import threading
+    from collections.abc import Callable
+    from pathlib import Path
+    from random import Random
+
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+RESTART = Backoff(limits.RESTART_INITIAL_SECONDS, limits.RESTART_MAX_SECONDS)
+"""How long to wait before a query that ended is started again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What to replicate and where to run it."""
+
+    clusters: tuple[ClusterAddress, ...]
+    lease_seconds: float = limits.LEASE_SECONDS
+    master: str | None = None
+    """Spark master; None runs in this process's own JVM, with room for all tasks."""
+    work_dir: Path | None = None
+    """Where Spark keeps its files while it runs; None is a temporary directory."""
+    namespaces: tuple[str, ...] = ()
+    """Read from foreign clusters besides those that Magnetar's policies name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """Every target's links are carried, and the query that takes over next is there."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueryEnded:
+    """A query ended and is started again in ``restart_in_seconds``."""
+
+    turn: int
+    reason: str
+    restart_in_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Where all links stand, and what the tasks that carry them said last."""
+
+    links: tuple[LinkProgress, ...]
+    tasks: tuple[TaskStatus, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Rival:
+    """Another pipeline holds links that this one should carry; told once for each other pipeline and target."""
+
+    target: str
+    pipeline: str
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """The broker URL of a cluster changed: both queries are started again with the new one."""
+
+    cluster: str
+    broker_url: str
+
+
+Event = Ready | QueryEnded | Progress | Rival | Moved
+
+
+class Turn:
+    """One of the two queries, kept running."""
+
+    def __init__(self, session: SparkSession, options: ReplicationOptions, work_dir: Path, rng: Random) -> None:
+        """Belong to ``session``; `supervise` starts it."""
+        self._session = session
+        self._options = options
+        self._work_dir = work_dir
+        self._rng = rng
+        self._query: StreamingQuery | None = None
+        self._starts = itertools.count()
+        self._started_at = 0.0
+        self._attempt = 0
+        self._restart_at = 0.0
+        self.restarts = 0
+        """How often the query had to be started again."""
+
+    @property
+    def active(self) -> bool:
+        """Whether the query runs."""
+        return self._query is not None and self._query.isActive
+
+    def supervise(self, now: float) -> QueryEnded | None:
+        """Start the query if it is time; returns what is to be told when it ended."""
+        if self._query is None:
+            return self._start(now) if now >= self._restart_at else None
+        if self._query.isActive:
+            return None
+        return self._ended(str(self._query.exception() or "stopped"), now)
+
+    def _start(self, now: float) -> QueryEnded | None:
+        # A fresh checkpoint each time: where to go on is known to the brokers alone.
+        checkpoint = self._work_dir / f"checkpoint-{self._options.turn}-{next(self._starts)}"
+        self._started_at = now
+        try:
+            self._query = start_query(self._session, self._options, checkpoint)
+        except Py4JJavaError as error:
+            # Spark asks a Python worker for the source's schema; one that is killed just then is no reason to end.
+            return self._ended(str(error.java_exception), now)
+        return None
+
+    def _ended(self, reason: str, now: float) -> QueryEnded:
+        # A query that ran for a while failed for a new reason: begin with short pauses again.
+        self._attempt = 0 if now - self._started_at > limits.RESTART_MAX_SECONDS else self._attempt + 1
+        delay = RESTART.delay(self._attempt, self._rng)
+        self._query = None
+        self._restart_at = now + delay
+        self.restarts += 1
+        return QueryEnded(self._options.turn, reason, delay)
+
+    def move(self, clusters: tuple[ClusterAddress, ...]) -> None:
+        """Start the query again, at once, with other addresses."""
+        self.stop()
+        self._query = None
+        self._options = replace(self._options, clusters=clusters)
+        self._restart_at = 0.0
+
+    def stop(self) -> None:
+        """Stop the query; its tasks' links are free for whoever comes next."""
+        if self._query is not None:
+            self._query.stop()
+
+
+class Replication:
+    """A running replication."""
+
+    def __init__(self, settings: Settings, tell: Callable[[Event], None], rng: Random) -> None:
+        """Tell ``tell`` what happens, from more than one thread; `run` does the work."""
+        self._settings = settings
+        self._tell = tell
+        self._rng = rng
+        self._tasks: dict[str, TaskStatus] = {}
+        self._rivals: set[tuple[str, str]] = set()
+        self._ready = False
+
+    def run(self, stop: threading.Event) -> None:
+        """Replicate until ``stop`` is set; removes its files, and those of drivers that were killed."""
+        master = self._settings.master or local_master(len(self._settings.clusters))
+        with WorkDirectory(self._settings.work_dir) as directory:
+            session = build_session(master, directory.path)
+            try:
+                self._supervise(session, directory.path, stop)
+            finally:
+                session.stop()
+
+    def _supervise(self, session: SparkSession, work_dir: Path, stop: threading.Event) -> None:
+        host = session.conf.get("spark.driver.host") or "127.0.0.1"
+        receiver = StatusReceiver(host)
+        status_host, status_port = receiver.address
+        options = ReplicationOptions(
+            clusters=self._settings.clusters,
+            namespaces=self._settings.namespaces,
+            lease_seconds=self._settings.lease_seconds,
+            status_host=status_host,
+            status_port=status_port,
+            pipeline=f"{socket.gethostname()}:{os.getpid()}:{self._rng.randrange(1 << 32):08x}",
+        )
+        turns = [Turn(session, replace(options, turn=turn), work_dir, self._rng) for turn in range(TURNS)]
+        watch = ProgressWatch(self._settings.clusters, self._settings.namespaces, SystemClock(), self._progressed)
+        watch.start()
+        addresses = AddressWatch(self._settings.clusters)
+        addresses.start()
+        try:
+            while not stop.is_set():
+                self._follow(addresses, turns)
+                for turn in turns:
+                    ended = turn.supervise(time.monotonic())
+                    if ended is not None:
+                        self._tell(ended)
+                self._hear(receiver, turns)
+                stop.wait(limits.SUPERVISION_SECONDS)
+        finally:
+            addresses.stop()
+            watch.stop()
+            # Tasks that are stopped half-way are what we ask for here, and no errors.
+            session.sparkContext.setLogLevel("OFF")
+            for turn in turns:
+                turn.stop()
+            receiver.close()
+
+    def _follow(self, addresses: AddressWatch, turns: list[Turn]) -> None:
+        """Start the queries again if a cluster has moved."""
+        moved = addresses.take_moved()
+        for address in moved:
+            self._tell(Moved(address.name, address.broker_url))
+        if moved:
+            for turn in turns:
+                turn.move(addresses.clusters)
+
+    def _hear(self, receiver: StatusReceiver, turns: list[Turn]) -> None:
+        for status in receiver.receive():
+            known = self._tasks.get(status.target)
+            if status.carrying and (known is None or status.lease >= known.lease):
+                self._tasks[status.target] = status
+                self._tell_rivals(status)
+        if not self._ready and len(self._tasks) == len(self._settings.clusters) and all(turn.active for turn in turns):
+            self._ready = True
+            self._tell(Ready())
+
+    def _tell_rivals(self, status: TaskStatus) -> None:
+        for rival in status.rivals:
+            if (status.target, rival) not in self._rivals and len(self._rivals) < limits.RIVALS_TOLD_MAX:
+                self._rivals.add((status.target, rival))
+                self._tell(Rival(status.target, rival))
+
+    def _progressed(self, links: list[LinkProgress]) -> None:
+        self._tell(Progress(tuple(links), tuple(self._tasks.values())))
+
+
+def event_json(event: Event) -> dict[str, Any]:
+    """Return an event as JSON says it."""
+    match event:
+        case Ready():
+            return {"event": "ready"}
+        case QueryEnded(turn, reason, delay):
+            return {"event": "query_ended", "query": turn, "reason": reason, "restart_in_seconds": round(delay, 3)}
+        case Rival(target, pipeline):
+            return {"event": "another_pipeline", "target": target, "pipeline": pipeline}
+        case Moved(cluster, broker_url):
+            return {"event": "cluster_moved", "cluster": cluster, "broker_url": broker_url}
+        case Progress(links, tasks):
+            return {
+                "event": "progress",
+                "links": [_fields(link) for link in links],
+                "tasks": [_fields(t) for t in tasks],
+            }
+
+
+def _fields(value: LinkProgress | TaskStatus) -> dict[str, Any]:
+    return {name: getattr(value, name) for name in value.__slots__}

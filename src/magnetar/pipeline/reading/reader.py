@@ -1,0 +1,229 @@
+"""The reading half of a task: all sources of one target, tailed for one lease and yielded as rows.
+
+One loop serves the source connections and the back-channel. It stands still only while a row is handed to Spark,
+and the writer always takes rows, so it never stands still for long. `magnetar.pipeline.driver.source` calls it.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import random
+import time
+from typing import TYPE_CHECKING, Self
+
+from magnetar.base.errors import MagnetarError
+from magnetar.pipeline import limits
+from magnetar.pipeline.connections.channel import ReportReceiver
+from magnetar.pipeline.connections.flow import Budget
+from magnetar.pipeline.connections.loop import Loop
+from magnetar.pipeline.connections.reports import Ready, Receipts, Refused, Report, TargetDown, TargetUp
+from magnetar.pipeline.leases import Schedule
+from magnetar.pipeline.namespaces import NamespaceWatch
+from magnetar.pipeline.process import tune
+from magnetar.pipeline.reading.outflow import Outflow
+from magnetar.pipeline.reading.tail import Tail
+from magnetar.pipeline.rows import Carried, Kind, Opening, encode_chunks, encode_opening, row
+from magnetar.pipeline.status import StatusSender, TaskStatus
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pyarrow as pa
+
+    from magnetar.base.names import NamespaceName
+    from magnetar.pipeline.options import ClusterAddress, ReplicationOptions
+
+STATUS_SECONDS = 1.0
+"""Seconds between two statuses."""
+
+
+class TaskFailedError(MagnetarError):
+    """The other half of the task is gone; Spark retries the task, which attaches anew."""
+
+
+class LeaseReader:
+    """One task's reading half; also what its tails share (`magnetar.pipeline.reading.tail.Task`)."""
+
+    def __init__(self, target: str, lease: int, options: ReplicationOptions) -> None:
+        """Read for ``target``; `rows` does the work."""
+        self.target = target
+        self.lease = lease
+        self.pipeline = options.pipeline
+        self.loop = Loop()
+        self.rng = random.Random(os.urandom(16))  # noqa: S311 - jitter, not secrets
+        self.budget = Budget()
+        self._schedule = Schedule(options.lease_seconds)
+        self._numbers = itertools.count(1)
+        self._outflow = Outflow()
+        self._entries = 0
+        self._writer_ready = False
+        self._target_down = "not connected yet"
+        self._begun = False
+        self._paused = False
+        self._admin_down: dict[str, str] = {}
+        self._channel = ReportReceiver(self.loop, self._report)
+        self._padding = row(target, lease, Kind.PADDING, bytes(limits.ROW_BYTES_MIN))
+        addresses = {cluster.name: cluster for cluster in options.clusters}
+        self._target_url = addresses.pop(target).broker_url
+        self._tails = {name: Tail(self, address) for name, address in addresses.items()}
+        self._watches = [self._watch(address, options) for address in addresses.values()]
+        self._status = StatusSender((options.status_host, options.status_port)) if options.status_port else None
+
+    def __enter__(self) -> Self:
+        """Nothing runs yet."""
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        """Release sockets and threads; the worker process lives on for other tasks."""
+        for watch in self._watches:
+            watch.stop()
+        for tail in self._tails.values():
+            tail.close()
+        self._channel.close()
+        if self._status is not None:
+            self._status.close()
+        self.loop.close()
+
+    @property
+    def carrying(self) -> bool:
+        """Whether links may be attached now: the slot has begun and the target is up."""
+        return self._begun and not self._target_down
+
+    @property
+    def succeeded(self) -> bool:
+        """Whether the slot is over, so that a lost link is the successor's."""
+        return time.time() >= self._schedule.end(self.lease)
+
+    def next_number(self) -> int:
+        """Return a number for an attachment, unique in the task."""
+        return next(self._numbers)
+
+    def carry(self, carried: Carried) -> None:
+        """Send an entry to the writer when its turn has come."""
+        self._outflow.put(carried)
+
+    def forget(self, number: int) -> None:
+        """Send nothing more of an attachment that has ended."""
+        self._outflow.forget(number)
+
+    def rows(self) -> Iterator[pa.RecordBatch]:
+        """Yield rows until the lease is over; raises TaskFailedError when the writer is gone."""
+        tune()
+        opening = Opening(self._channel.path, self._target_url)
+        yield row(self.target, self.lease, Kind.OPENING, encode_opening(opening))
+        yield self._padding
+        self._warm_up()
+        last_burst = 0.0
+        while not self._over():
+            if (wait := last_burst + limits.BURST_INTERVAL_SECONDS - self.loop.now) > 0:
+                time.sleep(wait)
+            self._step()
+            if entries := self._outflow.take(self.loop.now):
+                yield from self._burst(entries)
+                last_burst = self.loop.now
+                yield self._padding
+
+    def _burst(self, entries: list[Carried]) -> Iterator[pa.RecordBatch]:
+        self._entries += len(entries)
+        for chunk in encode_chunks(entries):
+            yield row(self.target, self.lease, Kind.ENTRIES, chunk)
+
+    def _warm_up(self) -> None:
+        """Connect everywhere, then wait for the slot and for the writer."""
+        for tail in self._tails.values():
+            tail.start()
+        for watch in self._watches:
+            watch.start()
+        deadline = self.loop.now + limits.CHANNEL_TIMEOUT_SECONDS
+        start = self._schedule.start(self.lease)
+        while not self._writer_ready or time.time() < start:
+            self._step(start - time.time() if self._writer_ready else limits.IDLE_SECONDS)
+            if not self._writer_ready and self.loop.now >= deadline:
+                message = f"the writer for {self.target} did not report within {limits.CHANNEL_TIMEOUT_SECONDS} s"
+                raise TaskFailedError(message)
+        self._begun = True
+        self._attach()
+        self._send_status()
+
+    def _step(self, longest: float = limits.IDLE_SECONDS) -> None:
+        self.loop.step(max(0.0, min(longest, limits.IDLE_SECONDS)))
+        if self.budget.overdrawn or (self._paused and not self.budget.spent):
+            self._pause(paused=self.budget.overdrawn)
+        if self._channel.broken:
+            message = f"the writer for {self.target} is gone"
+            raise TaskFailedError(message)
+
+    def _pause(self, *, paused: bool) -> None:
+        if paused is not self._paused:
+            self._paused = paused
+            for tail in self._tails.values():
+                tail.pause(paused=paused)
+
+    def _over(self) -> bool:
+        """Whether the successor holds every link, or it is time to make way for this query's next lease."""
+        if time.time() >= self._schedule.hard_end(self.lease):
+            return True
+        if self.succeeded:
+            for tail in self._tails.values():
+                tail.make_way()
+        displaced = any(tail.displacements for tail in self._tails.values())
+        return self.succeeded and displaced and not any(tail.live_links for tail in self._tails.values())
+
+    def _attach(self) -> None:
+        if self.carrying:
+            for tail in self._tails.values():
+                tail.attach()
+
+    def _watch(self, address: ClusterAddress, options: ReplicationOptions) -> NamespaceWatch:
+        tail = self._tails[address.name]
+
+        def changed(namespaces: tuple[NamespaceName, ...] | None, reason: str) -> None:
+            self._admin_down[address.name] = reason
+            if namespaces is not None:
+                self.loop.call_from_thread(lambda: tail.serve(map(str, namespaces)))
+
+        return NamespaceWatch(address, self.target, options, changed)
+
+    def _report(self, report: Report) -> None:
+        match report:
+            case Ready():
+                self._writer_ready = True
+            case TargetUp():
+                self._target_down = ""
+                self._attach()
+            case TargetDown(reason):
+                self._target_down = reason
+                for tail in self._tails.values():
+                    tail.detach()
+            case Receipts(confirmed):
+                for number, position in confirmed:
+                    self._outflow.confirmed(number, position, self.loop.now)
+                    for tail in self._tails.values():
+                        tail.confirmed(number, position)
+            case Refused(attachment, reason, last):
+                for tail in self._tails.values():
+                    tail.refused(attachment, reason, last)
+
+    def _send_status(self) -> None:
+        self.loop.call_later(STATUS_SECONDS, self._send_status)
+        if self._status is None:
+            return
+        down = {tail.source: tail.down_reason for tail in self._tails.values() if tail.down_reason}
+        down |= {f"{name} (admin)": reason for name, reason in self._admin_down.items() if reason}
+        if self._target_down:
+            down[self.target] = self._target_down
+        parked = {f"{name} {topic}": why for name, tail in self._tails.items() for topic, why in tail.parked.items()}
+        self._status.send(
+            TaskStatus(
+                target=self.target,
+                lease=self.lease,
+                carrying=self._begun,
+                down=down,
+                links=sum(tail.live_links for tail in self._tails.values()),
+                parked=parked,
+                rivals=sorted(set().union(*(tail.rivals for tail in self._tails.values()))),
+                entries=self._entries,
+                in_flight_bytes=self.budget.used,
+            ),
+        )

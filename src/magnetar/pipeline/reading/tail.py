@@ -1,0 +1,359 @@
+"""The reader's view of one source cluster: its topics, their links, and the entries that come."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Protocol
+
+from magnetar.base.errors import MagnetarError
+from magnetar.pipeline import foreign, limits
+from magnetar.pipeline.connections.cluster import BrokerConnection, ClusterSession
+from magnetar.pipeline.connections.topics import TopicWatch, namespace_of
+from magnetar.pipeline.reading.inlets import Acknowledge, Close, Effect, Flow, Inlet, Retry, Seek, Subscribe
+from magnetar.pipeline.rows import Attachment, Carried
+from magnetar.wire import commands
+from magnetar.wire.links import (
+    COPIES_METADATA,
+    LEASE_METADATA,
+    PARKED_AFTER_METADATA,
+    PARKED_METADATA,
+    PIPELINE_METADATA,
+    REPLICATOR_PREFIX,
+    RIVAL,
+)
+from magnetar.wire.message_id import Link, link_of, message_id, position_of
+from magnetar.wire.proto import pulsar_api_pb2 as pb
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from random import Random
+
+    from magnetar.base.position import Position
+    from magnetar.pipeline.connections.flow import Budget
+    from magnetar.pipeline.connections.loop import Loop
+    from magnetar.pipeline.options import ClusterAddress
+    from magnetar.wire.frame import Frame
+
+    _Granted = Callable[[Inlet], list[Effect]]
+
+
+class Task(Protocol):
+    """What a tail shares with the other tails of its task."""
+
+    loop: Loop
+    rng: Random
+    budget: Budget
+    target: str
+    lease: int
+    pipeline: str
+
+    @property
+    def carrying(self) -> bool:
+        """Whether links may be attached now: the slot has begun and the target is up."""
+        ...
+
+    @property
+    def succeeded(self) -> bool:
+        """Whether the slot is over, so that a lost link is the successor's."""
+        ...
+
+    def next_number(self) -> int:
+        """Return a number for an attachment, unique in the task."""
+        ...
+
+    def carry(self, carried: Carried) -> None:
+        """Send an entry to the writer."""
+        ...
+
+    def forget(self, number: int) -> None:
+        """Send nothing more of an attachment that has ended."""
+        ...
+
+
+class Tail:
+    """All links of one source to one target."""
+
+    def __init__(self, task: Task, source: ClusterAddress) -> None:
+        """Belong to ``task``; `start` connects."""
+        self.source = source.name
+        self.displacements = 0
+        """Links that the next lease took over."""
+        self.down_reason = "not connected yet"
+        """Why the source cannot be reached; empty while it can."""
+        self._task = task
+        self._session = ClusterSession(task.loop, source.broker_url, self, task.rng)
+        self._topics = TopicWatch(task.loop, self._session.service, self._named)
+        self._inlets: dict[str, Inlet] = {}
+        self._attachments: dict[int, tuple[Inlet, BrokerConnection]] = {}
+        self._unacknowledged: set[int] = set()
+
+    @property
+    def _is_foreign(self) -> bool:
+        return self._session.service.is_foreign
+
+    @property
+    def live_links(self) -> int:
+        """Links that hold their consumer, or are about to."""
+        return len(self._attachments)
+
+    @property
+    def parked(self) -> dict[str, str]:
+        """Topics that wait after a refusal, and why."""
+        return {topic: inlet.reason for topic, inlet in self._inlets.items() if inlet.reason and not inlet.live}
+
+    @property
+    def rivals(self) -> set[str]:
+        """Other pipelines that hold links of this one."""
+        return {reason.removeprefix(RIVAL) for reason in self.parked.values() if reason.startswith(RIVAL)}
+
+    def start(self) -> None:
+        """Connect, and look out for topics and for stalls from now on."""
+        self._session.start()
+        self._topics.start()
+        self._park_stalled()
+
+    def close(self) -> None:
+        """Drop all connections."""
+        self._session.close()
+
+    def pause(self, *, paused: bool) -> None:
+        """Read nothing from the source while ``paused``."""
+        self._session.pause(paused=paused)
+
+    def serve(self, namespaces: Iterable[str]) -> None:
+        """Replicate the topics of these namespaces, and give up those of all others."""
+        served = frozenset(namespaces)
+        for topic in [topic for topic in self._inlets if namespace_of(topic) not in served]:
+            self._forget(topic)
+        self._topics.serve(sorted(served))
+
+    def attach(self) -> None:
+        """Start every link that waits."""
+        for inlet in self._inlets.values():
+            self._start(inlet)
+
+    def detach(self) -> None:
+        """Give up all links because the target is down; nothing stays buffered."""
+        for inlet in self._inlets.values():
+            self._carry_out(inlet, inlet.detach())
+
+    def make_way(self) -> None:
+        """Hear that the slot is over: a foreign source gives a link to the successor once this one let it go."""
+        if self._is_foreign:
+            for number, (inlet, _) in list(self._attachments.items()):
+                self._carry_out(inlet, [*inlet.acknowledge(), Close(number)])
+                inlet.displaced()
+                self.displacements += 1
+
+    def confirmed(self, number: int, through: Position) -> None:
+        """Pass on that the target holds everything of an attachment up to ``through``."""
+        if number in self._attachments:
+            inlet, _ = self._attachments[number]
+            inlet.confirmed(through, self._task.loop.now)
+            self._moved(inlet)
+
+    def refused(self, number: int, reason: str, last: Position | None) -> None:
+        """Pass on that the target refused an attachment; ``last`` is set for a gap."""
+        if number in self._attachments:
+            inlet, _ = self._attachments[number]
+            rng = self._task.rng
+            self._carry_out(inlet, inlet.refused(reason, rng) if last is None else inlet.gap(reason, last, rng))
+
+    def cluster_up(self) -> None:
+        """Take up all links."""
+        self.down_reason = ""
+        self._topics.poll()
+        self.attach()
+
+    def cluster_down(self, reason: str) -> None:
+        """Remember why; the session goes on trying."""
+        self.down_reason = reason
+
+    def broker_lost(self, broker: BrokerConnection, reason: str) -> None:
+        """End the stays on this connection; they begin again soon, with a lookup."""
+        for number, (inlet, held_by) in list(self._attachments.items()):
+            if held_by is broker:
+                self._drop(number)
+                self._carry_out(inlet, inlet.closed(reason, self._task.rng))
+
+    def received(self, broker: BrokerConnection, frame: Frame) -> None:
+        """Take an entry, or hear that a consumer was closed."""
+        command = frame.command
+        if command.type == pb.BaseCommand.MESSAGE:
+            self._take(command.message, frame.body, is_foreign=broker.is_foreign)
+        elif command.type == pb.BaseCommand.CLOSE_CONSUMER:
+            self._ended(command.close_consumer.consumer_id, "the source closed the consumer")
+
+    def _take(self, message: pb.CommandMessage, entry: bytes, *, is_foreign: bool) -> None:
+        held = self._attachments.get(message.consumer_id)
+        if held is not None:
+            inlet, _ = held
+            position = position_of(message.message_id)
+            if is_foreign:
+                self._take_foreign(inlet, position, entry)
+            else:
+                carried = Carried(inlet.attachment, position, link_of(message), entry)
+                inlet.arrived(position, len(entry), self._task.loop.now, is_marker=carried.is_marker)
+                if carried.is_marker:
+                    self._carry_out(inlet, inlet.grant())
+                self._task.carry(carried)
+
+    def _take_foreign(self, inlet: Inlet, position: Position, entry: bytes) -> None:
+        """Take an entry of a source that sends everything it has, and counts messages."""
+        try:
+            wanted, messages = foreign.outgoing(entry, self._task.target)
+        except MagnetarError as error:
+            # Passing it over would lose it: the link stops here, loudly, until the source's log is repaired.
+            self._carry_out(inlet, inlet.refused(f"entry {position}: {error}", self._task.rng))
+            return
+        if wanted is None:
+            inlet.passed_over(position, messages, len(entry))
+            self._moved(inlet)
+        else:
+            inlet.arrived(position, len(wanted), self._task.loop.now, messages)
+            self._task.carry(Carried(inlet.attachment, position, Link(), wanted))
+
+    def _moved(self, inlet: Inlet) -> None:
+        """Ask for more entries if there is room, and tell the source what is confirmed: soon, or now if that is all."""
+        self._carry_out(inlet, inlet.grant())
+        if inlet.is_caught_up and not self._is_foreign:  # somebody may wait for it
+            self._carry_out(inlet, inlet.acknowledge())
+            return
+        if not self._unacknowledged:
+            self._task.loop.call_later(limits.ACK_INTERVAL_SECONDS, self._acknowledge)
+        self._unacknowledged.add(inlet.attachment.number)
+
+    def _ended(self, number: int, reason: str, *, busy: bool = False) -> None:
+        """End a stay that the source ended: for good if the successor has the link, to be tried again otherwise."""
+        held = self._attachments.get(number)
+        if held is None:
+            return
+        self._drop(number)
+        inlet, _ = held
+        if (busy and not self._is_foreign) or self._task.succeeded:
+            inlet.displaced()
+            self.displacements += 1
+        else:
+            self._carry_out(inlet, inlet.closed(reason, self._task.rng))
+
+    def _drop(self, number: int) -> None:
+        """Forget an attachment whose stay has ended."""
+        del self._attachments[number]
+        self._task.forget(number)
+
+    def _start(self, inlet: Inlet) -> None:
+        known = self._inlets.get(inlet.attachment.topic) is inlet
+        is_late = self._is_foreign and self._task.succeeded
+        if known and self._task.carrying and self._session.service.up and not is_late:
+            self._carry_out(inlet, inlet.start(self._task.next_number()))
+
+    def _forget(self, topic: str) -> None:
+        inlet = self._inlets.pop(topic)
+        self._carry_out(inlet, inlet.detach())
+
+    def _carry_out(self, inlet: Inlet, effects: list[Effect]) -> None:
+        for effect in effects:
+            match effect:
+                case Subscribe(attachment):
+                    self._attachments[attachment.number] = (inlet, self._session.service)
+                    self._session.lookup(attachment.topic, partial(self._subscribe, attachment))
+                case Retry(seconds):
+                    self._task.loop.call_later(seconds, partial(self._start, inlet))
+                case _:
+                    _, broker = self._attachments[effect.number]
+                    self._send(effect, broker)
+
+    def _send(self, effect: Seek | Flow | Acknowledge | Close, broker: BrokerConnection) -> None:
+        match effect:
+            case Flow(number, permits):
+                broker.send(commands.flow(consumer_id=number, message_permits=permits))
+            case Acknowledge(number, position):
+                ids = [message_id(position)]
+                broker.send(commands.ack(consumer_id=number, message_ids=ids, cumulative=True))
+            case Seek(number, position):
+                seek = partial(_seek, number, position)
+                broker.request(seek, partial(self._answered, number, Inlet.sought))
+            case Close(number):
+                self._drop(number)
+                broker.close_consumer(number)
+
+    def _subscribe(self, attachment: Attachment, broker: BrokerConnection | None, reason: str) -> None:
+        """Hear who owns the topic."""
+        number = attachment.number
+        if broker is None:
+            self._ended(number, reason)
+        elif number in self._attachments:
+            inlet, _ = self._attachments[number]
+            inlet.attachment = inlet.attachment._replace(life=broker.life)
+            self._attachments[number] = (inlet, broker)
+            prefix = foreign.SUBSCRIPTION_PREFIX if broker.is_foreign else REPLICATOR_PREFIX
+            body = pb.CommandSubscribe(
+                topic=attachment.topic,
+                subscription=prefix + self._task.target,
+                subType=pb.CommandSubscribe.Exclusive,
+                consumer_id=number,
+                metadata=commands.key_values(self._metadata(inlet)),
+                initialPosition=pb.CommandSubscribe.Earliest,
+                force_topic_creation=False,
+            )
+            broker.request(partial(_subscribe, body), partial(self._answered, number, Inlet.subscribed))
+
+    def _metadata(self, inlet: Inlet) -> dict[str, str]:
+        """What a source is told at SUBSCRIBE: who asks under which lease, and why the link was parked, if it was."""
+        metadata = {LEASE_METADATA: str(self._task.lease), COPIES_METADATA: "true"}
+        if self._task.pipeline:
+            metadata[PIPELINE_METADATA] = self._task.pipeline
+        if inlet.reason and not inlet.reason.startswith(RIVAL):
+            metadata[PARKED_METADATA] = inlet.reason[: limits.REASON_CHARACTERS]
+            if inlet.furthest is not None:
+                metadata[PARKED_AFTER_METADATA] = str(inlet.furthest)
+        return metadata
+
+    def _answered(self, number: int, granted: _Granted, reply: pb.BaseCommand | None) -> None:
+        """Hear what the source says to a SUBSCRIBE or SEEK."""
+        if number not in self._attachments:
+            return
+        inlet, _ = self._attachments[number]
+        if reply is None:
+            self._carry_out(inlet, [Close(number)])
+            self._carry_out(inlet, inlet.closed("no answer from the source", self._task.rng))
+        elif reply.type == pb.BaseCommand.SUCCESS:
+            self._carry_out(inlet, granted(inlet))
+        else:
+            reason = reply.error.message
+            # The link of a rival is tried again, and again more seldom: the rival may be gone before this lease is.
+            is_rivals = reason.startswith(RIVAL)
+            self._ended(number, reason, busy=reply.error.error == pb.ConsumerBusy and not is_rivals)
+
+    def _acknowledge(self) -> None:
+        numbers, self._unacknowledged = self._unacknowledged, set()
+        for number in sorted(numbers & self._attachments.keys()):
+            inlet, _ = self._attachments[number]
+            self._carry_out(inlet, inlet.acknowledge())
+
+    def _park_stalled(self) -> None:
+        now = self._task.loop.now
+        self._task.loop.call_later(limits.STALL_SECONDS / 8, self._park_stalled)
+        for inlet, _ in list(self._attachments.values()):
+            if inlet.stalled(now):
+                reason = f"no receipt for {limits.STALL_SECONDS} s"
+                self._carry_out(inlet, inlet.refused(reason, self._task.rng))
+
+    def _named(self, namespace: str, topics: frozenset[str]) -> None:
+        """Hear which topics a namespace has."""
+        if self._is_foreign:
+            topics = frozenset(topic for topic in topics if not foreign.is_system_topic(topic))
+        for topic in [topic for topic in self._inlets if namespace_of(topic) == namespace and topic not in topics]:
+            self._forget(topic)
+        for topic in sorted(topics - self._inlets.keys()):
+            inlet = self._inlets[topic] = Inlet(self.source, topic, self._task.budget)
+            self._start(inlet)
+
+
+def _subscribe(body: pb.CommandSubscribe, request_id: int) -> bytes:
+    body.request_id = request_id
+    return commands.subscribe(body)
+
+
+def _seek(number: int, position: Position, request_id: int) -> bytes:
+    return commands.seek(consumer_id=number, request_id=request_id, position=position)

@@ -1,0 +1,186 @@
+"""One producer's bookmark at a foreign target, carried out: see `magnetar.pipeline.writing.bookmark`."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, NamedTuple, TypeGuard
+
+from magnetar.base.errors import MagnetarError
+from magnetar.base.position import EARLIEST
+from magnetar.pipeline import limits
+from magnetar.pipeline.writing.bookmark import AskEnd, Bookmark, Effect, Fence, Flow, Mark, State, Subscribe
+from magnetar.wire import commands
+from magnetar.wire.entries import markers
+from magnetar.wire.entries.entry import parse_metadata
+from magnetar.wire.message_id import message_id, position_of
+from magnetar.wire.proto import pulsar_api_pb2 as pb
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from magnetar.base.position import Position
+    from magnetar.pipeline.connections.cluster import BrokerConnection
+    from magnetar.pipeline.connections.loop import Loop
+
+BOOKMARK_PREFIX = "magnetar.bookmark."
+"""A bookmark is named by this and the source."""
+
+FENCE_SEQUENCE_ID = 0
+"""The sequence id of the marker; those of entries begin behind it."""
+
+
+class Route(NamedTuple):
+    """Between which clusters a topic is carried."""
+
+    source: str
+    topic: str
+    target: str
+
+
+class ForeignLink:
+    """Finds out how far the target is, then keeps the bookmark near the end."""
+
+    def __init__(
+        self,
+        loop: Loop,
+        route: Route,
+        broker: BrokerConnection,
+        number: int,
+        on_ready: Callable[[], None],
+        on_failure: Callable[[str], None],
+    ) -> None:
+        """Use producer ``number`` of ``broker``, and the same number for the consumer; `start` begins.
+
+        When it is known how far the target is ``on_ready`` is called; when that cannot be known any more, or the link
+        was lost, ``on_failure`` with the reason.
+        """
+        self.bookmark = Bookmark(route.source)
+        self._route = route
+        self._loop = loop
+        self._broker = broker
+        self._number = number
+        self._on_ready = on_ready
+        self._on_failure = on_failure
+        self._mark: Position | None = None
+        self._steps = 0
+        self._closed = False
+
+    @property
+    def ready(self) -> bool:
+        """Whether it is known how far the target is."""
+        return self.bookmark.state is State.READY
+
+    def start(self) -> None:
+        """Begin to find out."""
+        self._advance(self.bookmark.start())
+        self._expect_step()
+
+    def close(self) -> None:
+        """Give the consumer back; the bookmark stays."""
+        self._closed = True
+        self._flush()
+        self._broker.close_consumer(self._number)
+
+    def fenced(self) -> None:
+        """Hear that the marker has its receipt."""
+        self._advance(self.bookmark.fenced())
+
+    def read(self, message: pb.CommandMessage, entry: bytes) -> None:
+        """Take an entry of the target's log."""
+        if self.ready:
+            return
+        try:
+            metadata = parse_metadata(entry)
+        except MagnetarError as error:
+            position = position_of(message.message_id)
+            self._on_failure(f"the target's entry {position} cannot be read, so its end is not known: {error}")
+            return
+        self._advance(self.bookmark.read(position_of(message.message_id), metadata))
+
+    def receipt(self, position: Position) -> None:
+        """Hear that an entry is durable at ``position`` of the target."""
+        if position != EARLIEST:  # that of an entry that the target dropped because it had it
+            self._carry_out(self.bookmark.receipt(position))
+
+    def _advance(self, effects: list[Effect]) -> None:
+        self._steps += 1
+        for effect in effects:
+            self._carry_out(effect)
+        if self.ready:
+            self._on_ready()
+
+    def _carry_out(self, effect: Effect) -> None:
+        match effect:
+            case Subscribe():
+                self._broker.request(self._subscribe, self._subscribed)
+            case Fence():
+                fence = markers.build_fence(
+                    self._route.source, self._route.target, publish_time_ms=time.time_ns() // 1_000_000
+                )
+                self._broker.send(
+                    commands.send(producer_id=self._number, sequence_id=FENCE_SEQUENCE_ID, entry=fence, marker=True)
+                )
+            case AskEnd():
+                self._broker.request(self._ask_end, self._told)
+            case Flow(permits):
+                self._broker.send(commands.flow(consumer_id=self._number, message_permits=permits))
+            case Mark(position):
+                if self._mark is None:
+                    self._loop.call_later(limits.BOOKMARK_INTERVAL_SECONDS, self._flush)
+                self._mark = position
+
+    def _flush(self) -> None:
+        mark, self._mark = self._mark, None
+        if mark is not None:
+            ids = [message_id(mark)]
+            self._broker.send(commands.ack(consumer_id=self._number, message_ids=ids, cumulative=True))
+
+    def _subscribe(self, request_id: int) -> bytes:
+        body = pb.CommandSubscribe(
+            topic=self._route.topic,
+            subscription=BOOKMARK_PREFIX + self._route.source,
+            subType=pb.CommandSubscribe.Exclusive,
+            consumer_id=self._number,
+            request_id=request_id,
+            initialPosition=pb.CommandSubscribe.Earliest,
+            force_topic_creation=False,
+        )
+        return commands.subscribe(body)
+
+    def _ask_end(self, request_id: int) -> bytes:
+        return commands.get_last_message_id(consumer_id=self._number, request_id=request_id)
+
+    def _subscribed(self, reply: pb.BaseCommand | None) -> None:
+        if self._is_granted(reply, pb.BaseCommand.SUCCESS):
+            self._advance(self.bookmark.subscribed())
+
+    def _told(self, reply: pb.BaseCommand | None) -> None:
+        if self._is_granted(reply, pb.BaseCommand.GET_LAST_MESSAGE_ID_RESPONSE):
+            answer = reply.getLastMessageIdResponse
+            has_mark = answer.HasField("consumer_mark_delete_position")
+            mark = position_of(answer.consumer_mark_delete_position) if has_mark else EARLIEST
+            self._advance(self.bookmark.told(position_of(answer.last_message_id), mark))
+
+    def _is_granted(
+        self, reply: pb.BaseCommand | None, kind: pb.BaseCommand.Type.ValueType
+    ) -> TypeGuard[pb.BaseCommand]:
+        if self._closed:
+            return False
+        if reply is None or reply.type != kind:
+            self._on_failure("no answer from the target" if reply is None else reply.error.message)
+            return False
+        return True
+
+    def _expect_step(self) -> None:
+        """Fail when STALL_SECONDS pass without a step."""
+        done = self._steps
+
+        def check() -> None:
+            if self.ready or self._closed:
+                return
+            if self._steps == done:
+                self._on_failure(f"the end of the target's log was not reached: nothing in {limits.STALL_SECONDS} s")
+            else:
+                self._expect_step()
+
+        self._loop.call_later(limits.STALL_SECONDS, check)

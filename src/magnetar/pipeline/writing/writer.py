@@ -1,0 +1,85 @@
+"""The writing half of a task: takes rows from Spark and sends their entries to the target.
+
+The thread that Spark calls only moves chunks over; a second one runs the loop that owns the target's connections.
+What is under way is bounded by the reader's credits, so nothing here needs a limit of its own.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import threading
+from typing import TYPE_CHECKING
+
+from magnetar.pipeline import limits
+from magnetar.pipeline.connections.channel import ReportSender
+from magnetar.pipeline.connections.loop import Loop
+from magnetar.pipeline.connections.reports import Ready
+from magnetar.pipeline.process import tune
+from magnetar.pipeline.rows import Carried, Kind, Opening, decode_chunk, decode_opening
+from magnetar.pipeline.writing.target import Target
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pyarrow as pa
+
+
+def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Send every entry in ``batches`` to its target: the function for ``mapInArrow``. Yields nothing."""
+    tune()
+    writer: Writer | None = None
+    try:
+        for batch in batches:
+            for target, lease, kind, body in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+                if kind == Kind.OPENING:
+                    writer = Writer(target, lease, decode_opening(body))
+                elif kind == Kind.ENTRIES:
+                    assert writer is not None
+                    writer.submit(decode_chunk(body))
+    finally:
+        if writer is not None:
+            writer.close()
+    yield from ()
+
+
+class Writer:
+    """The loop's thread and what it is handed."""
+
+    def __init__(self, target: str, lease: int, opening: Opening) -> None:
+        """Start the thread; raises OSError when the reader has gone already."""
+        self._loop = Loop()
+        self._reports = ReportSender(self._loop, opening.channel)
+        rng = random.Random(os.urandom(16))  # noqa: S311 - jitter, not secrets
+        self._target = Target(self._loop, target, lease, opening.target_url, self._reports.send, rng)
+        self._deadline: float | None = None
+        self._failure: Exception | None = None
+        self._thread = threading.Thread(target=self._run, name=f"writer to {target}", daemon=True)
+        self._thread.start()
+
+    def submit(self, entries: list[Carried]) -> None:
+        """Send entries, in order; raises what ended the thread, if anything did."""
+        if self._failure is not None:
+            raise self._failure
+        self._loop.call_from_thread(lambda: self._target.send(entries))
+
+    def close(self) -> None:
+        """Wait for outstanding receipts, at most DRAIN_SECONDS, and end the thread."""
+        self._loop.call_from_thread(self._drain)
+        self._thread.join()
+
+    def _drain(self) -> None:
+        self._deadline = self._loop.now + limits.DRAIN_SECONDS
+
+    def _run(self) -> None:
+        try:
+            self._target.start()
+            self._reports.send(Ready())
+            while self._deadline is None or (self._target.outstanding and self._loop.now < self._deadline):
+                self._loop.step(limits.IDLE_SECONDS)
+        except Exception as error:  # noqa: BLE001 - the thread's root: the task raises it, and Spark retries the task
+            self._failure = error
+        finally:
+            self._target.close()
+            self._reports.close()
+            self._loop.close()

@@ -1,0 +1,1 @@
+"""Simulated producers, consumers and readers."""

@@ -1,0 +1,340 @@
+"""The safety invariants, checked against the naive model after every step."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from magnetar.base.position import EARLIEST, Position
+from magnetar.sim.content import is_same
+from magnetar.sim.referees.model import ATTEMPT, CHUNK, Entry, Model, read_entry
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from magnetar.broker.subscription.subscription import Subscription
+    from magnetar.geo.progress.state import SubscriptionProgress
+    from magnetar.sim.referees.unsynced import Unsynced
+    from magnetar.sim.site import Replica
+
+
+class Checker:
+    """Looks at brokers and says what is wrong."""
+
+    def __init__(
+        self, model: Model, violated: Callable[[str], None], unsynced: Unsynced, *, deduplicated: bool
+    ) -> None:
+        """Compare with ``model``; ``violated`` is told what is wrong; ``deduplicated``: nothing may be stored twice.
+
+        ``unsynced`` knows what a loss of power may take.
+        """
+        self._model = model
+        self._unsynced = unsynced
+        self._deduplicated = deduplicated
+        self._violated = violated
+        self._seen_crashes: dict[str, int] = {}
+        self._listed: dict[str, set[int]] = {}
+        """By cluster, the ledgers that the topic had when the broker ended; absent once it was started again."""
+        self._compared: dict[tuple[str, str], tuple[int, int]] = {}
+        """By cluster and origin, how many entries were compared, and the rank that may come next."""
+        self._chunks: dict[tuple[str, str], int] = {}
+        """By cluster and message, the id of the chunk that was published there last."""
+        self._settled: dict[tuple[str, str], tuple[object, set[str]]] = {}
+        """By cluster and subscription: texts found rightly acknowledged, in which epoch and with which starts."""
+        self._looked_at: dict[tuple[str, str], object] = {}
+        """By cluster and subscription: all that was there when everything was found rightly acknowledged."""
+
+    def lose(self, cluster: str) -> None:
+        """A cluster lost the topic: nothing that was found of it holds any more."""
+        self._forget_findings(cluster)
+        self._chunks = {key: found for key, found in self._chunks.items() if key[0] != cluster}
+
+    def _forget_findings(self, cluster: str) -> None:
+        self._compared = {key: found for key, found in self._compared.items() if key[0] != cluster}
+        self._settled = {key: found for key, found in self._settled.items() if key[0] != cluster}
+        self._looked_at = {key: found for key, found in self._looked_at.items() if key[0] != cluster}
+
+    def ended(self, replica: Replica) -> None:
+        """Note which ledgers a topic has, right after its broker ended: a lost entry is not taken for a trimmed one."""
+        self._listed[replica.cluster] = set(replica.listed())
+
+    def started(self, replica: Replica) -> None:
+        """Compare the log with what the store recovered, before the topic is loaded."""
+        listed = self._listed.pop(replica.cluster, set())
+        known = [each for each in self._model.logs[replica.cluster].entries if each[0].ledger_id in listed]
+        found = [each for each in known if replica.has_stored(each[0])]
+        left = self._unsynced.accept(replica, known, found)
+        if left < len(known):
+            # What was found holds for more than is left. But a lost chunk with a receipt is not sent again.
+            self._forget_findings(replica.cluster)
+        self._compare(replica, known[:left], found)
+
+    def check(self, replica: Replica) -> None:
+        """Check everything about one cluster; every log was looked at just before."""
+        if replica.topic is None:
+            return
+        self._check_receipts(replica)
+        self._check_replicated(replica)
+        for name in sorted({sub for cluster, sub in self._model.promises if cluster == replica.cluster}):
+            if name not in replica.topic.subscriptions:
+                self._check_missing(replica, name)
+        for subscription in replica.topic.subscriptions.values():
+            if subscription.progress is not None:
+                self._check_justified(replica, subscription, subscription.progress.state)
+                self._check_kept(replica, subscription, subscription.progress.state)
+
+    # -- P1, P2, P5: the log ----------------------------------------------------------------------------------------
+
+    def look_at_log(self, replica: Replica) -> None:
+        """Read what has become durable: it must be what was published, in order, once; and what was there still is.
+
+        Without effect while the topic is not loaded.
+        """
+        if replica.topic is None:
+            return
+        log = self._model.logs[replica.cluster]
+        if self._seen_crashes.get(replica.cluster, 0) != replica.crashes:
+            self._seen_crashes[replica.cluster] = replica.crashes
+            self._check_survived(replica)
+        after = log.entries[-1][0] if log.entries else EARLIEST
+        if replica.topic.ledger.last_confirmed_entry <= after:
+            return
+        for position, data in replica.durable_entries(after):
+            entry = read_entry(replica.cluster, position, data)
+            if position <= self._model.given[replica.cluster]:
+                self._violated(f"P5: {replica.cluster} gave {entry.text} {position}, which held another entry before")
+            self.check_content(f"{replica.cluster} holds at {position}", entry.text, data)
+            if entry.cluster == replica.cluster and entry.position != position:
+                self._check_returned(replica, entry)
+            elif entry.cluster == replica.cluster:
+                self._check_published(replica, entry, log.bases.get(entry.whole))
+            self._model.add(replica.cluster, position, entry, len(data), replica.site.clock.monotonic())
+        last = replica.topic.ledger.last_confirmed_entry
+        if last.entry_id >= 0 and (not log.entries or log.entries[-1][0] < last):
+            self._violated(f"P1: {replica.cluster} calls {last} durable, and its log ends before that")
+
+    def _check_returned(self, replica: Replica, entry: Entry) -> None:
+        """P2: what others send back is what the cluster published before it lost its disk, each entry once."""
+        here, model = replica.cluster, self._model
+        if model.texts.get(entry.text) != entry or model.ranks[entry.text] >= model.lost_with_disk[here]:
+            self._violated(f"P2: {here} took {entry} back, which it did not lose")
+        if entry.text in model.logs[here].places:
+            self._violated(f"P2: {here} took {entry.text} back, which it held")
+
+    def _check_receipts(self, replica: Replica) -> None:
+        receipts = self._model.receipts[replica.cluster]
+        for text, position in receipts.items():
+            entry = self._model.texts.get(text)
+            if position == EARLIEST:  # an attempt to publish it is held somewhere, and comes from there: see P2
+                base = text.partition(ATTEMPT)[0]
+                is_held = any(base.partition(CHUNK)[0] in bases for bases in self._model.bases.values())
+            else:
+                is_held = entry is not None and (entry.cluster, entry.position) == (replica.cluster, position)
+            if not is_held:
+                self._violated(f"P1: {replica.cluster} receipted {text} at {position}, where there is {entry}")
+        receipts.clear()
+
+    def check_content(self, what: str, text: str, data: bytes) -> None:
+        """C: an entry is what a producer sent, to the last byte; ``what`` says whose it is."""
+        published = self._model.contents.get(text)
+        if published is None or not is_same(published, data):
+            self._violated(f"C: {what} {text or 'what cannot be read'}, which is not what was published")
+
+    def _check_chunk(self, replica: Replica, entry: Entry) -> None:
+        """C: a chunk follows the one before, or repeats; its first chunks may be lost with the topic."""
+        key = replica.cluster, entry.whole
+        last = self._chunks.get(key, -1)
+        if entry.chunk_id > last + 1 and not (last == -1 and self._model.generations[replica.cluster]):
+            self._violated(f"C: {replica.cluster} stored chunk {entry.chunk_id} of {entry.whole} after {last}")
+        self._chunks[key] = entry.chunk_id
+
+    def _check_survived(self, replica: Replica) -> None:
+        assert replica.topic is not None
+        first = replica.topic.ledger.first_position
+        known = [
+            (position, entry) for position, entry in self._model.logs[replica.cluster].entries if position >= first
+        ]
+        found = [(at, read_entry(replica.cluster, at, data)) for at, data in replica.durable_entries(EARLIEST)]
+        self._compare(replica, known, found[: len(known)])
+
+    def _compare(
+        self, replica: Replica, known: list[tuple[Position, Entry]], found: list[tuple[Position, Entry]]
+    ) -> None:
+        if found != known:
+            lost = [f"{entry.text} at {position}" for position, entry in known if (position, entry) not in found]
+            self._violated(f"P1: after a restart {replica.cluster} lacks {lost[:5]}")
+
+    def _check_published(self, replica: Replica, entry: Entry, attempt: Entry | None) -> None:
+        """Check an entry that ``replica`` has published; ``attempt``: the one of the same messages that it held."""
+        if attempt is not None and self._deduplicated and attempt.whole not in self._model.damaged:
+            self._violated(f"D: {replica.cluster} stored {entry.text} though it held {attempt.text}, the same messages")
+        before = self._model.texts.get(entry.text)
+        if before is not None and before != entry:
+            self._violated(f"P5: {entry.text} is in {replica.cluster} at {entry.position}, and is that of {before} too")
+        self._check_chunk(replica, entry)
+        published = self._model.published[replica.cluster]
+        if published and entry.position <= published[-1].position:
+            self._violated(f"P5: {replica.cluster} gave {entry.text} {entry.position}, after {published[-1]}")
+
+    def _check_replicated(self, replica: Replica) -> None:
+        """What came from another cluster is what that published, in its order, without any that it still has."""
+        here, model = replica.cluster, self._model
+        for cluster, arrived in model.logs[here].of.items():
+            if cluster == here:
+                continue
+            seen, following = self._compared.get((here, cluster), (0, 0))
+            published = model.published[cluster]
+            for entry in arrived[seen:]:
+                rank = model.ranks.get(entry.text)
+                if rank is None or published[rank] != entry or rank < following:
+                    self._violated(
+                        f"P2: {here} holds {entry}, which {cluster} did not publish after {following} others"
+                    )
+                    return
+                source = replica.site.peers[cluster].replicas[replica.name]
+                missed = [each for each in published[following:rank] if self.is_due(each, source, here)]
+                if not entry.is_for(here):
+                    self._violated(f"P2: {here} holds {entry}, which is not meant for it")
+                if missed:
+                    self._violated(f"P2: {here} holds {entry.text} of {cluster} and not what came before, {missed[0]}")
+                following = rank + 1
+            self._compared[here, cluster] = len(arrived), following
+
+    def is_due(self, entry: Entry, source: Replica, target: str) -> bool:
+        """Whether an entry is meant for a cluster and its origin still has it, so that the cluster must get it."""
+        return entry.is_for(target) and not self._model.is_lost(entry) and source.has_listed(entry.position)
+
+    def forgive_duplicates(self) -> None:
+        """Deduplication is switched on and off from now on: what is sent again may be stored again."""
+        self._deduplicated = False
+
+    # -- P3: nothing is skipped -------------------------------------------------------------------------------------
+
+    def _check_justified(self, replica: Replica, subscription: Subscription, state: SubscriptionProgress) -> None:
+        """What counts as acknowledged was acknowledged by somebody in this epoch, or lies outside."""
+        lifetime = self._model.lifetime(replica.cluster, subscription.name, state.epoch)
+        starts = state.starts()
+        if not lifetime.is_known:
+            return
+        looked_at = self._look_at(replica, subscription, state)
+        if self._looked_at.get((replica.cluster, subscription.name)) == looked_at:
+            return  # more may have been asked for meanwhile: what was right then is right now
+        self._looked_at[replica.cluster, subscription.name] = looked_at
+        settled = self._settled_in(replica, subscription, state, starts)
+        first = subscription.topic.ledger.first_position
+        places = self._model.logs[replica.cluster].places
+        for entries in self._model.published.values():
+            for entry in entries:
+                if entry.text not in settled:
+                    asked = lifetime.acknowledged.get(entry.text, 0)
+                    is_outside = entry.position <= starts.get(entry.cluster, EARLIEST)
+                    place = places.get(entry.text)
+                    if place is not None and place < first:
+                        place = None  # its ledger was trimmed: nobody here can have it any more
+                    wrong, done = self._judge(subscription, entry, place, asked, is_outside=is_outside)
+                    if is_outside and asked != entry.every and not lifetime.is_outside(entry):
+                        wrong = f"lies outside, where it starts at {starts[entry.cluster]}: nobody asked for that"
+                    if wrong:
+                        where = f"{subscription.name} in {replica.cluster}, epoch {state.epoch}"
+                        self._violated(f"P3: {entry.text} of {where}, {wrong}")
+                    elif done:
+                        settled.add(entry.text)
+
+    def _judge(
+        self, subscription: Subscription, entry: Entry, place: Position | None, asked: int, *, is_outside: bool
+    ) -> tuple[str, bool]:
+        """What is wrong with one entry, of which ``asked`` was acknowledged, and whether it is done with, rightly.
+
+        ``place`` is where the cluster has it, None where it does not.
+        """
+        assert subscription.progress is not None
+        cursor = subscription.cursor.state
+        done = place is not None and (place <= cursor.mark_delete_position or cursor.is_deleted(place))
+        covered, unclaimed = self._in_state(subscription.progress.state, entry)
+        held_back = cursor.remaining(place) if place is not None and not done else None
+        left = entry.every if held_back is None else held_back
+        if (done or covered) and not is_outside and asked != entry.every:
+            return f"counts as acknowledged, of which {asked:b} is all that anybody did", done
+        if place is not None and not done and (covered or is_outside):
+            return "is acknowledged elsewhere and would be delivered again", done
+        if (entry.every & ~(left & unclaimed)) & ~asked:
+            return f"counts as acknowledged but for {left & unclaimed:b}, and {asked:b} is all that anybody did", done
+        return "", done
+
+    def _look_at(self, replica: Replica, subscription: Subscription, state: SubscriptionProgress) -> object:
+        """All that an acknowledgement can be told by, as it is now."""
+        cursor, model = subscription.cursor.state, self._model
+        acknowledged = cursor.mark_delete_position, list(cursor.deleted()), list(cursor.partial_batches())
+        known = len(model.logs[replica.cluster].entries), sum(map(len, model.published.values()))
+        return state.copy(), acknowledged, subscription.topic.ledger.first_position, known
+
+    def _settled_in(
+        self, replica: Replica, subscription: Subscription, state: SubscriptionProgress, starts: dict[str, Position]
+    ) -> set[str]:
+        """The texts that were found rightly acknowledged, as long as nothing can have become unacknowledged."""
+        key, same = (replica.cluster, subscription.name), (state.epoch, starts, replica.crashes)
+        if key not in self._settled or self._settled[key][0] != same:
+            self._settled[key] = (same, set())
+        return self._settled[key][1]
+
+    def _in_state(self, state: SubscriptionProgress, entry: Entry) -> tuple[bool, int]:
+        """Whether an entry is claimed as a whole, and which of its messages are not claimed."""
+        origin = state.origins.get(entry.cluster)
+        if origin is None:
+            return False, entry.every
+        left = origin.partial.get(entry.position)
+        return entry.position in origin.acknowledged, entry.every if left is None else left
+
+    # -- P3, P6: nothing that was confirmed is forgotten ------------------------------------------------------------
+
+    def _check_kept(self, replica: Replica, subscription: Subscription, state: SubscriptionProgress) -> None:
+        promise = self._model.promise(replica.cluster, subscription.name)
+        if state.epoch < promise.epoch:
+            self._violated(
+                f"P6: {subscription.name} in {replica.cluster} is in epoch {state.epoch}, "
+                f"after epoch {promise.epoch} was confirmed"
+            )
+        if state.epoch == promise.epoch:
+            for text, mask in promise.acknowledged.items():
+                entry = self._model.texts[text]
+                if self.unclaimed(state, entry) & mask:
+                    self._violated(
+                        f"P6: {text} of {subscription.name} in {replica.cluster}, epoch {state.epoch}, was "
+                        f"acknowledged ({mask:b}) and that was confirmed: no other cluster will hear of it"
+                    )
+                if self.left(replica, subscription, entry) & mask:
+                    self._violated(
+                        f"P6: {text} of {subscription.name} in {replica.cluster}, epoch {state.epoch}, "
+                        f"was acknowledged ({mask:b}) and that was confirmed: it is forgotten"
+                    )
+
+    def _check_missing(self, replica: Replica, name: str) -> None:
+        promise = self._model.promise(replica.cluster, name)
+        if promise.acknowledged and not self._model.is_buried(replica.cluster, name, promise.epoch):
+            self._violated(
+                f"P6: {name} in {replica.cluster} is gone, though nobody deleted it since epoch {promise.epoch}"
+            )
+
+    def is_left(self, subscription: Subscription, entry: Entry) -> bool:
+        """Whether a subscription's cursor still has something of an entry that its cluster holds."""
+        cluster = subscription.environment.cluster
+        state, place = subscription.cursor.state, self._model.logs[cluster].places[entry.text]
+        return place > state.mark_delete_position and not state.is_deleted(place)
+
+    def left(self, replica: Replica, subscription: Subscription, entry: Entry) -> int:
+        """Which messages of an entry a cluster would still deliver, if it held the entry."""
+        assert subscription.progress is not None
+        cursor = subscription.cursor.state
+        place = self._model.logs[replica.cluster].places.get(entry.text)
+        if place is None or place < subscription.topic.ledger.first_position:  # it never came, or it was trimmed
+            return self.unclaimed(subscription.progress.state, entry)
+        if place <= cursor.mark_delete_position or cursor.is_deleted(place):
+            return 0
+        left = cursor.remaining(place)
+        return entry.every if left is None else left
+
+    def unclaimed(self, state: SubscriptionProgress, entry: Entry) -> int:
+        """Which messages of an entry a state does not say to be acknowledged."""
+        covered, partial = self._in_state(state, entry)
+        if covered or (entry.cluster in state.origins and entry.position <= state.origins[entry.cluster].start):
+            return 0
+        return partial

@@ -1,0 +1,458 @@
+"""One topic in all clusters: keeps its model, and says what was against the rules."""
+
+from __future__ import annotations
+
+from statistics import mean
+from typing import TYPE_CHECKING, Protocol
+
+from magnetar.base.errors import MagnetarError
+from magnetar.base.position import EARLIEST, LATEST, Position
+from magnetar.broker.publish.producer import LocalProducer
+from magnetar.geo.progress.codec import decode_marker
+from magnetar.sim.referees.at_risk import AtRisk
+from magnetar.sim.referees.checkers import Checker
+from magnetar.sim.referees.key_holders import KeyHolders
+from magnetar.sim.referees.lifetimes import Lifetimes
+from magnetar.sim.referees.model import ATTEMPT, CHUNK, Made, Model
+from magnetar.sim.referees.readings import Readings
+from magnetar.sim.referees.times import DRIFTED_S
+from magnetar.sim.referees.unloads import Unloads
+from magnetar.sim.referees.unsynced import Unsynced
+from magnetar.sim.referees.updates import Updates
+from magnetar.sim.scenario import SHARING
+from magnetar.wire.entries import ack_set
+from magnetar.wire.entries.entry import payload_of
+from magnetar.wire.message_id import position_of
+from magnetar.wire.proto import pulsar_api_pb2 as pb
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Container
+
+    from magnetar.base.names import TopicName
+    from magnetar.broker.dispatch.consumer import Consumer
+    from magnetar.broker.publish.interfaces import Producer
+    from magnetar.broker.session.session import Session
+    from magnetar.broker.subscription.subscription import Subscription
+    from magnetar.geo.progress.epochs import Epoch
+    from magnetar.geo.progress.state import SubscriptionProgress
+    from magnetar.sim.clients.consumer import Held, SimConsumer
+    from magnetar.sim.clients.reader import SimReader
+    from magnetar.sim.referees.model import Entry, Starts
+    from magnetar.sim.scenario import Scenario
+    from magnetar.sim.site import Replica
+
+    Then = Callable[[], None]
+
+
+class WholeReferee(Protocol):
+    """The referee of all topics."""
+
+    deliveries: int
+    """Entries that consumers got."""
+
+    @property
+    def scenario(self) -> Scenario:
+        """What the world is like."""
+        ...
+
+    def violate(self, what: str) -> None:
+        """Something is wrong."""
+        ...
+
+    def note(self, source: str, target: str, text: str) -> None:
+        """Something is worth telling."""
+        ...
+
+
+class TopicReferee:
+    """What brokers hear makes the model; what they say is measured by it."""
+
+    def __init__(self, referee: WholeReferee, name: TopicName) -> None:
+        """Nothing was said yet."""
+        self.name = name
+        scenario = referee.scenario
+        self.model = Model(list(scenario.clusters), apart=scenario.markers is not None)
+        self.violate = referee.violate
+        self.unsynced = Unsynced(self.model, sync=scenario.sync)
+        self.checker = Checker(self.model, self.violate, self.unsynced, deduplicated=scenario.deduplication)
+        self._referee = referee
+        self._at_risk = AtRisk(scenario.lag, self.model) if scenario.lag is not None else None
+        self._lifetimes = Lifetimes(self.model, self.checker, self.note)
+        self.updates = Updates(self.model, self.checker, self.note) if scenario.markers is not None else None
+        """Those of mode ``markers``; None in mode ``exact``."""
+        self._unloads = Unloads(self.model, self.checker)
+        self._holders = KeyHolders(self.checker.is_left)
+        self.readings = Readings(self.model, self.checker, self.violate)
+        self._receipted: dict[LocalProducer, tuple[int, Position]] = {}
+        """The newest receipt of each producer: its sequence id, and the highest position so far."""
+        self._expiring: list[tuple[str, str, list[Entry]]] = []
+        """What expiries that are not confirmed may acknowledge, and nobody else yet: by cluster and subscription."""
+        self._prefix = f"{name.local_name}: " if len(scenario.topics) > 1 else ""
+
+    def note(self, source: str, target: str, text: str) -> None:
+        """Something is worth telling."""
+        self._referee.note(source, target, self._prefix + text)
+
+    def look_at(self, replica: Replica) -> None:
+        """See what has been created, and whether the topic is loaded."""
+        self._lifetimes.look_at(replica)
+        self._unloads.look_at(replica)
+
+    def lose(self, replica: Replica) -> None:
+        """A cluster has lost the topic, just now; its log was looked at right before."""
+        self.model.lose(replica.cluster)
+        self.checker.lose(replica.cluster)
+        self.unsynced.lose(replica.cluster)
+        self._lifetimes.lose(replica.cluster)
+        self.readings.lose(replica.cluster)
+        if self.updates is not None:
+            self.updates.lose(replica.cluster)
+        self._unloads.lose(replica.cluster)
+        if self._at_risk is not None:
+            self._at_risk.lose(replica.cluster)
+        self.note(replica.cluster, "", "the topic is lost, with all that it held")
+
+    def damaged(self, cluster: str, position: Position) -> None:
+        """An entry of a cluster cannot be read for a while: readers go past it, and it is taken if it is sent again."""
+        entry = self.model.logs[cluster].at[position]
+        self.model.damaged.add(entry.whole)
+        self.readings.may_miss(cluster, [entry])
+
+    def _unless_lost(self, cluster: str, work: Then) -> Then:
+        """``work`` for when something is confirmed; without effect if the topic is lost in the meantime."""
+        generation = self.model.generations[cluster]
+        return lambda: work() if self.model.generations[cluster] == generation else None
+
+    def check(self, replica: Replica) -> None:
+        """Check everything about one cluster."""
+        self.look_at(replica)
+        if self.updates is not None:
+            self.updates.look_at(replica)
+        self.checker.check(replica)
+
+    # -- what clients learn -------------------------------------------------------------------------------------------
+
+    def published(self, text: str, entry: bytes) -> None:
+        """Remember the bytes."""
+        self.model.contents[text] = entry
+        whole, chunk, _ = text.partition(ATTEMPT)[0].partition(CHUNK)
+        if chunk:
+            self.model.chunked.add(whole)
+
+    def receipted(self, cluster: str, text: str, position: Position) -> None:
+        """Remember it: the cluster has to hold the entry there, now and after any crash."""
+        self.model.receipts[cluster][text] = position
+
+    def delivered(self, consumer: SimConsumer, held: Held, entry: bytes) -> None:
+        """Count it, and compare it with what was published."""
+        self._referee.deliveries += 1
+        self.checker.check_content(f"{consumer.name} of {consumer.subscription} got", held.text, entry)
+        self.note(consumer.cluster, consumer.machine, f"{consumer.subscription}: {held.text} ({held.remaining:b})")
+
+    def unloads(self, replica: Replica) -> None:
+        """The topic begins to be unloaded in a cluster, now; without faults it forgets nothing."""
+        self._unloads.begin(replica)
+
+    def read(self, reader: SimReader, position: Position, entry: bytes) -> None:
+        """See Witness."""
+        self.checker.look_at_log(reader.replica)
+        self.readings.read(reader, position, entry)
+        self.note(reader.cluster, reader.machine, f"read at {position}")
+
+    # -- what operators do --------------------------------------------------------------------------------------------
+
+    def skips(self, replica: Replica, subscription: Subscription, count: int) -> Then:
+        """The next ``count`` entries are acknowledged now; to be called once that is confirmed."""
+        self.checker.look_at_log(replica)
+        return self._acknowledges(replica, subscription, self._left_through(subscription, LATEST)[:count], "skips")
+
+    def clears(self, replica: Replica, subscription: Subscription, through: Position) -> Then:
+        """Everything up to and including ``through`` is acknowledged now; to be called once that is confirmed."""
+        self.checker.look_at_log(replica)
+        return self._acknowledges(replica, subscription, self._left_through(subscription, through), "clears")
+
+    def expires(self, replica: Replica, age_s: float, name: str | None = None) -> Then:
+        """Entries older than ``age_s`` may be acknowledged now, in the subscription ``name`` or, without one, in all.
+
+        To be called once that is done.
+
+        Which entries are old is not asked of the broker. It may leave some of them for later.
+        """
+        log, now = self.model.logs[replica.cluster], replica.site.clock.monotonic()
+        old = log.ages.old(max(age_s - DRIFTED_S, 0.0), now, replica.site.seem_older)
+        return self._may_go(replica, [log.at[position] for position in old], name)
+
+    def evicts(self, replica: Replica, limit: int) -> Then:
+        """Entries beyond the newest ones may be acknowledged now, as ``expires`` does.
+
+        The newest are those that have together half of ``limit`` bytes, with those that are being written. A broker
+        keeps nine tenths, with entries that came in the meantime. The entries of one ledger count as of one size.
+        """
+        if replica.topic is None:
+            return lambda: None
+        self.checker.look_at_log(replica)
+        log, ledger, may_go = self.model.logs[replica.cluster], replica.topic.ledger, []
+        held = sum(size for (at, _), size in zip(log.entries, log.sizes, strict=True) if at >= ledger.first_position)
+        newest = float(ledger.size_bytes - held)
+        sizes: dict[int, list[int]] = {}
+        for (position, _), size in zip(log.entries, log.sizes, strict=True):
+            sizes.setdefault(position.ledger_id, []).append(size)
+        size_in = {ledger_id: mean(each) for ledger_id, each in sizes.items()}
+        for position, entry in reversed(log.entries):
+            newest += size_in[position.ledger_id]
+            if newest > limit / 2:
+                may_go.append(entry)
+        return self._may_go(replica, may_go)
+
+    def _may_go(self, replica: Replica, entries: list[Entry], name: str | None = None) -> Then:
+        if replica.topic is None:
+            return lambda: None
+        self.readings.may_miss(replica.cluster, entries)
+        asked: list[tuple[Subscription, Epoch, list[Entry]]] = []
+        self._expiring = [each for each in self._expiring if each[2]]
+        for subscription in replica.topic.subscriptions.values():
+            if subscription.progress is not None and name in (None, subscription.name):
+                epoch = subscription.progress.state.epoch
+                left = [entry for entry in entries if self.checker.is_left(subscription, entry)]
+                lifetime = self.model.lifetime(replica.cluster, subscription.name, epoch)
+                for entry in left:
+                    lifetime.acknowledge(entry.text, entry.every)
+                asked.append((subscription, epoch, left))
+        self._expiring += [(replica.cluster, each.name, left) for each, _, left in asked]
+
+        def done() -> None:
+            for subscription, epoch, left in asked:
+                gone = {entry.text: entry.every for entry in left if not self.checker.is_left(subscription, entry)}
+                if gone:  # else nothing was written, and the epoch may be one whose reset failed
+                    self.model.promise(replica.cluster, subscription.name).add(epoch, gone)
+                left.clear()
+
+        return self._unless_lost(replica.cluster, done)
+
+    def _acknowledged_otherwise(self, replica: Replica, name: str, texts: Container[str]) -> None:
+        """An expiry that is under way does not confirm what others acknowledge meanwhile."""
+        for cluster, subscription, left in self._expiring:
+            if (cluster, subscription) == (replica.cluster, name):
+                left[:] = [entry for entry in left if entry.text not in texts]
+
+    def _left_through(self, subscription: Subscription, through: Position) -> list[Entry]:
+        entries = self.model.logs[subscription.environment.cluster].entries
+        return [entry for at, entry in entries if at <= through and self.checker.is_left(subscription, entry)]
+
+    def _acknowledges(self, replica: Replica, subscription: Subscription, entries: list[Entry], what: str) -> Then:
+        if subscription.progress is None:
+            return lambda: None
+        name, epoch = subscription.name, subscription.progress.state.epoch
+        lifetime, promise = self.model.lifetime(replica.cluster, name, epoch), self.model.promise(replica.cluster, name)
+        for entry in entries:
+            lifetime.acknowledge(entry.text, entry.every)
+        texts = " ".join(entry.text for entry in entries)
+        self.note(replica.cluster, "", f"{name}: an operator {what} {texts or 'nothing'} in epoch {epoch}")
+        done = {entry.text: entry.every for entry in entries}
+        return self._unless_lost(replica.cluster, lambda: promise.add(epoch, done))
+
+    # -- what brokers hear ------------------------------------------------------------------------------------------
+
+    def subscribed(self, replica: Replica, subscription: str) -> Then | None:
+        """A consumer asks for a replicated subscription; what is returned is called when that is dealt with."""
+        return self._lifetimes.subscribe(replica, subscription)
+
+    def unsubscribed(self, replica: Replica, subscription: Subscription) -> Then | None:
+        """A consumer deletes its subscription; what is returned is called when that is dealt with."""
+        return self._lifetimes.unsubscribe(replica, subscription)
+
+    def acknowledging(
+        self, replica: Replica, session: Session, subscription: Subscription, ack: pb.CommandAck
+    ) -> Then | None:
+        """An ACK came; what is returned is called when it is confirmed."""
+        if subscription.progress is None or replica.topic is None:
+            return None
+        cumulative = ack.ack_type == pb.CommandAck.Cumulative
+        if cumulative and subscription.type in SHARING:
+            return None  # who shares cannot acknowledge for others, in Pulsar neither
+        self.checker.look_at_log(replica)
+        log, state = self.model.logs[replica.cluster], subscription.progress.state
+        lifetime, starts = self.model.lifetime(replica.cluster, subscription.name, state.epoch), state.starts()
+        first = (
+            replica.topic.ledger.first_position
+        )  # what was trimmed may be wanted elsewhere: it is not for this cluster
+        meant: dict[str, int] = {}
+        for each in ack.message_id:
+            position = position_of(each)
+            entry = log.at.get(position)
+            if entry is None or position < first:
+                continue
+            meant[entry.text] = entry.every & ~(ack_set.words_to_int(each.ack_set) if each.ack_set else 0)
+            if cumulative:
+                unread = replica.topic.log.damaged
+                before = (other for at, other in log.entries if first <= at < position and at not in unread)
+                meant.update((other.text, other.every) for other in before)
+        for text, mask in meant.items():
+            lifetime.acknowledge(text, mask)
+        self._acknowledged_otherwise(replica, subscription.name, meant)
+        inside = {text: mask for text, mask in meant.items() if _is_inside(self.model.texts[text], starts)}
+        texts = " ".join(f"{text}({mask:b})" for text, mask in list(inside.items())[-4:])
+        self.note(session_name(session), replica.cluster, f"{subscription.name}: ack {texts} in epoch {state.epoch}")
+        promise, epoch = self.model.promise(replica.cluster, subscription.name), state.epoch
+        # What is acknowledged already, the cluster that acknowledged it tells the others.
+        new = {
+            text: mask & self.checker.left(replica, subscription, self.model.texts[text])
+            for text, mask in inside.items()
+        }
+        made = self.model.made.setdefault((replica.cluster, subscription.name), Made())
+
+        def confirmed() -> None:
+            promise.add(epoch, inside)
+            made.add_at(epoch, new, replica.site.clock.monotonic())
+
+        return self._unless_lost(replica.cluster, confirmed)
+
+    def refused(self, consumer: Consumer, positions: list[Position]) -> None:
+        """A consumer wants entries again, all that it holds where none is named."""
+        self._holders.give_back(consumer, positions)
+
+    def progress_came(self, replica: Replica, body: bytes) -> tuple[Then, Then] | None:
+        """A progress marker came; what is returned is called when it is dealt with, and when it is receipted."""
+        if replica.topic is None:
+            return None
+        try:
+            marker = decode_marker(bytes(payload_of(body)))
+        except MagnetarError as error:
+            self.violate(f"{replica.cluster} was sent a progress marker that cannot be read: {error}")
+            return None
+        known = [(state, self._claimed(state)) for state in marker.states]
+        told = ", ".join(
+            f"{state.name}@{state.epoch}{' deleted' if state.deleted else ''}: {len(claims)}" for state, claims in known
+        )
+        self.note(marker.source_cluster, replica.cluster, f"progress {told}")
+        for state, claims in known:
+            self._acknowledged_otherwise(replica, state.name, claims)
+        # A cluster has what it tells the others for good, unless it lost the topic or power: this may be of before.
+        is_current = self.unsynced.keeps(marker.source_cluster) and not self.model.generations[marker.source_cluster]
+        for state, claims in known if is_current else ():
+            self.model.promise(marker.source_cluster, state.name).add(state.epoch, claims)
+
+        def confirmed() -> None:
+            for state, claims in known:
+                promise = self.model.promise(replica.cluster, state.name)
+                promise.add(state.epoch, {} if state.deleted else claims)
+
+        epochs = {
+            each.name: each.progress.state.epoch
+            for each in replica.topic.subscriptions.values()
+            if each.progress is not None
+        }
+        return lambda: self._lifetimes.outlived(replica, epochs), self._unless_lost(replica.cluster, confirmed)
+
+    def _claimed(self, state: SubscriptionProgress) -> dict[str, int]:
+        """What a state on its way says is acknowledged, entry by entry."""
+        claims: dict[str, int] = {}
+        for cluster, origin in state.origins.items():
+            for entry in self.model.published.get(cluster, []):
+                if entry.position in origin.acknowledged:
+                    claims[entry.text] = entry.every
+                else:
+                    left = origin.partial.get(entry.position)
+                    if left is not None:
+                        claims[entry.text] = entry.every & ~left
+        return claims
+
+    def seeking(
+        self, replica: Replica, session: Session, subscription: Subscription, seek: pb.CommandSeek
+    ) -> Then | None:
+        """A SEEK came; what is returned is called when it is confirmed."""
+        if subscription.progress is None or replica.topic is None:
+            return None
+        self.checker.look_at_log(replica)
+        ledger, target = replica.topic.ledger, position_of(seek.message_id)
+        before_first = replica.topic.log.before_first()
+        through = (
+            ledger.last_confirmed_entry if target > ledger.last_confirmed_entry else ledger.previous_position(target)
+        )
+        epoch = subscription.progress.state.epoch
+        raised = epoch.raised_by(replica.cluster)
+        before = self.model.lifetime(replica.cluster, subscription.name, epoch)
+        self.note(session_name(session), replica.cluster, f"{subscription.name}: seek to {target} in epoch {epoch}")
+        mark_delete = max(before_first, through)
+        self.model.begin_lifetime(replica.cluster, subscription.name, raised).sought(
+            before,
+            self.model.logs[replica.cluster],
+            ledger.first_position,
+            mark_delete,
+            to_end=mark_delete >= ledger.last_confirmed_entry,
+        )
+        promise = self.model.promise(replica.cluster, subscription.name)
+        return self._unless_lost(replica.cluster, lambda: promise.add(raised, {}))
+
+    # -- what brokers say -------------------------------------------------------------------------------------------
+
+    def receipt(self, replica: Replica, producer: Producer | None, receipt: pb.CommandSendReceipt) -> None:
+        """R, L: receipts of a producer come in its order; what has one and is at risk does not exceed the bound."""
+        if isinstance(producer, LocalProducer):
+            self._check_order(replica, producer, receipt)
+        if self._at_risk is None:
+            return
+        self.checker.look_at_log(replica)  # an entry of another cluster counts there from its receipt on
+        if not isinstance(producer, LocalProducer) or replica.topic is None:
+            return
+        cluster, policy, log = replica.cluster, self._at_risk.policy, self.model.logs[replica.cluster]
+        base = f"{producer.options.name}-{receipt.sequence_id}"
+        entry = log.at.get(position_of(receipt.message_id)) or log.bases.get(base)
+        if entry is None or entry.cluster != cluster:
+            return  # another cluster's, where it is counted
+        unsafe = self._at_risk.receipted(cluster, entry.text)
+        if len(unsafe) > policy.messages and not replica.topic.is_closing:
+            self.violate(
+                f"L: {cluster} gave a receipt for {entry.text}: {len(unsafe)} are in fewer than {policy.copies} other "
+                f"clusters, and {policy.messages} may be: {unsafe[-5:]}"
+            )
+
+    def _check_order(self, replica: Replica, producer: LocalProducer, receipt: pb.CommandSendReceipt) -> None:
+        sequence_id, position = self._receipted.get(producer, (-1, EARLIEST))
+        given = position_of(receipt.message_id)
+        newest = sequence_id - (f"{producer.options.name}-{sequence_id}" in self.model.chunked)
+        if receipt.sequence_id <= newest or (given != EARLIEST and given <= position):
+            self.violate(
+                f"R: {replica.cluster} gave {producer.options.name} a receipt for {receipt.sequence_id} at {given} "
+                f"after that for {sequence_id} at {position}"
+            )
+        self._receipted[producer] = receipt.sequence_id, max(given, position)
+
+    def dispatched(
+        self, replica: Replica, consumer: Consumer, subscription: Subscription, message: pb.CommandMessage
+    ) -> None:
+        """P1, P3: what is sent to a consumer is durable, and nobody is known here to have acknowledged it."""
+        if subscription.progress is None:
+            return
+        self.checker.look_at_log(replica)
+        position = position_of(message.message_id)
+        entry = self.model.logs[replica.cluster].at.get(position)
+        where = f"{position} of {subscription.name} in {replica.cluster}"
+        if entry is None:
+            self.violate(f"P1: {where} was sent to a consumer before it was durable")
+            return
+        sent = ack_set.words_to_int(message.ack_set) if message.ack_set else entry.every
+        if sent & ~self.checker.left(replica, subscription, entry):
+            self.violate(f"P3: {where}, {entry.text}, was sent to a consumer though it is acknowledged here")
+        active = replica.topic.policies.replicated_subscription_active_cluster if replica.topic is not None else ""
+        if subscription.is_replicated and active not in ("", replica.cluster):
+            self.violate(f"A: {where}, {entry.text}, was sent to a consumer, and {active} is the active cluster")
+        sharing = subscription.type in SHARING
+        if sharing and entry.deliver_at_ms > replica.site.clock.highest * 1000:
+            early_s = entry.deliver_at_ms / 1000 - replica.site.clock.highest
+            self.violate(f"T: {where}, {entry.text}, was sent to a consumer {early_s:.3f} s before its time")
+        held = self._holders.send(consumer, subscription, position, entry)
+        if held is not None:
+            self.violate(f"K: {where}, {entry.text}, was sent to a consumer while another holds {held.text} of its key")
+        promise = self.model.promise(replica.cluster, subscription.name)
+        if subscription.progress.state.epoch == promise.epoch and sent & promise.acknowledged.get(entry.text, 0):
+            self.violate(f"P3: {where}, {entry.text}, was sent again after its acknowledgement was confirmed here")
+
+
+def _is_inside(entry: Entry, starts: Starts) -> bool:
+    return entry.position > starts.get(entry.cluster, EARLIEST)
+
+
+def session_name(session: Session) -> str:
+    """The machine that is connected."""
+    return session.address.strip("/").partition(":")[0]

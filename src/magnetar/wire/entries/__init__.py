@@ -1,0 +1,1 @@
+"""What a ledger stores: entries with their metadata, batches, markers and origins."""

@@ -1,0 +1,231 @@
+"""Entries: what a ledger stores and SEND and MESSAGE carry, Pulsar's *headersAndPayload*.
+
+An entry is ``u16 0x0e01, u32 CRC32C`` (both optional), ``u32 metadataSize, MessageMetadata, payload``. The checksum
+covers everything after itself. A metadata size never looks like the magic: it would exceed every frame.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import struct
+from typing import TYPE_CHECKING
+
+import google_crc32c
+from google.protobuf.message import DecodeError
+
+from magnetar.base.errors import ChecksumMismatchError, RemoteProtocolError
+from magnetar.base.limits import BATCH_MESSAGES_MAX, BATCHED_MESSAGE_SIZE_MIN, Limit
+from magnetar.wire.entries.plain_metadata import (
+    bounded,
+    is_plain,
+    is_plain_and_fits,
+    messages_and_key_in_plain,
+    messages_in_plain,
+    publish_time_in_plain,
+)
+from magnetar.wire.proto import pulsar_api_pb2 as pb
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_MAGIC = b"\x0e\x01"
+_CHECKSUMMED_START = 6
+"""Where the checksummed part of an entry with a checksum begins."""
+
+_SIZE_LENGTH = 4
+_METADATA_START = _CHECKSUMMED_START + _SIZE_LENGTH
+"""Where the metadata of an entry with a checksum begins."""
+
+_NO_KEY = b"NONE_KEY"
+"""The sticky key of an entry whose key cannot be decoded."""
+
+_read_head = struct.Struct(">2sII").unpack_from
+_pack_size = struct.Struct(">I").pack
+_read_size = struct.Struct(">I").unpack_from
+_read_metadata = pb.MessageMetadata.FromString
+
+
+def checksum_matches(entry: bytes) -> bool:
+    """Whether the entry is what its checksum says; True when it has none."""
+    if not entry.startswith(_MAGIC):
+        return True
+    if len(entry) < _CHECKSUMMED_START:
+        return False
+    (expected,) = _read_size(entry, len(_MAGIC))
+    return bool(google_crc32c.value(entry[_CHECKSUMMED_START:]) == expected)
+
+
+def proves_itself(entry: bytes) -> bool:
+    """Whether the entry carries a checksum and is what that says."""
+    return entry.startswith(_MAGIC) and checksum_matches(entry)
+
+
+def split_checksum(entry: bytes) -> tuple[int | None, bytes, bytes]:
+    """Return the checksum that the entry states, the bytes in front of what it covers, and what it covers.
+
+    Without a checksum: None, nothing, and the entry.
+    """
+    if not entry.startswith(_MAGIC) or len(entry) < _CHECKSUMMED_START:
+        return None, b"", entry
+    (stated,) = _read_size(entry, len(_MAGIC))
+    return stated, entry[:_CHECKSUMMED_START], entry[_CHECKSUMMED_START:]
+
+
+def with_checksum(entry: bytes) -> bytes:
+    """Return the entry with the magic and the right checksum in place of its first bytes; itself if it is shorter."""
+    if len(entry) < _CHECKSUMMED_START:
+        return entry
+    content = entry[_CHECKSUMMED_START:]
+    return _MAGIC + _pack_size(google_crc32c.value(content)) + content
+
+
+def check_checksum(entry: bytes) -> None:
+    """Raise ChecksumMismatchError where ``checksum_matches`` would not be True."""
+    if not checksum_matches(entry):
+        message = "checksum of the entry does not match"
+        raise ChecksumMismatchError(message)
+
+
+def check(entry: bytes) -> pb.MessageMetadata | None:
+    """Raise ChecksumMismatchError or RemoteProtocolError where ``checksum_matches`` or ``parse_metadata`` would object.
+
+    Once per published message, so what most of them are is found out in one go. Returns the metadata if it is not
+    plain, and may say something about dispatch, or if it names more messages than the entry may hold uncompressed.
+    """
+    if len(entry) >= _METADATA_START:
+        magic, checksum, size = _read_head(entry)
+        if magic == _MAGIC and google_crc32c.value(entry[_CHECKSUMMED_START:]) == checksum:
+            end = _METADATA_START + size
+            if end > len(entry) or not is_plain_and_fits(entry, _METADATA_START, end):
+                return parse_metadata(entry)
+            return None
+    check_checksum(entry)
+    return parse_metadata(entry)
+
+
+def parse_metadata(entry: bytes) -> pb.MessageMetadata:
+    """Read the entry's metadata; raises RemoteProtocolError when its publisher wrote none that can be read."""
+    try:
+        metadata = _read_metadata(metadata_bytes(entry))
+    except DecodeError as error:
+        message = f"message metadata cannot be parsed: {error}"
+        raise RemoteProtocolError(message) from error
+    if not metadata.IsInitialized() or not isinstance(metadata.producer_name, str):
+        message = "message metadata lacks required fields, or its producer name is not UTF-8"
+        raise RemoteProtocolError(message)
+    return metadata
+
+
+def metadata_bytes(entry: bytes) -> bytes:
+    """Return the serialized metadata as the publisher wrote it; raises RemoteProtocolError when it does not fit."""
+    start, end = _metadata_span(entry)
+    return entry[start:end]
+
+
+def payload_of(entry: bytes) -> memoryview:
+    """Return the payload as stored, still compressed and encrypted; raises RemoteProtocolError as for the metadata."""
+    return memoryview(entry)[_metadata_span(entry)[1] :]
+
+
+def publish_time_ms(entry: bytes) -> int:
+    """Milliseconds since the epoch when the entry was published, by its producer's clock."""
+    start, end = _metadata_span(entry)
+    published_ms = publish_time_in_plain(entry, start, end)
+    return parse_metadata(entry).publish_time if published_ms is None else published_ms
+
+
+def messages_in(entry: bytes) -> int:
+    """How many messages the entry holds, at least 1."""
+    return messages_and_delivery(entry)[0]
+
+
+def messages_and_delivery(entry: bytes) -> tuple[int, int]:
+    """Return what dispatch needs to know: the number of messages, at least 1, and ``deliver_at_time`` (0: at once)."""
+    start, end = _metadata_span(entry)
+    messages = messages_in_plain(entry, start, end)
+    if messages is not None:
+        return messages, 0
+    metadata = parse_metadata(entry)
+    return bounded(metadata.num_messages_in_batch), metadata.deliver_at_time
+
+
+def messages_delivery_and_key(entry: bytes) -> tuple[int, int, bytes]:
+    """Return what ``messages_and_delivery`` does, and the sticky key (protocol: Key_Shared).
+
+    Messages of one sticky key are kept in order by a Key_Shared subscription. It is that of the whole entry: a batch is
+    not opened, so its messages should have one key.
+    """
+    start, end = _metadata_span(entry)
+    plain = messages_and_key_in_plain(entry, start, end)
+    if plain is not None:
+        return plain[0], 0, plain[1]
+    metadata = parse_metadata(entry)
+    return bounded(metadata.num_messages_in_batch), metadata.deliver_at_time, _sticky_key(metadata)
+
+
+def replicate_to(entry: bytes) -> Sequence[str]:
+    """Return the clusters that the entry is meant for; none for all."""
+    start, end = _metadata_span(entry)
+    return () if is_plain(entry, start, end) else parse_metadata(entry).replicate_to
+
+
+def build_entry(metadata: pb.MessageMetadata, payload: bytes) -> bytes:
+    """Put a message, or a batch of them, into an entry with a checksum."""
+    return assemble(metadata.SerializeToString(), payload)
+
+
+def assemble(metadata: bytes, payload: bytes | memoryview) -> bytes:
+    """Put serialized metadata and a payload into an entry with a checksum."""
+    checksummed = b"".join((_pack_size(len(metadata)), metadata, payload))
+    return b"".join((_MAGIC, _pack_size(google_crc32c.value(checksummed)), checksummed))
+
+
+def _metadata_span(entry: bytes) -> tuple[int, int]:
+    """Where the serialized metadata begins and ends."""
+    start = (_CHECKSUMMED_START if entry.startswith(_MAGIC) else 0) + _SIZE_LENGTH
+    if start > len(entry):
+        message = f"entry of {len(entry)} bytes has no metadata size"
+        raise RemoteProtocolError(message)
+    end = start + _read_size(entry, start - _SIZE_LENGTH)[0]
+    if end > len(entry):
+        message = f"message metadata of {end - start} bytes exceeds its entry of {len(entry)}"
+        raise RemoteProtocolError(message)
+    return start, end
+
+
+def check_count(metadata: pb.MessageMetadata, entry: bytes) -> None:
+    """Raise RemoteProtocolError for a batch that cannot hold as many messages as its metadata says."""
+    messages = metadata.num_messages_in_batch
+    if messages <= 1:
+        return
+    size = len(payload_of(entry)) if metadata.compression == pb.NONE else metadata.uncompressed_size
+    if messages > size // BATCHED_MESSAGE_SIZE_MIN:
+        message = f"a batch of {size} bytes cannot hold {messages} messages"
+        raise RemoteProtocolError(message)
+    if messages > BATCH_MESSAGES_MAX:
+        message = f"a batch of {messages} messages exceeds the limit of {BATCH_MESSAGES_MAX} ({Limit.BATCH_MESSAGES})"
+        raise RemoteProtocolError(message, Limit.BATCH_MESSAGES)
+
+
+def is_compressed(entry: bytes) -> bool:
+    """Whether the payload is compressed; False for an entry whose metadata cannot be read."""
+    try:
+        return parse_metadata(entry).compression != pb.NONE
+    except RemoteProtocolError:
+        return False
+
+
+def _sticky_key(metadata: pb.MessageMetadata) -> bytes:
+    if metadata.HasField("ordering_key"):
+        return metadata.ordering_key
+    if not metadata.HasField("partition_key"):
+        return f"{metadata.producer_name}-{metadata.sequence_id}".encode()
+    key: str | bytes = metadata.partition_key
+    encoded = key if isinstance(key, bytes) else key.encode()  # protobuf leaves as bytes what is not UTF-8
+    if not metadata.partition_key_b64_encoded:
+        return encoded
+    try:
+        return base64.b64decode(encoded, validate=True)
+    except binascii.Error:
+        return _NO_KEY

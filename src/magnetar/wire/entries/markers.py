@@ -1,0 +1,177 @@
+"""Markers: entries that brokers write for each other and never dispatch to consumers.
+
+The payload of a marker is one bare protobuf message, chosen by ``marker_type`` (Pulsar's ``Markers.java``). Those of
+replicated subscriptions (PIP-33) are built here; where they name several clusters, in the order of the names.
+"""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
+
+from magnetar.base.position import Position
+from magnetar.wire.entries.entry import build_entry, parse_metadata
+from magnetar.wire.proto import magnetar_markers_pb2, pulsar_markers_pb2
+from magnetar.wire.proto import pulsar_api_pb2 as pb
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+
+SNAPSHOT_REQUEST: Final = int(pulsar_markers_pb2.REPLICATED_SUBSCRIPTION_SNAPSHOT_REQUEST)
+SNAPSHOT_RESPONSE: Final = int(pulsar_markers_pb2.REPLICATED_SUBSCRIPTION_SNAPSHOT_RESPONSE)
+SNAPSHOT: Final = int(pulsar_markers_pb2.REPLICATED_SUBSCRIPTION_SNAPSHOT)
+UPDATE: Final = int(pulsar_markers_pb2.REPLICATED_SUBSCRIPTION_UPDATE)
+PROGRESS: Final = int(magnetar_markers_pb2.PROGRESS_MARKER)
+"""Magnetar's own; on the progress link only, never stored in a topic."""
+
+PROBE: Final = int(magnetar_markers_pb2.PROBE_MARKER)
+"""Magnetar's own; on replication links only, never stored in a topic."""
+
+MARKER_PRODUCER_NAME: Final = "pulsar.marker"
+
+_UNSIGNED: Final = 2**64
+"""Markers hold positions unsigned: the entry before a ledger's first one, -1, is this minus 1, as Java writes it."""
+
+_NOBODY: Mapping[str, Position] = MappingProxyType({})
+
+
+def build_marker(
+    marker_type: int,
+    payload: bytes,
+    *,
+    publish_time_ms: int,
+    replicate_to: Sequence[str] = (),
+) -> bytes:
+    """Put a marker's serialized message into an entry; ``replicate_to`` empty sends it to every cluster."""
+    metadata = pb.MessageMetadata(
+        producer_name=MARKER_PRODUCER_NAME,
+        sequence_id=0,
+        publish_time=publish_time_ms,
+        marker_type=marker_type,
+        replicate_to=replicate_to,
+    )
+    return build_entry(metadata, payload)
+
+
+def build_fence(source: str, target: str, *, publish_time_ms: int) -> bytes:
+    """Return a marker that means nothing: its receipt says that everything sent before it is in the log, or never is.
+
+    To a broker of Apache Pulsar it is the answer to a request for a snapshot that nobody made, and goes no further.
+    """
+    answer = snapshot_response("magnetar.fence", source, Position(0, 0))
+    return build_marker(SNAPSHOT_RESPONSE, answer, publish_time_ms=publish_time_ms, replicate_to=[target])
+
+
+def build_probe(*, publish_time_ms: int) -> bytes:
+    """Return a marker without content, which travels in the place of an earlier entry.
+
+    A receiver that holds this place drops it as a duplicate, and any other refuses it as a gap.
+    """
+    return build_marker(PROBE, b"", publish_time_ms=publish_time_ms)
+
+
+def is_probe(entry: bytes) -> bool:
+    """Whether the entry is a probe; raises RemoteProtocolError for one that cannot be read."""
+    return marker_type(parse_metadata(entry)) == PROBE
+
+
+def snapshot_request(snapshot_id: str, source_cluster: str, without: Mapping[str, Position] = _NOBODY) -> bytes:
+    """Return the payload of a SNAPSHOT_REQUEST marker: ``source_cluster`` asks all others where they are.
+
+    All but those in ``without``, of which it holds what they produced up to these positions.
+    """
+    return pulsar_markers_pb2.ReplicatedSubscriptionsSnapshotRequest(
+        snapshot_id=snapshot_id, source_cluster=source_cluster, without=_in_order(without)
+    ).SerializeToString()
+
+
+def snapshot_response(
+    snapshot_id: str, cluster: str, position: Position, without: Iterable[str] = (), *, takes_claims: bool | None = None
+) -> bytes:
+    """Return the payload of a SNAPSHOT_RESPONSE marker: ``cluster`` has come to ``position``.
+
+    That is before anything of the clusters in ``without`` that the asking cluster does not hold. ``takes_claims`` says
+    that ``cluster`` honours the claims of an update; Apache Pulsar says nothing.
+    """
+    return pulsar_markers_pb2.ReplicatedSubscriptionsSnapshotResponse(
+        snapshot_id=snapshot_id,
+        cluster=_cluster_message_id(cluster, position),
+        without=sorted(without),
+        takes_claims=takes_claims,
+    ).SerializeToString()
+
+
+def snapshot(snapshot_id: str, local_position: Position, positions: Mapping[str, Position]) -> bytes:
+    """Return the payload of a SNAPSHOT marker: who has all to ``local_position`` has all to these in other clusters."""
+    return pulsar_markers_pb2.ReplicatedSubscriptionsSnapshot(
+        snapshot_id=snapshot_id, local_message_id=_message_id(local_position), clusters=_in_order(positions)
+    ).SerializeToString()
+
+
+def subscription_update(
+    subscription: str,
+    positions: Mapping[str, Position],
+    claims: tuple[Mapping[str, Position], Mapping[str, Iterable[tuple[Position, Position]]]] | None = None,
+) -> bytes:
+    """Return the payload of an UPDATE marker: the subscription has acknowledged all to these positions, inclusive.
+
+    With ``claims`` only what they name is acknowledged: for each origin, in its own positions, where the subscription
+    starts, exclusive, and the intervals that are acknowledged, open below and closed above.
+    """
+    return pulsar_markers_pb2.ReplicatedSubscriptionsUpdate(
+        subscription_name=subscription,
+        clusters=_in_order(positions),
+        claims=None if claims is None else _claims(*claims),
+    ).SerializeToString()
+
+
+def _claims(
+    starts: Mapping[str, Position], acknowledged: Mapping[str, Iterable[tuple[Position, Position]]]
+) -> pulsar_markers_pb2.UpdateClaims:
+    return pulsar_markers_pb2.UpdateClaims(
+        origins=[
+            pulsar_markers_pb2.OriginClaims(
+                cluster=cluster,
+                start=_message_id(starts[cluster]) if cluster in starts else None,
+                acknowledged=[
+                    pulsar_markers_pb2.OriginInterval(lower=_message_id(lower), upper=_message_id(upper))
+                    for lower, upper in acknowledged.get(cluster, ())
+                ],
+            )
+            for cluster in sorted({*starts, *acknowledged})
+        ]
+    )
+
+
+def marked_position(message_id: pulsar_markers_pb2.MarkersMessageIdData) -> Position:
+    """Return the position that a marker holds."""
+    return Position(_signed(message_id.ledger_id), _signed(message_id.entry_id))
+
+
+def marked_positions(clusters: Iterable[pulsar_markers_pb2.ClusterMessageId]) -> dict[str, Position]:
+    """Return the positions that a marker holds, by cluster."""
+    return {marked.cluster: marked_position(marked.message_id) for marked in clusters}
+
+
+def marker_type(metadata: pb.MessageMetadata) -> int | None:
+    """Return the marker's type, of whatever kind; None when the entry is no marker."""
+    return metadata.marker_type if metadata.HasField("marker_type") else None
+
+
+def _in_order(positions: Mapping[str, Position]) -> list[pulsar_markers_pb2.ClusterMessageId]:
+    return [_cluster_message_id(cluster, position) for cluster, position in sorted(positions.items())]
+
+
+def _cluster_message_id(cluster: str, position: Position) -> pulsar_markers_pb2.ClusterMessageId:
+    return pulsar_markers_pb2.ClusterMessageId(cluster=cluster, message_id=_message_id(position))
+
+
+def _message_id(position: Position) -> pulsar_markers_pb2.MarkersMessageIdData:
+    return pulsar_markers_pb2.MarkersMessageIdData(
+        ledger_id=position.ledger_id % _UNSIGNED, entry_id=position.entry_id % _UNSIGNED
+    )
+
+
+def _signed(value: int) -> int:
+    return value - _UNSIGNED if value >= _UNSIGNED // 2 else value
