@@ -16,7 +16,7 @@ from magnetar.base.errors import ConfigurationError
 from magnetar.cli.output import Output, say, show_lines, show_table
 from magnetar.cli.session import names
 from magnetar.ops.layout import hold, lay_out, require_free_ports
-from magnetar.ops.local_clusters import LocalClusters, Surroundings
+from magnetar.ops.local_clusters import Host, LocalClusters
 from magnetar.ops.spark import require_spark
 
 
@@ -40,7 +40,7 @@ def up(
     laid_out = lay_out(cluster_names, data, base_port)
     with hold(data):
         require_free_ports(laid_out)
-        local = LocalClusters(laid_out, Surroundings(stop_request, say), with_pipeline=with_pipeline)
+        local = LocalClusters(laid_out, Host(stop_request, say), with_pipeline=with_pipeline)
         try:
             local.start()
             _announce(local, output, laid_out[0].directory.parent)

@@ -44,7 +44,7 @@ class StopRequest(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class Host:
     """The world of `LocalClusters`: how processes start, what time it is, where words go."""
 
     stop_request: StopRequest
@@ -59,12 +59,12 @@ class Surroundings:
 class LocalClusters:
     """Brokers and a pipeline, supervised. `start`, then `supervise` until asked to stop, and always `stop`."""
 
-    def __init__(self, clusters: Sequence[LocalCluster], surroundings: Surroundings, *, with_pipeline: bool) -> None:
+    def __init__(self, clusters: Sequence[LocalCluster], host: Host, *, with_pipeline: bool) -> None:
         """Nothing runs until `start`."""
         self.clusters = clusters
-        self._world = surroundings
-        self._brokers = {each.name: Child(each.broker_command(), surroundings.start) for each in clusters}
-        self._pipeline = Child(pipeline_command(clusters), surroundings.start) if with_pipeline else None
+        self._world = host
+        self._brokers = {each.name: Child(each.broker_command(), host.start) for each in clusters}
+        self._pipeline = Child(pipeline_command(clusters), host.start) if with_pipeline else None
 
     def start(self) -> None:
         """Return when all clusters serve and know each other and the pipeline replicates.

@@ -13,7 +13,7 @@ from magnetar.pipeline.connections.loop import Dialled, Loop, Timer
 from magnetar.pipeline.connections.reports import Receipts, Refused, Report, TargetDown, TargetUp
 from magnetar.pipeline.options import ClusterAddress
 from magnetar.pipeline.reading.outflow import Outflow
-from magnetar.pipeline.reading.tail import Tail
+from magnetar.pipeline.reading.source_cluster import SourceCluster
 from magnetar.pipeline.writing.target import Target
 from magnetar.sim.scenario import NAMESPACE
 from magnetar.sim.site import PORT
@@ -224,7 +224,7 @@ class CarrierTask:
         self._outflow = Outflow()
         self._is_handing_over = False
         """Whether entries are about to be handed over."""
-        self._tails = [Tail(self, _address(source)) for source in sources]
+        self._tails = [SourceCluster(self, _address(source)) for source in sources]
         self._target = Target(self.loop, target, lease, _address(target).broker_url, self._tell, rng)
         self._told_at = 0.0
         self._target.start()

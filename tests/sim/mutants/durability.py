@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from magnetar.broker.publish.sequence_ids import SequenceIds
-from magnetar.broker.replication.tombstones import Tombstones, _Buried
+from magnetar.broker.replication.tombstones import Tombstones, _Tombstone
 from magnetar.broker.subscription.subscription import Subscription
 from magnetar.broker.topic import registry as broker_topics
 from magnetar.broker.topic.load_failures import LoadFailures
@@ -55,7 +55,7 @@ def tombstone_in_memory_only(_: Any) -> Any:
         if along_with:
             self._ledger._metadata.put_many(along_with)
         last = self._ledger.last_confirmed_entry
-        self._buried = {**self._buried, tombstone.name: _Buried(*tombstone.epoch, *last)}
+        self._buried = {**self._buried, tombstone.name: _Tombstone(*tombstone.epoch, *last)}
 
     return mutant
 

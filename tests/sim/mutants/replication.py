@@ -16,7 +16,7 @@ from magnetar.broker.topic.topic import Topic
 from magnetar.geo.origins.index import OriginIndex
 from magnetar.geo.receiving import Verdict, judge
 from magnetar.pipeline.connections.cluster import BrokerConnection
-from magnetar.pipeline.reading.inlets import Inlet
+from magnetar.pipeline.reading.source_link import SourceLink
 from magnetar.wire.entries import entry as wire_entry
 
 if TYPE_CHECKING:
@@ -134,8 +134,8 @@ MUTANTS: dict[str, Mutant] = {
     "the clusters that a message is meant for ignored": (wire_entry, "replicate_to", chosen_clusters_ignored),
     "a new link begun at the end of the log": (Topic, "_link_start", link_begun_at_the_end),
     "an entry confirmed when it is sent": (Replicator, "_send", confirmed_when_sent),
-    "a link that was closed not tried again": (Inlet, "closed", closed_link_not_tried_again),
-    "a link that was refused not tried again": (Inlet, "refused", refused_link_not_tried_again),
+    "a link that was closed not tried again": (SourceLink, "closed", closed_link_not_tried_again),
+    "a link that was refused not tried again": (SourceLink, "refused", refused_link_not_tried_again),
     "a replication delay told though nothing waits": (Replicator, "delay_s", delay_told_where_there_is_none),
     "messages that a cluster lost with its disk not counted": (OriginIndex, "newest_through", lost_told_as_held),
     "a frame sent that is too large for the target": (BrokerConnection, "frame_size_max", size_not_checked),
@@ -143,5 +143,5 @@ MUTANTS: dict[str, Mutant] = {
     "the reason why a link is parked not told": (Parking, "take_over", parked_reason_not_told),
     "copies not sent back": (Copies, "begin", copies_kept),
     "entries that came back taken again": (OriginIndex, "append_returned", returned_entries_forgotten),
-    "a link that does not go back over a gap": (Inlet, "gap", gap_not_gone_back_over),
+    "a link that does not go back over a gap": (SourceLink, "gap", gap_not_gone_back_over),
 }

@@ -134,11 +134,11 @@ def test_receipts_that_nobody_waits_for_are_forgotten_once_for_all_who_leave() -
     client.produce()
     topic = cluster.topics.loaded[client.topic]
     looks: list[int] = []
-    topic.lag_bound._forget_gone = lambda: looks.append(1)  # type: ignore[method-assign]
-    topic.lag_bound._queue.append(None)  # type: ignore[arg-type]  # there is something to look at
+    topic.lag_limit._forget_gone = lambda: looks.append(1)  # type: ignore[method-assign]
+    topic.lag_limit._queue.append(None)  # type: ignore[arg-type]  # there is something to look at
     for _ in range(MANY):
-        topic.lag_bound.left()
-    topic.lag_bound._queue.clear()
+        topic.lag_limit.left()
+    topic.lag_limit._queue.clear()
     cluster.settle()
     assert looks == [1]
 

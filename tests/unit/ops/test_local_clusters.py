@@ -6,7 +6,7 @@ import pytest
 
 from magnetar.base.errors import ConfigurationError
 from magnetar.ops.layout import LocalCluster, lay_out
-from magnetar.ops.local_clusters import START_TIMEOUT_SECONDS, LocalClusters, StoppedError, Surroundings
+from magnetar.ops.local_clusters import START_TIMEOUT_SECONDS, Host, LocalClusters, StoppedError
 from tests.unit.ops.fakes import FakeClock, FakeProcesses
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ class Stage:
         self.log = directory / "logs" / "pipeline.log"
         self.local = LocalClusters(
             lay_out(["ewr", "jfk"], directory, 16650),
-            Surroundings(
+            Host(
                 stop_request=self,
                 say=self.said.append,
                 start=self.processes,

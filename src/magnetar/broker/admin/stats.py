@@ -93,10 +93,10 @@ def _topic_stats(
         publishers=publishers,
         publishers_count=publishers_count,
         waiting_publishers=len(topic.access.waiting),
-        at_risk_messages=topic.lag_bound.at_risk,
-        withheld_receipts=topic.lag_bound.withheld if topic.lag_bound.gate is not None else None,
-        publishing_throttled=topic.lag_bound.reason,
-        clusters_not_counted=topic.lag_bound.not_counted or None,
+        at_risk_messages=topic.lag_limit.at_risk,
+        withheld_receipts=topic.lag_limit.withheld if topic.lag_limit.gate is not None else None,
+        publishing_throttled=topic.lag_limit.reason,
+        clusters_not_counted=topic.lag_limit.not_counted or None,
         subscriptions=subscriptions,
         replication={
             remote: _replicator_stats(topic, remote)

@@ -145,4 +145,4 @@ class DelayedEntries(Part):
     def _is_there(self, position: Position) -> bool:
         """Whether the log has the entry and it is still to be sent."""
         contains = self._subscription.topic.ledger.contains(position)
-        return contains and not self._subscription.has_done_with(position)
+        return contains and not self._subscription.is_finished(position)

@@ -62,6 +62,6 @@ class DispatchedSubscription(Protocol):
         """How far entries may be sent."""
         ...
 
-    def has_done_with(self, position: Position) -> bool:
+    def is_finished(self, position: Position) -> bool:
         """Whether an entry is not to be sent again."""
         ...

@@ -184,7 +184,7 @@ class KeySharedDispatcher(MultipleConsumersDispatcher[WaitingEntries["Consumer"]
         """Take what waits for a consumer, as far as one read reaches and it has room."""
         subscription = self._subscription
         taken = self._replay.take(consumer, subscription.readable_through(), min(limit, self._room(consumer)))
-        wanted = {position: its_hash for position, its_hash in taken if not subscription.has_done_with(position)}
+        wanted = {position: its_hash for position, its_hash in taken if not subscription.is_finished(position)}
         if not wanted:
             return []
         ledger_id = next(iter(wanted)).ledger_id

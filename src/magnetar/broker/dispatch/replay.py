@@ -43,13 +43,13 @@ class Replay:
         self._positions.discard(heapq.heappop(self._heap))
 
     def first_run(
-        self, limit: int, has_done_with: Callable[[Position], bool], is_deleted: Callable[[Position], bool]
+        self, limit: int, is_finished: Callable[[Position], bool], is_deleted: Callable[[Position], bool]
     ) -> tuple[Position, Position] | None:
         """The first entries that follow each other, at most ``limit``, as (first, last); None: there are none.
 
         Those before them that the subscription has done with are dropped, and none of them ``is_deleted``.
         """
-        while self._heap and has_done_with(self._heap[0]):
+        while self._heap and is_finished(self._heap[0]):
             self.pop()
         if not self._heap:
             return None

@@ -39,7 +39,7 @@ class SharedDispatcher(MultipleConsumersDispatcher[Replay]):
 
     def _next_to_replay(self, limit: int) -> list[tuple[Position, bytes]] | None:
         subscription = self._subscription
-        run = self._replay.first_run(limit, subscription.has_done_with, subscription.cursor.state.is_deleted)
+        run = self._replay.first_run(limit, subscription.is_finished, subscription.cursor.state.is_deleted)
         if run is None:
             return None
         entries = self._reader.read(*run, limit)

@@ -164,7 +164,7 @@ class PublishedTopic(LoggedTopic, Protocol):
         ...
 
     @property
-    def lag_bound(self) -> Receipts:
+    def lag_limit(self) -> Receipts:
         """Which receipts are held back."""
         ...
 
@@ -213,6 +213,6 @@ class Producer(Protocol):
         """Publish the intact entries of one read of the socket, at least one, as one run; each SEND is answered."""
         ...
 
-    def publish_around(self, heads: Sequence[SendHead], entries: Sequence[bytes | RequestError]) -> None:
+    def publish_with_refusals(self, heads: Sequence[SendHead], entries: Sequence[bytes | RequestError]) -> None:
         """As ``publish``, where some entries cannot be taken: in the place of each is what its SEND is answered."""
         ...

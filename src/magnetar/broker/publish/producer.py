@@ -63,7 +63,7 @@ class LocalProducer:
 
         self.topic.log.append(entries, durable)
 
-    def publish_around(self, heads: Sequence[SendHead], entries: Sequence[bytes | RequestError]) -> None:
+    def publish_with_refusals(self, heads: Sequence[SendHead], entries: Sequence[bytes | RequestError]) -> None:
         """Refuse what cannot be taken and append the rest.
 
         With deduplication nothing behind a refused entry is taken: what it holds could not be sent again, being older
@@ -122,7 +122,7 @@ def _refuse(producer: Producer, heads: Sequence[SendHead], refusals: Sequence[Re
 
     def settled(_error: StorageError | None) -> None:
         session.publishes_finished(len(heads), 0)
-        topic.lag_bound.behind_receipts(session, answer)
+        topic.lag_limit.behind_receipts(session, answer)
 
     topic.log.barrier(settled)
 
@@ -130,7 +130,7 @@ def _refuse(producer: Producer, heads: Sequence[SendHead], refusals: Sequence[Re
 def answer_stored(producer: Producer, heads: Sequence[SendHead], first: Position) -> None:
     """Receipt SENDs whose entries lie in a row from ``first`` on, as soon as that may be promised."""
     receipts = commands.send_receipts(producer_id=producer.options.producer_id, heads=heads, first=first)
-    if producer.topic.lag_bound.gate is None:
+    if producer.topic.lag_limit.gate is None:
         _write(producer, receipts)
     else:
         last = first._replace(entry_id=first.entry_id + len(heads) - 1)
@@ -140,15 +140,15 @@ def answer_stored(producer: Producer, heads: Sequence[SendHead], first: Position
 def answer_repeated(producer: Producer, heads: Sequence[SendHead]) -> None:
     """Receipt SENDs of what is here already, as soon as all that is here may be promised."""
     for sequence_id, highest, _ in heads:
-        if producer.topic.lag_bound.gate is None:
-            answer_duplicate(producer, sequence_id, highest)
+        if producer.topic.lag_limit.gate is None:
+            answer_without_position(producer, sequence_id, highest)
         else:
-            receipt = _receipt_of_duplicate(producer, sequence_id, highest)
+            receipt = _receipt_without_position(producer, sequence_id, highest)
             _write_when_safe(producer, producer.topic.ledger.last_confirmed_entry, 1, receipt)
 
 
 def _write_when_safe(producer: Producer, last: Position, count: int, receipts: bytes) -> None:
-    producer.topic.lag_bound.after(producer.session, last, count, lambda: _write(producer, receipts))
+    producer.topic.lag_limit.after(producer.session, last, count, lambda: _write(producer, receipts))
 
 
 def _write(producer: Producer, answers: bytes) -> None:
@@ -177,12 +177,12 @@ def answer_error(producer: Producer, head: SendHead, code: ServerError, message:
     )
 
 
-def answer_duplicate(producer: Producer, sequence_id: int, highest: int) -> None:
+def answer_without_position(producer: Producer, sequence_id: int, highest: int) -> None:
     """Receipt a SEND that is here already: Pulsar's position for it is -1:-1."""
-    _write(producer, _receipt_of_duplicate(producer, sequence_id, highest))
+    _write(producer, _receipt_without_position(producer, sequence_id, highest))
 
 
-def _receipt_of_duplicate(producer: Producer, sequence_id: int, highest: int) -> bytes:
+def _receipt_without_position(producer: Producer, sequence_id: int, highest: int) -> bytes:
     return commands.send_receipt(
         producer_id=producer.options.producer_id,
         sequence_id=sequence_id,

@@ -8,7 +8,7 @@ import structlog
 
 from magnetar.base.errors import MagnetarError, RequestError, ServerError
 from magnetar.broker.publish.interfaces import PublishedTopic
-from magnetar.broker.publish.producer import answer_duplicate, answer_failed, publish_rest
+from magnetar.broker.publish.producer import answer_failed, answer_without_position, publish_rest
 from magnetar.wire.entries import entry as wire_entry
 from magnetar.wire.entries import markers
 
@@ -60,7 +60,7 @@ class ProgressProducer:
         for head, entry in zip(heads, entries, strict=True):
             self._apply(head, entry)
 
-    def publish_around(self, heads: Sequence[SendHead], entries: Sequence[bytes | RequestError]) -> None:
+    def publish_with_refusals(self, heads: Sequence[SendHead], entries: Sequence[bytes | RequestError]) -> None:
         """Refuse what cannot be taken and apply the rest."""
         publish_rest(self, heads, entries)
 
@@ -69,7 +69,7 @@ class ProgressProducer:
 
         def done(error: MagnetarError | None) -> None:
             if error is None:
-                answer_duplicate(self, sequence_id, highest)
+                answer_without_position(self, sequence_id, highest)
             else:
                 answer_failed(self, [head], error)
 

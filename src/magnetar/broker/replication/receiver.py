@@ -11,7 +11,7 @@ import structlog
 from magnetar.base.errors import DataLossError, MagnetarError, RequestError, ServerError
 from magnetar.base.position import EARLIEST
 from magnetar.broker.publish.interfaces import PublishedTopic
-from magnetar.broker.publish.producer import answer_duplicate, answer_failed
+from magnetar.broker.publish.producer import answer_failed, answer_without_position
 from magnetar.geo.origins.annotation import Annotation, RunExtent
 from magnetar.geo.receiving import Verdict, floor_of, gap_error, judge, lacks_entries_before
 from magnetar.geo.snapshots.markers import KINDS
@@ -91,9 +91,9 @@ class ReplicatedProducer:
 
     def publish(self, heads: Sequence[SendHead], entries: list[bytes]) -> None:
         """Append what is new as one run; answer everything, in order, once the run is durable."""
-        self.publish_around(heads, entries)
+        self.publish_with_refusals(heads, entries)
 
-    def publish_around(self, heads: Sequence[SendHead], entries: Sequence[bytes | RequestError]) -> None:
+    def publish_with_refusals(self, heads: Sequence[SendHead], entries: Sequence[bytes | RequestError]) -> None:
         """As ``publish``; an entry that cannot be taken is refused in its turn, and what follows with it."""
         if self.topic.is_closing:
             return
@@ -299,7 +299,7 @@ class ReplicatedProducer:
                 first = first._replace(entry_id=first.entry_id + len(run))
             elif verdict in (Verdict.DUPLICATE, Verdict.SKIP):
                 for sequence_id, highest, _ in run:
-                    answer_duplicate(self, sequence_id, highest)
+                    answer_without_position(self, sequence_id, highest)
             else:
                 for sequence_id, _, _ in run:
                     self.session.write(

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from magnetar.broker.environment import Environment
     from magnetar.broker.log.skipped_entries import SkippedEntries
     from magnetar.broker.loop.departures import Departures
-    from magnetar.broker.publish.lag_bound import LagBound
+    from magnetar.broker.publish.lag_limit import LagLimit
     from magnetar.broker.replication.marker_queue import QueuedMarker
     from magnetar.cursor.cursor import Cursor
     from magnetar.geo.origins.extents import HeldExtent
@@ -66,7 +66,7 @@ class ReplicatedTopic(CopiedTopic, Protocol):
     """The topic that a link carries to another cluster."""
 
     @property
-    def lag_bound(self) -> LagBound:
+    def lag_limit(self) -> LagLimit:
         """What the confirmations of links let go."""
         ...
 
@@ -331,7 +331,7 @@ class Replicator(Part):
     def _answered(self) -> None:
         """The target has told the holder what it holds."""
         if self.target_position.confirm():
-            self.topic.lag_bound.confirmed()
+            self.topic.lag_limit.confirmed()
 
     def _advanced(self) -> None:
         """The target has confirmed more."""
@@ -341,7 +341,7 @@ class Replicator(Part):
                 self.steady_since = self.environment.clock.now()
             self._awaited = None
             self._await_newest()
-        self.topic.lag_bound.confirmed()
+        self.topic.lag_limit.confirmed()
 
     @property
     def _tolerance_s(self) -> float:

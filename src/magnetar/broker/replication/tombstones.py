@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 TOMBSTONES_PROPERTY = "magnetar.tombstones"
-"""Managed-ledger property: of each deleted replicated subscription a ``_Buried``, as JSON, the oldest first."""
+"""Managed-ledger property: of each deleted replicated subscription a ``_Tombstone``, as JSON, the oldest first."""
 
 TOMBSTONES_MAX = 1_000
 """Tombstones that a topic keeps. Beyond it the oldest is forgotten: a cluster that has been away since before that
 deletion, and still has the subscription, then brings it back with what it had acknowledged. Nothing is skipped so."""
 
 
-class _Buried(NamedTuple):
+class _Tombstone(NamedTuple):
     """A deleted subscription's epoch, and where this log ended when its deletion was made or heard of here."""
 
     counter: int
@@ -50,7 +50,7 @@ class Tombstones:
         self._ledger = ledger
         self._limit_hits = limit_hits
         stored = json.loads(ledger.properties.get(TOMBSTONES_PROPERTY, "{}"))
-        self._buried = {name: _Buried(*each) for name, each in stored.items()}
+        self._buried = {name: _Tombstone(*each) for name, each in stored.items()}
 
     def __len__(self) -> int:
         """How many there are."""
@@ -81,7 +81,7 @@ class Tombstones:
         It is durable on return, in one transaction with ``along_with``. A failed write leaves everything as it was.
         """
         buried = {name: each for name, each in self._buried.items() if name != tombstone.name}
-        buried[tombstone.name] = _Buried(*tombstone.epoch, *self._ledger.last_confirmed_entry)
+        buried[tombstone.name] = _Tombstone(*tombstone.epoch, *self._ledger.last_confirmed_entry)
         forgotten = next(iter(buried)) if len(buried) > TOMBSTONES_MAX else None
         if forgotten is not None:
             del buried[forgotten]

@@ -187,7 +187,7 @@ class TopicProgress(Part):
                 subscription.shared_progress.note_applied(source, delay_s)
             subscription.flush()
 
-    def bury(self, subscription: Subscription) -> None:
+    def delete_subscription(self, subscription: Subscription) -> None:
         """Delete a subscription here and, when it is replicated, everywhere: leave a tombstone and tell the others."""
         if subscription.shared_progress is None:
             self._topic.remove_subscription(subscription)

@@ -70,14 +70,14 @@ def _subscribe(session: Session, command: pb.CommandSubscribe) -> None:
     options = _options(session, command)
     subscription = _find(topic, command)
     if isinstance(subscription, Subscription):
-        hindrance = _hindrance(subscription, command, options)
-        if hindrance is not None:
-            _subscribe_after(session, command, subscription.waiting(hindrance))
+        awaited = _wait_before_admission(subscription, command, options)
+        if awaited is not None:
+            _subscribe_after(session, command, subscription.waiting(awaited))
             return
     _admit(session, command, options, subscription)
 
 
-def _hindrance(
+def _wait_before_admission(
     subscription: Subscription, command: pb.CommandSubscribe, options: ConsumerOptions
 ) -> Awaitable[None] | None:
     """What the consumer has to wait for; raises RequestError if it is refused."""

@@ -68,9 +68,9 @@ def _create(session: Session, command: pb.CommandProducer) -> None:
         return
     find = session.topics.get_or_create_linked if is_link else session.topics.get_or_create
     topic = find(topic_name)
-    hindrance = _hindrance(topic)
-    if hindrance is not None:
-        _create_after(session, command, hindrance)
+    awaited = _wait_before_admission(topic)
+    if awaited is not None:
+        _create_after(session, command, awaited)
         return
     name = command.producer_name
     options = ProducerOptions(
@@ -114,7 +114,7 @@ def _absence(session: Session, name: TopicName, *, is_link: bool) -> Awaitable[N
     return session.topics.growth_for_link(name) if is_link else None
 
 
-def _hindrance(topic: Topic) -> Awaitable[None] | None:
+def _wait_before_admission(topic: Topic) -> Awaitable[None] | None:
     """What any producer of the topic has to wait for."""
     if topic.departures:
         return topic.departures.over()
@@ -248,9 +248,9 @@ def send(session: Session, command: pb.CommandSend, entry: bytes) -> None:
     head = command.sequence_id, command.highest_sequence_id, messages
     producer = session.producers.get(command.producer_id)
     if producer is not None and command.HasField("message_id"):
-        producer.publish_around([head], [_FOR_SHADOW_TOPICS])
+        producer.publish_with_refusals([head], [_FOR_SHADOW_TOPICS])
     elif producer is not None and transactions.has_transaction(command):
-        producer.publish_around([head], [transactions.refusal()])
+        producer.publish_with_refusals([head], [transactions.refusal()])
     else:
         publish(session, Sends(command.producer_id, [head], [entry]))
 
@@ -303,7 +303,7 @@ def _publish(session: Session, producer: Producer, heads: list[SendHead], entrie
         return len(entries)
     # Out of the except clause: what is raised from now on must not keep the first error, and so the entries.
     heads, entries = heads[:_CHECKED_ONE_BY_ONE_MAX], entries[:_CHECKED_ONE_BY_ONE_MAX]
-    producer.publish_around(heads, list(map(_checked, repeat(producer), heads, entries, repeat(size_max))))
+    producer.publish_with_refusals(heads, list(map(_checked, repeat(producer), heads, entries, repeat(size_max))))
     return len(entries)
 
 
@@ -377,4 +377,4 @@ def close(session: Session, command: pb.CommandCloseProducer) -> None:
         session.write(commands.success(request_id=command.request_id))
 
     # Behind the receipts of what it sent before, which may be withheld.
-    topic.log.barrier(lambda _: topic.lag_bound.behind_receipts(session, closed))
+    topic.log.barrier(lambda _: topic.lag_limit.behind_receipts(session, closed))

@@ -226,7 +226,7 @@ class Subscription(Part):
         """Whether nothing new may be sent until some holes in the acknowledgements are filled (PIP-299)."""
         return self.ack_state.is_blocking
 
-    def has_done_with(self, position: Position) -> bool:
+    def is_finished(self, position: Position) -> bool:
         """Whether an entry is not to be sent again: it was acknowledged, or it cannot be read any more."""
         state, damaged = self.cursor.state, self.topic.log.damaged
         return position <= state.mark_delete_position or state.is_deleted(position) or position in damaged

@@ -21,7 +21,7 @@ from magnetar.broker.loop.departures import Departures
 from magnetar.broker.loop.turns import Share
 from magnetar.broker.publish.access import ProducerAccess
 from magnetar.broker.publish.deduplication import Deduplication
-from magnetar.broker.publish.lag_bound import LagBound
+from magnetar.broker.publish.lag_limit import LagLimit
 from magnetar.broker.publish.producer import LocalProducer
 from magnetar.broker.replication.protection import note_protection
 from magnetar.broker.replication.receiver import ReplicatedProducer
@@ -95,7 +95,7 @@ class Topic(Part):
         self.subscriptions: dict[str, Subscription] = {}
         self.replicators: dict[str, Replicator] = {}
         self.skipped = SkippedEntries(ledger)
-        self.lag_bound = LagBound(self)
+        self.lag_limit = LagLimit(self)
         self.progress = TopicProgress(self)
         self.snapshots: TopicSnapshots | None = None
         """Set while a subscription is replicated to a cluster that takes no exact progress."""
@@ -229,7 +229,7 @@ class Topic(Part):
         if self.producers.get(producer.options.name) is producer:
             del self.producers[producer.options.name]
             self.deduplication.left(producer.options.name)
-        self.lag_bound.left()
+        self.lag_limit.left()
         successor = self.access.leave(producer, self._local_producers())
         if successor is not None:
             self._enter(successor)
@@ -239,7 +239,7 @@ class Topic(Part):
         if self.is_closing:
             return
         self.is_closing = self._is_dismissing = True
-        self.lag_bound.release_all()
+        self.lag_limit.release_all()
 
         def dismissed(_: StorageError | None) -> None:
             publishers = [
@@ -256,7 +256,7 @@ class Topic(Part):
     def begin_closing(self) -> None:
         """Take no entries from now on: what comes is dropped, unanswered, and sent again to the topic's next run."""
         self.is_closing, self._is_dismissing = True, False
-        self.lag_bound.release_all()
+        self.lag_limit.release_all()
 
     # -- subscriptions ------------------------------------------------------------------------------------------
 
@@ -286,7 +286,7 @@ class Topic(Part):
 
     def delete_subscription(self, subscription: Subscription) -> None:
         """Delete a subscription here and, when it is replicated, everywhere; durable on return."""
-        self.progress.bury(subscription)
+        self.progress.delete_subscription(subscription)
 
     def create_replicated(self, incoming: SubscriptionProgress) -> SharedProgress:
         """Create a subscription whose state arrived from another cluster: it starts where that says."""
@@ -401,7 +401,7 @@ class Topic(Part):
             subscription.apply_policies()
         note_protection(self, self.subscriptions.values())
         self.progress.changed()
-        self.lag_bound.apply()
+        self.lag_limit.apply()
 
     def _link_start(self) -> Position:
         if self.environment.config.replicationStartAt == "latest":
@@ -514,7 +514,7 @@ class Topic(Part):
         for subscription in tuple(self.subscriptions.values()):
             for consumer in subscription.let_go():
                 yield f"consumer {consumer.name}", consumer.close
-        yield "lag_bound", self.lag_bound.close
+        yield "lag_limit", self.lag_limit.close
         yield "progress", self.progress.close
         if self.snapshots is not None:
             yield "snapshots", self.snapshots.close
@@ -534,7 +534,7 @@ class Topic(Part):
         steps: list[tuple[str, Callable[[], object]]] = [("progress", self.progress.close)]
         if self.snapshots is not None:
             steps.append(("snapshots", self.snapshots.stop))
-        steps += [("lag_bound", self.lag_bound.close), ("deduplication", self.deduplication.abandon)]
+        steps += [("lag_limit", self.lag_limit.close), ("deduplication", self.deduplication.abandon)]
         steps += [(f"link to {target}", each.close) for target, each in self.replicators.items()]
         steps += [(f"subscription {name}", each.close) for name, each in self.subscriptions.items()]
         steps.append(("delayed", self.delayed.abandon))

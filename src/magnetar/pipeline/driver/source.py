@@ -60,7 +60,7 @@ class LeaseStreamReader(DataSourceStreamReader):
         return [TargetPartition(cluster.name, end["lease"], self._options) for cluster in self._options.clusters]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Tail the sources of the partition's target for the length of its lease."""
+        """SourceCluster the sources of the partition's target for the length of its lease."""
         assert isinstance(partition, TargetPartition)
         with LeaseReader(partition.target, partition.lease, partition.options) as reader:
             yield from reader.rows()

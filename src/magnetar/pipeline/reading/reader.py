@@ -1,4 +1,4 @@
-"""The reading half of a task: all sources of one target, tailed for one lease and yielded as rows.
+"""The reading half of a task: all sources of one target, read for one lease and yielded as rows.
 
 One loop serves the source connections and the back-channel. It stands still only while a row is handed to Spark,
 and the writer always takes rows, so it never stands still for long. `magnetar.pipeline.driver.source` calls it.
@@ -22,7 +22,7 @@ from magnetar.pipeline.leases import Schedule
 from magnetar.pipeline.namespaces import NamespaceWatch
 from magnetar.pipeline.process import tune
 from magnetar.pipeline.reading.outflow import Outflow
-from magnetar.pipeline.reading.tail import Tail
+from magnetar.pipeline.reading.source_cluster import SourceCluster
 from magnetar.pipeline.rows import Carried, Kind, Opening, encode_chunks, encode_opening, row
 from magnetar.pipeline.status import StatusSender, TaskStatus
 
@@ -43,7 +43,7 @@ class TaskFailedError(MagnetarError):
 
 
 class LeaseReader:
-    """One task's reading half; also what its tails share (`magnetar.pipeline.reading.tail.Task`)."""
+    """One task's reading half; also what its sources share (`magnetar.pipeline.reading.source_cluster.Task`)."""
 
     def __init__(self, target: str, lease: int, options: ReplicationOptions) -> None:
         """Read for ``target``; `rows` does the work."""
@@ -66,7 +66,7 @@ class LeaseReader:
         self._padding = row(target, lease, Kind.PADDING, bytes(limits.ROW_BYTES_MIN))
         addresses = {cluster.name: cluster for cluster in options.clusters}
         self._target_url = addresses.pop(target).broker_url
-        self._tails = {name: Tail(self, address) for name, address in addresses.items()}
+        self._sources = {name: SourceCluster(self, address) for name, address in addresses.items()}
         self._watches = [self._watch(address, options) for address in addresses.values()]
         self._status = StatusSender((options.status_host, options.status_port)) if options.status_port else None
 
@@ -78,8 +78,8 @@ class LeaseReader:
         """Release sockets and threads; the worker process lives on for other tasks."""
         for watch in self._watches:
             watch.stop()
-        for tail in self._tails.values():
-            tail.close()
+        for source in self._sources.values():
+            source.close()
         self._channel.close()
         if self._status is not None:
             self._status.close()
@@ -131,8 +131,8 @@ class LeaseReader:
 
     def _warm_up(self) -> None:
         """Connect everywhere, then wait for the slot and for the writer."""
-        for tail in self._tails.values():
-            tail.start()
+        for source in self._sources.values():
+            source.start()
         for watch in self._watches:
             watch.start()
         deadline = self.loop.now + limits.CHANNEL_TIMEOUT_SECONDS
@@ -157,31 +157,31 @@ class LeaseReader:
     def _pause(self, *, paused: bool) -> None:
         if paused is not self._paused:
             self._paused = paused
-            for tail in self._tails.values():
-                tail.pause(paused=paused)
+            for source in self._sources.values():
+                source.pause(paused=paused)
 
     def _over(self) -> bool:
         """Whether the successor holds every link, or it is time to make way for this query's next lease."""
         if time.time() >= self._schedule.hard_end(self.lease):
             return True
         if self.succeeded:
-            for tail in self._tails.values():
-                tail.make_way()
-        displaced = any(tail.displacements for tail in self._tails.values())
-        return self.succeeded and displaced and not any(tail.live_links for tail in self._tails.values())
+            for source in self._sources.values():
+                source.make_way()
+        displaced = any(source.displacements for source in self._sources.values())
+        return self.succeeded and displaced and not any(source.live_links for source in self._sources.values())
 
     def _attach(self) -> None:
         if self.carrying:
-            for tail in self._tails.values():
-                tail.attach()
+            for source in self._sources.values():
+                source.attach()
 
     def _watch(self, address: ClusterAddress, options: ReplicationOptions) -> NamespaceWatch:
-        tail = self._tails[address.name]
+        source = self._sources[address.name]
 
         def changed(namespaces: tuple[NamespaceName, ...] | None, reason: str) -> None:
             self._admin_down[address.name] = reason
             if namespaces is not None:
-                self.loop.call_from_thread(lambda: tail.serve(map(str, namespaces)))
+                self.loop.call_from_thread(lambda: source.serve(map(str, namespaces)))
 
         return NamespaceWatch(address, self.target, options, changed)
 
@@ -194,35 +194,37 @@ class LeaseReader:
                 self._attach()
             case TargetDown(reason):
                 self._target_down = reason
-                for tail in self._tails.values():
-                    tail.detach()
+                for source in self._sources.values():
+                    source.detach()
             case Receipts(confirmed):
                 for number, position in confirmed:
                     self._outflow.confirmed(number, position, self.loop.now)
-                    for tail in self._tails.values():
-                        tail.confirmed(number, position)
+                    for source in self._sources.values():
+                        source.confirmed(number, position)
             case Refused(attachment, reason, last):
-                for tail in self._tails.values():
-                    tail.refused(attachment, reason, last)
+                for source in self._sources.values():
+                    source.refused(attachment, reason, last)
 
     def _send_status(self) -> None:
         self.loop.call_later(STATUS_SECONDS, self._send_status)
         if self._status is None:
             return
-        down = {tail.source: tail.down_reason for tail in self._tails.values() if tail.down_reason}
+        down = {source.source: source.down_reason for source in self._sources.values() if source.down_reason}
         down |= {f"{name} (admin)": reason for name, reason in self._admin_down.items() if reason}
         if self._target_down:
             down[self.target] = self._target_down
-        parked = {f"{name} {topic}": why for name, tail in self._tails.items() for topic, why in tail.parked.items()}
+        parked = {
+            f"{name} {topic}": why for name, source in self._sources.items() for topic, why in source.parked.items()
+        }
         self._status.send(
             TaskStatus(
                 target=self.target,
                 lease=self.lease,
                 carrying=self._begun,
                 down=down,
-                links=sum(tail.live_links for tail in self._tails.values()),
+                links=sum(source.live_links for source in self._sources.values()),
                 parked=parked,
-                rivals=sorted(set().union(*(tail.rivals for tail in self._tails.values()))),
+                rivals=sorted(set().union(*(source.rivals for source in self._sources.values()))),
                 entries=self._entries,
                 in_flight_bytes=self.budget.used,
             ),

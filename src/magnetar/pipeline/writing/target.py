@@ -12,7 +12,7 @@ from magnetar.geo.receiving import Verdict
 from magnetar.pipeline.connections.cluster import BrokerConnection, ClusterSession
 from magnetar.pipeline.connections.reports import Receipts, Report, TargetDown, TargetUp
 from magnetar.pipeline.writing.foreign_link import ForeignLink, Route
-from magnetar.pipeline.writing.outlets import Action, Outlet
+from magnetar.pipeline.writing.target_link import Action, TargetLink
 from magnetar.wire import commands
 from magnetar.wire.entries.entry import messages_in
 from magnetar.wire.entries.markers import is_probe
@@ -31,13 +31,13 @@ if TYPE_CHECKING:
 
 
 class Producer:
-    """A producer at one broker, and the outlet that it serves."""
+    """A producer at one broker, and the link that it serves."""
 
-    __slots__ = ("broker", "link", "number", "outlet")
+    __slots__ = ("broker", "link", "number", "target_link")
 
-    def __init__(self, outlet: Outlet, number: int) -> None:
-        """Serve ``outlet`` under the producer id ``number``; the broker is found by lookup."""
-        self.outlet = outlet
+    def __init__(self, target_link: TargetLink, number: int) -> None:
+        """Serve ``target_link`` under the producer id ``number``; the broker is found by lookup."""
+        self.target_link = target_link
         self.number = number
         self.broker: BrokerConnection | None = None
         self.link: ForeignLink | None = None
@@ -63,15 +63,15 @@ class Target:
         self._report = report
         self._session = ClusterSession(loop, url, self, rng)
         self._producer_ids = itertools.count(1)
-        self._outlets: dict[tuple[str, str], Outlet] = {}
-        self._serving: dict[Outlet, Producer] = {}
+        self._target_links: dict[tuple[str, str], TargetLink] = {}
+        self._serving: dict[TargetLink, Producer] = {}
         self._producers: dict[int, Producer] = {}
         self._confirmed: dict[int, Position] = {}
 
     @property
     def outstanding(self) -> int:
         """Entries that wait for a receipt or for their producer."""
-        return sum(outlet.outstanding for outlet in self._outlets.values())
+        return sum(target_link.outstanding for target_link in self._target_links.values())
 
     def start(self) -> None:
         """Connect, and go on trying."""
@@ -87,18 +87,18 @@ class Target:
             return
         for carried in entries:
             key = carried.attachment.source, carried.attachment.topic
-            outlet = self._outlets.get(key)
-            if outlet is None:
-                outlet = self._outlets[key] = Outlet(*key)
-            if outlet.is_of_earlier_life(carried):
-                self._refuse(self._serving[outlet], "the source lost its data and came back", close=True)
-            match outlet.offer(carried):
+            target_link = self._target_links.get(key)
+            if target_link is None:
+                target_link = self._target_links[key] = TargetLink(*key)
+            if target_link.is_of_earlier_life(carried):
+                self._refuse(self._serving[target_link], "the source lost its data and came back", close=True)
+            match target_link.offer(carried):
                 case Action.SEND:
-                    producer = self._serving[outlet]
+                    producer = self._serving[target_link]
                     if self._is_due(producer, carried):
                         self._send(producer, carried)
                 case Action.OPEN:
-                    self._open(outlet)
+                    self._open(target_link)
                 case _:
                     pass
 
@@ -156,12 +156,12 @@ class Target:
         last = bookmark.last
         verdict = bookmark.judge(carried)
         if verdict is Verdict.DUPLICATE:
-            producer.outlet.held(carried)
+            producer.target_link.held(carried)
             self._settle(producer)
         elif verdict is Verdict.GAP:
             self._gap(producer, gap_text(carried.link.previous, last))
         elif verdict is Verdict.SKIP and is_probe(carried.entry):
-            producer.outlet.held(carried)  # the bookmark has answered it
+            producer.target_link.held(carried)  # the bookmark has answered it
             self._settle(producer)
             return False
         return verdict in {Verdict.APPEND, Verdict.SKIP}
@@ -178,7 +178,7 @@ class Target:
         assert producer.broker is not None
         frame = commands.send(
             producer_id=producer.number,
-            sequence_id=producer.outlet.sent(carried),
+            sequence_id=producer.target_link.sent(carried),
             entry=entry,
             num_messages=num_messages,
             marker=carried.is_marker,
@@ -196,13 +196,13 @@ class Target:
         if producer.link is not None and not producer.link.ready:
             producer.link.fenced()
             return
-        is_markers = producer.outlet.expects_marker
+        is_markers = producer.target_link.expects_marker
         try:
             if producer.broker.receipts_name_source and not is_markers:
                 origin = Position(receipt.sequence_id, receipt.highest_sequence_id)
-                number, position = producer.outlet.receipt_at(origin)
+                number, position = producer.target_link.receipt_at(origin)
             else:
-                number, position = producer.outlet.receipt(receipt.sequence_id)
+                number, position = producer.target_link.receipt(receipt.sequence_id)
         except MagnetarError as error:
             self._refuse(producer, str(error), close=True)
             return
@@ -213,7 +213,7 @@ class Target:
             self._settle(producer)
 
     def _settle(self, producer: Producer) -> None:
-        for number, position in producer.outlet.settled():
+        for number, position in producer.target_link.settled():
             self._confirm(number, position)
 
     def _confirm(self, number: int, position: Position) -> None:
@@ -229,34 +229,34 @@ class Target:
         if message.startswith(GAP):
             self._gap(producer, message)
         else:
-            self._refuse(producer, f"{producer.outlet.next_awaited}{message}", close=True)
+            self._refuse(producer, f"{producer.target_link.next_awaited}{message}", close=True)
 
     def _gap(self, producer: Producer, message: str) -> None:
-        if producer.outlet.gap(message):
+        if producer.target_link.gap(message):
             # The broker refuses everything from this producer on; a new one also tells where to go back to.
             self._drop(producer, close=True)
-            self._open(producer.outlet)
+            self._open(producer.target_link)
 
     def _refuse(self, producer: Producer, reason: str, *, close: bool = False, told: bool = True) -> None:
         """End a producer; its reader is told, unless it hears of something larger that ends all."""
         self._drop(producer, close=close)
-        refused = producer.outlet.refused(reason)
+        refused = producer.target_link.refused(reason)
         if refused is not None and told:
             self._report(refused)
 
     def _drop(self, producer: Producer, *, close: bool) -> None:
         del self._producers[producer.number]
-        del self._serving[producer.outlet]
+        del self._serving[producer.target_link]
         if producer.link is not None:
             producer.link.close()
         if close and producer.broker is not None:
             producer.broker.close_producer(producer.number)
 
-    def _open(self, outlet: Outlet) -> None:
-        producer = Producer(outlet, next(self._producer_ids))
+    def _open(self, target_link: TargetLink) -> None:
+        producer = Producer(target_link, next(self._producer_ids))
         self._producers[producer.number] = producer
-        self._serving[outlet] = producer
-        self._session.lookup(outlet.topic, partial(self._found, producer))
+        self._serving[target_link] = producer
+        self._session.lookup(target_link.topic, partial(self._found, producer))
 
     def _found(self, producer: Producer, broker: BrokerConnection | None, reason: str) -> None:
         """Hear who owns the topic."""
@@ -266,11 +266,11 @@ class Target:
             self._refuse(producer, reason)
             return
         producer.broker = broker
-        name = link_producer(producer.outlet.source, self._name)
-        life = "" if broker.is_foreign else producer.outlet.life
+        name = link_producer(producer.target_link.source, self._name)
+        life = "" if broker.is_foreign else producer.target_link.life
         broker.request(
             lambda request_id: commands.producer(
-                topic=producer.outlet.topic,
+                topic=producer.target_link.topic,
                 producer_id=producer.number,
                 request_id=request_id,
                 producer_name=name,
@@ -302,7 +302,7 @@ class Target:
         assert producer.broker is not None
         link = producer.link = ForeignLink(
             self._loop,
-            Route(producer.outlet.source, producer.outlet.topic, self._name),
+            Route(producer.target_link.source, producer.target_link.topic, self._name),
             producer.broker,
             producer.number,
             lambda: self._ready(producer, link.bookmark.last),
@@ -312,7 +312,7 @@ class Target:
 
     def _ready(self, producer: Producer, last: Position | None) -> None:
         """Hear that the target holds the source's entries up to ``last``, or none, and send what waits."""
-        held, refused = producer.outlet.opened(last)
+        held, refused = producer.target_link.opened(last)
         if refused is not None:
             self._report(refused)
         for carried in held:

@@ -48,7 +48,7 @@ class Lifetimes:
         write, buried, tombstone = self._doubtful.get(replica.cluster, (None, "", None))
         if tombstone is not None and replica.site.metadata.found is write:
             del self._doubtful[replica.cluster]
-            self._model.bury(replica.cluster, buried, tombstone)
+            self._model.delete_subscription(replica.cluster, buried, tombstone)
         for name in sorted(each for cluster, each in self._awaited if cluster == replica.cluster):
             if name in replica.topic.subscriptions:
                 self._awaited.discard((replica.cluster, name))
@@ -76,9 +76,9 @@ class Lifetimes:
 
         def unsubscribed() -> None:
             if replica.topic is not topic:  # the process ended meanwhile: deleted or not, nobody was told
-                self._model.bury(replica.cluster, name, tombstone)
+                self._model.delete_subscription(replica.cluster, name, tombstone)
             elif name not in topic.subscriptions:
-                self._model.bury(replica.cluster, name, tombstone)
+                self._model.delete_subscription(replica.cluster, name, tombstone)
                 self._model.promise(replica.cluster, name).add(tombstone, {})
                 self._note(replica.cluster, "", f"{name} deleted, epoch {tombstone}")
                 if (replica.cluster, name) in self._waiting:

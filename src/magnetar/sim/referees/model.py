@@ -334,7 +334,7 @@ class Model:
         """What a cluster confirmed of a subscription; made when there is nothing."""
         return self.promises.setdefault((cluster, subscription), Promise())
 
-    def bury(self, cluster: str, subscription: str, epoch: Epoch) -> None:
+    def delete_subscription(self, cluster: str, subscription: str, epoch: Epoch) -> None:
         """Note that the subscription of ``cluster`` was deleted in this epoch."""
         self._tombstones.setdefault((self._scope(cluster), subscription), []).append(epoch)
 

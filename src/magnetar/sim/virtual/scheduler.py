@@ -61,7 +61,7 @@ class Scheduler:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)  # a coroutine that was never begun is no mistake here
             for loop in self.loops:
-                loop.bury()
+                loop.delete_subscription()
         self._due.clear()
 
 
@@ -170,7 +170,7 @@ class MachineLoop(asyncio.BaseEventLoop):
         """Run nothing any more, from now on."""
         self.alive = False
 
-    def bury(self) -> None:
+    def delete_subscription(self) -> None:
         """End the tasks that still wait, without anybody seeing what they do at their end."""
         self.alive = False
         _set_running_loop(self)

@@ -101,7 +101,7 @@ class _Withheld:
     write: Callable[[], None]
 
 
-class LagBound:
+class LagLimit:
     """The withheld receipts of one topic. Everything happens on the event loop's thread."""
 
     def __init__(self, topic: BoundedTopic) -> None:

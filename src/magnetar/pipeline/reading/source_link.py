@@ -89,7 +89,7 @@ class State(Enum):
     DISPLACED = auto()
 
 
-class Inlet:
+class SourceLink:
     """One topic of one source."""
 
     __slots__ = (

@@ -9,7 +9,7 @@ from magnetar.base.errors import MagnetarError
 from magnetar.pipeline import foreign, limits
 from magnetar.pipeline.connections.cluster import BrokerConnection, ClusterSession
 from magnetar.pipeline.connections.topics import TopicWatch, namespace_of
-from magnetar.pipeline.reading.inlets import Acknowledge, Close, Effect, Flow, Inlet, Retry, Seek, Subscribe
+from magnetar.pipeline.reading.source_link import Acknowledge, Close, Effect, Flow, Retry, Seek, SourceLink, Subscribe
 from magnetar.pipeline.rows import Attachment, Carried
 from magnetar.wire import commands
 from magnetar.wire.links import (
@@ -34,11 +34,11 @@ if TYPE_CHECKING:
     from magnetar.pipeline.options import ClusterAddress
     from magnetar.wire.frame import Frame
 
-    _Granted = Callable[[Inlet], list[Effect]]
+    _Granted = Callable[[SourceLink], list[Effect]]
 
 
 class Task(Protocol):
-    """What a tail shares with the other tails of its task."""
+    """What a source cluster shares with the others of its task."""
 
     loop: Loop
     rng: Random
@@ -70,7 +70,7 @@ class Task(Protocol):
         ...
 
 
-class Tail:
+class SourceCluster:
     """All links of one source to one target."""
 
     def __init__(self, task: Task, source: ClusterAddress) -> None:
@@ -83,8 +83,8 @@ class Tail:
         self._task = task
         self._session = ClusterSession(task.loop, source.broker_url, self, task.rng)
         self._topics = TopicWatch(task.loop, self._session.service, self._named)
-        self._inlets: dict[str, Inlet] = {}
-        self._attachments: dict[int, tuple[Inlet, BrokerConnection]] = {}
+        self._source_links: dict[str, SourceLink] = {}
+        self._attachments: dict[int, tuple[SourceLink, BrokerConnection]] = {}
         self._unacknowledged: set[int] = set()
 
     @property
@@ -99,7 +99,11 @@ class Tail:
     @property
     def parked(self) -> dict[str, str]:
         """Topics that wait after a refusal, and why."""
-        return {topic: inlet.reason for topic, inlet in self._inlets.items() if inlet.reason and not inlet.live}
+        return {
+            topic: source_link.reason
+            for topic, source_link in self._source_links.items()
+            if source_link.reason and not source_link.live
+        }
 
     @property
     def rivals(self) -> set[str]:
@@ -123,41 +127,43 @@ class Tail:
     def serve(self, namespaces: Iterable[str]) -> None:
         """Replicate the topics of these namespaces, and give up those of all others."""
         served = frozenset(namespaces)
-        for topic in [topic for topic in self._inlets if namespace_of(topic) not in served]:
+        for topic in [topic for topic in self._source_links if namespace_of(topic) not in served]:
             self._forget(topic)
         self._topics.serve(sorted(served))
 
     def attach(self) -> None:
         """Start every link that waits."""
-        for inlet in self._inlets.values():
-            self._start(inlet)
+        for source_link in self._source_links.values():
+            self._start(source_link)
 
     def detach(self) -> None:
         """Give up all links because the target is down; nothing stays buffered."""
-        for inlet in self._inlets.values():
-            self._carry_out(inlet, inlet.detach())
+        for source_link in self._source_links.values():
+            self._carry_out(source_link, source_link.detach())
 
     def make_way(self) -> None:
         """Hear that the slot is over: a foreign source gives a link to the successor once this one let it go."""
         if self._is_foreign:
-            for number, (inlet, _) in list(self._attachments.items()):
-                self._carry_out(inlet, [*inlet.acknowledge(), Close(number)])
-                inlet.displaced()
+            for number, (source_link, _) in list(self._attachments.items()):
+                self._carry_out(source_link, [*source_link.acknowledge(), Close(number)])
+                source_link.displaced()
                 self.displacements += 1
 
     def confirmed(self, number: int, through: Position) -> None:
         """Pass on that the target holds everything of an attachment up to ``through``."""
         if number in self._attachments:
-            inlet, _ = self._attachments[number]
-            inlet.confirmed(through, self._task.loop.now)
-            self._moved(inlet)
+            source_link, _ = self._attachments[number]
+            source_link.confirmed(through, self._task.loop.now)
+            self._moved(source_link)
 
     def refused(self, number: int, reason: str, last: Position | None) -> None:
         """Pass on that the target refused an attachment; ``last`` is set for a gap."""
         if number in self._attachments:
-            inlet, _ = self._attachments[number]
+            source_link, _ = self._attachments[number]
             rng = self._task.rng
-            self._carry_out(inlet, inlet.refused(reason, rng) if last is None else inlet.gap(reason, last, rng))
+            self._carry_out(
+                source_link, source_link.refused(reason, rng) if last is None else source_link.gap(reason, last, rng)
+            )
 
     def cluster_up(self) -> None:
         """Take up all links."""
@@ -171,10 +177,10 @@ class Tail:
 
     def broker_lost(self, broker: BrokerConnection, reason: str) -> None:
         """End the stays on this connection; they begin again soon, with a lookup."""
-        for number, (inlet, held_by) in list(self._attachments.items()):
+        for number, (source_link, held_by) in list(self._attachments.items()):
             if held_by is broker:
                 self._drop(number)
-                self._carry_out(inlet, inlet.closed(reason, self._task.rng))
+                self._carry_out(source_link, source_link.closed(reason, self._task.rng))
 
     def received(self, broker: BrokerConnection, frame: Frame) -> None:
         """Take an entry, or hear that a consumer was closed."""
@@ -187,41 +193,41 @@ class Tail:
     def _take(self, message: pb.CommandMessage, entry: bytes, *, is_foreign: bool) -> None:
         held = self._attachments.get(message.consumer_id)
         if held is not None:
-            inlet, _ = held
+            source_link, _ = held
             position = position_of(message.message_id)
             if is_foreign:
-                self._take_foreign(inlet, position, entry)
+                self._take_foreign(source_link, position, entry)
             else:
-                carried = Carried(inlet.attachment, position, link_of(message), entry)
-                inlet.arrived(position, len(entry), self._task.loop.now, is_marker=carried.is_marker)
+                carried = Carried(source_link.attachment, position, link_of(message), entry)
+                source_link.arrived(position, len(entry), self._task.loop.now, is_marker=carried.is_marker)
                 if carried.is_marker:
-                    self._carry_out(inlet, inlet.grant())
+                    self._carry_out(source_link, source_link.grant())
                 self._task.carry(carried)
 
-    def _take_foreign(self, inlet: Inlet, position: Position, entry: bytes) -> None:
+    def _take_foreign(self, source_link: SourceLink, position: Position, entry: bytes) -> None:
         """Take an entry of a source that sends everything it has, and counts messages."""
         try:
             wanted, messages = foreign.outgoing(entry, self._task.target)
         except MagnetarError as error:
             # Passing it over would lose it: the link stops here, loudly, until the source's log is repaired.
-            self._carry_out(inlet, inlet.refused(f"entry {position}: {error}", self._task.rng))
+            self._carry_out(source_link, source_link.refused(f"entry {position}: {error}", self._task.rng))
             return
         if wanted is None:
-            inlet.passed_over(position, messages, len(entry))
-            self._moved(inlet)
+            source_link.passed_over(position, messages, len(entry))
+            self._moved(source_link)
         else:
-            inlet.arrived(position, len(wanted), self._task.loop.now, messages)
-            self._task.carry(Carried(inlet.attachment, position, Link(), wanted))
+            source_link.arrived(position, len(wanted), self._task.loop.now, messages)
+            self._task.carry(Carried(source_link.attachment, position, Link(), wanted))
 
-    def _moved(self, inlet: Inlet) -> None:
+    def _moved(self, source_link: SourceLink) -> None:
         """Ask for more entries if there is room, and tell the source what is confirmed: soon, or now if that is all."""
-        self._carry_out(inlet, inlet.grant())
-        if inlet.is_caught_up and not self._is_foreign:  # somebody may wait for it
-            self._carry_out(inlet, inlet.acknowledge())
+        self._carry_out(source_link, source_link.grant())
+        if source_link.is_caught_up and not self._is_foreign:  # somebody may wait for it
+            self._carry_out(source_link, source_link.acknowledge())
             return
         if not self._unacknowledged:
             self._task.loop.call_later(limits.ACK_INTERVAL_SECONDS, self._acknowledge)
-        self._unacknowledged.add(inlet.attachment.number)
+        self._unacknowledged.add(source_link.attachment.number)
 
     def _ended(self, number: int, reason: str, *, busy: bool = False) -> None:
         """End a stay that the source ended: for good if the successor has the link, to be tried again otherwise."""
@@ -229,36 +235,36 @@ class Tail:
         if held is None:
             return
         self._drop(number)
-        inlet, _ = held
+        source_link, _ = held
         if (busy and not self._is_foreign) or self._task.succeeded:
-            inlet.displaced()
+            source_link.displaced()
             self.displacements += 1
         else:
-            self._carry_out(inlet, inlet.closed(reason, self._task.rng))
+            self._carry_out(source_link, source_link.closed(reason, self._task.rng))
 
     def _drop(self, number: int) -> None:
         """Forget an attachment whose stay has ended."""
         del self._attachments[number]
         self._task.forget(number)
 
-    def _start(self, inlet: Inlet) -> None:
-        known = self._inlets.get(inlet.attachment.topic) is inlet
+    def _start(self, source_link: SourceLink) -> None:
+        known = self._source_links.get(source_link.attachment.topic) is source_link
         is_late = self._is_foreign and self._task.succeeded
         if known and self._task.carrying and self._session.service.up and not is_late:
-            self._carry_out(inlet, inlet.start(self._task.next_number()))
+            self._carry_out(source_link, source_link.start(self._task.next_number()))
 
     def _forget(self, topic: str) -> None:
-        inlet = self._inlets.pop(topic)
-        self._carry_out(inlet, inlet.detach())
+        source_link = self._source_links.pop(topic)
+        self._carry_out(source_link, source_link.detach())
 
-    def _carry_out(self, inlet: Inlet, effects: list[Effect]) -> None:
+    def _carry_out(self, source_link: SourceLink, effects: list[Effect]) -> None:
         for effect in effects:
             match effect:
                 case Subscribe(attachment):
-                    self._attachments[attachment.number] = (inlet, self._session.service)
+                    self._attachments[attachment.number] = (source_link, self._session.service)
                     self._session.lookup(attachment.topic, partial(self._subscribe, attachment))
                 case Retry(seconds):
-                    self._task.loop.call_later(seconds, partial(self._start, inlet))
+                    self._task.loop.call_later(seconds, partial(self._start, source_link))
                 case _:
                     _, broker = self._attachments[effect.number]
                     self._send(effect, broker)
@@ -272,7 +278,7 @@ class Tail:
                 broker.send(commands.ack(consumer_id=number, message_ids=ids, cumulative=True))
             case Seek(number, position):
                 seek = partial(_seek, number, position)
-                broker.request(seek, partial(self._answered, number, Inlet.sought))
+                broker.request(seek, partial(self._answered, number, SourceLink.sought))
             case Close(number):
                 self._drop(number)
                 broker.close_consumer(number)
@@ -283,42 +289,42 @@ class Tail:
         if broker is None:
             self._ended(number, reason)
         elif number in self._attachments:
-            inlet, _ = self._attachments[number]
-            inlet.attachment = inlet.attachment._replace(life=broker.life)
-            self._attachments[number] = (inlet, broker)
+            source_link, _ = self._attachments[number]
+            source_link.attachment = source_link.attachment._replace(life=broker.life)
+            self._attachments[number] = (source_link, broker)
             prefix = foreign.SUBSCRIPTION_PREFIX if broker.is_foreign else REPLICATOR_PREFIX
             body = pb.CommandSubscribe(
                 topic=attachment.topic,
                 subscription=prefix + self._task.target,
                 subType=pb.CommandSubscribe.Exclusive,
                 consumer_id=number,
-                metadata=commands.key_values(self._metadata(inlet)),
+                metadata=commands.key_values(self._metadata(source_link)),
                 initialPosition=pb.CommandSubscribe.Earliest,
                 force_topic_creation=False,
             )
-            broker.request(partial(_subscribe, body), partial(self._answered, number, Inlet.subscribed))
+            broker.request(partial(_subscribe, body), partial(self._answered, number, SourceLink.subscribed))
 
-    def _metadata(self, inlet: Inlet) -> dict[str, str]:
+    def _metadata(self, source_link: SourceLink) -> dict[str, str]:
         """What a source is told at SUBSCRIBE: who asks under which lease, and why the link was parked, if it was."""
         metadata = {LEASE_METADATA: str(self._task.lease), COPIES_METADATA: "true"}
         if self._task.pipeline:
             metadata[PIPELINE_METADATA] = self._task.pipeline
-        if inlet.reason and not inlet.reason.startswith(RIVAL):
-            metadata[PARKED_METADATA] = inlet.reason[: limits.REASON_CHARACTERS]
-            if inlet.furthest is not None:
-                metadata[PARKED_AFTER_METADATA] = str(inlet.furthest)
+        if source_link.reason and not source_link.reason.startswith(RIVAL):
+            metadata[PARKED_METADATA] = source_link.reason[: limits.REASON_CHARACTERS]
+            if source_link.furthest is not None:
+                metadata[PARKED_AFTER_METADATA] = str(source_link.furthest)
         return metadata
 
     def _answered(self, number: int, granted: _Granted, reply: pb.BaseCommand | None) -> None:
         """Hear what the source says to a SUBSCRIBE or SEEK."""
         if number not in self._attachments:
             return
-        inlet, _ = self._attachments[number]
+        source_link, _ = self._attachments[number]
         if reply is None:
-            self._carry_out(inlet, [Close(number)])
-            self._carry_out(inlet, inlet.closed("no answer from the source", self._task.rng))
+            self._carry_out(source_link, [Close(number)])
+            self._carry_out(source_link, source_link.closed("no answer from the source", self._task.rng))
         elif reply.type == pb.BaseCommand.SUCCESS:
-            self._carry_out(inlet, granted(inlet))
+            self._carry_out(source_link, granted(source_link))
         else:
             reason = reply.error.message
             # The link of a rival is tried again, and again more seldom: the rival may be gone before this lease is.
@@ -328,26 +334,28 @@ class Tail:
     def _acknowledge(self) -> None:
         numbers, self._unacknowledged = self._unacknowledged, set()
         for number in sorted(numbers & self._attachments.keys()):
-            inlet, _ = self._attachments[number]
-            self._carry_out(inlet, inlet.acknowledge())
+            source_link, _ = self._attachments[number]
+            self._carry_out(source_link, source_link.acknowledge())
 
     def _park_stalled(self) -> None:
         now = self._task.loop.now
         self._task.loop.call_later(limits.STALL_SECONDS / 8, self._park_stalled)
-        for inlet, _ in list(self._attachments.values()):
-            if inlet.stalled(now):
+        for source_link, _ in list(self._attachments.values()):
+            if source_link.stalled(now):
                 reason = f"no receipt for {limits.STALL_SECONDS} s"
-                self._carry_out(inlet, inlet.refused(reason, self._task.rng))
+                self._carry_out(source_link, source_link.refused(reason, self._task.rng))
 
     def _named(self, namespace: str, topics: frozenset[str]) -> None:
         """Hear which topics a namespace has."""
         if self._is_foreign:
             topics = frozenset(topic for topic in topics if not foreign.is_system_topic(topic))
-        for topic in [topic for topic in self._inlets if namespace_of(topic) == namespace and topic not in topics]:
+        for topic in [
+            topic for topic in self._source_links if namespace_of(topic) == namespace and topic not in topics
+        ]:
             self._forget(topic)
-        for topic in sorted(topics - self._inlets.keys()):
-            inlet = self._inlets[topic] = Inlet(self.source, topic, self._task.budget)
-            self._start(inlet)
+        for topic in sorted(topics - self._source_links.keys()):
+            source_link = self._source_links[topic] = SourceLink(self.source, topic, self._task.budget)
+            self._start(source_link)
 
 
 def _subscribe(body: pb.CommandSubscribe, request_id: int) -> bytes:

@@ -33,7 +33,7 @@ HELD = 0
 
 
 class State(Enum):
-    """Where an outlet stands."""
+    """Where a link stands."""
 
     IDLE = auto()
     OPENING = auto()
@@ -50,7 +50,7 @@ class Action(Enum):
     DROP = auto()
 
 
-class Outlet:
+class TargetLink:
     """One topic of one source at the target."""
 
     __slots__ = (

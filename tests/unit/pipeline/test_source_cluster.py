@@ -9,7 +9,7 @@ from magnetar.base.position import EARLIEST, Position
 from magnetar.pipeline import limits
 from magnetar.pipeline.connections.flow import Budget
 from magnetar.pipeline.options import ClusterAddress
-from magnetar.pipeline.reading.tail import Tail
+from magnetar.pipeline.reading.source_cluster import SourceCluster
 from magnetar.wire import commands
 from magnetar.wire.links import RIVAL
 from magnetar.wire.message_id import Link
@@ -39,7 +39,7 @@ class Reader:
         self.carried: list[Carried] = []
         self.forgotten: list[int] = []
         self._numbers = 0
-        self.tail = Tail(self, ClusterAddress("ewr", self.broker.url, ""))
+        self.tail = SourceCluster(self, ClusterAddress("ewr", self.broker.url, ""))
         self.tail.start()
         self.tail.serve([NAMESPACE])
         self.hand.run()

@@ -10,7 +10,7 @@ from structlog.testing import capture_logs
 
 from magnetar.admin.service import StatsOptions
 from magnetar.broker.admin.stats import topic_stats
-from magnetar.broker.publish.lag_bound import CALM_S
+from magnetar.broker.publish.lag_limit import CALM_S
 from magnetar.sim.cluster import NAMESPACE, TOPIC, Client, Cluster, entry
 from magnetar.sim.pipe import Pipe, read_all
 from magnetar.sim.virtual.loop import HandLoop
