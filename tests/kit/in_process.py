@@ -46,8 +46,9 @@ class BrokerInProcess:
         self._thread.start()
         self.broker = Broker(self._config, self._files)
         asyncio.run_coroutine_threadsafe(self.broker.start(), self._loop).result(60)
-        self.rest.ensure("clusters/standalone", {"serviceUrl": self.admin_url, "brokerServiceUrl": self.service_url})
-        self.rest.ensure("tenants/public", {"adminRoles": [], "allowedClusters": ["standalone"]})
+        cluster = self._config.clusterName
+        self.rest.ensure(f"clusters/{cluster}", {"serviceUrl": self.admin_url, "brokerServiceUrl": self.service_url})
+        self.rest.ensure("tenants/public", {"adminRoles": [], "allowedClusters": [cluster]})
         self.rest.ensure("namespaces/public/default", {})
         return self
 
