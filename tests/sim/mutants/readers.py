@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from magnetar.base.position import EARLIEST
-from magnetar.broker.session import consumers as session_consumers
+from magnetar.broker.session import subscribing
 from magnetar.wire.message_id import position_of
 
 if TYPE_CHECKING:
@@ -27,5 +27,5 @@ def started_one_too_far(original: Any) -> Any:
 
 
 MUTANTS: dict[str, Mutant] = {
-    "a reader that comes again starts too late": (session_consumers, "_start", started_one_too_far),
+    "a reader that comes again starts too late": (subscribing, "_start", started_one_too_far),
 }

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from magnetar.base.errors import ServerError
 from magnetar.base.position import EARLIEST, LATEST, Position
 from magnetar.wire import commands
-from magnetar.wire.commands import Delivery
+from magnetar.wire.commands import Delivery, per_message
 from magnetar.wire.frame import Frame, FrameDecoder, encode_command
 from magnetar.wire.message_id import Link, link_of, message_id, position_of
 from magnetar.wire.proto import pulsar_api_pb2 as pb
@@ -134,10 +134,10 @@ def test_send_receipt(producer_id: int, sequence_id: int, position: Position, hi
 
 def test_threads_do_not_share_prepared_commands() -> None:
     seen: list[int] = []
-    thread = threading.Thread(target=lambda: seen.append(id(commands._prepared.send[1])))
+    thread = threading.Thread(target=lambda: seen.append(id(per_message._prepared.send[1])))
     thread.start()
     thread.join()
-    assert seen != [id(commands._prepared.send[1])]
+    assert seen != [id(per_message._prepared.send[1])]
 
 
 @given(ids, st.lists(st.tuples(ids, ids | st.just(0), st.just(1)), max_size=9), ids, st.integers(0, 2**62))

@@ -1,4 +1,4 @@
-"""Commands of consumers: SUBSCRIBE, FLOW, ACK, redelivery, SEEK and the like."""
+"""Commands of consumers that are there: FLOW, ACK, redelivery, SEEK and the like."""
 
 from __future__ import annotations
 
@@ -7,31 +7,21 @@ from typing import TYPE_CHECKING
 import structlog
 
 from magnetar.base.errors import RemoteProtocolError, RequestError, ServerError, StorageError
-from magnetar.base.names import check_length
-from magnetar.base.position import EARLIEST, LATEST
-from magnetar.broker.dispatch.consumer import Consumer, ConsumerOptions, KeySharedPolicy
+from magnetar.base.position import EARLIEST
 from magnetar.broker.dispatch.multiple_consumers import MultipleConsumersDispatcher
-from magnetar.broker.dispatch.selectors import check_number_of_ranges, check_ranges
 from magnetar.broker.replication.replicator import Replicator
-from magnetar.broker.settings.properties import LINK_METADATA_SIZE_MAX, consumer_metadata, subscription_properties
-from magnetar.broker.subscription.names import check_subscription_name
 from magnetar.broker.subscription.subscription import Subscription
-from magnetar.broker.topic.admission import check_room_for_subscription
-from magnetar.broker.topic.registry import parse_topic
 from magnetar.wire import commands, transactions
 from magnetar.wire.entries import ack_set
 from magnetar.wire.entries.entry import messages_in
-from magnetar.wire.links import LEASE_METADATA, REPLICATOR_PREFIX
 from magnetar.wire.message_id import message_id, position_of
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Callable
 
     from magnetar.base.position import Position
     from magnetar.broker.session.session import Session
-    from magnetar.broker.settings.config import BrokerConfig
-    from magnetar.broker.topic.topic import Topic
     from magnetar.wire.runs import Acks
 
 log = structlog.get_logger(__name__)
@@ -41,181 +31,6 @@ _TRACKED = (pb.CommandSubscribe.Shared, pb.CommandSubscribe.Key_Shared)
 
 IDS_AT_ONCE_MAX = 1000
 """Entries of an ACK or a redelivery that are handled at once: some milliseconds of work."""
-
-
-# -- SUBSCRIBE --------------------------------------------------------------------------------------------------
-
-
-def subscribe(session: Session, command: pb.CommandSubscribe) -> None:
-    """Let a consumer in, or say why not (protocol: Consumers)."""
-    if command.consumer_id in session.consumers:
-        session.write(commands.success(request_id=command.request_id))
-        return
-    if command.consumer_id in session.starting_consumers:
-        error = RequestError(ServerError.ServiceNotReady, "Consumer is already being created on this connection")
-        session.answer_error(command.request_id, error)
-        return
-    session.attempt(command.request_id, lambda: _subscribe(session, command))
-
-
-def _subscribe(session: Session, command: pb.CommandSubscribe) -> None:
-    name = parse_topic(command.topic)
-    if session.topics.must_wait(name):
-        _subscribe_after(session, command, session.topics.ready(name))
-        return
-    topic = session.topics.get_or_create(name) if command.force_topic_creation else session.topics.get(name)
-    if topic.departures:
-        _subscribe_after(session, command, topic.departures.over())
-        return
-    options = _options(session, command)
-    subscription = _find(topic, command)
-    if isinstance(subscription, Subscription):
-        awaited = _wait_before_admission(subscription, command, options)
-        if awaited is not None:
-            _subscribe_after(session, command, subscription.waiting(awaited))
-            return
-    _admit(session, command, options, subscription)
-
-
-def _wait_before_admission(
-    subscription: Subscription, command: pb.CommandSubscribe, options: ConsumerOptions
-) -> Awaitable[None] | None:
-    """What the consumer has to wait for; raises RequestError if it is refused."""
-    rivals = subscription.rivals(options)
-    if subscription.is_resetting:
-        return subscription.settled()
-    if _begins_to_replicate(subscription, command):
-        return subscription.flushed()  # SUCCESS says that it is replicated, which must be so after a crash as well
-    return _rivals_gone(rivals, options) if rivals else None
-
-
-def _options(session: Session, command: pb.CommandSubscribe) -> ConsumerOptions:
-    """What a consumer asks for; raises RequestError where that makes no sense."""
-    check_length("consumer", command.consumer_name, session.environment.config.maxNameLength)
-    meta = command.keySharedMeta
-    hash_ranges: tuple[tuple[int, int], ...] = ()
-    if command.subType == pb.CommandSubscribe.Key_Shared and meta.keySharedMode == pb.STICKY:
-        check_number_of_ranges(len(meta.hashRanges))
-        hash_ranges = tuple((each.start, each.end) for each in meta.hashRanges)
-        check_ranges(hash_ranges)
-    return ConsumerOptions(
-        consumer_id=command.consumer_id,
-        name=command.consumer_name or session.topics.next_consumer_name(),
-        type=command.subType,
-        priority_level=command.priority_level,
-        key_shared_policy=KeySharedPolicy(meta.keySharedMode, meta.allowOutOfOrderDelivery),
-        hash_ranges=hash_ranges,
-        metadata=consumer_metadata(command.metadata, session.environment.config, is_link=_is_link(command)),
-    )
-
-
-def _subscribe_after(session: Session, command: pb.CommandSubscribe, event: Awaitable[None]) -> None:
-    """Look again after ``event``. If CLOSE_CONSUMER came first, it was answered, and there is nothing to do."""
-    session.start_after(
-        event,
-        session.starting_consumers,
-        command.consumer_id,
-        command.request_id,
-        lambda: _subscribe(session, command),
-    )
-
-
-async def _rivals_gone(rivals: Sequence[Consumer], options: ConsumerOptions) -> None:
-    """Return when consumers are gone that are in the way; raise RequestError if they live (protocol: Liveness)."""
-    for consumer in rivals:
-        subscription = consumer.subscription
-        if await consumer.session.is_alive() and isinstance(subscription, Subscription):
-            await subscription.topic.departures.over()
-            subscription.check_can_add(options)
-
-
-def _admit(
-    session: Session, command: pb.CommandSubscribe, options: ConsumerOptions, subscription: Subscription | Replicator
-) -> None:
-    subscription.check_can_add(options)
-    consumer = Consumer(subscription, session, options, now=session.environment.clock.now())
-    if command.HasField("consumer_epoch"):
-        consumer.epoch = command.consumer_epoch
-    if isinstance(subscription, Replicator):
-        subscription.check_takeover(consumer)
-    session.consumers[command.consumer_id] = consumer
-    session.write(commands.success(request_id=command.request_id))
-    subscription.add_consumer(consumer)
-
-
-def _find(topic: Topic, command: pb.CommandSubscribe) -> Subscription | Replicator:
-    """The subscription to join, created where that is allowed; raises RequestError for what is refused."""
-    if _is_link(command):
-        return topic.replicator(command.subscription.removeprefix(REPLICATOR_PREFIX))
-    _check_request(command, topic.environment.config)
-    existing = topic.subscriptions.get(command.subscription)
-    if existing is not None:
-        if existing.is_durable != command.durable:
-            kind = "durable" if existing.is_durable else "non-durable"
-            message = f"Subscription {existing.name} exists as a {kind} one"
-            raise RequestError(ServerError.NotAllowedError, message)
-        subscription = existing
-    else:
-        if command.durable and not topic.environment.config.allowAutoSubscriptionCreation:
-            message = f"Subscription {command.subscription} does not exist and may not be created automatically"
-            raise RequestError(ServerError.SubscriptionNotFound, message)
-        check_length("subscription", command.subscription, topic.environment.config.maxNameLength)
-        properties = subscription_properties(command.subscription_properties, topic.environment.config)
-        check_room_for_subscription(topic)
-        subscription = topic.create_subscription(
-            command.subscription, _start(topic, command), durable=command.durable, properties=properties
-        )
-    return subscription
-
-
-def _is_link(command: pb.CommandSubscribe) -> bool:
-    """Whether the pipeline asks for a link."""
-    is_named_so = command.subscription.startswith(REPLICATOR_PREFIX)
-    if not is_named_so or len(command.metadata) > LINK_METADATA_SIZE_MAX:
-        return False
-    return any(each.key == LEASE_METADATA for each in command.metadata)
-
-
-def _begins_to_replicate(subscription: Subscription, command: pb.CommandSubscribe) -> bool:
-    """Carry the subscription's progress from now on, if that is asked for, may be and is not done yet."""
-    topic, is_wanted = subscription.topic, command.replicate_subscription_state and subscription.is_durable
-    if not is_wanted or subscription.is_replicated:
-        return False
-    if topic.replication_forbidden:
-        reason = topic.replication_forbidden
-        log.warning("not_replicated", topic=str(topic.name), subscription=subscription.name, reason=reason)
-        return False
-    topic.set_replicated(subscription, replicated=True)
-    return True
-
-
-def _check_request(command: pb.CommandSubscribe, config: BrokerConfig) -> None:
-    check_subscription_name(command.subscription)
-    if command.subType == pb.CommandSubscribe.Key_Shared and not config.subscriptionKeySharedEnable:
-        raise RequestError(ServerError.NotAllowedError, "Key_Shared subscription is disabled by broker.")
-    if command.read_compacted and command.subType in (pb.CommandSubscribe.Shared, pb.CommandSubscribe.Key_Shared):
-        raise RequestError(
-            ServerError.NotAllowedError, "readCompacted only allowed on failover or exclusive subscriptions"
-        )
-    if command.start_message_rollback_duration_sec:
-        message = "start_message_rollback_duration_sec is not supported by this broker: seek by time instead"
-        raise RequestError(ServerError.NotAllowedError, message)
-
-
-def _start(topic: Topic, command: pb.CommandSubscribe) -> Position:
-    """The mark-delete position of a new subscription."""
-    if command.HasField("start_message_id") and not command.durable:
-        start = position_of(command.start_message_id)
-        if start == EARLIEST:
-            return topic.log.before_first()
-        if start < LATEST and start <= topic.ledger.last_confirmed_entry:
-            return topic.ledger.previous_position(start)
-    if command.initialPosition == pb.CommandSubscribe.Earliest:
-        return topic.log.before_first()
-    return topic.ledger.last_confirmed_entry
-
-
-# -- commands of an existing consumer -----------------------------------------------------------------------------
 
 
 def flow(session: Session, command: pb.CommandFlow) -> None:

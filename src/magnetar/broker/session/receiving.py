@@ -11,6 +11,7 @@ from magnetar.base.errors import MetadataError, RemoteProtocolError, RequestErro
 from magnetar.broker.session import consumers as session_consumers
 from magnetar.broker.session import lookup as session_lookup
 from magnetar.broker.session import producers as session_producers
+from magnetar.broker.session.subscribing import subscribe
 from magnetar.wire import commands
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 from magnetar.wire.runs import Acks, Sends
@@ -139,7 +140,7 @@ _HANDLERS: dict[int, Callable[[Session, pb.BaseCommand], None]] = {
     ),
     pb.BaseCommand.PRODUCER: lambda session, command: session_producers.create(session, command.producer),
     pb.BaseCommand.CLOSE_PRODUCER: lambda session, command: session_producers.close(session, command.close_producer),
-    pb.BaseCommand.SUBSCRIBE: lambda session, command: session_consumers.subscribe(session, command.subscribe),
+    pb.BaseCommand.SUBSCRIBE: lambda session, command: subscribe(session, command.subscribe),
     pb.BaseCommand.FLOW: lambda session, command: session_consumers.flow(session, command.flow),
     pb.BaseCommand.ACK: lambda session, command: session_consumers.ack(session, command.ack),
     pb.BaseCommand.REDELIVER_UNACKNOWLEDGED_MESSAGES: lambda session, command: session_consumers.redeliver(

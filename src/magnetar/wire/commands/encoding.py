@@ -1,0 +1,46 @@
+"""What all commands share: how a body becomes a frame."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from magnetar.wire.frame import encode_command
+from magnetar.wire.proto import pulsar_api_pb2 as pb
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from google.protobuf.message import Message
+
+    from magnetar.base.errors import ServerError
+
+
+PROTOCOL_VERSION = 20
+"""The newest protocol version that Magnetar speaks: up to TOPIC_MIGRATED."""
+
+
+UNSOLICITED = 2**64 - 1
+"""The request id of an ERROR or CLOSE that answers no request."""
+
+
+_BODIES = {
+    field.message_type.full_name: (pb.BaseCommand.Type.ValueType(field.number), field.name)
+    for field in pb.BaseCommand.DESCRIPTOR.fields
+    if field.message_type is not None
+}
+
+
+def encode(body: Message) -> bytes:
+    """Put the body of any command, such as ``pb.CommandProducer``, into a frame."""
+    number, field = _BODIES[body.DESCRIPTOR.full_name]
+    return encode_command(pb.BaseCommand(type=number, **{field: body}))  # type: ignore[arg-type]  # a field by name
+
+
+def code_of(code: ServerError) -> pb.ServerError.ValueType:
+    """The wire's name for an error; the numbers are the same."""
+    return pb.ServerError.ValueType(code)
+
+
+def key_values(properties: Mapping[str, str]) -> list[pb.KeyValue]:
+    """Write properties as the protobuf messages that hold them."""
+    return [pb.KeyValue(key=key, value=value) for key, value in properties.items()]

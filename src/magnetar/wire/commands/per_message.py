@@ -1,0 +1,177 @@
+"""Commands that run once per message: SEND, SEND_RECEIPT, MESSAGE and ACK_RESPONSE.
+
+They fill prepared protobuf messages instead of building new ones, which takes a third of the time; every thread has its
+own. For a run of them see ``run_frames``.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from magnetar.base.position import Position
+from magnetar.wire import run_frames
+from magnetar.wire.frame import encode_command, frame_of
+from magnetar.wire.message_id import UNSIGNED_MASK, Link, message_id
+from magnetar.wire.proto import pulsar_api_pb2 as pb
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+class _Prepared(threading.local):
+    """The commands of the hot path: how each is serialized, its body, and the message id in it."""
+
+    def __init__(self) -> None:
+        command = pb.BaseCommand(type=pb.BaseCommand.SEND)
+        self.send = command.SerializeToString, command.send
+        command = pb.BaseCommand(type=pb.BaseCommand.SEND_RECEIPT)
+        self.send_receipt = command.SerializeToString, command.send_receipt, command.send_receipt.message_id
+        command = pb.BaseCommand(type=pb.BaseCommand.MESSAGE)
+        self.message = command.SerializeToString, command.message, command.message.message_id
+        command = pb.BaseCommand(type=pb.BaseCommand.MESSAGE)
+        self.partition_message = command.SerializeToString, command.message, command.message.message_id
+        command = pb.BaseCommand(type=pb.BaseCommand.MESSAGE)
+        self.link_message = command.SerializeToString, command.message
+        command = pb.BaseCommand(type=pb.BaseCommand.ACK_RESPONSE)
+        self.ack_response = command.SerializeToString, command.ackResponse
+
+
+_prepared = _Prepared()
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """What sets a delivery apart from an entry's first and whole one; the fields are those of MESSAGE."""
+
+    redelivery_count: int = 0
+    ack_set: Sequence[int] = ()
+    consumer_epoch: int | None = None
+
+
+FIRST_DELIVERY = Delivery()
+
+
+def message(
+    *,
+    consumer_id: int,
+    position: Position,
+    entry: bytes,
+    partition: int = -1,
+    delivery: Delivery = FIRST_DELIVERY,
+) -> bytes:
+    """Hand an entry to a consumer."""
+    if delivery is not FIRST_DELIVERY:
+        return _message_again(consumer_id, message_id(position, partition=partition), entry, delivery)
+    if partition < 0:
+        serialize, body, place = _prepared.message
+    else:
+        serialize, body, place = _prepared.partition_message
+        place.partition = partition
+    body.consumer_id = consumer_id
+    _set(place, position)
+    return frame_of(serialize(), entry)
+
+
+def messages(
+    *,
+    consumer_id: int,
+    ledger_id: int,
+    entry_ids: Sequence[int],
+    entries: Sequence[bytes],
+    partition: int = -1,
+) -> bytes:
+    """Hand entries of one ledger to a consumer, each as a whole and for the first time."""
+    if len(entries) >= run_frames.RUN_MIN:
+        frames = run_frames.messages(consumer_id, ledger_id, entry_ids, entries, partition)
+        if frames is not None:
+            return frames
+    return b"".join(
+        message(consumer_id=consumer_id, position=Position(ledger_id, entry_id), entry=entry, partition=partition)
+        for entry_id, entry in zip(entry_ids, entries, strict=True)
+    )
+
+
+def _message_again(consumer_id: int, place: pb.MessageIdData, entry: bytes, delivery: Delivery) -> bytes:
+    """Hand an entry to a consumer, not for the first time or not as a whole."""
+    body = pb.CommandMessage(
+        consumer_id=consumer_id,
+        message_id=place,
+        redelivery_count=delivery.redelivery_count,
+        ack_set=delivery.ack_set,
+        consumer_epoch=delivery.consumer_epoch,
+    )
+    return encode_command(pb.BaseCommand(type=pb.BaseCommand.MESSAGE, message=body), entry)
+
+
+def message_on_link(*, consumer_id: int, position: Position, entry: bytes, link: Link) -> bytes:
+    """Hand an entry to a replication consumer, with its place on the link."""
+    serialize, body = _prepared.link_message
+    body.consumer_id = consumer_id
+    _set(body.message_id, position)
+    _set(body.previous_message_id, link.previous)
+    _set(body.floor_message_id, link.floor)
+    body.link_start = link.link_start
+    return frame_of(serialize(), entry)
+
+
+def send(
+    *,
+    producer_id: int,
+    sequence_id: int,
+    entry: bytes,
+    num_messages: int = 1,
+    marker: bool = False,
+    is_chunk: bool = False,
+) -> bytes:
+    """Publish an entry."""
+    serialize, body = _prepared.send
+    body.producer_id = producer_id
+    body.sequence_id = sequence_id
+    body.num_messages = num_messages
+    body.marker = marker
+    body.is_chunk = is_chunk
+    return frame_of(serialize(), entry)
+
+
+def send_receipt(*, producer_id: int, sequence_id: int, position: Position, highest_sequence_id: int = 0) -> bytes:
+    """Acknowledge a SEND; the position is EARLIEST (-1:-1) for what was dropped as a duplicate."""
+    serialize, body, place = _prepared.send_receipt
+    body.producer_id = producer_id
+    body.sequence_id = sequence_id
+    body.highest_sequence_id = highest_sequence_id
+    _set(place, position)
+    return frame_of(serialize())
+
+
+def send_receipts(*, producer_id: int, heads: Sequence[tuple[int, int, int]], first: Position) -> bytes:
+    """Acknowledge SENDs whose entries lie next to each other, the first at ``first``; see ``Sends.heads``."""
+    if len(heads) >= run_frames.RUN_MIN:
+        frames = run_frames.send_receipts(producer_id, heads, first)
+        if frames is not None:
+            return frames
+    return b"".join(
+        send_receipt(
+            producer_id=producer_id,
+            sequence_id=sequence_id,
+            highest_sequence_id=highest,
+            position=Position(first.ledger_id, entry_id),
+        )
+        for entry_id, (sequence_id, highest, _) in enumerate(heads, first.entry_id)
+    )
+
+
+def ack_response(*, consumer_id: int, request_id: int) -> bytes:
+    """Confirm an ACK that carried a request id."""
+    serialize, body = _prepared.ack_response
+    body.consumer_id = consumer_id
+    body.request_id = request_id
+    return frame_of(serialize())
+
+
+def _set(data: pb.MessageIdData, position: Position) -> None:
+    """Write a position into a message id that has no other field set."""
+    ledger_id, entry_id = position
+    data.ledgerId = ledger_id & UNSIGNED_MASK
+    data.entryId = entry_id & UNSIGNED_MASK

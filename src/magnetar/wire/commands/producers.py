@@ -1,0 +1,71 @@
+"""PRODUCER, CLOSE_PRODUCER, and their answers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from magnetar.wire.message_id import message_id
+from magnetar.wire.proto import pulsar_api_pb2 as pb
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from magnetar.base.errors import ServerError
+    from magnetar.base.position import Position
+
+from magnetar.wire.commands.encoding import UNSOLICITED, code_of, encode, key_values
+
+
+def producer(
+    *,
+    topic: str,
+    producer_id: int,
+    request_id: int,
+    producer_name: str | None = None,
+    epoch: int = 0,
+    metadata: Mapping[str, str] | None = None,
+) -> bytes:
+    """Ask to publish to a topic; without a name the broker gives one."""
+    body = pb.CommandProducer(
+        topic=topic,
+        producer_id=producer_id,
+        request_id=request_id,
+        producer_name=producer_name,
+        user_provided_producer_name=producer_name is not None,
+        epoch=epoch,
+        metadata=key_values(metadata or {}),
+    )
+    return encode(body)
+
+
+def producer_success(
+    *,
+    request_id: int,
+    producer_name: str,
+    last_sequence_id: int = -1,
+    topic_epoch: int | None = None,
+    producer_ready: bool = True,
+    last_origin: Position | None = None,
+) -> bytes:
+    """Admit a producer; ``last_origin`` goes to replication producers only."""
+    body = pb.CommandProducerSuccess(
+        request_id=request_id,
+        producer_name=producer_name,
+        last_sequence_id=last_sequence_id,
+        schema_version=b"",
+        topic_epoch=topic_epoch,
+        producer_ready=producer_ready,
+        last_origin_message_id=None if last_origin is None else message_id(last_origin),
+    )
+    return encode(body)
+
+
+def send_error(*, producer_id: int, sequence_id: int, code: ServerError, message: str) -> bytes:
+    """Refuse a SEND."""
+    body = pb.CommandSendError(producer_id=producer_id, sequence_id=sequence_id, error=code_of(code), message=message)
+    return encode(body)
+
+
+def close_producer(*, producer_id: int, request_id: int = UNSOLICITED) -> bytes:
+    """Close a producer: a request of the client, or the broker's own doing."""
+    return encode(pb.CommandCloseProducer(producer_id=producer_id, request_id=request_id))
