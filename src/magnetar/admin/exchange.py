@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from magnetar.admin.models import Model, to_json
+from magnetar.admin.models.model import Model, to_json
 from magnetar.base.errors import AdminError, RequestError
 from magnetar.base.limits import BODY_SIZE_MAX, Limit
 from magnetar.base.names import (

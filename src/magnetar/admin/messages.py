@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 from starlette.responses import Response
 
-from magnetar.admin.models import iso_time
+from magnetar.admin.models.model import iso_time
 from magnetar.base.errors import RemoteProtocolError
 from magnetar.wire.entries.batch import decompress
 from magnetar.wire.entries.entry import parse_metadata, payload_of

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from prometheus_client import Metric
 
-    from magnetar.admin.models import SnapshotStats, TopicStats
+    from magnetar.admin.models.topics import SnapshotStats, TopicStats
     from magnetar.admin.service import AdminService
     from magnetar.base.histogram import Histogram
     from magnetar.base.names import TopicName

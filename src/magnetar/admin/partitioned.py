@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from magnetar.admin.models import Model, TopicStats
+from magnetar.admin.models.model import Model
+from magnetar.admin.models.topics import TopicStats
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence

@@ -11,7 +11,9 @@ from magnetar.base.errors import AdminError
 if TYPE_CHECKING:
     from collections.abc import Collection, Generator, Mapping
 
-    from magnetar.admin.models import MessageId, PersistentTopicInternalStats, SubscriptionProtection, TopicStats
+    from magnetar.admin.models.internal import PersistentTopicInternalStats
+    from magnetar.admin.models.protection import SubscriptionProtection
+    from magnetar.admin.models.topics import MessageId, TopicStats
     from magnetar.base.histogram import Histogram
     from magnetar.base.limits import Limit
     from magnetar.base.memory_share import Share

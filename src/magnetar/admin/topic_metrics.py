@@ -10,7 +10,8 @@ from prometheus_client.utils import floatToGoString
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from magnetar.admin.models import ReplicatorStats, SubscriptionStats, TopicStats
+    from magnetar.admin.models.subscriptions import SubscriptionStats
+    from magnetar.admin.models.topics import ReplicatorStats, TopicStats
 
 Stats = TypeVar("Stats")
 

@@ -9,18 +9,10 @@ from typing import TYPE_CHECKING, TypeVar
 import httpx
 
 from magnetar.admin.api import build_app
-from magnetar.admin.models import (
-    AckHole,
-    ClusterProtection,
-    CursorStats,
-    MessageId,
-    PersistentTopicInternalStats,
-    ReplicatorStats,
-    SnapshotStats,
-    SubscriptionProtection,
-    SubscriptionStats,
-    TopicStats,
-)
+from magnetar.admin.models.internal import CursorStats, PersistentTopicInternalStats
+from magnetar.admin.models.protection import ClusterProtection, SubscriptionProtection
+from magnetar.admin.models.subscriptions import AckHole, SubscriptionStats
+from magnetar.admin.models.topics import MessageId, ReplicatorStats, SnapshotStats, TopicStats
 from magnetar.admin.service import (
     message_id_not_found,
     message_not_found,

@@ -7,17 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from magnetar.admin.exchange import encoding
-from magnetar.admin.models import (
-    ConsumerStats,
-    CursorStats,
-    LedgerInfo,
-    PersistentTopicInternalStats,
-    PublisherStats,
-    ReplicatorStats,
-    SubscriptionStats,
-    TopicStats,
-    iso_time,
-)
+from magnetar.admin.models.clients import ConsumerStats, PublisherStats
+from magnetar.admin.models.internal import CursorStats, LedgerInfo, PersistentTopicInternalStats
+from magnetar.admin.models.model import iso_time
+from magnetar.admin.models.subscriptions import SubscriptionStats
+from magnetar.admin.models.topics import ReplicatorStats, TopicStats
 from magnetar.admin.partitioned import PartitionedTopicStats
 from magnetar.base.position import Position
 from magnetar.broker.loop.slices import at_once

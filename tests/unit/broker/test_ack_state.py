@@ -21,7 +21,7 @@ from magnetar.sim.cluster import NAMESPACE, Client, Cluster, Exclusive, Failover
 from magnetar.wire import commands
 
 if TYPE_CHECKING:
-    from magnetar.admin.models import SubscriptionStats
+    from magnetar.admin.models.subscriptions import SubscriptionStats
     from magnetar.wire.proto import pulsar_api_pb2 as pb
 
     Kind: TypeAlias = pb.CommandSubscribe.SubType.ValueType

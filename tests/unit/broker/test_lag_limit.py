@@ -17,7 +17,7 @@ from magnetar.sim.virtual.loop import HandLoop
 from magnetar.wire import commands
 
 if TYPE_CHECKING:
-    from magnetar.admin.models import TopicStats
+    from magnetar.admin.models.topics import TopicStats
 
 
 class Story:

@@ -19,7 +19,7 @@ from magnetar.wire.links import LEASE_METADATA, PARKED_METADATA
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 if TYPE_CHECKING:
-    from magnetar.admin.models import ReplicatorStats
+    from magnetar.admin.models.topics import ReplicatorStats
     from magnetar.sim.cluster import Client
 
 MAX_MESSAGE_SIZE = 50_000

@@ -20,7 +20,7 @@ from magnetar.sim.virtual.loop import HandClock, HandLoop
 from tests.unit.broker.world import Worker, World
 
 if TYPE_CHECKING:
-    from magnetar.admin.models import ClusterProtection
+    from magnetar.admin.models.protection import ClusterProtection
     from magnetar.broker.topic.topic import Topic
 
 SECOND_LIFE = 1_000

@@ -15,7 +15,7 @@ from tests.unit.broker.hand_peer import linked_cluster
 if TYPE_CHECKING:
     import pytest
 
-    from magnetar.admin.models import SubscriptionStats
+    from magnetar.admin.models.subscriptions import SubscriptionStats
     from magnetar.base.position import Position
     from magnetar.sim.cluster import Client, Cluster
 

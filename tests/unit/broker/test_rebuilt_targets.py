@@ -18,7 +18,7 @@ from magnetar.sim.virtual.loop import HandLoop
 from magnetar.wire import commands
 
 if TYPE_CHECKING:
-    from magnetar.admin.models import ReplicatorStats
+    from magnetar.admin.models.topics import ReplicatorStats
     from magnetar.broker.replication.replicator import Replicator
 
 

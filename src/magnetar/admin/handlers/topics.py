@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from starlette.responses import Response
     from starlette.routing import Route
 
-    from magnetar.admin.models import MessageId, PersistentTopicInternalStats, TopicStats
+    from magnetar.admin.models.internal import PersistentTopicInternalStats
+    from magnetar.admin.models.topics import MessageId, TopicStats
     from magnetar.base.names import TopicName
 
 PARTITIONS_MAX = 10_000

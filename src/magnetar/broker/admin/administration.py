@@ -7,7 +7,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, TypeVar
 
 import magnetar
-from magnetar.admin.models import MessageId
+from magnetar.admin.models.topics import MessageId
 from magnetar.admin.service import (
     StatsOptions,
     check_not_fewer,
@@ -34,7 +34,9 @@ from magnetar.wire.entries import entry as wire_entry
 if TYPE_CHECKING:
     from collections.abc import Collection, Generator, Iterator, Mapping
 
-    from magnetar.admin.models import PersistentTopicInternalStats, SubscriptionProtection, TopicStats
+    from magnetar.admin.models.internal import PersistentTopicInternalStats
+    from magnetar.admin.models.protection import SubscriptionProtection
+    from magnetar.admin.models.topics import TopicStats
     from magnetar.base.histogram import Histogram
     from magnetar.base.memory_share import Share
     from magnetar.base.names import NamespaceName, TopicName

@@ -5,19 +5,11 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING, TypeVar
 
-from magnetar.admin.models import (
-    AckHole,
-    ConsumerStats,
-    CursorStats,
-    DrainingHash,
-    LedgerInfo,
-    PersistentTopicInternalStats,
-    PublisherStats,
-    ReplicatorStats,
-    SubscriptionStats,
-    TopicStats,
-    iso_time,
-)
+from magnetar.admin.models.clients import ConsumerStats, DrainingHash, PublisherStats
+from magnetar.admin.models.internal import CursorStats, LedgerInfo, PersistentTopicInternalStats
+from magnetar.admin.models.model import iso_time
+from magnetar.admin.models.subscriptions import AckHole, SubscriptionStats
+from magnetar.admin.models.topics import ReplicatorStats, TopicStats
 from magnetar.broker.dispatch.key_shared import DrainingTotals, KeySharedDispatcher
 from magnetar.broker.dispatch.multiple_consumers import MultipleConsumersDispatcher
 from magnetar.broker.dispatch.single_active import SingleActiveDispatcher

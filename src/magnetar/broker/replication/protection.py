@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from magnetar.admin.models import ClusterProtection, SubscriptionProtection, iso_time
+from magnetar.admin.models.model import iso_time
+from magnetar.admin.models.protection import ClusterProtection, SubscriptionProtection
 from magnetar.broker.replication.snapshots import AllowedTopic, marker_peers
 from magnetar.geo.protection import DataFacts, Facts, Judgement, PeerFacts, ProgressFacts, judge
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 import structlog
 
-from magnetar.admin.models import SnapshotStats
+from magnetar.admin.models.topics import SnapshotStats
 from magnetar.base.errors import MagnetarError, RequestError, ServerError, StorageError
 from magnetar.base.position import EARLIEST, LATEST, Position
 from magnetar.broker.log.interfaces import LoggedTopic
