@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from magnetar.base.position import Position
 from magnetar.broker.replication.replicator import Replicator
-from magnetar.broker.subscription.subscription import Subscription
+from magnetar.broker.subscription.acknowledger import Acknowledger
 from magnetar.ledger.segments import segment
 
 if TYPE_CHECKING:
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 
 def damaged_entries_acknowledged(_: Any) -> Any:
-    def mutant(self: Subscription, through: Position) -> list[Range]:
-        return self.cursor.acknowledge_cumulative(through)
+    def mutant(self: Acknowledger, through: Position) -> list[Range]:
+        return self._cursor.acknowledge_cumulative(through)
 
     return mutant
 
@@ -38,8 +38,8 @@ def start_refused(_: Any) -> Any:
 
 MUTANTS: dict[str, Mutant] = {
     "damaged entries acknowledged with those behind them": (
-        Subscription,
-        "_acknowledge_intact",
+        Acknowledger,
+        "_intact",
         damaged_entries_acknowledged,
     ),
     "a link goes past a damaged entry by itself": (Replicator, "_stop_at", link_goes_on),

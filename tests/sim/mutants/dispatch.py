@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from magnetar.broker.delayed.index import DelayedIndex
 from magnetar.broker.dispatch.key_shared import KeySharedDispatcher
 from magnetar.broker.publish.receipt_gate import ReceiptGate
+from magnetar.broker.subscription.acknowledger import Acknowledger
 from magnetar.broker.subscription.subscription import Subscription
 from magnetar.geo.progress.confirmations import Confirmations
 from magnetar.wire.message_id import position_of
@@ -59,8 +60,8 @@ def confirmations_not_counted(_: Any) -> Any:
 
 
 def cumulative_one_too_few(_: Any) -> Any:
-    def mutant(self: Subscription, message_id: pb.MessageIdData) -> list[Range]:
-        return self.cursor.acknowledge_cumulative(self.topic.ledger.previous_position(position_of(message_id)))
+    def mutant(self: Acknowledger, message_id: pb.MessageIdData) -> list[Range]:
+        return self._cursor.acknowledge_cumulative(self._ledger.previous_position(position_of(message_id)))
 
     return mutant
 
@@ -71,8 +72,8 @@ MUTANTS: dict[str, Mutant] = {
     "what an operator clears is not claimed": (Subscription, "acknowledge_through", cleared_without_a_claim),
     "a receipt more than may be at risk": (ReceiptGate, "may_promise", receipt_past_the_bound),
     "a cumulative acknowledgement takes one entry too few": (
-        Subscription,
-        "_acknowledge_cumulative",
+        Acknowledger,
+        "cumulative",
         cumulative_one_too_few,
     ),
     "delays ignored": (DelayedIndex, "_add", delays_ignored_entry),

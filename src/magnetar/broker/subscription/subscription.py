@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from magnetar.base.errors import RequestError, ServerError
-from magnetar.base.limits import UNREAD_BATCH_MESSAGES_MAX, Limit
 from magnetar.base.parts import Part
 from magnetar.base.rates import Rates
 from magnetar.broker.dispatch.consumer import Consumer
@@ -20,13 +18,10 @@ from magnetar.broker.dispatch.shared import SharedDispatcher
 from magnetar.broker.dispatch.single_active import SingleActiveDispatcher
 from magnetar.broker.environment import settle
 from magnetar.broker.subscription.ack_state import AckState
+from magnetar.broker.subscription.acknowledger import Acknowledger
 from magnetar.broker.subscription.admission import check_room_for_consumer
 from magnetar.broker.subscription.protection_record import ProtectionRecord
 from magnetar.broker.subscription.shared_progress import SharingTopic
-from magnetar.cursor.ranges import ranges_of
-from magnetar.wire.entries import ack_set
-from magnetar.wire.entries.entry import messages_in
-from magnetar.wire.message_id import position_of
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 if TYPE_CHECKING:
@@ -141,6 +136,7 @@ class Subscription(Part):
         self._settled = asyncio.Event()
         self._settled.set()
         self._closed = False
+        self._acknowledger = Acknowledger(topic, cursor, self._narrowed)
         self.ack_state = AckState(cursor, topic.name, topic.environment, self._holders)
         self.ack_state.apply(pauses=topic.policies.pause_on_ack_state)
         self.protection = ProtectionRecord(cursor, topic.environment.clock, self.flush_soon, is_new=is_new)
@@ -349,9 +345,9 @@ class Subscription(Part):
             if isinstance(self.dispatcher, MultipleConsumersDispatcher) or len(ack.message_id) != 1:
                 self.flush_with(done)
                 return
-            deleted = self._acknowledge_cumulative(ack.message_id[0])
+            deleted = self._acknowledger.cumulative(ack.message_id[0])
         else:
-            deleted = self._acknowledge_individually(ack.message_id)
+            deleted = self._acknowledger.individually(ack.message_id)
         self.entries_deleted(deleted, consumer)
         if ack.HasField("request_id"):
             self.flush_with(done)
@@ -361,7 +357,7 @@ class Subscription(Part):
     def acknowledge_entries(self, consumer: Consumer, ledger_id: int, entry_ids: Sequence[int]) -> None:
         """Apply ACKs of single, whole entries of one ledger. Unknown or repeated ones have no effect."""
         consumer.last_acked_at = self.last_acked_at = self.environment.clock.now()
-        self.entries_deleted(self._acknowledge_whole(ledger_id, entry_ids), consumer)
+        self.entries_deleted(self._acknowledger.entries(ledger_id, entry_ids), consumer)
         self.flush_soon()
 
     def entries_deleted(self, deleted: Sequence[Range], by: Consumer | None = None) -> None:
@@ -372,6 +368,10 @@ class Subscription(Part):
         if self.progress is not None and deleted:
             self.progress.acknowledged(deleted)
         self.free(deleted, by)
+
+    def _narrowed(self, position: Position) -> None:
+        if self.progress is not None:
+            self.progress.narrowed(position)
 
     def free(self, deleted: Sequence[Range], by: Consumer | None = None) -> None:
         """Entries were newly acknowledged, here or elsewhere: nobody holds them any more."""
@@ -404,67 +404,6 @@ class Subscription(Part):
         """Acknowledge the next ``entries`` entries that are not acknowledged yet."""
         ranges = self.cursor.state.undeleted(self.first_unread(), self.topic.ledger.last_confirmed_entry, entries)
         self.entries_deleted(self.cursor.acknowledge_ranges(ranges))
-
-    def _acknowledge_cumulative(self, message_id: pb.MessageIdData) -> list[Range]:
-        position = position_of(message_id)
-        if position > self.topic.ledger.last_confirmed_entry:
-            return []
-        if not message_id.ack_set or not self.environment.config.acknowledgmentAtBatchIndexLevelEnabled:
-            return self._acknowledge_intact(position)
-        deleted = self._acknowledge_intact(self.topic.ledger.previous_position(position))
-        return deleted + self._acknowledge_batch(position, message_id)
-
-    def _acknowledge_intact(self, through: Position) -> list[Range]:
-        """Acknowledge everything up to and including ``through`` but damaged entries: no consumer was sent them."""
-        damaged = self.topic.log.damaged
-        if not damaged:
-            return self.cursor.acknowledge_cumulative(through)
-        left = self.cursor.state.undeleted(self.first_unread(), through, sys.maxsize)
-        return self.cursor.acknowledge_ranges([part for each in left for part in damaged.absent(each)])
-
-    def _acknowledge_individually(self, message_ids: Iterable[pb.MessageIdData]) -> list[Range]:
-        deleted: list[Range] = []
-        whole: dict[int, list[int]] = {}
-        for message_id in message_ids:
-            if not message_id.ack_set:
-                whole.setdefault(message_id.ledgerId, []).append(message_id.entryId)
-            elif self.environment.config.acknowledgmentAtBatchIndexLevelEnabled:
-                position = position_of(message_id)
-                if self.topic.ledger.contains(position):
-                    deleted += self._acknowledge_batch(position, message_id)
-        for ledger_id, entry_ids in whole.items():
-            deleted += self._acknowledge_whole(ledger_id, entry_ids)
-        return deleted
-
-    def _acknowledge_whole(self, ledger_id: int, entry_ids: Iterable[int]) -> list[Range]:
-        entries = self.topic.ledger.entries_in(ledger_id)
-        held = [entry_id for entry_id in entry_ids if entry_id < entries]
-        return self.cursor.acknowledge_ranges(ranges_of(ledger_id, held))
-
-    def _acknowledge_batch(self, position: Position, message_id: pb.MessageIdData) -> list[Range]:
-        if self.cursor.state.is_deleted(position):
-            return []
-        members = self._members_of(position, message_id)
-        if members is None:
-            self.environment.limit_hits.hit(Limit.UNREAD_BATCH_MESSAGES)
-            return []  # the batch is sent again, unless it is acknowledged as a whole
-        remaining = ack_set.words_to_int(message_id.ack_set)
-        deleted = self.cursor.acknowledge_batch(position, remaining, members)
-        if self.progress is not None and not deleted:
-            self.progress.narrowed(position)
-        return deleted
-
-    def _members_of(self, position: Position, message_id: pb.MessageIdData) -> int | None:
-        """How many messages an entry has: as it says itself if it is in memory, else as the client says.
-
-        None if the client says more than UNREAD_BATCH_MESSAGES_MAX: each of them would take memory.
-        """
-        cached = self.topic.ledger.read_cached(position, 1, 1)
-        if cached and cached[0][0] == position:
-            return messages_in(cached[0][1])
-        bits = ack_set.WORD_BITS * len(message_id.ack_set)
-        members = message_id.batch_size if message_id.batch_size > 0 else bits
-        return members if members <= UNREAD_BATCH_MESSAGES_MAX else None
 
     # -- durability ---------------------------------------------------------------------------------------------
 

@@ -1,0 +1,103 @@
+"""What acknowledgements of consumers mean for a cursor."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from magnetar.base.limits import UNREAD_BATCH_MESSAGES_MAX, Limit
+from magnetar.cursor.ranges import ranges_of
+from magnetar.wire.entries import ack_set
+from magnetar.wire.entries.entry import messages_in
+from magnetar.wire.message_id import position_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from magnetar.base.position import Position
+    from magnetar.broker.log.interfaces import LoggedTopic
+    from magnetar.cursor.cursor import Cursor
+    from magnetar.cursor.ranges import Range
+    from magnetar.wire.proto import pulsar_api_pb2 as pb
+
+
+class Acknowledger:
+    """Applies what consumers acknowledge to the cursor of one subscription.
+
+    Unknown positions, and those that are acknowledged already, have no effect. Each method returns the entries that are
+    newly acknowledged as a whole.
+    """
+
+    def __init__(self, topic: LoggedTopic, cursor: Cursor, narrowed: Callable[[Position], None]) -> None:
+        """``narrowed`` is told of an entry of which some messages are newly acknowledged, but not all."""
+        self._topic = topic
+        self._ledger = topic.ledger
+        self._environment = topic.environment
+        self._cursor = cursor
+        self._narrowed = narrowed
+
+    def cumulative(self, message_id: pb.MessageIdData) -> list[Range]:
+        """Acknowledge everything up to an entry, or up to a message in it."""
+        position = position_of(message_id)
+        if position > self._ledger.last_confirmed_entry:
+            return []
+        if not message_id.ack_set or not self._environment.config.acknowledgmentAtBatchIndexLevelEnabled:
+            return self._intact(position)
+        deleted = self._intact(self._ledger.previous_position(position))
+        return deleted + self._batch(position, message_id)
+
+    def _intact(self, through: Position) -> list[Range]:
+        """Acknowledge everything up to and including ``through`` but damaged entries: no consumer was sent them."""
+        damaged = self._topic.log.damaged
+        if not damaged:
+            return self._cursor.acknowledge_cumulative(through)
+        left = self._cursor.state.undeleted(
+            self._ledger.next_position(self._cursor.state.mark_delete_position), through, sys.maxsize
+        )
+        return self._cursor.acknowledge_ranges([part for each in left for part in damaged.absent(each)])
+
+    def individually(self, message_ids: Iterable[pb.MessageIdData]) -> list[Range]:
+        """Acknowledge entries, or messages in them."""
+        deleted: list[Range] = []
+        whole: dict[int, list[int]] = {}
+        for message_id in message_ids:
+            if not message_id.ack_set:
+                whole.setdefault(message_id.ledgerId, []).append(message_id.entryId)
+            elif self._environment.config.acknowledgmentAtBatchIndexLevelEnabled:
+                position = position_of(message_id)
+                if self._ledger.contains(position):
+                    deleted += self._batch(position, message_id)
+        for ledger_id, entry_ids in whole.items():
+            deleted += self.entries(ledger_id, entry_ids)
+        return deleted
+
+    def entries(self, ledger_id: int, entry_ids: Iterable[int]) -> list[Range]:
+        """Acknowledge whole entries of one ledger."""
+        entries = self._ledger.entries_in(ledger_id)
+        held = [entry_id for entry_id in entry_ids if entry_id < entries]
+        return self._cursor.acknowledge_ranges(ranges_of(ledger_id, held))
+
+    def _batch(self, position: Position, message_id: pb.MessageIdData) -> list[Range]:
+        if self._cursor.state.is_deleted(position):
+            return []
+        members = self._members_of(position, message_id)
+        if members is None:
+            self._environment.limit_hits.hit(Limit.UNREAD_BATCH_MESSAGES)
+            return []  # the batch is sent again, unless it is acknowledged as a whole
+        remaining = ack_set.words_to_int(message_id.ack_set)
+        deleted = self._cursor.acknowledge_batch(position, remaining, members)
+        if not deleted:
+            self._narrowed(position)
+        return deleted
+
+    def _members_of(self, position: Position, message_id: pb.MessageIdData) -> int | None:
+        """How many messages an entry has: as it says itself if it is in memory, else as the client says.
+
+        None if the client says more than UNREAD_BATCH_MESSAGES_MAX: each of them would take memory.
+        """
+        cached = self._ledger.read_cached(position, 1, 1)
+        if cached and cached[0][0] == position:
+            return messages_in(cached[0][1])
+        bits = ack_set.WORD_BITS * len(message_id.ack_set)
+        members = message_id.batch_size if message_id.batch_size > 0 else bits
+        return members if members <= UNREAD_BATCH_MESSAGES_MAX else None
