@@ -10,7 +10,7 @@ SUITABLE_PYTHON = for p in python3 python3.13 python3.12 python3.11; do \
 PYTHON ?= $(shell $(SUITABLE_PYTHON))
 PROTO := src/magnetar/wire/proto
 
-.PHONY: help setup demo test check format proto test-long test-memory test-chaos test-hostile interop sim transcripts bench reference python java
+.PHONY: help setup demo test check unit format proto test-long test-memory test-chaos test-hostile interop sim transcripts bench reference python java
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1|\2/' | column -t -s '|'
@@ -59,11 +59,13 @@ transcripts: java setup ## record the golden transcripts anew, from Apache Pulsa
 	@$(BIN)/python -m tests.golden.record $(ARGS)
 	$(if $(ARGS),,@$(BIN)/python -m tests.golden.record_markers)
 
-check: setup ## style, types, layers and unit tests
+check: setup ## style, types and layers; a minute
 	@$(BIN)/ruff check
 	@$(BIN)/ruff format --check
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
+
+unit: setup ## the unit tests alone, which make test runs, too; 3 minutes
 	@$(BIN)/python -m pytest tests/unit --quiet $(ARGS)
 
 format: setup ## let ruff format the tree
