@@ -32,7 +32,7 @@ class Pipe:
     last_origin: Position | None = None
     gaps: int = 0
     copies: bool = True
-    """Whether it says that it carries copies (broker/replication/copies.py)."""
+    """Whether it says that it carries copies (broker/replication/outbound/copies.py)."""
     refusals: list[Any] = field(default_factory=list)
     """Errors that answered the last ``attach``."""
     _sequence_id: int = 0

@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from magnetar.base.position import Position
-from magnetar.broker.replication.replicator import Replicator
+from magnetar.broker.replication.outbound.replicator import Replicator
 from magnetar.broker.subscription.acknowledger import Acknowledger
 from magnetar.ledger.segments import segment
 

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from magnetar.broker.publish.sequence_ids import SequenceIds
-from magnetar.broker.replication.tombstones import Tombstones, _Tombstone
+from magnetar.broker.replication.progress.tombstones import Tombstones, _Tombstone
 from magnetar.broker.subscription.subscription import Subscription
 from magnetar.broker.topic import registry as broker_topics
 from magnetar.broker.topic.load_failures import LoadFailures

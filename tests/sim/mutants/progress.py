@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
 from magnetar.base.position import EARLIEST
-from magnetar.broker.replication.tombstones import Tombstones
-from magnetar.broker.replication.topic_progress import TopicProgress
+from magnetar.broker.replication.progress.tombstones import Tombstones
+from magnetar.broker.replication.progress.topic_progress import TopicProgress
 from magnetar.broker.subscription import shared_progress as broker_progress
 from magnetar.broker.subscription.shared_progress import SharedProgress
 from magnetar.broker.subscription.subscription import Subscription

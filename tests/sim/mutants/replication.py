@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from magnetar.base.position import EARLIEST, Position
 from magnetar.broker.replication import receiver
-from magnetar.broker.replication.copies import Copies
-from magnetar.broker.replication.parking import Parking
-from magnetar.broker.replication.replicator import Replicator
-from magnetar.broker.replication.target_position import TargetPosition
+from magnetar.broker.replication.outbound.copies import Copies
+from magnetar.broker.replication.outbound.parking import Parking
+from magnetar.broker.replication.outbound.replicator import Replicator
+from magnetar.broker.replication.outbound.target_position import TargetPosition
 from magnetar.broker.topic.topic import Topic
 from magnetar.geo.origins.index import OriginIndex
 from magnetar.geo.receiving import Verdict, judge

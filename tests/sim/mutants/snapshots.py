@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from magnetar.base.position import EARLIEST
 from magnetar.broker.replication import snapshots as broker_snapshots
-from magnetar.broker.replication.replicator import Replicator
+from magnetar.broker.replication.outbound.replicator import Replicator
 from magnetar.broker.replication.snapshots import TopicSnapshots
 from magnetar.broker.subscription.subscription import Subscription
 from magnetar.geo.origins.intervals import IntervalSet

@@ -10,8 +10,8 @@ import pytest
 from magnetar.base.errors import MagnetarError, StorageError
 from magnetar.base.position import Position
 from magnetar.broker.loop import turns
-from magnetar.broker.replication import incoming_progress
-from magnetar.broker.replication.incoming_progress import PART_ITEMS_MAX
+from magnetar.broker.replication.progress import incoming_progress
+from magnetar.broker.replication.progress.incoming_progress import PART_ITEMS_MAX
 from magnetar.geo.progress.codec import encode_markers
 from magnetar.geo.progress.state import SubscriptionProgress
 from magnetar.sim.cluster import Cluster

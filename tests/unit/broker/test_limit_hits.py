@@ -24,8 +24,9 @@ from magnetar.base.log_limit import LINES_MAX, LogLimit
 from magnetar.base.names import TopicName
 from magnetar.base.position import EARLIEST
 from magnetar.broker.admin.administration import Administration
-from magnetar.broker.replication import incoming_progress, marker_queue
-from magnetar.broker.replication.marker_queue import QueuedMarker
+from magnetar.broker.replication.outbound import marker_queue
+from magnetar.broker.replication.outbound.marker_queue import QueuedMarker
+from magnetar.broker.replication.progress import incoming_progress
 from magnetar.broker.resources.limit_hits import LimitHits
 from magnetar.broker.resources.memory import READ_BYTES, READ_BYTES_MIN
 from magnetar.broker.session import session as broker_session

@@ -11,7 +11,7 @@ from magnetar.base.life import Life
 from magnetar.base.position import Position
 from magnetar.broker.admin.stats import topic_stats
 from magnetar.broker.loop.slices import SLICE_ITEMS_MAX, at_once
-from magnetar.broker.replication.lost_entries import LostEntries, LostOf
+from magnetar.broker.replication.progress.lost_entries import LostEntries, LostOf
 from magnetar.broker.replication.protection import subscription_protection
 from magnetar.cursor.ranges import Range
 from magnetar.cursor.state import CursorState

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from magnetar.base.position import Position
-from magnetar.broker.replication.marker_queue import WAITING_MAX, MarkerQueue, QueuedMarker
+from magnetar.broker.replication.outbound.marker_queue import WAITING_MAX, MarkerQueue, QueuedMarker
 
 DOUBT_S = 30.0
 

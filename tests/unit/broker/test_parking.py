@@ -6,7 +6,7 @@ import pytest
 
 from magnetar.base.errors import RequestError
 from magnetar.base.position import EARLIEST, Position
-from magnetar.broker.replication.parking import Parking, parked_after
+from magnetar.broker.replication.outbound.parking import Parking, parked_after
 from magnetar.wire.links import PARKED_AFTER_METADATA, PARKED_METADATA
 
 TOO_LARGE = {PARKED_METADATA: "entry 3:1 is too large", PARKED_AFTER_METADATA: "3:0"}

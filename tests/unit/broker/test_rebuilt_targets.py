@@ -19,7 +19,7 @@ from magnetar.wire import commands
 
 if TYPE_CHECKING:
     from magnetar.admin.models.topics import ReplicatorStats
-    from magnetar.broker.replication.replicator import Replicator
+    from magnetar.broker.replication.outbound.replicator import Replicator
 
 
 class Story:

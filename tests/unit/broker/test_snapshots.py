@@ -299,7 +299,7 @@ def test_holes_that_nobody_claims_are_not_looked_at_again(monkeypatch: pytest.Mo
         looked_at.append(given[2].first)
         return claimed(*given)
 
-    monkeypatch.setattr("magnetar.broker.replication.snapshots.claimed", looking)
+    monkeypatch.setattr("magnetar.broker.replication.subscription_updates.claimed", looking)
     for text in ("c", "d", "e"):
         mesh.publish("jfk", text)
         mesh.carry()

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from magnetar.base.limits import Limit
 from magnetar.broker.admin.administration import Administration
-from magnetar.broker.replication import switched_off
-from magnetar.broker.replication.switched_off import SwitchedOff
+from magnetar.broker.replication.progress import switched_off
+from magnetar.broker.replication.progress.switched_off import SwitchedOff
 from magnetar.broker.resources.limit_hits import LimitHits
 from magnetar.sim.cluster import TOPIC, Cluster
 from tests.unit.broker.mesh import Mesh

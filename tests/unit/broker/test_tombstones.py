@@ -10,8 +10,8 @@ from magnetar.base.errors import DiskFullError
 from magnetar.base.limits import Limit
 from magnetar.base.position import EARLIEST
 from magnetar.broker.admin.administration import Administration
-from magnetar.broker.replication import tombstones
-from magnetar.broker.replication.tombstones import Tombstones
+from magnetar.broker.replication.progress import tombstones
+from magnetar.broker.replication.progress.tombstones import Tombstones
 from magnetar.broker.resources.limit_hits import LimitHits
 from magnetar.geo.progress.codec import encode_markers
 from magnetar.geo.progress.epochs import FIRST_EPOCH, Epoch

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from magnetar.admin.service import StatsOptions
     from magnetar.broker.dispatch.consumer import Consumer
     from magnetar.broker.dispatch.key_shared import DrainingHash as Draining
-    from magnetar.broker.replication.replicator import Replicator
+    from magnetar.broker.replication.outbound.replicator import Replicator
     from magnetar.broker.subscription.ack_state import AckState
     from magnetar.broker.subscription.subscription import Subscription
     from magnetar.broker.topic.topic import Topic

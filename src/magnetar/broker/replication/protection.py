@@ -12,8 +12,8 @@ from magnetar.geo.protection import DataFacts, Facts, Judgement, PeerFacts, Prog
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from magnetar.broker.replication.replicator import Replicator
-    from magnetar.broker.replication.topic_progress import TopicProgress
+    from magnetar.broker.replication.outbound.replicator import Replicator
+    from magnetar.broker.replication.progress.topic_progress import TopicProgress
     from magnetar.broker.subscription.subscription import Subscription
 
 _NOBODY_ASKED = "it is not replicated: neither a client nor a policy asks for it"

@@ -9,7 +9,7 @@ import structlog
 from magnetar.base.errors import RemoteProtocolError, RequestError, ServerError, StorageError
 from magnetar.base.position import EARLIEST
 from magnetar.broker.dispatch.multiple_consumers import MultipleConsumersDispatcher
-from magnetar.broker.replication.replicator import Replicator
+from magnetar.broker.replication.outbound.replicator import Replicator
 from magnetar.broker.subscription.subscription import Subscription
 from magnetar.wire import commands, transactions
 from magnetar.wire.entries import ack_set

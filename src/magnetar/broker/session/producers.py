@@ -13,7 +13,7 @@ from magnetar.broker.publish.deduplication import is_whole
 from magnetar.broker.publish.interfaces import ProducerOptions
 from magnetar.broker.publish.producer import LocalProducer, answer_failed
 from magnetar.broker.replication.lives import check_life
-from magnetar.broker.replication.progress_producer import ProgressProducer
+from magnetar.broker.replication.progress.progress_producer import ProgressProducer
 from magnetar.broker.replication.receiver import ReplicatedProducer
 from magnetar.broker.settings.properties import producer_metadata
 from magnetar.broker.topic.registry import parse_topic

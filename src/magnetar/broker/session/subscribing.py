@@ -11,7 +11,7 @@ from magnetar.base.names import check_length
 from magnetar.base.position import EARLIEST, LATEST
 from magnetar.broker.dispatch.consumer import Consumer, ConsumerOptions, KeySharedPolicy
 from magnetar.broker.dispatch.selectors import check_number_of_ranges, check_ranges
-from magnetar.broker.replication.replicator import Replicator
+from magnetar.broker.replication.outbound.replicator import Replicator
 from magnetar.broker.settings.properties import LINK_METADATA_SIZE_MAX, consumer_metadata, subscription_properties
 from magnetar.broker.subscription.names import check_subscription_name
 from magnetar.broker.subscription.subscription import Subscription

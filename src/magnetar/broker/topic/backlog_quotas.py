@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sized
 
     from magnetar.base.position import Position
-    from magnetar.broker.replication.replicator import Replicator
+    from magnetar.broker.replication.outbound.replicator import Replicator
     from magnetar.broker.subscription.subscription import Subscription
     from magnetar.cursor.cursor import Cursor
     from magnetar.metadata.policies import BacklogQuota, BacklogQuotaType

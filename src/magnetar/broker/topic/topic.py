@@ -23,11 +23,11 @@ from magnetar.broker.publish.access import ProducerAccess
 from magnetar.broker.publish.deduplication import Deduplication
 from magnetar.broker.publish.lag_limit import LagLimit
 from magnetar.broker.publish.producer import LocalProducer
+from magnetar.broker.replication.outbound.replicator import Replicator
+from magnetar.broker.replication.progress.topic_progress import TopicProgress
 from magnetar.broker.replication.protection import note_protection
 from magnetar.broker.replication.receiver import ReplicatedProducer
-from magnetar.broker.replication.replicator import Replicator
 from magnetar.broker.replication.snapshots import TopicSnapshots, marker_peers, takes_markers
-from magnetar.broker.replication.topic_progress import TopicProgress
 from magnetar.broker.settings.replication_policy import is_imposed, reason_against
 from magnetar.broker.subscription.names import check_subscription_name, is_of_a_subscription
 from magnetar.broker.subscription.shared_progress import SharedProgress

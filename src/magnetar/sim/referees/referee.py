@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from magnetar.base.names import TopicName
-from magnetar.broker.replication.progress_producer import ProgressProducer
+from magnetar.broker.replication.outbound.replicator import Replicator
+from magnetar.broker.replication.progress.progress_producer import ProgressProducer
 from magnetar.broker.replication.receiver import ReplicatedProducer
-from magnetar.broker.replication.replicator import Replicator
 from magnetar.broker.subscription.subscription import Subscription
 from magnetar.sim.referees.topic_referee import TopicReferee
 from magnetar.sim.site import Tap

@@ -1,7 +1,7 @@
 """Entries that another cluster published and lost with its data, and that this cluster still holds.
 
-Until a link has sent them back (broker/replication/copies.py), a subscription that has not acknowledged them does
-not get them in the cluster that lost them. Positions tell them from other entries: a cluster gives no ledger an id
+Until a link has sent them back (broker/replication/outbound/copies.py), a subscription that has not acknowledged them
+does not get them in the cluster that lost them. Positions tell them from other entries: a cluster gives no ledger an id
 below the first one of its life (ADR 13).
 """
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from magnetar.base.life import Life
-    from magnetar.broker.replication.copies import Copies, Lives
+    from magnetar.broker.replication.outbound.copies import Copies, Lives
     from magnetar.cursor.state import CursorState
     from magnetar.geo.origins.index import OriginIndex
 

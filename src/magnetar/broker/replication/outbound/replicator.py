@@ -13,10 +13,10 @@ from magnetar.base.parts import Part
 from magnetar.base.position import EARLIEST, Position
 from magnetar.base.rates import Rates
 from magnetar.broker.reading.reader import EntryReader
-from magnetar.broker.replication.copies import CopiedTopic, Copies
-from magnetar.broker.replication.marker_queue import MarkerQueue
-from magnetar.broker.replication.parking import Parking, parked_after
-from magnetar.broker.replication.target_position import TargetPosition
+from magnetar.broker.replication.outbound.copies import CopiedTopic, Copies
+from magnetar.broker.replication.outbound.marker_queue import MarkerQueue
+from magnetar.broker.replication.outbound.parking import Parking, parked_after
+from magnetar.broker.replication.outbound.target_position import TargetPosition
 from magnetar.cursor.ranges import Range
 from magnetar.wire import commands
 from magnetar.wire.entries import entry as wire_entry
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from magnetar.broker.log.skipped_entries import SkippedEntries
     from magnetar.broker.loop.departures import Departures
     from magnetar.broker.publish.lag_limit import LagLimit
-    from magnetar.broker.replication.marker_queue import QueuedMarker
+    from magnetar.broker.replication.outbound.marker_queue import QueuedMarker
     from magnetar.cursor.cursor import Cursor
     from magnetar.geo.origins.extents import HeldExtent
     from magnetar.wire.proto import pulsar_api_pb2 as pb

@@ -9,12 +9,12 @@ import structlog
 
 from magnetar.base.errors import MagnetarError, RequestError, ServerError
 from magnetar.base.parts import Part
-from magnetar.broker.replication.incoming_progress import IncomingProgress, MarkedTopic
 from magnetar.broker.replication.lives import lives_to_name
-from magnetar.broker.replication.lost_entries import LosingTopic, LostEntries
-from magnetar.broker.replication.progress_producer import ProgressProducer
-from magnetar.broker.replication.switched_off import SwitchedOff
-from magnetar.broker.replication.tombstones import Tombstones
+from magnetar.broker.replication.progress.incoming_progress import IncomingProgress, MarkedTopic
+from magnetar.broker.replication.progress.lost_entries import LosingTopic, LostEntries
+from magnetar.broker.replication.progress.progress_producer import ProgressProducer
+from magnetar.broker.replication.progress.switched_off import SwitchedOff
+from magnetar.broker.replication.progress.tombstones import Tombstones
 from magnetar.broker.subscription.names import is_reserved
 from magnetar.geo.progress.codec import decode_marker
 from magnetar.geo.progress.link import ProgressLink

@@ -1,0 +1,1 @@
+"""Links out: what a pipeline carries to another cluster."""

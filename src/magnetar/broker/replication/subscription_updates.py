@@ -1,0 +1,114 @@
+"""Updates of PIP-33: other clusters say how far subscriptions are, and these are brought as far here."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+import structlog
+
+from magnetar.base.position import EARLIEST, Position
+from magnetar.broker.log.interfaces import LoggedTopic
+from magnetar.cursor.ranges import Range
+from magnetar.geo.snapshots.claims import changed_from, claimed
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from magnetar.broker.replication.progress.topic_progress import TopicProgress
+    from magnetar.broker.subscription.shared_progress import SharedProgress
+    from magnetar.broker.subscription.subscription import Subscription
+    from magnetar.geo.origins.intervals import IntervalSet
+    from magnetar.geo.progress.state import SubscriptionProgress
+    from magnetar.geo.snapshots.markers import SubscriptionUpdate
+
+log = structlog.get_logger(__name__)
+
+
+class UpdatedTopic(LoggedTopic, Protocol):
+    """The topic whose subscriptions are updated."""
+
+    @property
+    def subscriptions(self) -> Mapping[str, Subscription]:
+        """The subscriptions, by name."""
+        ...
+
+    @property
+    def progress(self) -> TopicProgress:
+        """Its exact progress, deletions of subscriptions among it."""
+        ...
+
+    def create_subscription(self, name: str, mark_delete: Position) -> Subscription:
+        """Create a subscription that starts after ``mark_delete``; raises RequestError for a reserved name."""
+        ...
+
+    def create_replicated(self, incoming: SubscriptionProgress) -> SharedProgress:
+        """Create a subscription whose state arrived from another cluster."""
+        ...
+
+    def set_replicated(self, subscription: Subscription, *, replicated: bool) -> None:
+        """Carry the subscription's progress to the other clusters, or stop."""
+        ...
+
+
+class SubscriptionUpdates:
+    """Applies the updates that other clusters send for one topic."""
+
+    def __init__(self, topic: UpdatedTopic) -> None:
+        """Nothing was applied."""
+        self._topic = topic
+        self._environment = topic.environment
+
+    def apply(self, source: str, update: SubscriptionUpdate, end: Position) -> None:
+        """Acknowledge here what a subscription has acknowledged elsewhere.
+
+        A subscription that does not exist is created, unless the snapshot may be older than its deletion here: such an
+        update is of the one that was deleted.
+        """
+        position = update.positions.get(self._environment.cluster)
+        if position is None:
+            return
+        if position > end:
+            log.warning("update_beyond_the_log", topic=str(self._topic.name), source=source, position=str(position))
+            return
+        if update.name in self._topic.progress.switched_off:
+            return
+        # A power loss may have taken the entry at this place: nothing may be acknowledged that is not in the log.
+        position = self._topic.ledger.previous_position(Position(position.ledger_id, position.entry_id + 1))
+        subscription = self._topic.subscriptions.get(update.name)
+        if subscription is None:
+            if self._topic.progress.tombstones.covers(update.name, position):
+                return
+            subscription = self._create(update)
+        elif not subscription.is_durable:
+            return  # somebody's own reader, by chance of the same name
+        if update.claims is None:
+            subscription.acknowledge_through(position)
+        else:
+            self._acknowledge_claims(source, subscription, update.claims.acknowledged, position)
+        subscription.flush()
+
+    def _acknowledge_claims(
+        self, source: str, subscription: Subscription, acknowledged: Mapping[str, IntervalSet], through: Position
+    ) -> None:
+        """Acknowledge what an update claims and the last one of ``source`` did not.
+
+        What was not claimed there stays a hole, and looking at each of these again would take longer each time.
+        """
+        index, (before, begin) = self._topic.log.index, subscription.claims_applied.get(source, ({}, EARLIEST))
+        changed = changed_from(index, before, acknowledged)
+        within = Range(begin if changed is None else min(begin, changed), through)
+        subscription.acknowledge_ranges(claimed(index, subscription.cursor.state, within, acknowledged))
+        subscription.claims_applied[source] = acknowledged, through
+
+    def _create(self, update: SubscriptionUpdate) -> Subscription:
+        """Create a subscription that starts where the update says, for one of Apache Pulsar at the earliest entry.
+
+        At the latest it would skip messages (#20767).
+        """
+        if update.claims is None:
+            subscription = self._topic.create_subscription(update.name, self._topic.log.before_first())
+            self._topic.set_replicated(subscription, replicated=True)
+            return subscription
+        epoch = self._topic.progress.tombstones.epoch_for_new(update.name)
+        self._topic.create_replicated(update.claims.state(update.name, epoch))
+        return self._topic.subscriptions[update.name]
