@@ -35,7 +35,8 @@ from magnetar.broker.session.server import Server
 from magnetar.broker.settings.data_directory import LEDGERS, METADATA
 from magnetar.broker.starting import Starting
 from magnetar.broker.topic.registry import TopicRegistry
-from magnetar.broker.web.server import WebOptions, WebServer
+from magnetar.broker.web.connection import WebOptions
+from magnetar.broker.web.server import WebServer
 from magnetar.geo.progress.link import LinkOptions, ProgressLinks
 from magnetar.ledger.agreement import bring_to_agreement, read_named_ledgers
 from magnetar.ledger.local import LocalLedgerStore, LocalStoreOptions

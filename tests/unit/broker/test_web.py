@@ -20,8 +20,9 @@ from magnetar.broker.loop.turns import LoopTurns
 from magnetar.broker.resources.limit_hits import LimitHits
 from magnetar.broker.resources.send_buffers import RECEIVE_STALL_S, SendBuffers
 from magnetar.broker.web.answers import AnswerLimit, Answers
+from magnetar.broker.web.connection import HEAD_PART_BYTES, REQUEST_S, WebConnection, WebOptions
 from magnetar.broker.web.patience import Phase
-from magnetar.broker.web.server import HEAD_PART_BYTES, REQUEST_S, WebConnection, WebOptions, WebServer
+from magnetar.broker.web.server import WebServer
 from magnetar.sim.virtual.loop import HandClock
 from tests.kit.in_process import BrokerInProcess
 

@@ -1,0 +1,267 @@
+"""One client of the admin API: what it may send at once, and how long it may take."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, cast
+
+import h11
+import structlog
+from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
+from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.server import ServerState
+
+from magnetar.base.limits import Limit
+from magnetar.broker.loop.turns import Share
+from magnetar.broker.web.answers import UNREAD_KEY, Answers, UnreadAnswers
+from magnetar.broker.web.patience import Patience, Phase
+
+if TYPE_CHECKING:
+    import asyncio
+
+    import uvicorn
+    from uvicorn.protocols.http.h11_impl import RequestResponseCycle
+
+    from magnetar.base.world import Clock
+    from magnetar.broker.loop.turns import LoopTurns
+    from magnetar.broker.resources.limit_hits import LimitHits
+    from magnetar.broker.resources.send_buffers import SendBuffers
+
+log = structlog.get_logger(__name__)
+
+HEAD_PART_BYTES = 1024
+"""Bytes of what arrives that are taken at once while the head of a request is read.
+
+Reading 10,000 headers takes 30 ms; a head is refused when it is larger than its limit, and this much on top.
+"""
+
+BODY_PART_BYTES = 65_536
+"""Bytes of a body that are taken at once."""
+
+REQUEST_S = 0.001
+"""Seconds that an answer takes, about. Uvicorn and Starlette work on it after the turn in which its request is read."""
+
+
+@dataclass(frozen=True, slots=True)
+class WebOptions:
+    """Where the web server listens, and its limits."""
+
+    host: str
+    port: int
+    connections_max: int
+    connections_limit: Limit
+    """The limit that ``connections_max`` comes from."""
+    header_size_max: int
+    """Bytes of the path and the headers of a request."""
+    timeout_s: float
+    """Seconds for a client to send a request, or to read a part of an answer."""
+
+
+class WebState(ServerState):
+    """What the connections of the web server share."""
+
+    def __init__(
+        self, options: WebOptions, limit_hits: LimitHits, clock: Clock, answers: SendBuffers, turns: LoopTurns
+    ) -> None:
+        """No connection yet."""
+        super().__init__()
+        self.options = options
+        self.limit_hits = limit_hits
+        self.clock = clock
+        self.turns = turns
+        self.answers = Answers(answers, limit_hits)
+        self.by_last_answer: dict[WebConnection, None] = {}
+        """The connections, the one that got its last answer first, or none since it was opened, first."""
+
+    def make_room(self) -> bool:
+        """Whether one more connection may stay; if there are too many, the one that waits longest is closed for it."""
+        if len(self.connections) <= self.options.connections_max:
+            return True
+        self.limit_hits.hit(self.options.connections_limit)
+        log.warning("web_connections_exceeded", limit=self.options.connections_limit.value)
+        for connection in self.by_last_answer:
+            if connection.phase is Phase.WAITING:
+                connection.abort()
+                return True
+        return False
+
+    def look(self) -> None:
+        """Close the connections of clients that take too long."""
+        now = self.clock.monotonic()
+        is_wanted = self.answers.is_wanted(now)
+        for connection in tuple(self.by_last_answer):
+            connection.look(now, is_wanted=is_wanted)
+
+
+class WebConnection(H11Protocol):
+    """One client's connection."""
+
+    def __init__(
+        self,
+        config: uvicorn.Config,
+        server_state: ServerState,
+        app_state: dict[str, Any],
+        _loop: asyncio.AbstractEventLoop | None = None,
+    ) -> None:
+        """Not connected yet."""
+        self._state = cast("WebState", server_state)
+        self._unread = UnreadAnswers(self._state.answers)
+        super().__init__(config, server_state, {**app_state, UNREAD_KEY: self._unread}, _loop)
+        self._requests = 0
+        self._arrived = bytearray()
+        """What has not been read yet."""
+        self._is_waiting = False
+        """Whether the connection waits for a later turn of the loop."""
+        self._has_turn = False
+        """Whether requests may begin now."""
+        self._has_next = False
+        """Whether what was read may hold another request."""
+        self._share = Share()
+        self._patience = Patience(self._state.options.timeout_s, self._state.clock.monotonic())
+
+    @property
+    def phase(self) -> Phase:
+        """Who has to do something next."""
+        cycle = cast("RequestResponseCycle | None", self.cycle)
+        if cycle is not None and not cycle.response_complete and not cycle.more_body:
+            return Phase.READING if self.flow.write_paused else Phase.WORKING
+        if self._is_waiting:
+            return Phase.WORKING
+        return Phase.READING if self.transport.get_write_buffer_size() else Phase.WAITING
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Serve the connection, or refuse it if there are too many."""
+        super().connection_made(cast("asyncio.Transport", transport))
+        self.transport.set_write_buffer_limits(high=HIGH_WATER_LIMIT, low=0)
+        self._unread.opened(self.transport)
+        if self._state.make_room():
+            self._state.by_last_answer[self] = None
+        else:
+            options = self._state.options
+            self._refuse(
+                HTTPStatus.SERVICE_UNAVAILABLE, f"There are too many connections ({options.connections_limit})"
+            )
+
+    def data_received(self, data: bytes) -> None:
+        """Read what this turn of the loop has room for, and the rest in later turns; no more arrives until then."""
+        self._arrived += data
+        if not self._is_waiting:
+            if self._state.turns.begin(self._state.clock.monotonic()):
+                self._go_on()
+            else:
+                self._wait()
+
+    def _go_on(self) -> None:
+        was_waiting, self._is_waiting = self._is_waiting, False
+        self._has_turn = True
+        try:
+            self._read()
+        finally:
+            self._has_turn = False
+        if self.transport.is_closing():
+            self._arrived.clear()
+        elif self._arrived:
+            self._wait()
+        elif was_waiting and not self.flow.read_paused:
+            self.transport.resume_reading()
+
+    def _read(self) -> None:
+        if self._has_next and not self.transport.is_closing():
+            self._has_next = False
+            self.handle_events()
+            if self._state.turns.is_over():
+                return
+        while self._arrived and not self.transport.is_closing():
+            size = HEAD_PART_BYTES if self.conn.their_state is h11.IDLE else BODY_PART_BYTES
+            part = bytes(self._arrived[:size])
+            del self._arrived[:size]
+            super().data_received(part)
+            if self._state.turns.is_over():
+                return
+
+    def handle_events(self) -> None:
+        """Begin the request that was read; called by uvicorn, also when an answer is complete and more was read."""
+        if self._has_turn:
+            cycle = self.cycle
+            super().handle_events()
+            if self.cycle is not cycle:
+                self._state.turns.charge(REQUEST_S)
+        elif self.conn.trailing_data[0]:
+            self._has_next = True
+            if not self._is_waiting:
+                self._wait()
+
+    def _wait(self) -> None:
+        self._is_waiting = True
+        self.transport.pause_reading()
+        self._state.turns.soon(self._go_on, self._share)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget the connection."""
+        self._arrived.clear()
+        self._state.by_last_answer.pop(self, None)
+        self._unread.closed()
+        super().connection_lost(exc)
+
+    def resume_writing(self) -> None:
+        """Go on: everything is sent."""
+        self._unread.look()
+        super().resume_writing()
+
+    def on_response_complete(self) -> None:
+        """Wait for the next request."""
+        self._requests += 1
+        if self in self._state.by_last_answer:  # else it is being closed
+            del self._state.by_last_answer[self]
+            self._state.by_last_answer[self] = None
+        super().on_response_complete()
+
+    def send_400_response(self, msg: str) -> None:
+        """Refuse what is no request, or one whose headers do not end; called by uvicorn."""
+        if self.conn.our_state not in (h11.IDLE, h11.SEND_RESPONSE):  # the answer has been begun
+            self.transport.abort()
+            return
+        options, limit = self._state.options, Limit.HTTP_HEADER_SIZE
+        if self.conn.their_state is h11.ERROR and len(self.conn.trailing_data[0]) > options.header_size_max:
+            self._state.limit_hits.hit(limit)
+            self._refuse(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, too_large_headers(options.header_size_max))
+        else:
+            self._refuse(HTTPStatus.BAD_REQUEST, msg)
+
+    def look(self, now: float, *, is_wanted: bool) -> None:
+        """Close the connection if the client takes too long, or does not read while others want the memory for that."""
+        unsent = self.transport.get_write_buffer_size()
+        if self._patience.is_over(now, self.phase, self._requests, unsent):
+            self._state.limit_hits.hit(Limit.HTTP_REQUEST_TIMEOUT)
+            log.warning("web_client_too_slow", address=self.client, phase=self.phase.name, unsent=unsent)
+            self.abort()
+        elif self._unread.has_stalled(now) and is_wanted:
+            log.warning("stalled_web_client_dropped", address=self.client, unsent=unsent)
+            self.abort()
+
+    def abort(self) -> None:
+        """Close the connection at once; it counts no more."""
+        self.connections.discard(self)
+        self._state.by_last_answer.pop(self, None)
+        self._unread.closed()
+        self.transport.abort()
+
+    def _refuse(self, status: HTTPStatus, reason: str) -> None:
+        body = json.dumps({"reason": reason}).encode()
+        headers = [
+            *self.server_state.default_headers,
+            (b"content-type", b"application/json"),
+            (b"content-length", str(len(body)).encode()),
+            (b"connection", b"close"),
+        ]
+        answer = h11.Response(status_code=status, headers=headers, reason=status.phrase.encode())
+        for event in (answer, h11.Data(data=body), h11.EndOfMessage()):
+            self.transport.write(self.conn.send(event) or b"")
+        self.transport.close()
+
+
+def too_large_headers(size_max: int) -> str:
+    """Return the reason for a refusal."""
+    return f"The path and the headers of a request may have {size_max} bytes ({Limit.HTTP_HEADER_SIZE})"
