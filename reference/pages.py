@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from reference import command_line, configuration, metrics, rest
+from reference import command_line, configuration, metrics, policies, rest
 from reference.markdown import table
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ _PAGES = {
     "cli.md": ("Command line", "All commands with their arguments and options.", command_line.page),
     "configuration.md": ("Configuration", "All settings of a broker.", configuration.page),
     "metrics.md": ("Metrics", "All metrics of a broker.", metrics.page),
+    "policies.md": ("Policies", "All policies that namespaces and topics may set.", policies.page),
     "rest.md": ("Admin REST API", "All paths that a broker serves, and those that it refuses.", rest.page),
 }
 

@@ -28,6 +28,7 @@ class EffectivePolicies:
     """Seconds after which a message is acknowledged for everybody; 0 is never."""
     backlog_quotas: Mapping[BacklogQuotaType, BacklogQuota]
     deduplication_enabled: bool
+    """Whether what a producer sends again is stored once (PIP-6)."""
     deduplication_snapshot_interval_s: int
     """Seconds after which a snapshot is due, however few entries there were; 0 leaves it to their number."""
     delayed_delivery: DelayedDeliveryPolicies
@@ -46,7 +47,10 @@ class EffectivePolicies:
     at_risk_absence_s: int
     """Seconds after which a cluster that confirms nothing counts no more; -1: never."""
     replicated_subscription_sync: ReplicatedSubscriptionSync
-    """How replicated subscriptions reach the other clusters."""
+    """How replicated subscriptions reach the other clusters.
+
+    ``exact``: exact progress; ``markers``: the snapshots of PIP-33; ``auto``: what each cluster can take.
+    """
     replicated_subscriptions_snapshot_frequency_ms: int
     """Shortest time between two snapshots of PIP-33 of a topic, at least 1."""
     replicated_subscription_active_cluster: str

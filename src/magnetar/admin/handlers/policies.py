@@ -155,7 +155,7 @@ class _Policy:
         return LEVEL_FIELDS[self.effective][1]
 
 
-_POLICIES = (
+POLICIES = (
     _Policy(Policy.DEDUPLICATION, "deduplication_enabled", _deduplication),
     _Policy(Policy.DEDUPLICATION_SNAPSHOT_INTERVAL, "deduplication_snapshot_interval_s", _snapshot_interval),
     _Policy(Policy.MESSAGE_TTL, "message_ttl_s", _message_ttl, read_of_topic=_message_ttl_of_topic),
@@ -176,8 +176,9 @@ _POLICIES = (
     ),
     _Policy(Policy.REPLICATED_SUBSCRIPTION_ACTIVE_CLUSTER, "replicated_subscription_active_cluster", _cluster),
 )
+"""All but the backlog quotas, which have verbs of their own."""
 
-ACTED_ON = frozenset({"backlog_quota_map", *(policy.field for policy in _POLICIES)})
+ACTED_ON = frozenset({"backlog_quota_map", *(policy.field for policy in POLICIES)})
 """Fields of Policies that are answered for here."""
 
 
@@ -194,7 +195,7 @@ def routes(context: Context) -> list[Route]:
         route("POST", f"{topic}/backlogQuota", handlers.set_topic_quota),
         route("DELETE", f"{topic}/backlogQuota", handlers.remove_topic_quota),
     ]
-    for policy in _POLICIES:
+    for policy in POLICIES:
         for owner, methods in (
             (f"{namespace}/{policy.policy.path}", handlers.of_namespace(policy)),
             (f"{topic}/{policy.policy.topic_path}", handlers.of_topic(policy)),

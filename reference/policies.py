@@ -1,0 +1,77 @@
+"""The policies that namespaces and topics may set."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+from itertools import pairwise
+
+from pydantic import BaseModel
+
+from magnetar.admin.handlers.policies import POLICIES
+from magnetar.broker.settings.config import BrokerConfig
+from magnetar.broker.settings.policies import broker_policies
+from magnetar.metadata import effective
+from magnetar.metadata.effective import LEVEL_FIELDS, EffectivePolicies
+from magnetar.metadata.policies import BacklogQuota
+from reference.markdown import code, table, value
+
+_ABOUT = """\
+A policy holds for all topics of a namespace, or for one topic. What a topic sets goes before what its namespace sets,
+and that before the broker's own setting, whose default is shown. `GET` answers what is set at that level, `POST` sets
+it, and `DELETE` lets the next level decide. With `?applied=true` the `GET` of a topic answers what holds, whoever set
+it. Backlog quotas are read at `backlogQuotaMap`. Namespace paths are below `/admin/v2/namespaces/{tenant}/{namespace}`,
+topic paths below `/admin/v2/persistent/{tenant}/{namespace}/{topic}`. `magnetar namespaces` and
+`magnetar topicPolicies` have commands for them, see [Command line](cli.md).
+"""
+
+_HEADS = ("policy", "path of a namespace", "path of a topic", "default", "meaning")
+
+
+def page() -> str:
+    """Return a table of the policies, and one for the fields of each that is an object."""
+    defaults, texts = broker_policies(BrokerConfig()), _texts()
+    paths = {policy.effective: (policy.policy.path, policy.policy.topic_path) for policy in POLICIES}
+    paths["backlog_quotas"] = ("backlogQuota", "backlogQuota")
+    rows, objects = [], []
+    for name, (_, field) in sorted(LEVEL_FIELDS.items(), key=lambda each: each[1][1].lower()):
+        default = getattr(defaults, name)
+        shape = type(default) if isinstance(default, BaseModel) else BacklogQuota if isinstance(default, dict) else None
+        if shape is not None:
+            objects.append((field, shape))
+        shown = "see below" if shape is not None else code(value(default)) or "none"
+        rows.append((code(field), *map(code, paths[name]), shown, texts.get(name) or _first_sentence(shape)))
+    sections = [f"## `{field}`\n\n{_fields_of(shape)}" for field, shape in objects]
+    return "\n".join([_ABOUT, table(_HEADS, rows), *sections])
+
+
+def _texts() -> dict[str, str]:
+    """Return what the fields of EffectivePolicies say of themselves."""
+    (body,) = (
+        node.body
+        for node in ast.walk(ast.parse(inspect.getsource(effective)))
+        if isinstance(node, ast.ClassDef) and node.name == EffectivePolicies.__name__
+    )
+    return {
+        field.target.id: re.sub(r"``", "`", inspect.cleandoc(text.value.value))
+        for field, text in pairwise(body)
+        if isinstance(field, ast.AnnAssign)
+        and isinstance(field.target, ast.Name)
+        and isinstance(text, ast.Expr)
+        and isinstance(text.value, ast.Constant)
+        and isinstance(text.value.value, str)
+    }
+
+
+def _first_sentence(shape: type | None) -> str:
+    return "" if shape is None else re.sub(r"``", "`", inspect.cleandoc(shape.__doc__ or "").split("\n\n")[0])
+
+
+def _fields_of(shape: type[BaseModel]) -> str:
+    about = re.sub(r"``", "`", inspect.cleandoc(shape.__doc__ or ""))
+    rows = [
+        (code(name), "required" if field.is_required() else code(value(field.default)))
+        for name, field in shape.model_fields.items()
+    ]
+    return f"{about}\n\n{table(('field', 'default'), rows)}"
