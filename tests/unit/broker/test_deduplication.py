@@ -782,6 +782,29 @@ def test_a_producer_that_moves_goes_on_behind_what_was_replicated() -> None:
     assert stored(target) == [f"p{number}" for number in range(5)]
 
 
+def test_newer_messages_of_a_producer_that_moved_arrive_while_older_ones_are_refused() -> None:
+    loop = HandLoop()
+    ewr, lga = (Cluster(name, targets=["jfk"], loop=loop, settings=ON) for name in ("ewr", "lga"))
+    jfk = Cluster("jfk", targets=["ewr", "lga"], loop=loop, settings=ON)
+    older, newer = Pipe(ewr, jfk), Pipe(lga, jfk)
+    for pipe, sequence_id in ((older, 1), (newer, 2)):
+        pipe.attach()
+        Publisher(pipe.source).send(sequence_id)
+        pipe.read()
+    jfk.prompt = False
+    newer.send(1)
+    jfk.store.state = StoreState(shortage="no space left")
+    older.send(1)
+    jfk.store.state = StoreState()
+    jfk.prompt = True
+    jfk.settle()
+    newer.confirm()
+    assert (newer.unconfirmed, jfk.loop.problems) == ({}, [])
+    older.attach()
+    older.run()
+    assert stored(jfk) == ["p2", "p1"]
+
+
 def test_what_was_replicated_is_known_after_a_crash() -> None:
     source, target, pipe = pair()
     publisher = Publisher(source)

@@ -23,6 +23,8 @@ class Twin:
 
     persisted: set[int] = field(default_factory=set)
     under_way: list[range] = field(default_factory=list)
+    own: list[bool] = field(default_factory=list)
+    """For each that is under way, whether it was published in this cluster."""
     failed: bool = False
     lost: int | None = None
     """What failed in the log; nothing behind it becomes durable."""
@@ -57,35 +59,44 @@ class Story(RuleBasedStateMachine):
         if verdict is Verdict.NEW:
             self.ids.push(name, messages[-1])
             twin.under_way.append(messages)
+            twin.own.append(True)
+
+    @rule(name=st.sampled_from(NAMES), first=st.integers(0, 40), count=st.integers(1, 4))
+    def replicate(self, name: str, first: int, count: int) -> None:
+        """A link brings messages, in no order with those of other links, whatever failed before."""
+        twin, messages = self.twins[name], range(first, first + count)
+        self.ids.push(name, messages[-1])
+        twin.under_way.append(messages)
+        twin.own.append(False)
 
     @rule(name=st.sampled_from(NAMES))
     def become_durable(self, name: str) -> None:
         twin = self.twins[name]
         if twin.under_way and twin.lost is None:
-            messages = twin.under_way.pop(0)
+            messages, is_own = twin.under_way.pop(0), twin.own.pop(0)
             twin.persisted |= set(messages)
-            self.settle(name, messages, durable=True)
+            self.settle(name, messages, durable=True, is_own=is_own)
 
     @rule(name=st.sampled_from(NAMES))
     def fail(self, name: str) -> None:
         twin = self.twins[name]
         if twin.under_way:
-            messages = twin.under_way.pop(0)
+            messages, is_own = twin.under_way.pop(0), twin.own.pop(0)
             twin.failed, twin.lost = True, messages[-1]
-            self.settle(name, messages, durable=False)
+            self.settle(name, messages, durable=False, is_own=is_own)
 
     @rule(name=st.sampled_from(NAMES))
     def refuse(self, name: str) -> None:
         """The newest never gets as far as the log."""
         twin = self.twins[name]
         if twin.under_way:
-            messages = twin.under_way.pop()
+            messages, is_own = twin.under_way.pop(), twin.own.pop()
             twin.failed = True
-            self.settle(name, messages, durable=False)
+            self.settle(name, messages, durable=False, is_own=is_own)
 
-    def settle(self, name: str, messages: range, *, durable: bool) -> None:
+    def settle(self, name: str, messages: range, *, durable: bool, is_own: bool) -> None:
         self.now += 1
-        self.ids.settle(name, messages[-1], self.now, durable=durable)
+        self.ids.settle(name, messages[-1], self.now, durable=durable, is_own=is_own)
         twin = self.twins[name]
         if not twin.under_way:
             twin.failed, twin.lost = False, None
@@ -106,7 +117,7 @@ class Story(RuleBasedStateMachine):
         self.ids = SequenceIds()
         assert self.ids.load(self.snapshots, self.now) == self.through
         for twin in self.twins.values():
-            twin.under_way, twin.failed, twin.lost = [], False, None
+            twin.under_way, twin.own, twin.failed, twin.lost = [], [], False, None
 
     @invariant()
     def it_knows_what_is_durable(self) -> None:
@@ -279,3 +290,32 @@ def test_what_is_shown_is_the_last_snapshot_also_of_the_forgotten() -> None:
     assert ids.last_snapshot(1) == ({"stays": 7}, 1)
     ids.delta(HERE)
     assert ids.last_snapshot(10) == ({"stays": 9, "new": 3}, 0)
+
+
+def test_what_links_bring_may_succeed_behind_what_was_refused() -> None:
+    ids = SequenceIds()
+    for highest in (1, 2, 3):
+        ids.push("a", highest)
+    ids.settle("a", 2, 1.0, durable=False, is_own=False)
+    assert ids.has_failed("a")
+    ids.settle("a", 1, 2.0, durable=True, is_own=False)
+    ids.settle("a", 3, 3.0, durable=True, is_own=False)
+    assert (ids.persisted("a"), ids.has_failed("a")) == (3, False)
+
+
+def test_what_is_published_here_may_succeed_behind_what_a_link_brought_in_vain() -> None:
+    ids = SequenceIds()
+    ids.push("a", 3)
+    ids.push("a", 2)
+    ids.settle("a", 2, 1.0, durable=False, is_own=False)
+    ids.settle("a", 3, 2.0, durable=True)
+    assert (ids.persisted("a"), ids.has_failed("a")) == (3, False)
+
+
+def test_what_is_published_here_never_succeeds_behind_what_failed_here() -> None:
+    ids = SequenceIds()
+    ids.push("a", 1)
+    ids.push("a", 2)
+    ids.settle("a", 1, 1.0, durable=False)
+    with pytest.raises(AssertionError, match="a write of a succeeded behind one that failed"):
+        ids.settle("a", 2, 2.0, durable=True)

@@ -329,14 +329,16 @@ class Deduplication:
     def replicated(self, ids: SequenceIds | None, come: dict[str, int], entries: int, *, durable: bool) -> None:
         """Tell what became of them; ``ids`` is what ``sequence_ids`` was when they were appended."""
         if ids is not None:
-            self._settle(ids, come, entries, durable=durable)
+            self._settle(ids, come, entries, durable=durable, is_own=False)
 
     # --- snapshots -------------------------------------------------------------------------------------------------
 
-    def _settle(self, ids: SequenceIds, come: dict[str, int], entries: int, *, durable: bool) -> None:
+    def _settle(
+        self, ids: SequenceIds, come: dict[str, int], entries: int, *, durable: bool, is_own: bool = True
+    ) -> None:
         now = self._environment.clock.monotonic()
         for name, highest in come.items():
-            ids.settle(name, highest, now, durable=durable)
+            ids.settle(name, highest, now, durable=durable, is_own=is_own)
         if durable and ids is self.sequence_ids:
             self._entries_since += entries
             if self._entries_since >= self._environment.config.brokerDeduplicationEntriesInterval:

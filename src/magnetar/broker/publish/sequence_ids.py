@@ -57,13 +57,15 @@ def highest_of(sequence_id: int, highest_sequence_id: int, num_messages: int) ->
 class _UnderWay:
     """The writes of one producer that are not reported yet."""
 
-    __slots__ = ("failed", "highest", "runs")
+    __slots__ = ("has_failed", "highest", "own_failed", "runs")
 
     def __init__(self, highest: int) -> None:
         self.highest = highest
         self.runs = 0
-        self.failed: int | None = None
-        """The lowest ``highest`` of those that failed."""
+        self.has_failed = False
+        """Whether one of them failed."""
+        self.own_failed: int | None = None
+        """The lowest ``highest`` of those that failed and were published in this cluster."""
 
 
 class SequenceIds:
@@ -104,7 +106,7 @@ class SequenceIds:
     def has_failed(self, name: str) -> bool:
         """Whether a write failed and others that were pushed behind it are still to be reported."""
         under_way = self._under_way.get(name)
-        return under_way is not None and under_way.failed is not None
+        return under_way is not None and under_way.has_failed
 
     def check(self, name: str, lowest: int, highest: int) -> Verdict:
         """Judge messages ``lowest`` to ``highest``, both inclusive, of one producer."""
@@ -118,20 +120,25 @@ class SequenceIds:
         under_way.highest = max(under_way.highest, highest)
         under_way.runs += 1
 
-    def settle(self, name: str, highest: int, now: float, *, durable: bool) -> None:
+    def settle(self, name: str, highest: int, now: float, *, durable: bool, is_own: bool = True) -> None:
         """Tell the outcome of a push of this producer: its ``highest``, and whether it is durable.
 
         After one that is not, nothing is taken from the producer until all that it pushed is settled; then it is where
-        its durable messages end, so that it can send the others again.
+        its durable messages end, so that it can send the others again. ``is_own`` is False for messages that were
+        published in another cluster: links bring them whatever failed before, those of a producer that has moved by
+        several links, and so one may succeed behind another that was refused.
         """
         under_way = self._under_way[name]
         under_way.runs -= 1
         if not durable:
-            under_way.failed = highest if under_way.failed is None else min(under_way.failed, highest)
+            under_way.has_failed = True
+            if is_own:
+                failed = under_way.own_failed
+                under_way.own_failed = highest if failed is None else min(failed, highest)
         if under_way.runs == 0:
             del self._under_way[name]
         if durable:
-            behind = under_way.failed is not None and highest > under_way.failed
+            behind = is_own and under_way.own_failed is not None and highest > under_way.own_failed
             assert not behind, f"a write of {name} succeeded behind one that failed"
             self.replay(name, highest, now)
 
