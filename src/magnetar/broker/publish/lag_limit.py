@@ -1,11 +1,11 @@
-"""Bounded lag of one topic: what the loss of this cluster can cost has a bound, because publishing slows down at it.
+"""Limited lag of one topic: what the loss of this cluster can cost has a bound, because publishing slows down at it.
 
-Receipts wait in a queue of the topic (``broker.receipt_gate`` says which, and why so); the socket is read on, up to
-``maxWithheldReceiptsPerConnection``, so that other topics on the same connection are not held up, and the entries go to
-the log and from there to the other clusters. Entries that were replicated to here, and links, are never held up.
+Receipts wait in a queue of the topic (``broker.publish.receipt_gate`` says which, and why). The socket is read on, up
+to ``maxWithheldReceiptsPerConnection``, so that other topics on the same connection are not held up, and the entries go
+to the log and from there to the other clusters. Entries that were replicated to here, and links, are never held up.
 
 A message counts as safe once ``at_risk_copies`` other clusters have confirmed it. A cluster is no copy while it is not
-known what it holds (``broker.target_position``): nothing is promised while too few others are left.
+known what it holds (``broker.replication.outbound.target_position``). Nothing is promised while too few are left.
 
 A cluster that has confirmed nothing for ``at_risk_absence_seconds``, though there was something to confirm, does not
 count until it has caught up: with fewer left than copies wanted, all that are left must have it, and with none left

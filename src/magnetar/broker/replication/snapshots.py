@@ -1,9 +1,10 @@
 """Replicated subscriptions by PIP-33: a topic's snapshots, what its subscriptions make of them, and the others' news.
 
 For clusters that take no progress markers, and for all where ``replicated_subscription_sync`` says so. What is decided
-is in ``geo.controller`` and ``geo.snapshots``; here it is given the topic's events, and its effects are carried out.
-Markers are not kept in the log: they travel between its entries (``broker.marker_queue``), so none is ever counted,
-dispatched or acknowledged.
+is in ``geo.snapshots``; here it is given the topic's events, and its effects are carried out.
+
+Markers are not kept in the log: they travel between its entries (``broker.replication.outbound.marker_queue``). So none
+is ever counted, dispatched or acknowledged.
 """
 
 from __future__ import annotations
