@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from inspect import cleandoc
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -17,6 +18,11 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 def code(text: object) -> str:
     """Return ``text`` as code; nothing if it is empty."""
     return f"`{text}`" if str(text) else ""
+
+
+def prose(docstring: str) -> str:
+    """Return a docstring as Markdown."""
+    return cleandoc(docstring).replace("``", "`")
 
 
 def value(of: object) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import inspect
-import re
 from itertools import pairwise
 
 from pydantic import BaseModel
@@ -15,7 +14,7 @@ from magnetar.broker.settings.policies import broker_policies
 from magnetar.metadata import effective
 from magnetar.metadata.effective import LEVEL_FIELDS, EffectivePolicies
 from magnetar.metadata.policies import BacklogQuota
-from reference.markdown import code, table, value
+from reference.markdown import code, prose, table, value
 
 _ABOUT = """\
 A policy holds for all topics of a namespace, or for one topic. What a topic sets goes before what its namespace sets,
@@ -54,7 +53,7 @@ def _texts() -> dict[str, str]:
         if isinstance(node, ast.ClassDef) and node.name == EffectivePolicies.__name__
     )
     return {
-        field.target.id: re.sub(r"``", "`", inspect.cleandoc(text.value.value))
+        field.target.id: prose(text.value.value)
         for field, text in pairwise(body)
         if isinstance(field, ast.AnnAssign)
         and isinstance(field.target, ast.Name)
@@ -65,11 +64,11 @@ def _texts() -> dict[str, str]:
 
 
 def _first_sentence(shape: type | None) -> str:
-    return "" if shape is None else re.sub(r"``", "`", inspect.cleandoc(shape.__doc__ or "").split("\n\n")[0])
+    return "" if shape is None else prose(shape.__doc__ or "").split("\n\n")[0]
 
 
 def _fields_of(shape: type[BaseModel]) -> str:
-    about = re.sub(r"``", "`", inspect.cleandoc(shape.__doc__ or ""))
+    about = prose(shape.__doc__ or "")
     rows = [
         (code(name), "required" if field.is_required() else code(value(field.default)))
         for name, field in shape.model_fields.items()

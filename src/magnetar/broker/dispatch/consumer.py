@@ -124,14 +124,6 @@ class ConsumedSubscription(Protocol):
         """The topic."""
         ...
 
-    def check_can_add(self, options: ConsumerOptions) -> None:
-        """Raise RequestError if a consumer that asks for this is refused."""
-        ...
-
-    def add_consumer(self, consumer: Consumer) -> None:
-        """Let a consumer in."""
-        ...
-
     def remove_consumer(self, consumer: Consumer) -> None:
         """A consumer left."""
         ...

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from functools import lru_cache
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import structlog
 
@@ -12,7 +12,6 @@ from magnetar.base.errors import RequestError, ServerError
 from magnetar.base.life import Life
 from magnetar.base.names import shown
 from magnetar.base.position import EARLIEST, LONG_MAX
-from magnetar.broker.log.interfaces import LoggedTopic
 from magnetar.geo.lives import may_be_mixed_up, may_follow, reason_against
 from magnetar.wire.links import LIFE_METADATA
 
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from magnetar.base.position import Position
-    from magnetar.broker.subscription.subscription import Subscription
+    from magnetar.broker.replication.interfaces import TopicWithSubscriptions
     from magnetar.geo.progress.codec import ProgressReport
     from magnetar.geo.progress.state import SubscriptionProgress
 
@@ -37,16 +36,7 @@ LIFE_LENGTH_MAX = 100
 """Characters of a life, as another cluster writes it. Brokers write some 30."""
 
 
-class LivedTopic(LoggedTopic, Protocol):
-    """The topic that takes positions of other clusters."""
-
-    @property
-    def subscriptions(self) -> Mapping[str, Subscription]:
-        """The subscriptions, by name."""
-        ...
-
-
-def check_life(topic: LivedTopic, source: str, metadata: Mapping[str, str]) -> None:
+def check_life(topic: TopicWithSubscriptions, source: str, metadata: Mapping[str, str]) -> None:
     """Take note of the life of ``source`` that a link names in its ``metadata``; an older sender names none.
 
     Raises RequestError where its positions cannot be told from those of an earlier life. Durable on return.
@@ -64,7 +54,7 @@ def check_life(topic: LivedTopic, source: str, metadata: Mapping[str, str]) -> N
     _note(topic, {**known, source: life})
 
 
-def check_progress(topic: LivedTopic, marker: ProgressReport) -> None:
+def check_progress(topic: TopicWithSubscriptions, marker: ProgressReport) -> None:
     """Take note of the lives that a progress marker names; an older sender names none.
 
     A third cluster may know the new life of a rebuilt cluster first, or still the earlier one. The earlier one is not
@@ -92,7 +82,7 @@ def check_progress(topic: LivedTopic, marker: ProgressReport) -> None:
         _note(topic, {**known, **learned})
 
 
-def lives_to_name(topic: LivedTopic) -> dict[str, str]:
+def lives_to_name(topic: TopicWithSubscriptions) -> dict[str, str]:
     """Return what a progress marker says of lives: this cluster's own, and the others' as far as they are known."""
     named = {cluster: str(life) for cluster, life in _known(topic).items()}
     own = topic.environment.store.life
@@ -116,7 +106,7 @@ def _parse(text: str) -> Life:
     return life
 
 
-def _known(topic: LivedTopic) -> Mapping[str, Life]:
+def _known(topic: TopicWithSubscriptions) -> Mapping[str, Life]:
     return _parsed(topic.ledger.properties.get(LIVES_PROPERTY, "{}"))
 
 
@@ -125,18 +115,18 @@ def _parsed(stored: str) -> Mapping[str, Life]:
     return {cluster: Life.parse(text) for cluster, text in json.loads(stored).items()}
 
 
-def _note(topic: LivedTopic, lives: Mapping[str, Life]) -> None:
+def _note(topic: TopicWithSubscriptions, lives: Mapping[str, Life]) -> None:
     stored = {cluster: str(life) for cluster, life in lives.items()}
     topic.ledger.set_property(LIVES_PROPERTY, json.dumps(stored))
 
 
-def _reason_against(topic: LivedTopic, cluster: str, life: Life, before: Life | None) -> str | None:
+def _reason_against(topic: TopicWithSubscriptions, cluster: str, life: Life, before: Life | None) -> str | None:
     states = [each.progress.state for each in topic.subscriptions.values() if each.progress is not None]
     newest = max(topic.log.index.last_position(cluster) or EARLIEST, *_positions_of(cluster, states))
     return reason_against(life, None if before is None else before.identity, newest)
 
 
-def _refusal(topic: LivedTopic, cluster: str, reason: str) -> RequestError:
+def _refusal(topic: TopicWithSubscriptions, cluster: str, reason: str) -> RequestError:
     log.error("rebuilt_cluster_refused", topic=str(topic.name), cluster=cluster, reason=reason)
     return RequestError(ServerError.NotAllowedError, f"cluster {cluster} is refused: {reason}")
 

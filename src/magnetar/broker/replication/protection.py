@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Protocol
 
 from magnetar.admin.models.model import iso_time
 from magnetar.admin.models.protection import ClusterProtection, SubscriptionProtection
-from magnetar.broker.replication.snapshots import AllowedTopic, marker_peers
+from magnetar.broker.replication.interfaces import AllowedTopic
+from magnetar.broker.replication.snapshots import marker_peers
 from magnetar.geo.protection import DataFacts, Facts, Judgement, PeerFacts, ProgressFacts, judge
 
 if TYPE_CHECKING:
@@ -27,11 +28,6 @@ class ProtectedTopic(AllowedTopic, Protocol):
     @property
     def loaded_at(self) -> float:
         """When it was loaded, in seconds since the epoch."""
-        ...
-
-    @property
-    def subscriptions(self) -> Mapping[str, Subscription]:
-        """The subscriptions, by name."""
         ...
 
     @property

@@ -18,7 +18,6 @@ import structlog
 from magnetar.admin.models.topics import SnapshotStats
 from magnetar.base.errors import MagnetarError, RequestError, ServerError, StorageError
 from magnetar.base.position import EARLIEST, LATEST, Position
-from magnetar.broker.log.interfaces import LoggedTopic
 from magnetar.broker.replication.outbound.marker_queue import QueuedMarker
 from magnetar.broker.replication.subscription_updates import SubscriptionUpdates, UpdatedTopic
 from magnetar.geo.snapshots.cache import SnapshotCache
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Collection, Iterable, Mapping
 
+    from magnetar.broker.replication.interfaces import AllowedTopic
     from magnetar.broker.replication.outbound.replicator import Replicator
     from magnetar.broker.subscription.subscription import Subscription
     from magnetar.geo.snapshots.cache import Snapshot
@@ -45,16 +45,7 @@ SAVE_INTERVAL_S: Final = 30.0
 """Shortest time between two writes of the property, but for that of closing. A crash forgets that much."""
 
 
-class AllowedTopic(LoggedTopic, Protocol):
-    """A topic whose subscriptions may be replicated."""
-
-    @property
-    def replication_forbidden(self) -> str:
-        """Why no subscription may be replicated; empty where they may."""
-        ...
-
-
-class SnapshotTopic(AllowedTopic, UpdatedTopic, Protocol):
+class SnapshotTopic(UpdatedTopic, Protocol):
     """The topic that snapshots are taken of."""
 
     @property

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 import structlog
 
 from magnetar.base.position import EARLIEST, Position
-from magnetar.broker.log.interfaces import LoggedTopic
+from magnetar.broker.replication.interfaces import ReplicatingTopic
 from magnetar.cursor.ranges import Range
 from magnetar.geo.snapshots.claims import changed_from, claimed
 
@@ -15,22 +15,15 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from magnetar.broker.replication.progress.topic_progress import TopicProgress
-    from magnetar.broker.subscription.shared_progress import SharedProgress
     from magnetar.broker.subscription.subscription import Subscription
     from magnetar.geo.origins.intervals import IntervalSet
-    from magnetar.geo.progress.state import SubscriptionProgress
     from magnetar.geo.snapshots.markers import SubscriptionUpdate
 
 log = structlog.get_logger(__name__)
 
 
-class UpdatedTopic(LoggedTopic, Protocol):
+class UpdatedTopic(ReplicatingTopic, Protocol):
     """The topic whose subscriptions are updated."""
-
-    @property
-    def subscriptions(self) -> Mapping[str, Subscription]:
-        """The subscriptions, by name."""
-        ...
 
     @property
     def progress(self) -> TopicProgress:
@@ -39,14 +32,6 @@ class UpdatedTopic(LoggedTopic, Protocol):
 
     def create_subscription(self, name: str, mark_delete: Position) -> Subscription:
         """Create a subscription that starts after ``mark_delete``; raises RequestError for a reserved name."""
-        ...
-
-    def create_replicated(self, incoming: SubscriptionProgress) -> SharedProgress:
-        """Create a subscription whose state arrived from another cluster."""
-        ...
-
-    def set_replicated(self, subscription: Subscription, *, replicated: bool) -> None:
-        """Carry the subscription's progress to the other clusters, or stop."""
         ...
 
 

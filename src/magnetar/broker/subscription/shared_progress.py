@@ -15,7 +15,7 @@ from magnetar.geo.progress.seeking import sought
 from magnetar.geo.progress.state import Kind, SubscriptionProgress
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Container, Mapping, Sequence
 
     from magnetar.base.errors import StorageError
     from magnetar.cursor.cursor import Cursor
@@ -51,6 +51,11 @@ class ProgressOfTopic(Protocol):
     @property
     def tombstones(self) -> Deleted:
         """The deleted subscriptions."""
+        ...
+
+    @property
+    def switched_off(self) -> Container[str]:
+        """The subscriptions whose replication an operator switched off in this cluster."""
         ...
 
     def publish(self, delta: SubscriptionProgress, count: int, oldest_at: float | None) -> None:

@@ -84,10 +84,6 @@ class SubscribedTopic(DispatchedTopic, SharingTopic, Protocol):
         """Whether every durable subscription is replicated, whatever its clients ask for."""
         ...
 
-    def is_switched_off(self, name: str) -> bool:
-        """Whether an operator switched the replication of a subscription off in this cluster."""
-        ...
-
     def set_replicated(self, subscription: Subscription, *, replicated: bool) -> None:
         """Carry the subscription's progress to the other clusters, or stop."""
         ...
@@ -149,7 +145,9 @@ class Subscription(Part):
     @property
     def is_replicated(self) -> bool:
         """Whether its progress is to go to the other clusters of the namespace; that may be forbidden meanwhile."""
-        return self.cursor.properties.get(REPLICATED_PROPERTY) == 1 and not self.topic.is_switched_off(self.name)
+        return (
+            self.cursor.properties.get(REPLICATED_PROPERTY) == 1 and self.name not in self.topic.progress.switched_off
+        )
 
     @property
     def shared_progress(self) -> SharedProgress | None:

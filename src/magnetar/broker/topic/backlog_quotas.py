@@ -13,14 +13,13 @@ import structlog
 
 from magnetar.base.errors import RequestError, ServerError
 from magnetar.base.limits import Limit
-from magnetar.broker.log.interfaces import LoggedTopic
+from magnetar.broker.replication.interfaces import TopicWithSubscriptions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sized
 
     from magnetar.base.position import Position
     from magnetar.broker.replication.outbound.replicator import Replicator
-    from magnetar.broker.subscription.subscription import Subscription
     from magnetar.cursor.cursor import Cursor
     from magnetar.metadata.policies import BacklogQuota, BacklogQuotaType
 
@@ -37,17 +36,12 @@ _REFUSALS = {
 _LIMITS = {"destination_storage": Limit.BACKLOG_SIZE, "message_age": Limit.BACKLOG_AGE}
 
 
-class ConsumedTopic(LoggedTopic, Protocol):
+class QuotaTopic(TopicWithSubscriptions, Protocol):
     """The topic whose backlog is bounded."""
 
     @property
     def producers(self) -> Sized:
         """The connected producers."""
-        ...
-
-    @property
-    def subscriptions(self) -> Mapping[str, Subscription]:
-        """The subscriptions, by name."""
         ...
 
     @property
@@ -71,7 +65,7 @@ class ConsumedTopic(LoggedTopic, Protocol):
 class BacklogQuotas:
     """Looked at when a producer comes, and from time to time."""
 
-    def __init__(self, topic: ConsumedTopic) -> None:
+    def __init__(self, topic: QuotaTopic) -> None:
         """Of ``topic``, whose policies say the limits."""
         self._topic = topic
 

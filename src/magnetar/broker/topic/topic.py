@@ -322,10 +322,6 @@ class Topic(Part):
             subscription.close()
             self.environment.retired.add(subscription)
 
-    def is_switched_off(self, name: str) -> bool:
-        """Whether an operator switched the replication of a subscription off in this cluster."""
-        return name in self.progress.switched_off
-
     @property
     def replication_forbidden(self) -> str:
         """Why no subscription may be replicated; empty where they may."""

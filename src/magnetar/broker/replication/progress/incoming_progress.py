@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Protocol
 
 from magnetar.base.errors import MagnetarError, RequestError, ServerError
 from magnetar.base.limits import Limit
-from magnetar.broker.replication.lives import LivedTopic, check_progress
+from magnetar.broker.replication.interfaces import TopicWithSubscriptions
+from magnetar.broker.replication.lives import check_progress
 from magnetar.geo.progress.parts import in_parts, takes_nothing_back
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ MARKERS_MAX = 100
 """Markers of a topic that are being applied or wait; a further one is refused. Each cluster sends one at a time."""
 
 
-class MarkedTopic(LivedTopic, Protocol):
+class MarkedTopic(TopicWithSubscriptions, Protocol):
     """The topic that the markers are of."""
 
     @property

@@ -37,7 +37,7 @@ class SwitchedOff:
         """The names, the one switched off longest ago first."""
         return iter(self._names)
 
-    def __contains__(self, name: str) -> bool:
+    def __contains__(self, name: object) -> bool:
         """Whether a subscription of this name was switched off, and not on again."""
         return name in self._names
 

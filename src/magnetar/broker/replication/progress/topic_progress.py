@@ -9,6 +9,7 @@ import structlog
 
 from magnetar.base.errors import MagnetarError, RequestError, ServerError
 from magnetar.base.parts import Part
+from magnetar.broker.replication.interfaces import ReplicatingTopic
 from magnetar.broker.replication.lives import lives_to_name
 from magnetar.broker.replication.progress.incoming_progress import IncomingProgress, MarkedTopic
 from magnetar.broker.replication.progress.lost_entries import LosingTopic, LostEntries
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 
-class ProgressTopic(MarkedTopic, LosingTopic, Protocol):
+class ProgressTopic(MarkedTopic, LosingTopic, ReplicatingTopic, Protocol):
     """The topic whose subscriptions make progress in several clusters."""
 
     @property
@@ -47,21 +48,8 @@ class ProgressTopic(MarkedTopic, LosingTopic, Protocol):
         """The connected producers, links among them, by name."""
         ...
 
-    @property
-    def replication_forbidden(self) -> str:
-        """Why no subscription may be replicated; empty where they may."""
-        ...
-
-    def create_replicated(self, incoming: SubscriptionProgress) -> SharedProgress:
-        """Create a subscription whose state arrived from another cluster."""
-        ...
-
     def remove_subscription(self, subscription: Subscription, tombstone: SubscriptionProgress | None = None) -> None:
         """Remove a subscription here, and keep ``tombstone``; durable on return."""
-        ...
-
-    def set_replicated(self, subscription: Subscription, *, replicated: bool) -> None:
-        """Carry the subscription's progress to the other clusters, or stop."""
         ...
 
     def follow_snapshots(self) -> None:
