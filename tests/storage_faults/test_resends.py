@@ -133,7 +133,7 @@ class Story:
 
     def step(self, broker: Broker, name: str, client: Client) -> None:
         if self.chance.random() < 0.05 and TOPIC in broker.topics.loaded:
-            broker.topics.loaded[TOPIC].trim()
+            list(broker.topics.loaded[TOPIC].trimming())
             return
         first = self.chance.randint(max(1, self.sent[name] - 5), self.sent[name] + 1)
         numbers = range(first, first + self.chance.randint(1, 4))

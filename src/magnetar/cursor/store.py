@@ -182,19 +182,17 @@ class CursorStore:
         return sorted(map(unquote_plus, self._metadata.children(self._root)))
 
 
-def renew_old_checkpoints(store: LedgerStore, cursors: Iterable[Cursor], segments_max: int) -> int:
-    """Write cursors anew whose records lie in old segments; returns how many were written.
+def renewal_of_checkpoints(store: LedgerStore, cursors: Iterable[Cursor], segments_max: int) -> Iterator[None]:
+    """Write cursors anew whose records lie in old segments, in steps of one cursor.
 
     For the cursors of a topic that is loaded for a moment: ``release_segment`` is given only those of loaded topics.
     """
     recent = store.segments()[-segments_max:]
-    written = 0
     for cursor in cursors:
         oldest = store.oldest_segment_of(cursor.ledger_id) if cursor.ledger_id is not None else None
         if oldest is not None and oldest < recent[0]:
             cursor.checkpoint(lambda _: None)  # an error shows in the store's own state
-            written += 1
-    return written
+        yield
 
 
 def release_segment(store: LedgerStore, segment: int, by_ledger: dict[int, Cursor | None]) -> None:

@@ -171,6 +171,11 @@ class Cluster:
         topic: Topic = self.do(lambda: self.topics.get_or_create(name))
         return topic
 
+    def trim(self, name: TopicName = TOPIC) -> None:
+        """Trim a topic, loaded if need be."""
+        topic = self.topic(name)
+        self.do(lambda: list(topic.trimming()))
+
     def partition(self, name: TopicName, partitions: int) -> None:
         """Have a partitioned topic with so many partitions, no fewer than it has."""
         known, partitioned = self.topics.partitions_of(name), self.topics.partitioned

@@ -89,7 +89,7 @@ def test_one_that_leaves_holds_nothing_back_and_what_it_acknowledged_stays() -> 
     other.ack("c")
     world.progress()
     topic = world["ewr"].topic()
-    world["ewr"].do(topic.trim)
+    world["ewr"].trim()
     assert topic.ledger.entries == 1, "nobody but the newest ledger is left to hold entries back"
 
 
@@ -122,7 +122,7 @@ def test_one_that_comes_back_too_late_for_what_was_trimmed_begins_in_the_middle_
     worker.ack("a", "c", "trimmed")
     worker.leave()
     world.settle()
-    world["ewr"].do(world["ewr"].topic().trim)
+    world["ewr"].trim()
     world["ewr"].replicate_to("jfk")
     world["jfk"].replicate_to("ewr")
     world.carry()

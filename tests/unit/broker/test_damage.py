@@ -187,8 +187,8 @@ def test_damage_is_forgotten_with_the_ledger_that_it_was_in() -> None:
     consumer.subscribe()
     log = cluster.topic().log
     assert log.damaged.entries == 2
-    topic, subscription = cluster.topic(), cluster.subscription()
+    subscription = cluster.subscription()
     cluster.do(lambda: subscription.acknowledge_through(positions[15]))
-    cluster.do(topic.trim)
+    cluster.trim()
     assert log.damaged.entries == 1
     assert positions[24] in log.damaged

@@ -394,7 +394,7 @@ def test_nothing_is_trimmed_before_a_snapshot_that_failed_is_made_up_for() -> No
     cluster.loop.spin()
     cluster.fail()
     cluster.prompt = True
-    cluster.do(topic.trim)
+    cluster.trim()
     assert topic.ledger.entries == 1
     cluster.crash()
     assert Publisher(cluster, "p").last_sequence_id() == 1
@@ -615,7 +615,7 @@ def test_no_entry_is_trimmed_before_a_snapshot_accounts_for_it() -> None:
     assert consumed is not None
     assert consumed in topic.all_cursors()
     cluster.prompt = True
-    cluster.do(topic.trim)
+    cluster.trim()
     assert topic.ledger.entries == 2
     publisher = restarted(cluster)
     assert publisher.last_sequence_id() == 5

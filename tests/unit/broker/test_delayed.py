@@ -205,7 +205,7 @@ class Story:
             assert set(self.held[name]) | self.acknowledged[name] == set(self.due_at_ms), name
         topic = self.cluster.topic()
         for _ in range(20):
-            self.cluster.do(lambda: topic.measure(self.cluster.clock.monotonic()))
+            self.cluster.do(lambda: list(topic.measuring(self.cluster.clock.monotonic())))
             self.advance(10)
         assert (len(topic.delayed.withheld), self.cluster.delayed_store.entries) == (0, 0)
 
@@ -354,7 +354,7 @@ def test_a_subscription_that_is_deleted_holds_nothing_back() -> None:
 
 def tidy(cluster: Cluster, rounds: int = 10) -> None:
     for _ in range(rounds):
-        cluster.do(lambda: cluster.topics.loaded[TOPIC].measure(cluster.clock.monotonic()))
+        cluster.do(lambda: list(cluster.topics.loaded[TOPIC].measuring(cluster.clock.monotonic())))
         cluster.loop.advance(2)
 
 
@@ -550,7 +550,7 @@ def test_trimmed_and_deleted_topics_leave_nothing() -> None:
     assert cluster.delayed_store.entries == 25
     positions = [Position(ledger.ledger_id, 9) for ledger in cluster.topic().ledger.ledgers()]
     cluster.do(lambda: cluster.topics.loaded[TOPIC].subscriptions["worker"].acknowledge_through(positions[1]))
-    cluster.do(cluster.topics.loaded[TOPIC].trim)
+    cluster.trim()
     cluster.settle()
     assert (len(cluster.topic().delayed.withheld), cluster.delayed_store.entries) == (5, 5)
     receiver.leave()

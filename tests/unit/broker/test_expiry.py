@@ -220,7 +220,7 @@ def test_a_second_crash_does_not_begin_again() -> None:
     stage = Stage()
     stage.publish()
     stage.crash()
-    stage.cluster.do(partial(stage.cluster.topic().trim, by_age=True))
+    stage.cluster.trim()
     stage.advance(TTL_S - 10)
     stage.crash()
     stage.advance(11)

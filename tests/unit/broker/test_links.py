@@ -230,7 +230,7 @@ def test_entries_that_were_trimmed_start_the_link_in_the_middle() -> None:
     pipe.read()
     pipe.run()
     publisher.send("c", first=2)
-    source.do(source.topics.loaded[TOPIC].trim)
+    source.trim()
     target.do(lambda: target.delete(TOPIC))
     target.loop.advance(DELETION_GRACE_S)
     pipe.attach()
@@ -323,5 +323,4 @@ def disturb(move: str, number: int, source: Cluster, target: Cluster, pipe: Pipe
             cluster.do(lambda: cluster.topics.unload(TOPIC))
             pipe.attach()
         case "trim":
-            topic = source.topic()
-            source.do(topic.trim)
+            source.trim()

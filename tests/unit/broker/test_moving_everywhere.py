@@ -129,5 +129,5 @@ def trim(world: World, name: str, also_before: str | None = None) -> None:
     if also_before is not None:
         cursor = topic.replicators[also_before].cursor
         world[name].do(lambda: cursor.acknowledge_cumulative(topic.ledger.last_confirmed_entry))
-    world[name].do(topic.trim)
+    world[name].trim()
     assert not topic.ledger.contains(topic.log.before_first())

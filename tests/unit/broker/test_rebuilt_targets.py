@@ -201,7 +201,7 @@ def test_what_was_trimmed_meanwhile_is_named_and_what_follows_arrives() -> None:
     held = story.link.target_position.held
     story.source.topic()
     story.publish("c")
-    story.source.do(story.source.topic().trim)
+    story.source.trim()
     assert story.source.topic().ledger.entries == 1
     story.rebuild_target()
     story.attach()

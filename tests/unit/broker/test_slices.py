@@ -14,12 +14,13 @@ from magnetar.broker.admin.administration import Administration
 from magnetar.broker.housekeeping.maintenance import Maintenance
 from magnetar.broker.loop import slices
 from magnetar.broker.loop.slices import SLICE_ITEMS_MAX, SLICE_S, SharedSlices, SlicedWork, in_slices
+from magnetar.broker.topic.topic import Topic
 from magnetar.metadata.policies import Policies
 from magnetar.sim.cluster import NAMESPACE, Cluster, Failover, Key_Shared, Shared
 from magnetar.sim.virtual.loop import HandClock, HandLoop
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Generator
+    from collections.abc import Callable, Coroutine, Generator, Iterator
 
     from magnetar.wire.proto import pulsar_api_pb2 as pb
 
@@ -168,8 +169,12 @@ def test_a_topic_that_is_unloaded_between_two_slices_is_left_alone(monkeypatch: 
     cluster = cluster_of_many(monkeypatch)
     measured: list[str] = []
     last = TopicName.parse(f"persistent://public/default/t{TOPICS - 1}")
-    for topic in cluster.topics.loaded.values():
-        monkeypatch.setattr(topic, "measure", lambda _now, name=str(topic.name): measured.append(name))
+
+    def measuring(topic: Topic, _now: float) -> Iterator[None]:
+        measured.append(str(topic.name))
+        yield
+
+    monkeypatch.setattr(Topic, "measuring", measuring)
     cluster.loop.create_task(Maintenance(cluster.environment, cluster.topics).measure())
     cluster.loop.call_soon(cluster.topics.loaded.pop, last)
     cluster.loop.spin()

@@ -7,7 +7,7 @@ import pytest
 
 from magnetar.base.errors import CorruptionError, StorageError
 from magnetar.cursor.cursor import CHECKPOINT_AFTER_BYTES, SMALL_CHECKPOINT_AFTER_DELTAS, Cursor
-from magnetar.cursor.store import CursorStore, release_segment, renew_old_checkpoints
+from magnetar.cursor.store import CursorStore, release_segment, renewal_of_checkpoints
 from tests.unit.cursor.fakes import singly
 from tests.unit.cursor.support import TOPIC, Setup, same
 from tests.unit.ledger.support import barrier, opened
@@ -248,12 +248,18 @@ def test_old_segments_that_only_cursors_keep_are_released(setup: Setup) -> None:
     assert [run.first_entry_id for run in setup.store.runs(cursor.ledger_id)] == [1]
 
 
+def is_renewed(setup: Setup, cursor: Cursor, segments_max: int) -> bool:
+    before = cursor.checkpoint_bytes_written
+    assert list(renewal_of_checkpoints(setup.store, [cursor], segments_max)) == [None]
+    return cursor.checkpoint_bytes_written > before
+
+
 def test_a_cursor_in_an_old_segment_is_written_anew_whoever_else_needs_the_segment(setup: Setup) -> None:
     cursor = setup.cursors.create("worker", setup.start)
-    assert renew_old_checkpoints(setup.store, [cursor], 1) == 0, "it was never written"
+    assert not is_renewed(setup, cursor, 1), "it was never written"
     setup.flush(cursor)
-    assert renew_old_checkpoints(setup.store, [cursor], 2) == 0, "the segment is not old"
-    assert renew_old_checkpoints(setup.store, [cursor], 1) == 1
+    assert not is_renewed(setup, cursor, 2), "the segment is not old"
+    assert is_renewed(setup, cursor, 1)
     setup.store.settle()
     assert cursor.ledger_id is not None
     assert [run.first_entry_id for run in setup.store.runs(cursor.ledger_id)] == [1]

@@ -18,7 +18,7 @@ from magnetar.broker.housekeeping.idleness import is_unused, needs_look_in_s
 from magnetar.broker.loop.slices import in_slices
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
     from magnetar.base.names import NamespaceName, TopicName
     from magnetar.broker.environment import Environment
@@ -40,7 +40,9 @@ LOOK_AGAIN_S = 86_400.0
 class IdleTopics:
     """Unloads topics that nobody uses, and looks after topics that are not loaded."""
 
-    def __init__(self, environment: Environment, topics: TopicRegistry, tend: Callable[[Topic], None]) -> None:
+    def __init__(
+        self, environment: Environment, topics: TopicRegistry, tend: Callable[[Topic], Awaitable[None]]
+    ) -> None:
         """``tend`` is what a look does: it trims and expires one topic. Nothing happens before ``start``."""
         self._environment = environment
         self._topics = topics
@@ -121,7 +123,7 @@ class IdleTopics:
             log.debug("idle_topic_not_loaded", topic=str(name), error=str(error))
             self._agenda.put(name, self._environment.clock.monotonic() + LOOK_AGAIN_S)
             return
-        self._tend(topic)
+        await self._tend(topic)
         with suppress(StorageError):
             await self._environment.durable()  # trimming waits for a barrier as well
         if topic.deduplication.is_ready:  # else it holds entries back until it has read them

@@ -6,6 +6,7 @@ Nothing is deleted or acknowledged for its age while the wall clock is in doubt.
 from __future__ import annotations
 
 import asyncio
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import structlog
@@ -16,15 +17,18 @@ from magnetar.broker.housekeeping.clock_watch import ClockWatch
 from magnetar.broker.housekeeping.idle_topics import LOOK_INTERVAL_S, IdleTopics
 from magnetar.broker.housekeeping.storage_watch import StorageWatch
 from magnetar.broker.loop.slices import in_slices
-from magnetar.cursor.store import release_segment, renew_old_checkpoints
+from magnetar.cursor.store import release_segment, renewal_of_checkpoints
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Iterable, Iterator
 
     from magnetar.broker.environment import Environment
     from magnetar.broker.topic.registry import TopicRegistry
     from magnetar.broker.topic.topic import Topic
     from magnetar.cursor.cursor import Cursor
+
+    TopicWork = Callable[[Topic], Iterator[None]]
+    """What is done for one topic, in steps."""
 
 log = structlog.get_logger(__name__)
 
@@ -84,7 +88,7 @@ class Maintenance:
     async def measure(self) -> None:
         """Update the rates."""
         now = self._environment.clock.monotonic()
-        await self._each_topic(lambda topic: topic.measure(now))
+        await self._each_topic(lambda topic: topic.measuring(now))
 
     async def look_at_storage(self) -> None:
         """Pause publishing while there is no room, and let it go on."""
@@ -93,24 +97,27 @@ class Maintenance:
     async def trim(self) -> None:
         """Delete what everybody has acknowledged and nothing keeps."""
         by_age = self._ages_are_trusted()
-        await self._each_topic(lambda topic: topic.trim(by_age=by_age))
+        await self._each_topic(lambda topic: topic.trimming(by_age=by_age))
         await self._release_segments()
 
     async def _release_segments(self) -> None:
         """Have old segments given back that only cursors keep, all but the newest CURSOR_SEGMENTS_MAX."""
         by_ledger: dict[int, Cursor | None] = {}
-        await self._each_topic(
-            lambda topic: by_ledger.update(
-                (cursor.ledger_id, cursor) for cursor in topic.all_cursors() if cursor.ledger_id is not None
-            )
-        )
+
+        def note(topic: Topic) -> Iterator[None]:
+            for cursor in topic.all_cursors():
+                if cursor.ledger_id is not None:
+                    by_ledger[cursor.ledger_id] = cursor
+                yield
+
+        await self._each_topic(note)
         store = self._environment.store
         async for segment in in_slices(self._environment.clock, store.segments()[:-CURSOR_SEGMENTS_MAX]):
             release_segment(store, segment, by_ledger)
 
     async def tend_deduplication(self) -> None:
         """Write snapshots of producers' sequence ids that are due, and forget inactive producers."""
-        await self._each_topic(lambda topic: topic.deduplication.tend())
+        await self._each_topic(_in_one_step(lambda topic: topic.deduplication.tend()))
 
     async def retry_loading(self) -> None:
         """Try again to load replicated topics that could not be loaded: links need them even if no client asks."""
@@ -127,49 +134,62 @@ class Maintenance:
         Links keep what they have not carried yet: it expires where it arrives.
         """
         if self._ages_are_trusted():
-            await self._each_topic(self._expire)
+            await self._each_topic(self._expiry)
 
     async def check_backlogs(self) -> None:
         """Act on backlogs that exceed their quotas."""
         now, by_age = self._environment.clock.now(), self._ages_are_trusted()
-        await self._each_topic(lambda topic: topic.backlog_quotas.enforce(now, by_age=by_age))
+        await self._each_topic(lambda topic: topic.backlog_quotas.enforcement(now, by_age=by_age))
 
-    def _expire(self, topic: Topic) -> None:
+    def _expiry(self, topic: Topic) -> Iterator[None]:
         seconds = topic.policies.message_ttl_s
         if not seconds:
             return
         now = self._environment.clock.now()
         through = topic.ledger.position_older_than(seconds)
-        for subscription in tuple(topic.subscriptions.values()):
+        for subscription in topic.each_subscription():
             expired = subscription.expire_through(through, now)
             if expired:
                 log.info("messages_expired", topic=str(topic.name), subscription=subscription.name, entries=expired)
+            yield
 
-    def _tend(self, topic: Topic) -> None:
+    async def _tend(self, topic: Topic) -> None:
         """Do for one topic, which is loaded for this only, what the rounds do for all that are loaded."""
         now, by_age = self._environment.clock.now(), self._ages_are_trusted()
-        if by_age:
-            self._expire(topic)
-        topic.backlog_quotas.enforce(now, by_age=by_age)
-        topic.trim(by_age=by_age)
-        renew_old_checkpoints(self._environment.store, topic.all_cursors(), CURSOR_SEGMENTS_MAX)
 
-    async def _each_topic(self, work: Callable[[Topic], None]) -> None:
-        """Do ``work`` for every topic, in slices; a failure concerns that topic only."""
-        async for topic in self._loaded():
-            try:
-                work(topic)
-            except MagnetarError as error:  # the topic was unloaded meanwhile, or cannot be read
-                log.warning("maintenance_failed", topic=str(topic.name), error=str(error))
-            except Exception as error:  # noqa: BLE001 - the root of one topic's work: the other topics have theirs
-                report_bug(self._environment.loop, f"maintenance of {topic.name} failed", error)
+        def work(topic: Topic) -> Iterator[None]:
+            if by_age:
+                yield from self._expiry(topic)
+            yield from topic.backlog_quotas.enforcement(now, by_age=by_age)
+            yield from topic.trimming(by_age=by_age)
+            yield from renewal_of_checkpoints(self._environment.store, topic.all_cursors(), CURSOR_SEGMENTS_MAX)
 
-    async def _loaded(self) -> AsyncIterator[Topic]:
-        """Yield the topics that are loaded, in slices; a topic that was unloaded before its turn is skipped."""
+        await self._in_slices(self._work_on(topic, work))
+
+    async def _each_topic(self, work: TopicWork) -> None:
+        """Do the steps of ``work`` for every topic that is loaded, in slices."""
+        topics = tuple(self._topics.loaded.values())
+        await self._in_slices(chain.from_iterable(self._work_on(topic, work) for topic in topics))
+
+    async def _in_slices(self, steps: Iterable[None]) -> None:
+        async for _ in in_slices(self._environment.clock, steps):
+            pass
+
+    def _work_on(self, topic: Topic, work: TopicWork) -> Iterator[None]:
+        """Do ``work`` on one topic, as long as it is loaded; a failure concerns that topic only."""
         loaded = self._topics.loaded
-        async for topic in in_slices(self._environment.clock, tuple(loaded.values())):
-            if loaded.get(topic.name) is topic:
-                yield topic
+        if loaded.get(topic.name) is not topic:
+            return
+        try:
+            for _ in work(topic):
+                yield
+                if loaded.get(topic.name) is not topic:
+                    return
+        except MagnetarError as error:  # the topic cannot be read
+            log.warning("maintenance_failed", topic=str(topic.name), error=str(error))
+        except Exception as error:  # noqa: BLE001 - the root of one topic's work: the other topics have theirs
+            report_bug(self._environment.loop, f"maintenance of {topic.name} failed", error)
+        yield
 
     def _ages_are_trusted(self) -> bool:
         clock = self._environment.clock
@@ -177,6 +197,14 @@ class Maintenance:
         if jump:
             log.warning("clock_jumped", seconds=round(jump), effect="for now nothing is deleted for its age")
         return not jump
+
+
+def _in_one_step(work: Callable[[Topic], None]) -> TopicWork:
+    def steps(topic: Topic) -> Iterator[None]:
+        work(topic)
+        yield
+
+    return steps
 
 
 async def _repeat(interval_s: float, work: Callable[[], Awaitable[None]]) -> None:

@@ -217,9 +217,14 @@ class SharedProgress:
         self._moved = True
         self.made.add(0, self._now())
 
+    @property
+    def is_unwritten(self) -> bool:
+        """Whether anything changed that is still to be written and to be published."""
+        return bool(self._unclaimed or self._narrowed or self._news or self._moved)
+
     def prepare(self) -> Callable[[StorageError | None], None] | None:
         """Put what changed into the cursor's next record; what to do once that is durable, or never will be."""
-        if not (self._unclaimed or self._narrowed or self._news or self._moved):
+        if not self.is_unwritten:
             return None
         self._claim()
         news = self.state.copy() if self._moved else self._news

@@ -419,6 +419,11 @@ class Subscription(Part):
             self._flush_soon = True
             self.environment.loop.call_soon(self.flush)
 
+    @property
+    def is_unwritten(self) -> bool:
+        """Whether anything changed since the last flush."""
+        return self.cursor.changed or (self.progress is not None and self.progress.is_unwritten)
+
     def flush(self) -> None:
         """Write what changed since the last flush, as one record."""
         if self._flush_timer is not None:

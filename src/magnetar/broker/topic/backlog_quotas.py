@@ -16,10 +16,11 @@ from magnetar.base.limits import Limit
 from magnetar.broker.replication.interfaces import TopicWithSubscriptions
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sized
+    from collections.abc import Iterator, Mapping, Sized
 
     from magnetar.base.position import Position
     from magnetar.broker.replication.outbound.replicator import Replicator
+    from magnetar.broker.subscription.subscription import Subscription
     from magnetar.cursor.cursor import Cursor
     from magnetar.metadata.policies import BacklogQuota, BacklogQuotaType
 
@@ -47,6 +48,10 @@ class QuotaTopic(TopicWithSubscriptions, Protocol):
     @property
     def replicators(self) -> Mapping[str, Replicator]:
         """The links, by the other cluster."""
+        ...
+
+    def each_subscription(self) -> Iterator[Subscription]:
+        """Yield the subscriptions that are there now; one that goes away meanwhile is left out."""
         ...
 
     def consumer_cursors(self) -> list[Cursor]:
@@ -95,18 +100,17 @@ class BacklogQuotas:
                 message = f"Cannot create producer on topic with backlog quota exceeded: {self._describe(kind, quota)}"
                 raise RequestError(_REFUSALS[quota.policy], message, _LIMITS[kind])
 
-    def enforce(self, now: float, *, by_age: bool) -> None:
-        """Act on what is exceeded at ``now``, seconds since the epoch; unless ``by_age``, not on messages' age.
+    def enforcement(self, now: float, *, by_age: bool) -> Iterator[None]:
+        """Act on what is exceeded at ``now``, seconds since the epoch, in steps; unless ``by_age``, not on ages.
 
-        Something that is evicted, or producers that are sent away, are a hit of the limit. Raises RequestError if a
-        subscription goes away meanwhile.
+        Something that is evicted, or producers that are sent away, are a hit of the limit.
         """
         for kind, quota in self._topic.policies.backlog_quotas.items():
             if not self._is_exceeded(kind, quota) or (kind == "message_age" and not by_age):
                 continue
             log.warning("backlog_quota_exceeded", topic=str(self._topic.name), quota=self._describe(kind, quota))
             if quota.policy == "consumer_backlog_eviction":
-                self._evict(kind, quota, now)
+                yield from self._eviction(kind, quota, now)
                 continue
             if self._topic.producers:
                 self._topic.environment.limit_hits.hit(_LIMITS[kind])
@@ -135,7 +139,7 @@ class BacklogQuotas:
         oldest = self._oldest
         return self._topic.ledger.age_of(oldest) if oldest is not None else 0.0
 
-    def _evict(self, kind: BacklogQuotaType, quota: BacklogQuota, now: float) -> None:
+    def _eviction(self, kind: BacklogQuotaType, quota: BacklogQuota, now: float) -> Iterator[None]:
         topic = self._topic
         if kind == "destination_storage":
             through = topic.ledger.position_before_last(int(quota.limitSize * _EVICT_TO))
@@ -144,7 +148,7 @@ class BacklogQuotas:
         else:  # of the messages' age nothing is given up in advance: none that is younger than the limit goes
             through = topic.ledger.position_older_than(quota.limitTime, inclusive=True)
         is_hit = False
-        for subscription in tuple(topic.subscriptions.values()):
+        for subscription in topic.each_subscription():
             evicted = subscription.expire_through(through, now)
             if evicted:
                 is_hit = True
@@ -155,6 +159,7 @@ class BacklogQuotas:
                     entries=evicted,
                     through=str(through),
                 )
+            yield
         if is_hit:
             topic.environment.limit_hits.hit(_LIMITS[kind])
         for replicator in topic.replicators.values():

@@ -461,25 +461,34 @@ class Topic(Part):
         marks = (cursor.state.mark_delete_position for cursor in cursors)
         return min(marks, default=self.ledger.last_confirmed_entry)
 
-    def measure(self, now: float) -> None:
-        """Update the rates, and tidy up what is delayed; ``now`` in monotonic seconds."""
+    def each_subscription(self) -> Iterator[Subscription]:
+        """Yield the subscriptions that are there now, for work in steps: one that goes away meanwhile is left out."""
+        for name, subscription in tuple(self.subscriptions.items()):
+            if self.subscriptions.get(name) is subscription:
+                yield subscription
+
+    def measuring(self, now: float) -> Iterator[None]:
+        """Update the rates, and tidy up what is delayed, in steps; ``now`` in monotonic seconds."""
         self.rates_in.update(now, self.counters.messages_in, self.counters.bytes_in)
-        for subscription in self.subscriptions.values():
+        for subscription in self.each_subscription():
             subscription.rates_out.update(now, *subscription.sent())
+            yield
         for replicator in self.replicators.values():
             replicator.rates_out.update(now, replicator.entries_out, replicator.bytes_out)
         self.delayed.tidy()
 
-    def trim(self, *, by_age: bool = True) -> None:
-        """Delete ledgers that everybody has acknowledged and that retention does not keep.
+    def trimming(self, *, by_age: bool = True) -> Iterator[None]:
+        """Delete ledgers that everybody has acknowledged and that retention does not keep, in steps.
 
-        Without ``by_age`` those whose time is over stay. Happens once all claims on what may go are durable: afterwards
-        the index no longer knows it.
+        Without ``by_age`` those whose time is over stay. They are deleted after the last step, once all claims on what
+        may go are durable: afterwards the index no longer knows it.
         """
         self.deduplication.snapshot()
         consumed = self.consumed_through(self.all_cursors())
-        for subscription in self.subscriptions.values():
-            subscription.flush()
+        for subscription in self.each_subscription():
+            if subscription.is_unwritten:
+                subscription.flush()
+            yield
         self.log.barrier(lambda error: self._trim(consumed, by_age=by_age) if error is None else None)
 
     def _trim(self, consumed: Position, *, by_age: bool) -> None:
