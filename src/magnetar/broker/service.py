@@ -168,7 +168,8 @@ class Broker:
         cycles = CycleCollector(environment.loop)
         opened.callback(cycles.stop)
         cycles.start()
-        sampler = StackSampler(self._clock, LOGGED_FROM_S / 2)  # early enough to have seen what is logged
+        # What is logged is late by so much more than INTERVAL_S, in which the sampler looks once.
+        sampler = StackSampler(self._clock, LOGGED_FROM_S)
         sampler.start()
         opened.callback(sampler.stop)
         opened.callback(environment.stalls.watch(environment.loop, self._clock, sampler.beat))
