@@ -62,7 +62,6 @@ class Broker:
             ledger_config=LEDGERS,
             delayed=StoreThread(DelayedStore(Path(":memory:")), loop),
             turns=LoopTurns(loop, self.clock),
-            unload=lambda name: self.topics.unload(name),  # noqa: PLW0108 - made before the topics are
             memory=MemoryBudget(memory_limits(CONFIG, 1 << 30)),
         )
         self.topics = TopicRegistry(self.environment, "pulsar://here:6650")

@@ -133,6 +133,10 @@ class DamagedEntriesError(CorruptionError):
         self.end = end
 
 
+class ManagedLedgerFencedError(StorageError):
+    """Another writer has a topic's list of ledgers now; the text names the topic."""
+
+
 class DataLossError(StorageError):
     """Entries are missing between two positions; the text names both."""
 

@@ -16,7 +16,7 @@ from magnetar.metadata.effective import EffectivePolicies, effective
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from magnetar.base.errors import StorageError
     from magnetar.base.names import NamespaceName, TopicName
@@ -47,8 +47,6 @@ class Environment:
     delayed: StoreThread
     turns: LoopTurns
     """Where work for clients goes that may be much together."""
-    unload: Callable[[TopicName], None]
-    """Close a topic so that it starts over from its log."""
     memory: MemoryBudget
     """What clients make the broker hold."""
     stalls: LoopStalls = field(default_factory=LoopStalls)

@@ -121,7 +121,6 @@ class Broker:
             ledger_config=_ledger_config(config),
             delayed=delayed,
             turns=LoopTurns(loop, self._clock, time.thread_time),
-            unload=lambda name: self.topics.unload(name),  # noqa: PLW0108 - made before the topics are
             memory=memory,
             loss_boundaries=loss_boundaries,
             limit_hits=LimitHits(self._log_limit),

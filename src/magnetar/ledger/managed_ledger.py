@@ -22,7 +22,7 @@ from itertools import repeat
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Self
 
-from magnetar.base.errors import CorruptionError, DataLossError, StorageError
+from magnetar.base.errors import BadVersionError, CorruptionError, DataLossError, ManagedLedgerFencedError, StorageError
 from magnetar.base.parts import Part
 from magnetar.base.position import EARLIEST, Position
 from magnetar.ledger.append_times import AppendTimes
@@ -75,12 +75,15 @@ class ManagedLedger(Part):
         """What the topic keeps with its list of ledgers; changed by ``set_property``."""
         self.entries_added = 0
         """Entries that became durable since the topic was opened."""
+        self.when_fenced: Callable[[ManagedLedgerFencedError], None] = lambda _: None
+        """Told once, before the method raises that noticed that another writer has the topic now."""
         self.last_confirmed_entry = EARLIEST
         """The newest durable entry, even if it has been trimmed since; EARLIEST if there never was one."""
         self._store = store
         self._metadata = metadata
         self._path = managed_ledger_path(name)
         self._version = ABSENT
+        self._fenced: ManagedLedgerFencedError | None = None
         self._config = config
         self._clock = clock
         self._chain = LedgerChain()
@@ -304,7 +307,7 @@ class ManagedLedger(Part):
         A failed write leaves everything as it was.
         """
         put = self._list(properties={**self.properties, key: value})
-        self._version, *_ = self._metadata.put_many([put, *along_with])
+        self._write_list(lambda: self._metadata.put_many([put, *along_with])[0])
         self.properties[key] = value
         self._is_unsaved = False
 
@@ -313,7 +316,7 @@ class ManagedLedger(Part):
         if self._current is not None:
             self._close_current(self._now_ms())
         self._follow_wall_clock()
-        if self._is_unsaved:
+        if self._is_unsaved and self._fenced is None:
             self._persist()
 
     def save(self) -> None:
@@ -340,9 +343,9 @@ class ManagedLedger(Part):
         doomed = [ledger.ledger_id for ledger in self._chain.ledgers]
         marked = Put(self._path, DELETED_TOPIC, self._version)
         if doomed:
-            self._version = delete_ledgers(self._store, self._metadata, doomed, marked, along_with)
+            self._write_list(lambda: delete_ledgers(self._store, self._metadata, doomed, marked, along_with))
         else:
-            self._version, *_ = self._metadata.put_many([marked, *along_with])
+            self._write_list(lambda: self._metadata.put_many([marked, *along_with])[0])
         self._chain.remove_first(len(doomed))
         self._metadata.delete(self._path, self._version)
 
@@ -405,7 +408,7 @@ class ManagedLedger(Part):
         """Delete the first ``count`` ledgers and keep ``properties``; a failed write leaves everything as it was."""
         doomed = [ledger.ledger_id for ledger in self._chain.ledgers[:count]]
         kept = {**self.properties, **properties}
-        self._version = delete_ledgers(self._store, self._metadata, doomed, self._list(count, kept))
+        self._write_list(lambda: delete_ledgers(self._store, self._metadata, doomed, self._list(count, kept)))
         self.properties.update(properties)
         self._chain.remove_first(count)
         self._times.trim(self.first_position)
@@ -478,10 +481,21 @@ class ManagedLedger(Part):
             raise DataLossError(message) from None
 
     def _persist(self) -> None:
-        """Write the list of ledgers; raises BadVersionError if another writer has the topic now."""
         put = self._list()
-        self._version = self._metadata.put(put.path, put.value, put.expected_version)
+        self._write_list(lambda: self._metadata.put(put.path, put.value, put.expected_version))
         self._is_unsaved = False
+
+    def _write_list(self, write: Callable[[], int]) -> None:
+        """Write the list of ledgers; raises ManagedLedgerFencedError if another writer has the topic now."""
+        if self._fenced is None:
+            try:
+                self._version = write()
+            except BadVersionError as error:
+                self._fenced = ManagedLedgerFencedError(f"{self.name}: another writer has its list of ledgers: {error}")
+                self.when_fenced(self._fenced)
+            else:
+                return
+        raise ManagedLedgerFencedError(str(self._fenced))  # a new one: an error grows with each raise
 
     def _times_of(self, ledger: ChainLedger) -> dict[str, int | bool]:
         """Return what is kept of the append times of a closed ledger."""

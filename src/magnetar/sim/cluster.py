@@ -113,7 +113,6 @@ class Cluster:
             ledger_config=self.ledger_config,
             delayed=self.delayed,
             turns=LoopTurns(self.loop, self.clock),
-            unload=lambda name: self.topics.unload(name),  # noqa: PLW0108 - made before the topics are
             memory=MemoryBudget(memory_limits(config, MACHINE_BYTES)),
             loss_boundaries=self.loss_boundaries,
         )

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 
     from magnetar.base.names import TopicName
     from magnetar.broker.session.session import Session
+    from magnetar.broker.topic.lifecycle import Event, State
     from magnetar.broker.topic.topic import Topic
     from magnetar.ledger.committer import Commit, Report
     from magnetar.metadata.policies import Policies
@@ -102,6 +103,8 @@ class Site:
         """Ledgers that a start has not swept, because it could not read what names ledgers; not iterated."""
         self.running = False
         self.crashes = 0
+        self.topic_events: list[tuple[State, Event]] = []
+        """What happened to topics and is still to be counted: the state before, and the event."""
         self.seem_older: list[tuple[float, float]] = []
         """When a process ended that may not have written down that the clock was set ahead, on the monotonic clock, and
         by how many seconds it was: all entries from before seem older by that."""
@@ -163,11 +166,11 @@ class Site:
             ledger_config=_LEDGERS,
             delayed=self._delayed,
             turns=LoopTurns(loop, self.clock),
-            unload=lambda name: self.topics.unload(name),  # noqa: PLW0108 - made before the topics are
             memory=MemoryBudget(memory_limits(config, MACHINE_BYTES)),
             loss_boundaries=loss_boundaries,
         )
         self.topics = TopicRegistry(self.environment, f"pulsar://{self.name}:{PORT}")
+        self.topics.observe(changed=lambda _, before, event: self.topic_events.append((before, event)))
         self.maintenance = Maintenance(self.environment, self.topics)
         loop.create_task(self._serve())
         self.running = True
@@ -346,7 +349,7 @@ class Replica:
     @property
     def is_unloading(self) -> bool:
         """Whether the topic lets nobody in until it is loaded again."""
-        return self.site.topics.is_unloading(self.name)
+        return self.site.topics.is_shut(self.name)
 
     def has_listed(self, position: Position) -> bool:
         """Whether the topic's list of ledgers has the one of a position: what was trimmed or lost is not listed."""

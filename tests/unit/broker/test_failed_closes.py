@@ -68,7 +68,7 @@ def test_a_topic_of_which_a_part_cannot_be_closed_is_unloaded_and_loaded_again(
     monkeypatch.setattr(owner, name, Failing(error))
     client.names()
     cluster.do(lambda: cluster.topics.unload(TOPIC))
-    assert not cluster.topics.is_unloading(TOPIC)
+    assert not cluster.topics.is_shut(TOPIC)
     assert set(client.names()) == {"CLOSE_PRODUCER", "CLOSE_CONSUMER"}
     assert cluster.topic() is not topic, "a replicated topic is loaded again at once"
     client.produce(name="p")

@@ -131,7 +131,7 @@ def test_a_namespace_that_leaves_the_cluster_meanwhile_takes_it_along(cluster: C
 
     cluster.do(ask)
     assert cluster.topics.loaded == {}
-    assert not cluster.topics.is_unloading(TOPIC)
+    assert not cluster.topics.is_shut(TOPIC)
 
 
 def test_whoever_waits_is_told_why_it_cannot_be_loaded(cluster: Cluster) -> None:

@@ -11,6 +11,7 @@ from magnetar.base.errors import RequestError
 from magnetar.base.limits import KEEP_ALIVE_INTERVAL_SECONDS
 from magnetar.base.position import EARLIEST
 from magnetar.broker.replication.snapshots import SNAPSHOTS_PROPERTY
+from magnetar.broker.topic.lifecycle import Event
 from magnetar.geo.snapshots.claims import claimed
 from magnetar.metadata.policies import Policies
 from magnetar.sim import cluster as sim_cluster
@@ -660,8 +661,11 @@ def test_a_topic_that_was_closed_takes_no_update_any_more(monkeypatch: pytest.Mo
     entry = from_apache(markers.UPDATE, markers.subscription_update("worker", {"ewr": mesh.end("ewr")}), 1)
     barrier = topic.log.barrier
 
+    def stop() -> None:
+        topic.lifecycle.apply(Event.STOP)
+
     def closed_meanwhile(done: Callable[[StorageError | None], None]) -> None:
-        barrier(lambda _error: topic.begin_closing())
+        barrier(lambda _error: stop())
         barrier(done)
 
     monkeypatch.setattr(topic.log, "barrier", closed_meanwhile)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from magnetar.base.errors import BadVersionError, DataLossError, DiskFullError, StorageError
+from magnetar.base.errors import DataLossError, DiskFullError, ManagedLedgerFencedError, StorageError
 from magnetar.base.names import TopicName
 from magnetar.base.position import EARLIEST, Position
 from magnetar.ledger.deletions import finish_deletions
@@ -373,8 +373,12 @@ def test_what_the_store_has_beyond_the_list_counts_and_what_it_lacks_is_named(tm
             world.store.delete(last.ledger_id)
             with pytest.raises(DataLossError, match=f"ends at {last.ledger_id}:-1, entries up to {last} were durable"):
                 world.open()
-            with pytest.raises(BadVersionError):
-                ledger.set_property("key", "from an owner that lost the topic")
+            fenced: list[ManagedLedgerFencedError] = []
+            ledger.when_fenced = fenced.append
+            for _ in range(2):
+                with pytest.raises(ManagedLedgerFencedError, match="another writer has its list of ledgers"):
+                    ledger.set_property("key", "from an owner that lost the topic")
+            assert len(fenced) == 1
 
     asyncio.run(story())
 

@@ -55,7 +55,7 @@ class IdleTopics:
     def start(self) -> None:
         """Note the topics that are not loaded: each is looked at once, soon."""
         resources = self._environment.resources
-        self._topics.when_unloaded = self._unloaded
+        self._topics.observe(closed=self._unloaded)
         self._watches = [
             resources.namespaces.watch(self._policies_changed),
             resources.topic_policies.watch(self._topic_policies_changed),
@@ -112,7 +112,7 @@ class IdleTopics:
             await self._look_at(name)
 
     async def _look_at(self, name: TopicName) -> None:
-        if name in self._topics.loaded or self._topics.is_unloading(name):
+        if name in self._topics.loaded or self._topics.is_shut(name):
             return
         try:
             if not self._topics.exists(name):

@@ -55,11 +55,12 @@ class TopicLog:
         *,
         appended: Callable[[Position, list[bytes]], None],
         refused: Callable[[], None],
+        failed: Callable[[StorageError], None],
     ) -> None:
         """Recover where each entry comes from.
 
         ``appended`` is called when a run has become durable, after whoever appended it; ``refused`` when one could not
-        be appended.
+        be appended; ``failed`` when the log cannot be written any more.
         """
         self.damaged = DeletedEntries()
         """Entries that were found not to be what was written: nobody gets them, and nobody acknowledges them."""
@@ -76,6 +77,7 @@ class TopicLog:
         self._ledger = ledger
         self._appended = appended
         self._refused = refused
+        self._failed = failed
         self._failure: StorageError | None = None
         for first, (count, origin) in self.origins.recover():
             self._index(first, count, origin)
@@ -119,7 +121,7 @@ class TopicLog:
             elif self._failure is None:
                 log.error("publish_failed", topic=str(self._name), error=str(error))
                 self._failure = error
-                self._environment.unload(self._name)
+                self._failed(error)
 
         return confirmed
 

@@ -1,1 +1,1 @@
-"""Topics: one writer of one log, with its parts; the registry that loads, unloads and deletes them."""
+"""Topics: one writer of one log each, their lifecycle, the registry of all, and what loads and deletes them."""

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import itertools
-from contextlib import contextmanager, suppress
-from itertools import chain
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import structlog
@@ -21,21 +19,20 @@ from magnetar.base.errors import (
 from magnetar.base.limits import Limit
 from magnetar.base.names import NamespaceName, TopicName, is_longer, too_long
 from magnetar.base.tasks import report_bug
-from magnetar.broker.loop.closing import close_each, close_one
-from magnetar.broker.loop.slices import SlicedWork, at_once
+from magnetar.broker.loop.slices import SlicedWork
 from magnetar.broker.topic.damaged_topics import delete_damaged
-from magnetar.broker.topic.load_failures import LoadFailures
+from magnetar.broker.topic.loader import TopicLoader
 from magnetar.broker.topic.partitioned_topics import PartitionedTopics
-from magnetar.broker.topic.topic import Topic
 from magnetar.broker.topic.topic_lists import TopicLists
 from magnetar.cursor.store import cursor_count
-from magnetar.ledger.managed_ledger import ManagedLedger
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Generator, Iterator
 
     from magnetar.broker.environment import Environment
-    from magnetar.broker.loop.closing import Step
+    from magnetar.broker.topic.lifecycle import OnChange
+    from magnetar.broker.topic.load_failures import LoadFailures
+    from magnetar.broker.topic.topic import Topic
     from magnetar.metadata.policies import Policies
 
 log = structlog.get_logger(__name__)
@@ -71,18 +68,9 @@ class TopicRegistry:
         """Nothing is loaded yet."""
         self.environment = environment
         self.service_url = service_url
-        self.loaded: dict[TopicName, Topic] = {}
+        self._loader = TopicLoader(environment, self._unloaded)
         self.partitioned = PartitionedTopics(self)
         self.lists = TopicLists(environment.resources.topics, environment.sliced)
-        self.load_failures = LoadFailures(environment.clock)
-        """The topics that could not be loaded when they were last asked for."""
-        self.when_unloaded: Callable[[Topic], None] = lambda _: None
-        """Told of each topic that is unloaded."""
-        self._is_closed = False
-        self._unloading: dict[TopicName, asyncio.Event] = {}
-        """Topics on their way out, or on their way in for longer than a turn; set when they may be had."""
-        self._closing: dict[Topic, Iterator[Step]] = {}
-        """Topics that are being closed, with what is left to do; not in ``loaded`` any more."""
         self._deleted_at: dict[TopicName, float] = {}
         """When topics were deleted, in monotonic seconds, as far as that still matters."""
         self._producer_numbers = itertools.count()
@@ -95,6 +83,28 @@ class TopicRegistry:
         """Topics that are still to follow the policies of their namespace, or of their partitioned topic."""
         environment.resources.namespaces.watch(self._policies_changed)
         environment.resources.topic_policies.watch(self._topic_policies_changed)
+
+    @property
+    def loaded(self) -> dict[TopicName, Topic]:
+        """The topics that are loaded and not on their way out."""
+        return self._loader.loaded
+
+    @property
+    def load_failures(self) -> LoadFailures:
+        """The topics that could not be loaded when they were last asked for."""
+        return self._loader.failures
+
+    def observe(
+        self,
+        *,
+        closed: Callable[[Topic], None] | None = None,
+        changed: OnChange | None = None,
+    ) -> None:
+        """Have ``closed`` told of each topic that is unloaded, and ``changed`` of what happens to any topic."""
+        if closed is not None:
+            self._loader.when_closed = closed
+        if changed is not None:
+            self._loader.when_changed = changed
 
     # -- names --------------------------------------------------------------------------------------------------
 
@@ -177,7 +187,7 @@ class TopicRegistry:
         self.check_served(name)
         if not self.exists(name) and not self._may_create(name):
             raise RequestError(ServerError.TopicNotFound, f"Topic {name} does not exist")
-        return self._load(name)
+        return self._loader.load(name)
 
     def growth_for_link(self, name: TopicName) -> Awaitable[None] | None:
         """Return what creates a partition that a link brings and that was added elsewhere; None if it is here.
@@ -220,7 +230,7 @@ class TopicRegistry:
         self.check_served(name)
         if not self.exists(name):
             raise RequestError(ServerError.TopicNotFound, f"Topic {name} not found")
-        return self._load(name)
+        return self._loader.load(name)
 
     def check_open(self, name: TopicName) -> None:
         """Raise RequestError with ServiceNotReady for a partition of a topic that is being deleted."""
@@ -260,7 +270,7 @@ class TopicRegistry:
 
     def _load_linked(self, name: TopicName) -> None:
         """Load a replicated topic unless it is being unloaded; a failure concerns this topic only."""
-        if name in self._unloading:
+        if self._loader.is_shut(name):
             return
         try:
             if not self.must_wait(name):
@@ -275,117 +285,59 @@ class TopicRegistry:
     def create(self, name: TopicName) -> Topic:
         """Create a topic that must not exist."""
         self.check_open(name)
-        return self._load(name)
+        return self._loader.load(name)
 
     def unload(self, name: TopicName) -> None:
-        """Close a topic once everything in it is durable; clients look it up again and it is loaded anew.
-
-        It takes no entries from here on. Producers are closed behind the receipts of what it took before, or they would
-        publish that again, and it is loaded when all that it wrote at the end is durable: from the log, the truth.
-        """
-        topic = self.loaded.get(name)
-        if topic is not None and name not in self._unloading:
-            event = self._unloading[name] = asyncio.Event()
-            close_each(self.environment.loop, name, [("begin_closing", topic.begin_closing)])
-            topic.log.barrier(lambda _: self._close(topic, event))
+        """Close a topic once everything in it is durable (see ``TopicLoader.unload``)."""
+        self._loader.unload(name)
 
     async def unloaded(self, name: TopicName) -> None:
-        """Return when a topic that is being unloaded, or loaded in slices, may be had; at once for any other."""
-        while (unloading := self._unloading.get(name)) is not None:
-            await unloading.wait()
+        """Return when a topic that nobody is let into may be had; at once for any other."""
+        await self._loader.opened(name)
 
-    def is_unloading(self, name: TopicName) -> bool:
+    def is_shut(self, name: TopicName) -> bool:
         """Whether nobody is let into the topic before ``unloaded`` returns."""
-        return name in self._unloading
+        return self._loader.is_shut(name)
 
     def must_wait(self, name: TopicName) -> bool:
         """Whether nobody is let into the topic before ``ready`` returns. Many subscriptions begin to be loaded by that.
 
         Raises RequestError if such a topic cannot be loaded.
         """
-        if name not in self._unloading:
+        if not self._loader.is_shut(name):
             if name in self.loaded or cursor_count(self.environment.metadata, name) <= LOADED_AT_ONCE_MAX:
                 return False
             self.check_served(name)
-            self._load_in_slices(name)
-        return name in self._unloading
+            self._loader.load_in_slices(name, lambda: self._unload_unless_served(name))
+        return self._loader.is_shut(name)
+
+    def _unload_unless_served(self, name: TopicName) -> None:
+        try:
+            self.check_served(name)
+        except RequestError:  # the policies of its namespace changed while it was loaded
+            self.unload(name)
 
     async def ready(self, name: TopicName) -> None:
         """Return when the topic can be had, if there is one; raises RequestError as ``must_wait``."""
         while self.must_wait(name):
             await self.unloaded(name)
 
-    def _close(self, topic: Topic, event: asyncio.Event) -> None:
-        """Close a topic in slices; ``event`` is set when it may be loaded again."""
-        if self.loaded.get(topic.name) is not topic:  # it was deleted, or closed with the broker, in the meantime
-            topic.log.barrier(lambda _: self._closed(topic, event))
-            return
-        loop, name = self.environment.loop, topic.name
-        steps = self._begin_closing(topic)
-        last = [("unloaded", lambda: self._unloaded(topic, event))]
-        self.environment.sliced.start(topic, chain(steps, last), lambda step: close_one(loop, name, *step))
-
-    def _begin_closing(self, topic: Topic) -> Iterator[Step]:
-        """Take a topic out of those that are loaded; returns what is left to do."""
-        del self.loaded[topic.name]
-        steps = self._closing[topic] = topic.closing()
-        return steps
-
-    def _unloaded(self, topic: Topic, event: asyncio.Event) -> None:
-        if self._closing.pop(topic, None) is not None:
-            self.when_unloaded(topic)
-            topic.log.barrier(lambda _: self._closed(topic, event))
-
-    def _closed(self, topic: Topic, event: asyncio.Event) -> None:
-        """All that the topic wrote is durable, or never will be."""
-        self.environment.retired.add(topic)
-        name = topic.name
-        if self._unloading.get(name) is not event:
-            return
-        self._open(name)
+    def _unloaded(self, name: TopicName) -> None:
+        """Load a topic again that links and progress need also when no client asks for it."""
         if self._is_linked(name.namespace_name) and self.exists(name):
-            self._load_linked(name)  # links and progress need it also when no client asks for it
-
-    def _shut(self, name: TopicName) -> asyncio.Event:
-        """Let nobody into a topic before ``_open``; whoever waits for it to be unloaded goes on to wait."""
-        before, event = self._unloading.get(name), asyncio.Event()
-        self._unloading[name] = event
-        if before is not None:
-            before.set()
-        return event
-
-    def _open(self, name: TopicName) -> None:
-        event = self._unloading.pop(name, None)
-        if event is not None:  # else the broker is being closed
-            event.set()
+            self._load_linked(name)
 
     def deletion(self, name: TopicName) -> Generator[None, None, None]:
-        """Delete a topic with everything in it, also one that cannot be loaded.
+        """Delete a topic with everything in it, also one that cannot be loaded, in steps: see ``TopicLoader.deletion``.
 
-        In steps, between which nobody is let in. Before the one that deletes it, the topic is as if it was unloaded: if
-        the steps end there, because the broker stops or by an error, nothing is deleted. Raises StorageError,
-        RequestError.
+        Raises StorageError, RequestError.
         """
         try:
             topic = self.find(name)
         except TopicLoadError:
             delete_damaged(self.environment, name)
         else:
-            event, steps = self._shut(name), self._begin_closing(topic)
-            try:
-                for step, close in steps:
-                    close_one(self.environment.loop, name, step, close)
-                    yield
-                self._check_running()
-                yield from topic.erasure()
-            except BaseException:
-                close_each(self.environment.loop, name, steps)
-                topic.log.barrier(lambda _: self._closed(topic, event))
-                raise
-            finally:
-                self._closing.pop(topic, None)
-            self.environment.retired.add(topic)
-            self._open(name)
+            yield from self._loader.deletion(topic)
         self.load_failures.forget(name)
         now = self.environment.clock.monotonic()
         self._deleted_at = {each: at for each, at in self._deleted_at.items() if now - at < DELETION_GRACE_S}
@@ -393,17 +345,8 @@ class TopicRegistry:
 
     def close(self) -> None:
         """Close every topic; none is loaded from now on."""
-        self._is_closed = True
         self._following.stop()
-        for unloading in self._unloading.values():
-            self.environment.sliced.cancel(unloading)
-            unloading.set()
-        self._unloading.clear()
-        for topic, steps in self._closing.items():
-            close_each(self.environment.loop, topic.name, steps)
-        self._closing.clear()
-        for name in tuple(self.loaded):
-            self.loaded.pop(name).close()
+        self._loader.close()
 
     def _check_not_deleted(self, name: TopicName) -> None:
         """Raise RequestError if a link has to wait, or the topic could not be deleted while another cluster has it."""
@@ -419,54 +362,6 @@ class TopicRegistry:
         if name.partition_index >= 0 and self.environment.resources.partitioned_topics.exists(name.partitioned_topic):
             return True
         return self.environment.config.allowAutoTopicCreation
-
-    def _load(self, name: TopicName) -> Topic:
-        if name in self._unloading:
-            raise RequestError(ServerError.ServiceNotReady, f"Topic {name} is being loaded or unloaded")
-        self._check_running()
-        self.load_failures.check(name)
-        return at_once(self._loading(name))
-
-    def _load_in_slices(self, name: TopicName) -> None:
-        """Load a topic while nobody is let into it. If that fails, whoever asks for it next is told why."""
-        self._check_running()
-        self.load_failures.check(name)
-        event = self._shut(name)
-
-        def steps() -> Iterator[None]:
-            with suppress(RequestError):
-                yield from self._loading(name)
-            self._open(name)
-            try:
-                self.check_served(name)
-            except RequestError:  # the policies of its namespace changed meanwhile
-                self.unload(name)
-
-        self.environment.sliced.start(event, steps(), lambda _: None)
-
-    def _loading(self, name: TopicName) -> Generator[None, None, Topic]:
-        environment = self.environment
-        try:
-            ledger = ManagedLedger.open(
-                environment.store, environment.metadata, name, environment.ledger_config, environment.clock
-            )
-            ledger.create()
-            topic = Topic(environment, name, ledger)
-            yield from topic.recovery()
-        except RequestError:
-            raise
-        except Exception as error:
-            # The root of one topic's recovery: whatever is wrong with its data, the other topics are served.
-            if not isinstance(error, MagnetarError | OSError | ValueError | KeyError | TypeError):
-                report_bug(environment.loop, f"loading {name} failed", error)
-            raise self.load_failures.failed(name, error) from error
-        self.load_failures.recovered(name)
-        self.loaded[name] = topic
-        return topic
-
-    def _check_running(self) -> None:
-        if self._is_closed:
-            raise RequestError(ServerError.ServiceNotReady, "The broker is shutting down")
 
     def _policies_changed(self, namespace: NamespaceName) -> None:
         """Let the topics of a namespace follow its policies: few at once, many in several turns of the event loop."""

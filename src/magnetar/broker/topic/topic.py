@@ -34,6 +34,7 @@ from magnetar.broker.subscription.shared_progress import SharedProgress
 from magnetar.broker.subscription.subscription import REPLICATED_PROPERTY, Subscription
 from magnetar.broker.topic.admission import check_room_for_producer, check_room_for_subscription
 from magnetar.broker.topic.backlog_quotas import BacklogQuotas
+from magnetar.broker.topic.lifecycle import Event
 from magnetar.cursor.store import CursorStore
 from magnetar.metadata.store import Put
 from magnetar.wire.entries.markers import PROBE
@@ -42,12 +43,14 @@ from magnetar.wire.links import REPLICATOR_PREFIX, link_subscription
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
 
+    from magnetar.base.errors import MagnetarError
     from magnetar.base.names import TopicName
     from magnetar.base.position import Position
     from magnetar.broker.environment import Environment
     from magnetar.broker.log.topic_log import Durable
     from magnetar.broker.loop.closing import Step
     from magnetar.broker.publish.interfaces import Producer
+    from magnetar.broker.topic.lifecycle import Lifecycle
     from magnetar.cursor.cursor import Cursor
     from magnetar.geo.origins.annotation import Annotation
     from magnetar.geo.progress.state import SubscriptionProgress
@@ -72,11 +75,13 @@ class Topic(Part):
 
     OWNS = ("subscriptions", "replicators", "ledger", "progress")
 
-    def __init__(self, environment: Environment, name: TopicName, ledger: ManagedLedger) -> None:
+    def __init__(self, environment: Environment, name: TopicName, ledger: ManagedLedger, lifecycle: Lifecycle) -> None:
         """Recover the topic from its log; ``recovery`` has to follow."""
         self.environment = environment
         self.name = name
         self.ledger = ledger
+        self.lifecycle = lifecycle
+        ledger.when_fenced = self.fence
         self.policies = environment.policies_of(name)
         self.loaded_at = environment.clock.now()
         self.backlog_quotas = BacklogQuotas(self)
@@ -91,7 +96,9 @@ class Topic(Part):
         )
         self.producers: dict[str, Producer] = {}
         self.departures = Departures()
-        self.log = TopicLog(environment, name, ledger, appended=self._appended, refused=self.dismiss_publishers)
+        self.log = TopicLog(
+            environment, name, ledger, appended=self._appended, refused=self.dismiss_publishers, failed=self.fence
+        )
         self.subscriptions: dict[str, Subscription] = {}
         self.replicators: dict[str, Replicator] = {}
         self.skipped = SkippedEntries(ledger)
@@ -106,9 +113,6 @@ class Topic(Part):
         self.delayed = DelayedIndex(
             environment.delayed, ledger, environment.clock, lambda: self.policies.delayed_delivery, self.notify
         )
-        self.is_closing = False
-        """Set when it, or its producers, are about to be closed: entries that come then are dropped, unanswered."""
-        self._is_dismissing = False
         self._is_notified = False
         """Whether somebody has to look for what there is to dispatch, once all have done so who look now."""
         self._to_dispatch: Iterator[Subscription | Replicator] | None = None
@@ -125,6 +129,16 @@ class Topic(Part):
         except BaseException:
             self._abandon()
             raise
+
+    @property
+    def is_closing(self) -> bool:
+        """Whether it, or its producers, are about to be closed: entries that come then are dropped, unanswered."""
+        return self.lifecycle.drops_entries
+
+    def fence(self, error: MagnetarError) -> None:
+        """Write no more: start over from what is durable, because of ``error``. Clients look the topic up again."""
+        if self.lifecycle.apply(Event.FENCE):
+            log.error("topic_fenced", topic=str(self.name), error=str(error))
 
     # -- publishing ---------------------------------------------------------------------------------------------
 
@@ -236,26 +250,20 @@ class Topic(Part):
 
     def dismiss_publishers(self) -> None:
         """Send everybody away who publishes, behind the receipts of what was taken; they may come again."""
-        if self.is_closing:
+        if not self.lifecycle.apply(Event.DISMISS):
             return
-        self.is_closing = self._is_dismissing = True
         self.lag_limit.release_all()
 
         def dismissed(_: StorageError | None) -> None:
             publishers = [
                 each for each in self.producers.values() if isinstance(each, LocalProducer | ReplicatedProducer)
             ]
-            self._send_away((), publishers, [("dismissal", self._end_dismissal)])
+            self._send_away((), publishers, [("dismissal", lambda: self.lifecycle.apply(Event.DISMISSED))])
 
         self.log.barrier(dismissed)
 
-    def _end_dismissal(self) -> None:
-        if self._is_dismissing:
-            self.is_closing = self._is_dismissing = False
-
     def begin_closing(self) -> None:
-        """Take no entries from now on: what comes is dropped, unanswered, and sent again to the topic's next run."""
-        self.is_closing, self._is_dismissing = True, False
+        """Withhold no receipts any more: what has none is sent again to the topic's next run."""
         self.lag_limit.release_all()
 
     # -- subscriptions ------------------------------------------------------------------------------------------

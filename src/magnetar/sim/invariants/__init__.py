@@ -5,10 +5,11 @@ from __future__ import annotations
 from magnetar.sim.invariants.bounds import Bounds
 from magnetar.sim.invariants.convergence import Convergence
 from magnetar.sim.invariants.ledgers import Ledgers
+from magnetar.sim.invariants.lifecycles import Lifecycles
 from magnetar.sim.invariants.markers import Markers
 from magnetar.sim.invariants.protection import Protection
 from magnetar.sim.invariants.readers import Readers
 from magnetar.sim.invariants.retention import Retention
 from magnetar.sim.invariants.statistics import Statistics
 
-INVARIANTS = (Convergence, Statistics, Bounds, Ledgers, Markers, Readers, Protection, Retention)
+INVARIANTS = (Convergence, Statistics, Bounds, Ledgers, Markers, Readers, Protection, Retention, Lifecycles)

@@ -1,0 +1,224 @@
+"""Loads topics, unloads and deletes them: what the events of their lifecycles rest on.
+
+While nobody is let into a topic, whoever wants it waits for ``unloaded``. A topic that is loaded anew begins with what
+is durable, so it is loaded when all that it wrote before is: the log is the truth.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from functools import partial
+from itertools import chain
+from typing import TYPE_CHECKING
+
+from magnetar.base.errors import MagnetarError, RequestError, ServerError
+from magnetar.base.tasks import report_bug
+from magnetar.broker.loop.closing import close_each, close_one
+from magnetar.broker.loop.slices import at_once
+from magnetar.broker.topic.lifecycle import SHUT, Event, Lifecycle, State
+from magnetar.broker.topic.load_failures import LoadFailures
+from magnetar.broker.topic.topic import Topic
+from magnetar.ledger.managed_ledger import ManagedLedger
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Iterator
+
+    from magnetar.base.names import TopicName
+    from magnetar.broker.environment import Environment
+    from magnetar.broker.loop.closing import Step
+    from magnetar.broker.topic.lifecycle import OnChange
+
+
+class TopicLoader:
+    """The topics that are loaded, or on their way. Everything happens on the event loop's thread."""
+
+    def __init__(self, environment: Environment, free: Callable[[TopicName], None]) -> None:
+        """Nothing is loaded yet; ``free`` is told of each topic that was unloaded and may be loaded again."""
+        self._environment = environment
+        self._free = free
+        self.loaded: dict[TopicName, Topic] = {}
+        """Those that are found by their name: OPEN, DISMISSING, DRAINING and FENCED."""
+        self.failures = LoadFailures(environment.clock)
+        """The topics that could not be loaded when they were last asked for."""
+        self.when_closed: Callable[[Topic], None] = lambda _: None
+        """Told of each topic that is unloaded, once it is closed."""
+        self.when_changed: OnChange = lambda *_: None
+        """Told of each event that has an effect on a topic, once it has."""
+        self._is_closed = False
+        self._shut: dict[TopicName, tuple[Lifecycle, asyncio.Event]] = {}
+        """Topics that nobody is let into; the event is set when they may be had."""
+        self._closing: dict[Topic, Iterator[Step]] = {}
+        """Topics that are being closed, with what is left to do."""
+
+    # -- loading ------------------------------------------------------------------------------------------------
+
+    def load(self, name: TopicName) -> Topic:
+        """Load a topic that is not loaded, or create it; raises RequestError."""
+        return at_once(self._loading(name, self._begin(name)))
+
+    def load_in_slices(self, name: TopicName, then: Callable[[], None]) -> None:
+        """Load a topic while nobody is let into it, and call ``then``; raises RequestError if that cannot begin.
+
+        If it fails, whoever asks for it next is told why.
+        """
+        lifecycle = self._begin(name)
+
+        def steps() -> Iterator[None]:
+            with suppress(RequestError):
+                yield from self._loading(name, lifecycle)
+            then()
+
+        self._environment.sliced.start(lifecycle, steps(), lambda _: None)
+
+    def _begin(self, name: TopicName) -> Lifecycle:
+        if name in self._shut:
+            raise RequestError(ServerError.ServiceNotReady, f"Topic {name} is being loaded or unloaded")
+        self._check_running()
+        self.failures.check(name)
+        lifecycle = Lifecycle(partial(self._changed, name))
+        lifecycle.apply(Event.LOAD)
+        return lifecycle
+
+    def _loading(self, name: TopicName, lifecycle: Lifecycle) -> Generator[None, None, Topic]:
+        try:
+            topic = yield from self._recovery(name, lifecycle)
+        except BaseException:
+            lifecycle.apply(Event.LOAD_FAILED)
+            raise
+        self.loaded[name] = topic
+        lifecycle.apply(Event.LOADED)
+        return topic
+
+    def _recovery(self, name: TopicName, lifecycle: Lifecycle) -> Generator[None, None, Topic]:
+        environment = self._environment
+        try:
+            ledger = ManagedLedger.open(
+                environment.store, environment.metadata, name, environment.ledger_config, environment.clock
+            )
+            ledger.create()
+            topic = Topic(environment, name, ledger, lifecycle)
+            yield from topic.recovery()
+        except RequestError:
+            raise
+        except Exception as error:
+            # The root of one topic's recovery: whatever is wrong with its data, the other topics are served.
+            if not isinstance(error, MagnetarError | OSError | ValueError | KeyError | TypeError):
+                report_bug(environment.loop, f"loading {name} failed", error)
+            raise self.failures.failed(name, error) from error
+        self.failures.recovered(name)
+        return topic
+
+    # -- waiting ------------------------------------------------------------------------------------------------
+
+    def is_shut(self, name: TopicName) -> bool:
+        """Whether nobody is let into the topic before ``opened`` returns."""
+        return name in self._shut
+
+    async def opened(self, name: TopicName) -> None:
+        """Return when a topic that nobody is let into may be had; at once for any other."""
+        while (shut := self._shut.get(name)) is not None:
+            await shut[1].wait()
+
+    def _changed(self, name: TopicName, lifecycle: Lifecycle, before: State, event: Event) -> None:
+        """Do what a new state asks for, whoever brought it about."""
+        if lifecycle.state not in SHUT:
+            shut = self._shut.pop(name, None)
+            if shut is not None:
+                shut[1].set()
+        elif name not in self._shut:
+            self._shut[name] = lifecycle, asyncio.Event()
+            if lifecycle.state in (State.DRAINING, State.FENCED):
+                self._drain(self.loaded[name])
+        self.when_changed(lifecycle, before, event)
+
+    # -- unloading ----------------------------------------------------------------------------------------------
+
+    def unload(self, name: TopicName) -> None:
+        """Close a topic once everything in it is durable; clients look it up again and it is loaded anew.
+
+        It takes no entries from here on. Producers are closed behind the receipts of what it took before, or they would
+        publish that again.
+        """
+        topic = self.loaded.get(name)
+        if topic is not None:
+            topic.lifecycle.apply(Event.UNLOAD)
+
+    def _drain(self, topic: Topic) -> None:
+        close_each(self._environment.loop, topic.name, [("begin_closing", topic.begin_closing)])
+        topic.log.barrier(lambda _: self._close(topic))
+
+    def _close(self, topic: Topic) -> None:
+        """Close a topic in slices, unless it was deleted, or closed with the broker, in the meantime."""
+        if not topic.lifecycle.apply(Event.DRAINED):
+            return
+        loop, name = self._environment.loop, topic.name
+        steps = self._begin_closing(topic)
+        last = [("unloaded", lambda: self._closed(topic))]
+        self._environment.sliced.start(topic, chain(steps, last), lambda step: close_one(loop, name, *step))
+
+    def _begin_closing(self, topic: Topic) -> Iterator[Step]:
+        """Take a topic out of those that are loaded; returns what is left to do."""
+        del self.loaded[topic.name]
+        steps = self._closing[topic] = topic.closing()
+        return steps
+
+    def _closed(self, topic: Topic) -> None:
+        if topic.lifecycle.apply(Event.CLOSED):
+            del self._closing[topic]
+            self.when_closed(topic)
+            topic.log.barrier(lambda _: self._settled(topic))
+
+    def _settled(self, topic: Topic) -> None:
+        """All that the topic wrote is durable, or never will be."""
+        self._environment.retired.add(topic)
+        if topic.lifecycle.apply(Event.SETTLED):
+            self._free(topic.name)
+
+    # -- deleting -----------------------------------------------------------------------------------------------
+
+    def deletion(self, topic: Topic) -> Generator[None, None, None]:
+        """Delete a topic that is loaded, with everything in it.
+
+        In steps, between which nobody is let in. Before the one that deletes it, the topic is as if it was unloaded: if
+        the steps end there, because the broker stops or by an error, nothing is deleted. Raises StorageError,
+        RequestError.
+        """
+        topic.lifecycle.apply(Event.DELETE)
+        loop, steps = self._environment.loop, self._begin_closing(topic)
+        try:
+            for step, close in steps:
+                close_one(loop, topic.name, step, close)
+                yield
+            self._check_running()
+            yield from topic.erasure()
+        except BaseException:
+            close_each(loop, topic.name, steps)
+            topic.lifecycle.apply(Event.DELETION_FAILED)
+            topic.log.barrier(lambda _: self._settled(topic))
+            raise
+        finally:
+            self._closing.pop(topic, None)
+        self._environment.retired.add(topic)
+        topic.lifecycle.apply(Event.DELETED)
+
+    # -- the end ------------------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Close every topic; none is loaded from now on."""
+        self._is_closed = True
+        for lifecycle, _ in tuple(self._shut.values()):
+            lifecycle.apply(Event.STOP)
+            self._environment.sliced.cancel(lifecycle)
+        for topic, steps in self._closing.items():
+            close_each(self._environment.loop, topic.name, steps)
+        self._closing.clear()
+        for name in tuple(self.loaded):
+            topic = self.loaded.pop(name)
+            if topic.lifecycle.state is not State.STOPPED:
+                topic.lifecycle.apply(Event.STOP)
+            topic.close()
+
+    def _check_running(self) -> None:
+        if self._is_closed:
+            raise RequestError(ServerError.ServiceNotReady, "The broker is shutting down")
