@@ -142,7 +142,7 @@ class Broker:
             message = f"cannot listen on brokerServicePort {config.brokerServicePort} of {config.bindAddress}: {error}"
             raise ConfigurationError(message) from error
         self.topics.service_url = f"pulsar://{config.advertisedAddress}:{binary_port}"
-        loaded = self.topics.load_linked(lambda done, total: starting.told("topics", done, total))
+        loaded = self.topics.linked.load_all(lambda done, total: starting.told("topics", done, total))
         admin_url = f"http://{config.advertisedAddress}:{config.webServicePort}"
         administration = Administration(environment, self.topics, admin_url)
         app = build_app(administration, environment.resources)

@@ -89,7 +89,7 @@ def unloaded_with_writes_under_way(_: Any) -> Any:
         topic = self.loaded.pop(name, None)
         if topic is not None:
             topic.close()
-            self._load_linked(name)
+            self.linked.load(name)
 
     return mutant
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from magnetar.base.errors import ServerError
-from magnetar.broker.topic.registry import DELETION_GRACE_S
+from magnetar.broker.topic.linked_topics import DELETION_GRACE_S
 from magnetar.geo.origins.annotation import decode_annotation
 from magnetar.ledger.managed_ledger import ManagedLedgerConfig
 from magnetar.metadata.policies import Policies

@@ -9,7 +9,7 @@ from magnetar.admin.service import StatsOptions
 from magnetar.base.errors import ServerError
 from magnetar.base.position import EARLIEST, Position
 from magnetar.broker.admin.stats import topic_stats
-from magnetar.broker.topic.registry import DELETION_GRACE_S
+from magnetar.broker.topic.linked_topics import DELETION_GRACE_S
 from magnetar.ledger.managed_ledger import ManagedLedgerConfig
 from magnetar.sim.cluster import TOPIC, Client, Cluster, entry
 from magnetar.sim.pipe import Pipe, read_all

@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 
 from magnetar.base.errors import ServerError
-from magnetar.broker.topic.registry import DELETION_GRACE_S
+from magnetar.broker.topic.linked_topics import DELETION_GRACE_S
 from magnetar.sim.cluster import TOPIC
 from tests.unit.broker.world import Worker, World
 

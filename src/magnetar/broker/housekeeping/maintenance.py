@@ -121,7 +121,7 @@ class Maintenance:
 
     async def retry_loading(self) -> None:
         """Try again to load replicated topics that could not be loaded: links need them even if no client asks."""
-        self._topics.retry_linked()
+        self._topics.linked.retry()
 
     async def finish_deletions(self) -> None:
         """Finish the deletions of partitioned topics that failed in the middle, or that an earlier run has begun."""

@@ -66,7 +66,7 @@ def _create(session: Session, command: pb.CommandProducer) -> None:
     if absence is not None:
         _create_after(session, command, absence)
         return
-    find = session.topics.get_or_create_linked if is_link else session.topics.get_or_create
+    find = session.topics.linked.get_or_create if is_link else session.topics.get_or_create
     topic = find(topic_name)
     awaited = _wait_before_admission(topic)
     if awaited is not None:
@@ -111,7 +111,7 @@ def _absence(session: Session, name: TopicName, *, is_link: bool) -> Awaitable[N
     """What a producer has to wait for before the topic is there."""
     if session.topics.must_wait(name):
         return session.topics.ready(name)
-    return session.topics.growth_for_link(name) if is_link else None
+    return session.topics.linked.growth(name) if is_link else None
 
 
 def _wait_before_admission(topic: Topic) -> Awaitable[None] | None:

@@ -3,42 +3,27 @@
 from __future__ import annotations
 
 import itertools
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-import structlog
-
-from magnetar.base.errors import (
-    InvalidTopicNameError,
-    MagnetarError,
-    RequestError,
-    ServerError,
-    StorageError,
-    TopicLoadError,
-)
+from magnetar.base.errors import InvalidTopicNameError, RequestError, ServerError, TopicLoadError
 from magnetar.base.limits import Limit
 from magnetar.base.names import NamespaceName, TopicName, is_longer, too_long
-from magnetar.base.tasks import report_bug
-from magnetar.broker.loop.slices import SlicedWork
 from magnetar.broker.topic.damaged_topics import delete_damaged
+from magnetar.broker.topic.linked_topics import LinkedTopics
 from magnetar.broker.topic.loader import TopicLoader
 from magnetar.broker.topic.partitioned_topics import PartitionedTopics
+from magnetar.broker.topic.policy_changes import PolicyChanges
 from magnetar.broker.topic.topic_lists import TopicLists
 from magnetar.cursor.store import cursor_count
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Generator, Iterator
+    from collections.abc import Callable, Generator
 
     from magnetar.broker.environment import Environment
     from magnetar.broker.topic.lifecycle import OnChange
     from magnetar.broker.topic.load_failures import LoadFailures
     from magnetar.broker.topic.topic import Topic
     from magnetar.metadata.policies import Policies
-
-log = structlog.get_logger(__name__)
-
-DELETION_GRACE_S = 60.0
-"""Seconds for which no link makes a topic again that was deleted here: time to delete it in the other clusters too."""
 
 LOADED_AT_ONCE_MAX = 100
 """Cursors of a topic that is loaded in one turn of the event loop. One with more is loaded in slices."""
@@ -52,15 +37,6 @@ def parse_topic(text: str) -> TopicName:
     return name
 
 
-@contextmanager
-def _retried_by_links() -> Iterator[None]:
-    """Refuse a topic that cannot be loaded with PersistenceError."""
-    try:
-        yield
-    except TopicLoadError as error:
-        raise TopicLoadError(ServerError.PersistenceError, str(error)) from None
-
-
 class TopicRegistry:
     """The topics of this cluster; loaded when first asked for. Everything happens on the event loop's thread."""
 
@@ -68,21 +44,16 @@ class TopicRegistry:
         """Nothing is loaded yet."""
         self.environment = environment
         self.service_url = service_url
-        self._loader = TopicLoader(environment, self._unloaded)
+        self._loader = TopicLoader(environment, lambda name: self.linked.load_again(name))  # noqa: PLW0108 - made below
         self.partitioned = PartitionedTopics(self)
+        self.linked = LinkedTopics(self)
+        """The replicated topics."""
         self.lists = TopicLists(environment.resources.topics, environment.sliced)
-        self._deleted_at: dict[TopicName, float] = {}
-        """When topics were deleted, in monotonic seconds, as far as that still matters."""
         self._producer_numbers = itertools.count()
         self._consumer_numbers = itertools.count()
         # Names must be unique among live producers of all clusters and of all runs of this one.
         self._run = f"{environment.cluster}-{int(environment.clock.now() * 1000):x}"
-        self._following: SlicedWork[NamespaceName | TopicName, TopicName] = SlicedWork(
-            environment.loop, environment.clock
-        )
-        """Topics that are still to follow the policies of their namespace, or of their partitioned topic."""
-        environment.resources.namespaces.watch(self._policies_changed)
-        environment.resources.topic_policies.watch(self._topic_policies_changed)
+        self._policy_changes = PolicyChanges(self)
 
     @property
     def loaded(self) -> dict[TopicName, Topic]:
@@ -173,49 +144,27 @@ class TopicRegistry:
         self.partitioned.create_for_client(name, config.defaultNumPartitions)
         return config.defaultNumPartitions
 
-    def get_or_create(self, name: TopicName) -> Topic:
-        """The topic, loaded or created; raises RequestError if it is missing and may not be created."""
-        self.check_open(name)
-        if name not in self.loaded:
-            self.check_length(name)
-        return self._get_or_create(name)
+    def get_or_create(self, name: TopicName, *, longer: bool = False) -> Topic:
+        """The topic, loaded or created; raises RequestError if it is missing and may not be created.
 
-    def _get_or_create(self, name: TopicName) -> Topic:
+        With ``longer`` its name may exceed ``maxNameLength``.
+        """
+        self.check_open(name)
         topic = self.loaded.get(name)
         if topic is not None:
             return topic
+        if not longer:
+            self.check_length(name)
         self.check_served(name)
-        if not self.exists(name) and not self._may_create(name):
+        if not self.exists(name) and not self.may_create(name):
             raise RequestError(ServerError.TopicNotFound, f"Topic {name} does not exist")
         return self._loader.load(name)
 
-    def growth_for_link(self, name: TopicName) -> Awaitable[None] | None:
-        """Return what creates a partition that a link brings and that was added elsewhere; None if it is here.
-
-        Raises RequestError if a link may not have the topic.
-        """
-        self.check_served(name)
-        most, whole = self.environment.config.maxNumPartitionsPerPartitionedTopic, name.partitioned_topic
-        if name.partition_index >= most:
-            text, limit = f"{name}: a topic may have {most} partitions here", Limit.PARTITIONS
-            raise RequestError(ServerError.NotAllowedError, f"{text} ({limit})", limit)
-        self._check_not_deleted(name)
-        known = self.partitions_of(whole) if name.partition_index >= 0 else 0
-        is_missing = self._may_create(name) if known is None else 0 < known <= name.partition_index
-        return self._grow_for_link(whole, name.partition_index + 1) if is_missing else None
-
-    async def _grow_for_link(self, whole: TopicName, partitions: int) -> None:
-        with _retried_by_links():
-            await self.partitioned.grow(whole, partitions)
-
-    def get_or_create_linked(self, name: TopicName) -> Topic:
-        """As ``get_or_create`` for a link, for which ``growth_for_link`` has nothing to do.
-
-        A topic that cannot be loaded is refused with PersistenceError, whatever is wrong: links retry by themselves.
-        """
-        self.check_open(name)
-        with _retried_by_links():
-            return self._get_or_create(name)
+    def may_create(self, name: TopicName) -> bool:
+        """Whether a topic that is missing may be created by who uses it."""
+        if name.partition_index >= 0 and self.environment.resources.partitioned_topics.exists(name.partitioned_topic):
+            return True
+        return self.environment.config.allowAutoTopicCreation
 
     def get(self, name: TopicName) -> Topic:
         """The topic if it exists; raises RequestError with TopicNotFound, or if it is about to be deleted."""
@@ -236,49 +185,6 @@ class TopicRegistry:
         """Raise RequestError with ServiceNotReady for a partition of a topic that is being deleted."""
         if name.partition_index >= 0:
             self.partitioned.check_open(name)
-
-    def load_linked(self, progress: Callable[[int, int], None] = lambda _done, _total: None) -> int:
-        """Load every topic that is replicated, so that links and progress run without a client; how many.
-
-        A topic that cannot be loaded is left out: ``load_failures`` has the reason, and ``retry_linked`` tries again.
-        """
-        resources = self.environment.resources
-        namespaces = [each for tenant in resources.tenants.names() for each in resources.namespaces.of_tenant(tenant)]
-        linked = [name for each in namespaces for name in self._linked_names(each)]
-        for done, name in enumerate(linked):
-            progress(done, len(linked))
-            self._load_linked(name)
-        return len(self.loaded)
-
-    def retry_linked(self) -> None:
-        """Try again to load the replicated topics that could not be loaded."""
-        for name in self.load_failures.reasons:
-            if self._is_linked(name.namespace_name) and self.exists(name):
-                self._load_linked(name)
-
-    def _linked_names(self, namespace: NamespaceName) -> list[TopicName]:
-        """Return the topics of ``namespace`` if it is replicated, else none."""
-        return self.names(namespace) if self._is_linked(namespace) else []
-
-    def _is_linked(self, namespace: NamespaceName) -> bool:
-        """Whether a namespace is replicated from here; policies that cannot be read concern this namespace only."""
-        try:
-            return bool(self.environment.targets_of(namespace))
-        except StorageError as error:
-            log.exception("namespace_not_loaded", namespace=str(namespace), error=str(error))
-            return False
-
-    def _load_linked(self, name: TopicName) -> None:
-        """Load a replicated topic unless it is being unloaded; a failure concerns this topic only."""
-        if self._loader.is_shut(name):
-            return
-        try:
-            if not self.must_wait(name):
-                self.get(name)
-        except TopicLoadError:
-            return  # logged where it was noted
-        except MagnetarError as error:
-            log.warning("linked_topic_not_loaded", topic=str(name), error=str(error))
 
     # -- creating and deleting ------------------------------------------------------------------------------------
 
@@ -322,11 +228,6 @@ class TopicRegistry:
         while self.must_wait(name):
             await self.unloaded(name)
 
-    def _unloaded(self, name: TopicName) -> None:
-        """Load a topic again that links and progress need also when no client asks for it."""
-        if self._is_linked(name.namespace_name) and self.exists(name):
-            self._load_linked(name)
-
     def deletion(self, name: TopicName) -> Generator[None, None, None]:
         """Delete a topic with everything in it, also one that cannot be loaded, in steps: see ``TopicLoader.deletion``.
 
@@ -339,71 +240,9 @@ class TopicRegistry:
         else:
             yield from self._loader.deletion(topic)
         self.load_failures.forget(name)
-        now = self.environment.clock.monotonic()
-        self._deleted_at = {each: at for each, at in self._deleted_at.items() if now - at < DELETION_GRACE_S}
-        self._deleted_at[name] = now
+        self.linked.deleted(name)
 
     def close(self) -> None:
         """Close every topic; none is loaded from now on."""
-        self._following.stop()
+        self._policy_changes.stop()
         self._loader.close()
-
-    def _check_not_deleted(self, name: TopicName) -> None:
-        """Raise RequestError if a link has to wait, or the topic could not be deleted while another cluster has it."""
-        deleted_at = self._deleted_at.get(name)
-        if deleted_at is None or self.exists(name):
-            return
-        left_s = deleted_at + DELETION_GRACE_S - self.environment.clock.monotonic()
-        if left_s > 0:
-            message = f"Topic {name} was deleted here: unless a client makes it again, a link may in {left_s:.0f} s"
-            raise RequestError(ServerError.ServiceNotReady, message)
-
-    def _may_create(self, name: TopicName) -> bool:
-        if name.partition_index >= 0 and self.environment.resources.partitioned_topics.exists(name.partitioned_topic):
-            return True
-        return self.environment.config.allowAutoTopicCreation
-
-    def _policies_changed(self, namespace: NamespaceName) -> None:
-        """Let the topics of a namespace follow its policies: few at once, many in several turns of the event loop."""
-        try:
-            policies = self.environment.resources.namespaces.get(namespace)
-        except StorageError as error:
-            log.exception("policies_not_applied", namespace=str(namespace), error=str(error))
-            return
-        is_served = policies is not None and self.environment.cluster in policies.replication_clusters
-        linked = dict.fromkeys(self._linked_names(namespace))
-
-        def follow(name: TopicName) -> None:
-            topic = self.loaded.get(name)
-            if topic is None and name in linked:
-                self._load_linked(name)
-            elif topic is not None:
-                self._apply_policies(topic)
-                if not is_served:  # what is acknowledged here would reach nobody any more: clients have to move
-                    self.unload(name)
-
-        tenant, local = namespace.tenant, namespace.namespace  # names are compared in place: there may be very many
-        names = [name for name in self.loaded if name.namespace == local and name.tenant == tenant]
-        self._following.start(namespace, dict.fromkeys((*names, *linked)), follow)
-
-    def _topic_policies_changed(self, changed: TopicName) -> None:
-        begins = changed.local_name
-        near = [name for name in self.loaded if name.local_name.startswith(begins)]
-
-        def follow(name: TopicName) -> None:
-            topic = self.loaded.get(name)
-            if topic is not None:
-                self._apply_policies(topic)
-
-        self._following.start(changed, [name for name in near if name.partitioned_topic == changed], follow)
-
-    def _apply_policies(self, topic: Topic) -> None:
-        """Have a topic follow its policies; one that cannot starts over from its log, and the others follow theirs."""
-        try:
-            topic.apply_policies()
-        except Exception as error:  # noqa: BLE001 - the root of one topic's work
-            # The policies are stored, and every other topic has to follow them.
-            log.warning("policies_not_applied", topic=str(topic.name), error=str(error))
-            if not isinstance(error, MagnetarError):
-                report_bug(self.environment.loop, f"policies of {topic.name} could not be applied", error)
-            self.unload(topic.name)

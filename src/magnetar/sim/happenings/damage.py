@@ -81,7 +81,7 @@ class Damage(Happening):
 
     def _load(self, replica: Replica) -> None:
         if replica.site.running:
-            replica.site.loop.call_soon(replica.site.topics.retry_linked)
+            replica.site.loop.call_soon(replica.site.topics.linked.retry)
 
 
 def _ledgers_in(stored: bytes) -> list[int]:
