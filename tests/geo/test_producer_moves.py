@@ -18,9 +18,11 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def topic(up: Up, namespace: str) -> str:
-    """A topic whose messages are deduplicated in every cluster."""
+    """A topic whose messages are deduplicated in every cluster, and kept: nobody has subscribed to it."""
     for name in NAMES:
         up.rest(name).post(f"namespaces/{namespace}/deduplication", body=True)
+        kept = {"retentionTimeInMinutes": -1, "retentionSizeInMB": -1}
+        up.rest(name).post(f"namespaces/{namespace}/retention", body=kept)
     return f"persistent://{namespace}/t"
 
 
