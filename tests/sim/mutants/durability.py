@@ -7,10 +7,12 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from magnetar.broker.loop.closing import close_each
 from magnetar.broker.publish.sequence_ids import SequenceIds
 from magnetar.broker.replication.progress.tombstones import Tombstones, _Tombstone
 from magnetar.broker.subscription.subscription import Subscription
-from magnetar.broker.topic import registry as broker_topics
+from magnetar.broker.topic import loader as broker_topics
+from magnetar.broker.topic.ending import closing
 from magnetar.broker.topic.load_failures import LoadFailures
 from magnetar.broker.topic.registry import TopicRegistry
 from magnetar.ledger.managed_ledger import ManagedLedger
@@ -88,7 +90,7 @@ def unloaded_with_writes_under_way(_: Any) -> Any:
     def mutant(self: TopicRegistry, name: TopicName) -> None:
         topic = self.loaded.pop(name, None)
         if topic is not None:
-            topic.close()
+            close_each(self.environment.loop, name, closing(topic))
             self.linked.load(name)
 
     return mutant

@@ -347,7 +347,7 @@ def test_one_producer_that_cannot_be_removed_leaves_no_other_behind(monkeypatch:
     client.topic = HEALTHY
     client.produce(producer_id=2, name="second")
     client.subscribe()
-    monkeypatch.setattr(cluster.topic(), "remove_producer", bug)
+    monkeypatch.setattr(cluster.topic().producers, "remove", bug)
     client.leave()
     assert not cluster.topic(HEALTHY).producers
     assert not cluster.topic(HEALTHY).subscriptions["worker"].consumers

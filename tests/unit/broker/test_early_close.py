@@ -125,7 +125,7 @@ def test_the_name_of_a_closed_connection_is_free_even_if_its_producer_was_left_b
     produce(owner)
     producer = cluster.topic().producers["app"]
     owner.leave()
-    cluster.topic().producers["app"] = producer
+    cluster.topic().producers._enter(producer)
     client = cluster.client()
     produce(client)
     assert client.names() == ["PRODUCER_SUCCESS"]

@@ -50,7 +50,7 @@ def test_every_step_is_taken_and_each_failure_is_logged() -> None:
 
 @pytest.mark.parametrize("error", ERRORS, ids=repr)
 @pytest.mark.parametrize(
-    "part", ["begin_closing", "progress.close", "deduplication.close", "ledger.close", "log.origins.save"]
+    "part", ["lag_limit.release_all", "progress.close", "deduplication.close", "ledger.close", "log.origins.save"]
 )
 def test_a_topic_of_which_a_part_cannot_be_closed_is_unloaded_and_loaded_again(
     part: str, error: Exception, monkeypatch: pytest.MonkeyPatch
@@ -93,7 +93,7 @@ def test_one_topic_that_cannot_be_closed_does_not_keep_the_others_open(monkeypat
     client = cluster.client()
     client.produce()
     client.send("a")
-    monkeypatch.setattr(cluster.topic(), "begin_closing", Failing(AssertionError("bug")))
+    monkeypatch.setattr(cluster.topic().lag_limit, "release_all", Failing(AssertionError("bug")))
     client.topic = OTHER
     client.produce(producer_id=2)
     other = cluster.topic(OTHER)

@@ -301,7 +301,7 @@ def test_publishers_are_dismissed_in_slices_and_those_who_come_back_wait() -> No
             body = pb.CommandProducer(topic=str(TOPIC), producer_id=99, request_id=99, producer_name="again")
             read(client, commands.encode(body))
 
-    assert watch(cluster, cluster.topic().dismiss_publishers, client, look) >= MANY // SLICE
+    assert watch(cluster, cluster.topic().producers.dismiss, client, look) >= MANY // SLICE
     assert came_back
     assert client.names() == ["CLOSE_PRODUCER"] * MANY + ["PRODUCER_SUCCESS"]
     client.send("a", producer_id=99)

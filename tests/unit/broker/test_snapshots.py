@@ -154,7 +154,7 @@ def test_markers_are_in_no_backlog_no_hole_and_no_count() -> None:
     assert (ewr.replicators["jfk"].backlog, jfk.replicators["ewr"].backlog) == (0, 0)
     assert ewr.replicators["jfk"].entries_out == 2
     assert jfk.replicators["ewr"].entries_out == 0
-    inbound = jfk.inbound("ewr")
+    inbound = jfk.producers.of_source("ewr")
     assert inbound is not None
     assert inbound.messages_in == 2
     assert mesh.backlog("jfk", "idle") == 2

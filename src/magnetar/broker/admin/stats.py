@@ -84,7 +84,7 @@ def _topic_stats(
         oldest_backlog_message_age_seconds=int(topic.backlog_quotas.oldest_age_s),
         publishers=publishers,
         publishers_count=publishers_count,
-        waiting_publishers=len(topic.access.waiting),
+        waiting_publishers=len(topic.producers.access.waiting),
         at_risk_messages=topic.lag_limit.at_risk,
         withheld_receipts=topic.lag_limit.withheld if topic.lag_limit.gate is not None else None,
         publishing_throttled=topic.lag_limit.reason,
@@ -92,12 +92,12 @@ def _topic_stats(
         subscriptions=subscriptions,
         replication={
             remote: _replicator_stats(topic, remote)
-            for remote in sorted({*topic.replicators, *topic.inbound_sources()})
+            for remote in sorted({*topic.replicators, *topic.producers.sources})
         },
         deduplication_status=topic.deduplication.status.value,
         deduplicated_entries=topic.deduplication.duplicates if sequence_ids is not None else None,
         deduplication_producers=len(sequence_ids) if sequence_ids is not None else None,
-        topic_epoch=topic.access.topic_epoch,
+        topic_epoch=topic.producers.access.topic_epoch,
         delayed_message_index_size_in_bytes=topic.delayed.size_bytes,
         non_contiguous_deleted_messages_ranges=sum(
             stats.non_contiguous_deleted_messages_ranges for stats in subscriptions.values()
@@ -245,7 +245,7 @@ def _oldest_holes(ack_state: AckState) -> list[AckHole] | None:
 
 def _replicator_stats(topic: Topic, remote: str) -> ReplicatorStats:
     stats = ReplicatorStats()
-    inbound = topic.inbound(remote)
+    inbound = topic.producers.of_source(remote)
     if inbound is not None:
         stats.msg_in_count = inbound.messages_in
         stats.bytes_in_count = inbound.bytes_in

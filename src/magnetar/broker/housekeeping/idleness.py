@@ -19,7 +19,7 @@ def is_unused(topic: Topic) -> bool:
     return not (
         topic.is_closing
         or topic.producers
-        or topic.access.waiting
+        or topic.producers.access.waiting
         or topic.replicators
         or any(each.is_in_use or not each.is_durable for each in topic.subscriptions.values())
     )

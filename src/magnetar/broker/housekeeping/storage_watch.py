@@ -54,7 +54,7 @@ class StorageWatch:
         state = self._seen = store.state
         if state.refusal is not None and seen.refusal is None:
             topics = tuple(self._topics.loaded.values())
-            self._environment.sliced.start(self, topics, lambda topic: topic.dismiss_publishers())
+            self._environment.sliced.start(self, topics, lambda topic: topic.producers.dismiss())
         if state.failure is not None and seen.failure is None:
             log.error("storage_failed", reason=reason_against(state))
         elif state.shortage is not None and seen.shortage is None:

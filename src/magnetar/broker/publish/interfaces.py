@@ -140,6 +140,23 @@ class Receipts(Protocol):
         ...
 
 
+class Producers(Protocol):
+    """The producers of a topic."""
+
+    @property
+    def access(self) -> Access:
+        """Who may publish."""
+        ...
+
+    def remove(self, producer: Producer) -> None:
+        """A producer left."""
+        ...
+
+    def dismiss(self) -> None:
+        """Send everybody away who publishes; they may come again."""
+        ...
+
+
 class PublishedTopic(LoggedTopic, Protocol):
     """What producers and their sessions need of the topic."""
 
@@ -154,8 +171,8 @@ class PublishedTopic(LoggedTopic, Protocol):
         ...
 
     @property
-    def access(self) -> Access:
-        """Who may publish."""
+    def producers(self) -> Producers:
+        """Who publishes."""
         ...
 
     @property
@@ -176,14 +193,6 @@ class PublishedTopic(LoggedTopic, Protocol):
     @property
     def departures(self) -> Departures:
         """Producers and consumers that are still to be removed."""
-        ...
-
-    def remove_producer(self, producer: Producer) -> None:
-        """A producer left."""
-        ...
-
-    def dismiss_publishers(self) -> None:
-        """Send everybody away who publishes; they may come again."""
         ...
 
 

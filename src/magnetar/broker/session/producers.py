@@ -92,14 +92,14 @@ def _create(session: Session, command: pb.CommandProducer) -> None:
         check_publishable(session.environment.store.state)
         topic.backlog_quotas.check_producer()
     if not isinstance(producer, LocalProducer):
-        topic.replace_producer(producer)
+        topic.producers.replace(producer)
         _enter(session, producer)
         _succeed(session, command.request_id, producer)
         return
     owner = topic.producers.get(options.name)
     if owner is None or _is_predecessor(owner, producer):
         if owner is not None:
-            topic.remove_producer(owner)
+            topic.producers.remove(owner)
         _admit(session, command, topic, producer)
     elif owner.session is session:
         raise _busy(options.name)
@@ -141,12 +141,12 @@ async def _owner_gone(owner: Producer) -> None:
     """Return when a name's owner turned out to be dead; raise RequestError if it lives (protocol: Liveness)."""
     if await owner.session.is_alive():
         raise _busy(owner.options.name)
-    owner.topic.remove_producer(owner)
+    owner.topic.producers.remove(owner)
 
 
 def _admit(session: Session, command: pb.CommandProducer, topic: Topic, producer: LocalProducer) -> None:
     epoch = command.topic_epoch if command.HasField("topic_epoch") else None
-    if topic.admit_producer(producer, epoch):
+    if topic.producers.admit(producer, epoch):
         _enter(session, producer)
         _succeed(session, command.request_id, producer)
     else:
@@ -203,7 +203,7 @@ def _wait_for_access(session: Session, request_id: int, producer: Producer) -> N
         else:
             session.answer_error(request_id, refusal)
 
-    producer.topic.access.when_decided(producer, tell)
+    producer.topic.producers.access.when_decided(producer, tell)
 
 
 def _succeed(session: Session, request_id: int, producer: Producer) -> None:
@@ -219,7 +219,7 @@ def _succeed(session: Session, request_id: int, producer: Producer) -> None:
             _tell_success(session, request_id, producer)
         else:
             del session.producers[producer.options.producer_id]
-            producer.topic.remove_producer(producer)
+            producer.topic.producers.remove(producer)
             session.answer_error(request_id, RequestError(ServerError.PersistenceError, str(error)))
 
     producer.topic.log.barrier(durable)
@@ -233,7 +233,7 @@ def _tell_success(session: Session, request_id: int, producer: Producer) -> None
             request_id=request_id,
             producer_name=name,
             last_sequence_id=topic.deduplication.last_sequence_id(name),
-            topic_epoch=topic.access.topic_epoch,
+            topic_epoch=topic.producers.access.topic_epoch,
             last_origin=last,
         )
     )
@@ -292,7 +292,7 @@ def _publish(session: Session, producer: Producer, heads: list[SendHead], entrie
     except StorageError as error:
         # A later SEND must not be stored before these: the clients come again, and send all of them in order.
         answer_failed(producer, heads, error)
-        producer.topic.dismiss_publishers()
+        producer.topic.producers.dismiss()
         return len(entries)
     except (RequestError, RemoteProtocolError):
         is_intact = False
@@ -371,7 +371,7 @@ def close(session: Session, command: pb.CommandCloseProducer) -> None:
         session.write(commands.success(request_id=command.request_id))
         return
     topic = producer.topic
-    topic.remove_producer(producer)
+    topic.producers.remove(producer)
 
     def closed() -> None:
         session.write(commands.success(request_id=command.request_id))

@@ -164,7 +164,7 @@ class Session:
             departures, leave = member.subscription.topic.departures, member.subscription.remove_consumer
             close_one(loop, self.address, f"consumer {member.name}", partial(leave, member))
         else:
-            departures, remove = member.topic.departures, member.topic.remove_producer
+            departures, remove = member.topic.departures, member.topic.producers.remove
             close_one(loop, self.address, f"producer {member.options.name}", partial(remove, member))
         departures.end()
 
@@ -187,7 +187,7 @@ class Session:
             self._note_closed(producer.options.producer_id)
         elif self.waiting.get(producer.options.producer_id) is producer:
             del self.waiting[producer.options.producer_id]
-        producer.topic.remove_producer(producer)
+        producer.topic.producers.remove(producer)
         self.write(commands.close_producer(producer_id=producer.options.producer_id))
 
     def _note_closed(self, producer_id: int) -> None:

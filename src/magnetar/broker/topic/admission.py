@@ -10,24 +10,27 @@ from magnetar.broker.log.interfaces import LoggedTopic
 from magnetar.broker.publish.producer import LocalProducer
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sized
+    from collections.abc import Iterable, Sized
 
     from magnetar.broker.publish.access import ProducerAccess
     from magnetar.broker.publish.interfaces import Producer
 
 
-class EnteredTopic(LoggedTopic, Protocol):
-    """The topic that clients want to use."""
-
-    @property
-    def producers(self) -> Mapping[str, Producer]:
-        """The connected producers, by name."""
-        ...
+class EnteredProducers(Protocol):
+    """The producers that a topic has."""
 
     @property
     def access(self) -> ProducerAccess:
-        """The producers that wait."""
+        """Those that wait."""
         ...
+
+    def values(self) -> Iterable[Producer]:
+        """Those that are connected."""
+        ...
+
+
+class EnteredTopic(LoggedTopic, Protocol):
+    """The topic that clients want to use."""
 
     @property
     def subscriptions(self) -> Sized:
@@ -35,13 +38,13 @@ class EnteredTopic(LoggedTopic, Protocol):
         ...
 
 
-def check_room_for_producer(topic: EnteredTopic) -> None:
+def check_room_for_producer(topic: EnteredTopic, producers: EnteredProducers) -> None:
     """Raise RequestError with ProducerBusy if the topic has as many clients' producers as it may, or they wait."""
     limit = topic.environment.config.maxProducersPerTopic
     if not limit:
         return
-    connected = sum(isinstance(each, LocalProducer) for each in topic.producers.values())
-    if connected + len(topic.access.waiting) >= limit:
+    connected = sum(isinstance(each, LocalProducer) for each in producers.values())
+    if connected + len(producers.access.waiting) >= limit:
         message = "Topic reached max producers limit (maxProducersPerTopic)"
         raise RequestError(ServerError.ProducerBusy, message, Limit.PRODUCERS)
 

@@ -16,11 +16,12 @@ from magnetar.base.limits import Limit
 from magnetar.broker.replication.interfaces import TopicWithSubscriptions
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sized
+    from collections.abc import Iterator, Mapping
 
     from magnetar.base.position import Position
     from magnetar.broker.replication.outbound.replicator import Replicator
     from magnetar.broker.subscription.subscription import Subscription
+    from magnetar.broker.topic.producers import TopicProducers
     from magnetar.cursor.cursor import Cursor
     from magnetar.metadata.policies import BacklogQuota, BacklogQuotaType
 
@@ -41,7 +42,7 @@ class QuotaTopic(TopicWithSubscriptions, Protocol):
     """The topic whose backlog is bounded."""
 
     @property
-    def producers(self) -> Sized:
+    def producers(self) -> TopicProducers:
         """The connected producers."""
         ...
 
@@ -60,10 +61,6 @@ class QuotaTopic(TopicWithSubscriptions, Protocol):
 
     def consumed_through(self, cursors: list[Cursor]) -> Position:
         """All of ``cursors`` have acknowledged everything up to and including it."""
-        ...
-
-    def dismiss_publishers(self) -> None:
-        """Send everybody away who publishes; they may come again."""
         ...
 
 
@@ -114,7 +111,7 @@ class BacklogQuotas:
                 continue
             if self._topic.producers:
                 self._topic.environment.limit_hits.hit(_LIMITS[kind])
-            self._topic.dismiss_publishers()
+            self._topic.producers.dismiss()
 
     def _is_exceeded(self, kind: BacklogQuotaType, quota: BacklogQuota) -> bool:
         if kind == "destination_storage":

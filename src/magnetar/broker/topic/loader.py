@@ -16,6 +16,7 @@ from magnetar.base.errors import MagnetarError, RequestError, ServerError
 from magnetar.base.tasks import report_bug
 from magnetar.broker.loop.closing import close_each, close_one
 from magnetar.broker.loop.slices import at_once
+from magnetar.broker.topic.ending import abandon, closing, erasure
 from magnetar.broker.topic.lifecycle import SHUT, Event, Lifecycle, State
 from magnetar.broker.topic.load_failures import LoadFailures
 from magnetar.broker.topic.topic import Topic
@@ -98,7 +99,11 @@ class TopicLoader:
             )
             ledger.create()
             topic = Topic(environment, name, ledger, lifecycle)
-            yield from topic.recovery()
+            try:
+                yield from topic.recovery()
+            except BaseException:
+                abandon(topic)
+                raise
         except RequestError:
             raise
         except Exception as error:
@@ -145,7 +150,7 @@ class TopicLoader:
             topic.lifecycle.apply(Event.UNLOAD)
 
     def _drain(self, topic: Topic) -> None:
-        close_each(self._environment.loop, topic.name, [("begin_closing", topic.begin_closing)])
+        close_one(self._environment.loop, topic.name, "receipts", topic.lag_limit.release_all)
         topic.log.barrier(lambda _: self._close(topic))
 
     def _close(self, topic: Topic) -> None:
@@ -160,7 +165,7 @@ class TopicLoader:
     def _begin_closing(self, topic: Topic) -> Iterator[Step]:
         """Take a topic out of those that are loaded; returns what is left to do."""
         del self.loaded[topic.name]
-        steps = self._closing[topic] = topic.closing()
+        steps = self._closing[topic] = closing(topic)
         return steps
 
     def _closed(self, topic: Topic) -> None:
@@ -191,7 +196,7 @@ class TopicLoader:
                 close_one(loop, topic.name, step, close)
                 yield
             self._check_running()
-            yield from topic.erasure()
+            yield from erasure(topic)
         except BaseException:
             close_each(loop, topic.name, steps)
             topic.lifecycle.apply(Event.DELETION_FAILED)
@@ -217,7 +222,7 @@ class TopicLoader:
             topic = self.loaded.pop(name)
             if topic.lifecycle.state is not State.STOPPED:
                 topic.lifecycle.apply(Event.STOP)
-            topic.close()
+            close_each(self._environment.loop, name, closing(topic))
 
     def _check_running(self) -> None:
         if self._is_closed:

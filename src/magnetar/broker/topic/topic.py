@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
-from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import structlog
 
@@ -16,40 +14,34 @@ from magnetar.base.rates import Rates
 from magnetar.broker.delayed.index import DelayedIndex
 from magnetar.broker.log.skipped_entries import SkippedEntries
 from magnetar.broker.log.topic_log import TopicLog
-from magnetar.broker.loop.closing import close_each, close_one
 from magnetar.broker.loop.departures import Departures
 from magnetar.broker.loop.turns import Share
-from magnetar.broker.publish.access import ProducerAccess
 from magnetar.broker.publish.deduplication import Deduplication
 from magnetar.broker.publish.lag_limit import LagLimit
-from magnetar.broker.publish.producer import LocalProducer
 from magnetar.broker.replication.outbound.replicator import Replicator
 from magnetar.broker.replication.progress.topic_progress import TopicProgress
 from magnetar.broker.replication.protection import note_protection
-from magnetar.broker.replication.receiver import ReplicatedProducer
 from magnetar.broker.replication.snapshots import TopicSnapshots, marker_peers, takes_markers
 from magnetar.broker.settings.replication_policy import is_imposed, reason_against
 from magnetar.broker.subscription.names import check_subscription_name, is_of_a_subscription
 from magnetar.broker.subscription.shared_progress import SharedProgress
 from magnetar.broker.subscription.subscription import REPLICATED_PROPERTY, Subscription
-from magnetar.broker.topic.admission import check_room_for_producer, check_room_for_subscription
+from magnetar.broker.topic.admission import check_room_for_subscription
 from magnetar.broker.topic.backlog_quotas import BacklogQuotas
 from magnetar.broker.topic.lifecycle import Event
+from magnetar.broker.topic.producers import TopicProducers
 from magnetar.cursor.store import CursorStore
-from magnetar.metadata.store import Put
 from magnetar.wire.entries.markers import PROBE
 from magnetar.wire.links import REPLICATOR_PREFIX, link_subscription
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator
+    from collections.abc import Collection, Iterator
 
     from magnetar.base.errors import MagnetarError
     from magnetar.base.names import TopicName
     from magnetar.base.position import Position
     from magnetar.broker.environment import Environment
     from magnetar.broker.log.topic_log import Durable
-    from magnetar.broker.loop.closing import Step
-    from magnetar.broker.publish.interfaces import Producer
     from magnetar.broker.topic.lifecycle import Lifecycle
     from magnetar.cursor.cursor import Cursor
     from magnetar.geo.origins.annotation import Annotation
@@ -57,9 +49,6 @@ if TYPE_CHECKING:
     from magnetar.ledger.managed_ledger import ManagedLedger
 
 log = structlog.get_logger(__name__)
-
-_EPOCH_PROPERTY = "pulsar.topic.epoch"
-"""Managed-ledger property: the epoch of the last exclusive producer."""
 
 
 @dataclass(slots=True)
@@ -89,15 +78,10 @@ class Topic(Part):
         self.rates_in = Rates()
         self.share = Share()
         """What the topic has had of the turns of the event loop."""
-        stored_epoch = ledger.properties.get(_EPOCH_PROPERTY)
-        self.access = ProducerAccess(
-            None if stored_epoch is None else int(stored_epoch),
-            lambda epoch: ledger.set_property(_EPOCH_PROPERTY, str(epoch)),
-        )
-        self.producers: dict[str, Producer] = {}
+        self.producers = TopicProducers(self)
         self.departures = Departures()
         self.log = TopicLog(
-            environment, name, ledger, appended=self._appended, refused=self.dismiss_publishers, failed=self.fence
+            environment, name, ledger, appended=self._appended, refused=self.producers.dismiss, failed=self.fence
         )
         self.subscriptions: dict[str, Subscription] = {}
         self.replicators: dict[str, Replicator] = {}
@@ -119,16 +103,12 @@ class Topic(Part):
         """Those that have not looked yet; None while nobody is to look."""
 
     def recovery(self) -> Iterator[None]:
-        """Recover the subscriptions from their cursors, in steps. Ended early, or with an error, it writes nothing."""
-        try:
-            for cursor in self.cursors.open_all(is_of_a_subscription):
-                if cursor is not None:
-                    self._add_subscription(Subscription(self, cursor))
-                yield
-            self.apply_policies()
-        except BaseException:
-            self._abandon()
-            raise
+        """Recover the subscriptions from their cursors, in steps. If that ends early, ``abandon`` has to follow."""
+        for cursor in self.cursors.open_all(is_of_a_subscription):
+            if cursor is not None:
+                self._add_subscription(Subscription(self, cursor))
+            yield
+        self.apply_policies()
 
     @property
     def is_closing(self) -> bool:
@@ -185,86 +165,6 @@ class Topic(Part):
         finally:
             if self._to_dispatch is not None or self._is_notified:
                 turns.soon(self._dispatch, self.share)
-
-    # -- producers ----------------------------------------------------------------------------------------------
-
-    def admit_producer(self, producer: LocalProducer, topic_epoch: int | None) -> bool:
-        """Let a client's producer in; False: it waits for exclusive access. Raises RequestError."""
-        if producer.options.name in self.producers:
-            message = f"Producer with name '{producer.options.name}' is already connected to topic"
-            raise RequestError(ServerError.ProducerBusy, message)
-        check_room_for_producer(self)
-        admission = self.access.admit(producer, self._local_producers(), topic_epoch)
-        for other in admission.fenced:
-            other.stop()
-        if admission.ready:
-            self._enter(producer)
-        if admission.fenced or admission.refusals:
-            self._send_away([("waiting producer", tell) for tell in admission.refusals], admission.fenced)
-        return admission.ready
-
-    def _local_producers(self) -> Iterator[LocalProducer]:
-        return (each for each in self.producers.values() if isinstance(each, LocalProducer))
-
-    def _send_away(self, steps: Iterable[Step], producers: Iterable[Producer], last: Iterable[Step] = ()) -> None:
-        """Take ``steps``, close producers that may not publish any more, and take the ``last`` steps: many in slices.
-
-        Until then, whoever wants to publish or to consume waits.
-        """
-        self.departures.begin()
-        closes = [(f"producer {each.options.name}", partial(self._close_producer, each)) for each in producers]
-        away = chain(steps, closes, last, [("departures", self.departures.end)])
-        loop, name = self.environment.loop, self.name
-        self.environment.sliced.start(object(), away, lambda step: close_one(loop, name, *step))
-
-    def _close_producer(self, producer: Producer) -> None:
-        """Close a producer, unless it has left."""
-        is_waiting = isinstance(producer, LocalProducer) and self.access.is_waiting(producer)
-        if is_waiting or self.producers.get(producer.options.name) is producer:
-            producer.session.close_producer(producer)
-
-    def _enter(self, producer: Producer) -> None:
-        self.producers[producer.options.name] = producer
-        if isinstance(producer, LocalProducer):
-            self.deduplication.joined(producer.options.name)
-
-    def replace_producer(self, producer: Producer) -> None:
-        """Let a link's producer in; an older one of the same name is told to go, a newer one stays."""
-        other = self.producers.get(producer.options.name)
-        if other is not None:
-            if other.options.epoch > producer.options.epoch:
-                message = f"{other.options.name} is connected with the newer epoch {other.options.epoch}"
-                raise RequestError(ServerError.ProducerBusy, message)
-            other.session.close_producer(other)
-        self._enter(producer)
-
-    def remove_producer(self, producer: Producer) -> None:
-        """A producer left; one that waits for the topic may have it now."""
-        if self.producers.get(producer.options.name) is producer:
-            del self.producers[producer.options.name]
-            self.deduplication.left(producer.options.name)
-        self.lag_limit.left()
-        successor = self.access.leave(producer, self._local_producers())
-        if successor is not None:
-            self._enter(successor)
-
-    def dismiss_publishers(self) -> None:
-        """Send everybody away who publishes, behind the receipts of what was taken; they may come again."""
-        if not self.lifecycle.apply(Event.DISMISS):
-            return
-        self.lag_limit.release_all()
-
-        def dismissed(_: StorageError | None) -> None:
-            publishers = [
-                each for each in self.producers.values() if isinstance(each, LocalProducer | ReplicatedProducer)
-            ]
-            self._send_away((), publishers, [("dismissal", lambda: self.lifecycle.apply(Event.DISMISSED))])
-
-        self.log.barrier(dismissed)
-
-    def begin_closing(self) -> None:
-        """Withhold no receipts any more: what has none is sent again to the topic's next run."""
-        self.lag_limit.release_all()
 
     # -- subscriptions ------------------------------------------------------------------------------------------
 
@@ -441,17 +341,6 @@ class Topic(Part):
             self.snapshots = TopicSnapshots(self)
         self.snapshots.take(source, place, kind, payload)
 
-    def inbound_sources(self) -> list[str]:
-        """The clusters whose entries a connected producer brings."""
-        return [producer.source for producer in self.producers.values() if isinstance(producer, ReplicatedProducer)]
-
-    def inbound(self, source: str) -> ReplicatedProducer | None:
-        """The producer that brings the entries of ``source``, while it is connected."""
-        for producer in self.producers.values():
-            if isinstance(producer, ReplicatedProducer) and producer.source == source:
-                return producer
-        return None
-
     # -- housekeeping -------------------------------------------------------------------------------------------
 
     def consumer_cursors(self) -> list[Cursor]:
@@ -510,71 +399,3 @@ class Topic(Part):
             return
         if first is not None:
             self.delayed.trim(first)
-
-    def close(self) -> None:
-        """Make every client look the topic up again, and write what is left; a part that fails is logged."""
-        close_each(self.environment.loop, self.name, self.closing())
-
-    def closing(self) -> Iterator[Step]:
-        """What ``close`` does, in steps for ``close_one``. Others may have a turn in between, if nobody is let in.
-
-        Nothing is taken from producers from the first step on. No consumer of a subscription is sent anything, and
-        nothing is taken from it, from the moment when the first one of that subscription is told.
-        """
-        yield "begin_closing", self.begin_closing
-        for producer in (*self.access.waiting, *self.producers.values()):
-            yield f"producer {producer.options.name}", partial(self._close_producer, producer)
-        for subscription in tuple(self.subscriptions.values()):
-            for consumer in subscription.let_go():
-                yield f"consumer {consumer.name}", consumer.close
-        yield "lag_limit", self.lag_limit.close
-        yield "progress", self.progress.close
-        if self.snapshots is not None:
-            yield "snapshots", self.snapshots.close
-        yield "deduplication", self.deduplication.close
-        for target, replicator in self.replicators.items():
-            yield f"link to {target}", replicator.close
-        for name, subscription in tuple(self.subscriptions.items()):
-            yield f"subscription {name}", subscription.close
-        yield "delayed", self.delayed.close
-        yield "ledger", self.ledger.close
-        yield "origins", self.log.origins.save
-
-    def _abandon(self) -> None:
-        """End what a topic began that could not be loaded; nothing is written."""
-        for cursor in self.all_cursors():
-            cursor.close()
-        steps: list[tuple[str, Callable[[], object]]] = [("progress", self.progress.close)]
-        if self.snapshots is not None:
-            steps.append(("snapshots", self.snapshots.stop))
-        steps += [("lag_limit", self.lag_limit.close), ("deduplication", self.deduplication.abandon)]
-        steps += [(f"link to {target}", each.close) for target, each in self.replicators.items()]
-        steps += [(f"subscription {name}", each.close) for name, each in self.subscriptions.items()]
-        steps.append(("delayed", self.delayed.abandon))
-        close_each(self.environment.loop, self.name, steps)
-
-    def erasure(self) -> Iterator[None]:
-        """Remove a topic that is closed, its log and its cursors for good, in steps; one of them is the transaction.
-
-        Raises StorageError, and deletes nothing then.
-        """
-        names, marks = self.cursors.names(), list[Put]()
-        yield
-        for name in names:
-            marks += self.cursors.deletion(name)
-            yield
-        self.ledger.delete(marks)
-        yield
-        marks_left: list[tuple[str, dict[str, Any]]] = []
-        for name in names:
-            mark = self.cursors.delete_ledger(name)
-            if mark is not None:
-                marks_left.append((name, mark))
-            yield
-        self.environment.store.barrier(lambda error: self._delete_marks(marks_left) if error is None else None)
-        self.log.origins.delete()
-        self.delayed.delete()
-
-    def _delete_marks(self, marks: list[tuple[str, dict[str, Any]]]) -> None:
-        """Delete the marks of cursors whose ledgers are gone, in slices: each is a write to the disk."""
-        self.environment.sliced.start(object(), marks, lambda mark: self.cursors.delete_mark(*mark))

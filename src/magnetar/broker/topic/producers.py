@@ -1,0 +1,184 @@
+"""The producers of one topic: who is let in, who is sent away, and who comes next."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from itertools import chain
+from typing import TYPE_CHECKING, Protocol
+
+from magnetar.base.errors import RequestError, ServerError
+from magnetar.broker.log.interfaces import LoggedTopic
+from magnetar.broker.loop.closing import close_one
+from magnetar.broker.publish.access import ProducerAccess
+from magnetar.broker.publish.producer import LocalProducer
+from magnetar.broker.replication.receiver import ReplicatedProducer
+from magnetar.broker.topic.admission import check_room_for_producer
+from magnetar.broker.topic.lifecycle import Event
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sized
+
+    from magnetar.base.errors import StorageError
+    from magnetar.broker.loop.closing import Step
+    from magnetar.broker.loop.departures import Departures
+    from magnetar.broker.publish.deduplication import Deduplication
+    from magnetar.broker.publish.interfaces import Producer
+    from magnetar.broker.publish.lag_limit import LagLimit
+    from magnetar.broker.topic.lifecycle import Lifecycle
+
+_EPOCH_PROPERTY = "pulsar.topic.epoch"
+"""Managed-ledger property: the epoch of the last exclusive producer."""
+
+
+class ProducedTopic(LoggedTopic, Protocol):
+    """The topic that is published to."""
+
+    @property
+    def lifecycle(self) -> Lifecycle:
+        """Whether it takes entries."""
+        ...
+
+    @property
+    def departures(self) -> Departures:
+        """Producers and consumers that are still to be removed."""
+        ...
+
+    @property
+    def deduplication(self) -> Deduplication:
+        """What was published before."""
+        ...
+
+    @property
+    def lag_limit(self) -> LagLimit:
+        """Which receipts are withheld."""
+        ...
+
+    @property
+    def subscriptions(self) -> Sized:
+        """The subscriptions."""
+        ...
+
+
+class TopicProducers(Mapping[str, "Producer"]):
+    """The connected producers of one topic, by name. Everything happens on the event loop's thread."""
+
+    def __init__(self, topic: ProducedTopic) -> None:
+        """There are none."""
+        self._topic = topic
+        self._connected: dict[str, Producer] = {}
+        ledger = topic.ledger
+        epoch = ledger.properties.get(_EPOCH_PROPERTY)
+        self.access = ProducerAccess(
+            None if epoch is None else int(epoch), lambda epoch: ledger.set_property(_EPOCH_PROPERTY, str(epoch))
+        )
+        """Who may publish, and who waits for that."""
+
+    def __getitem__(self, name: str) -> Producer:
+        """The producer of this name; raises KeyError."""
+        return self._connected[name]
+
+    def __iter__(self) -> Iterator[str]:
+        """The names, in the order in which the producers came."""
+        return iter(self._connected)
+
+    def __len__(self) -> int:
+        """How many are connected."""
+        return len(self._connected)
+
+    @property
+    def sources(self) -> list[str]:
+        """The clusters whose entries a connected producer brings."""
+        return [each.source for each in self._connected.values() if isinstance(each, ReplicatedProducer)]
+
+    def of_source(self, source: str) -> ReplicatedProducer | None:
+        """The producer that brings the entries of another cluster, while it is connected."""
+        for producer in self._connected.values():
+            if isinstance(producer, ReplicatedProducer) and producer.source == source:
+                return producer
+        return None
+
+    def _local(self) -> Iterator[LocalProducer]:
+        return (each for each in self._connected.values() if isinstance(each, LocalProducer))
+
+    # -- coming and going ---------------------------------------------------------------------------------------
+
+    def admit(self, producer: LocalProducer, topic_epoch: int | None) -> bool:
+        """Let a client's producer in; False: it waits for exclusive access. Raises RequestError."""
+        if producer.options.name in self._connected:
+            message = f"Producer with name '{producer.options.name}' is already connected to topic"
+            raise RequestError(ServerError.ProducerBusy, message)
+        check_room_for_producer(self._topic, self)
+        admission = self.access.admit(producer, self._local(), topic_epoch)
+        for other in admission.fenced:
+            other.stop()
+        if admission.ready:
+            self._enter(producer)
+        if admission.fenced or admission.refusals:
+            self._send_away([("waiting producer", tell) for tell in admission.refusals], admission.fenced)
+        return admission.ready
+
+    def replace(self, producer: Producer) -> None:
+        """Let a link's producer in; an older one of the same name is told to go, a newer one stays."""
+        other = self._connected.get(producer.options.name)
+        if other is not None:
+            if other.options.epoch > producer.options.epoch:
+                message = f"{other.options.name} is connected with the newer epoch {other.options.epoch}"
+                raise RequestError(ServerError.ProducerBusy, message)
+            other.session.close_producer(other)
+        self._enter(producer)
+
+    def _enter(self, producer: Producer) -> None:
+        self._connected[producer.options.name] = producer
+        if isinstance(producer, LocalProducer):
+            self._topic.deduplication.joined(producer.options.name)
+
+    def remove(self, producer: Producer) -> None:
+        """A producer left; one that waits for the topic may have it now."""
+        if self._connected.get(producer.options.name) is producer:
+            del self._connected[producer.options.name]
+            self._topic.deduplication.left(producer.options.name)
+        self._topic.lag_limit.left()
+        successor = self.access.leave(producer, self._local())
+        if successor is not None:
+            self._enter(successor)
+
+    # -- sending away -------------------------------------------------------------------------------------------
+
+    def dismiss(self) -> None:
+        """Send everybody away who publishes, behind the receipts of what was taken; they may come again."""
+        lifecycle = self._topic.lifecycle
+        if not lifecycle.apply(Event.DISMISS):
+            return
+        self._topic.lag_limit.release_all()
+
+        def dismissed(_: StorageError | None) -> None:
+            publishers = [
+                each for each in self._connected.values() if isinstance(each, LocalProducer | ReplicatedProducer)
+            ]
+            self._send_away((), publishers, [("dismissal", lambda: lifecycle.apply(Event.DISMISSED))])
+
+        self._topic.log.barrier(dismissed)
+
+    def closing(self) -> Iterator[Step]:
+        """Close all of them, in steps, those that wait first."""
+        for producer in (*self.access.waiting, *self._connected.values()):
+            yield f"producer {producer.options.name}", partial(self._close, producer)
+
+    def _send_away(self, steps: Iterable[Step], producers: Iterable[Producer], last: Iterable[Step] = ()) -> None:
+        """Take ``steps``, close producers that may not publish any more, and take the ``last`` steps: many in slices.
+
+        Until then, whoever wants to publish or to consume waits.
+        """
+        departures, environment = self._topic.departures, self._topic.environment
+        departures.begin()
+        closes = [(f"producer {each.options.name}", partial(self._close, each)) for each in producers]
+        away = chain(steps, closes, last, [("departures", departures.end)])
+        loop, name = environment.loop, self._topic.name
+        environment.sliced.start(object(), away, lambda step: close_one(loop, name, *step))
+
+    def _close(self, producer: Producer) -> None:
+        """Close a producer, unless it has left."""
+        is_waiting = isinstance(producer, LocalProducer) and self.access.is_waiting(producer)
+        if is_waiting or self._connected.get(producer.options.name) is producer:
+            producer.session.close_producer(producer)
