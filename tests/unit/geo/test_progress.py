@@ -103,6 +103,18 @@ def test_what_lies_outside_is_covered_but_never_claimed() -> None:
     assert state.claim([claim(5, 7)]) is None
 
 
+@given(st.integers(0, 20), pairs, st.lists(st.integers(0, 50)), st.integers(0, 50))
+def test_a_state_is_untouched_exactly_where_everything_is_to_be_delivered(
+    start: int, acknowledged: list[tuple[int, int]], narrowed: list[int], lower: int
+) -> None:
+    state = SubscriptionProgress("worker", {"a": at(start)})
+    state.claim([claim(*each) for each in acknowledged], [PartialClaim("a", at(each), 0b1) for each in narrowed])
+    has_partial = bool(state.origins["a"].partial)
+    nothing = not state.covered_in("a", at(lower), at(99)) and not has_partial
+    assert state.is_untouched_after("a", at(lower)) == nothing
+    assert state.is_untouched_after("b", at(lower))
+
+
 def test_batches_acknowledged_in_part_by_two_clusters_become_whole() -> None:
     one, two = SubscriptionProgress("worker"), SubscriptionProgress("worker")
     one.claim([], [PartialClaim("a", at(4), 0b110)])

@@ -299,7 +299,12 @@ class SharedProgress:
         return outcome.kind
 
     def arrived(self, origin: Annotation) -> None:
-        """Entries of another cluster were appended: what is acknowledged already is never dispatched."""
+        """Entries of another cluster were appended: what is acknowledged already is never dispatched.
+
+        It is cheap where nothing of them is acknowledged, since each run arrives for all subscriptions in one turn.
+        """
+        if self.state.is_untouched_after(origin.cluster, min([extent.floor for extent in origin.extents])):
+            return
         for extent in origin.extents:
             ledger_id, entry_id = extent.origin_first
             last = Position(ledger_id, entry_id + extent.count - 1)

@@ -97,6 +97,11 @@ class OriginProgress:
         """Acknowledge messages of a batch; returns the bits that remain, or None when nothing changed."""
         return None if position in self.acknowledged else self.partial.narrow(position, remaining)
 
+    def is_untouched_after(self, lower: Position) -> bool:
+        """Whether all entries after ``lower`` are to be delivered, as a whole."""
+        last = self.acknowledged.last
+        return self.start <= lower and not self.partial and (last is None or last <= lower)
+
     def covered(self, lower: Position, upper: Position) -> list[Interval]:
         """The parts of ``(lower, upper]`` that are not to be delivered: outside the subscription, or acknowledged."""
         if lower >= self.start:
@@ -255,6 +260,11 @@ class SubscriptionProgress:
         return copied
 
     # --- asking ----------------------------------------------------------------------------------------------------
+
+    def is_untouched_after(self, cluster: str, lower: Position) -> bool:
+        """Whether all entries of ``cluster`` after ``lower`` are to be delivered, as a whole."""
+        origin = self.origins.get(cluster)
+        return origin is None or origin.is_untouched_after(lower)
 
     def covered_in(self, cluster: str, lower: Position, upper: Position) -> list[Claim]:
         """What of an arriving run ``(lower, upper]`` is not to be delivered: not subscribed, or acknowledged before."""
