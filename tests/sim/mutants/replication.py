@@ -12,7 +12,7 @@ from magnetar.broker.replication.outbound.copies import Copies
 from magnetar.broker.replication.outbound.parking import Parking
 from magnetar.broker.replication.outbound.replicator import Replicator
 from magnetar.broker.replication.outbound.target_position import TargetPosition
-from magnetar.broker.topic.topic import Topic
+from magnetar.broker.topic.links import TopicLinks
 from magnetar.geo.origins.index import OriginIndex
 from magnetar.geo.receiving import Verdict, judge
 from magnetar.pipeline.connections.cluster import BrokerConnection
@@ -63,8 +63,8 @@ def chosen_clusters_ignored(_: Any) -> Any:
 
 
 def link_begun_at_the_end(_: Any) -> Any:
-    def mutant(self: Topic) -> Position:
-        return self.ledger.last_confirmed_entry
+    def mutant(self: TopicLinks) -> Position:
+        return self._topic.ledger.last_confirmed_entry
 
     return mutant
 
@@ -132,7 +132,7 @@ MUTANTS: dict[str, Mutant] = {
     "a target that lost its data believed complete": (TargetPosition, "to_verify", probe_forgotten),
     "an unknown replication backlog told as 0": (Replicator, "backlog", unknown_backlog_told_as_zero),
     "the clusters that a message is meant for ignored": (wire_entry, "replicate_to", chosen_clusters_ignored),
-    "a new link begun at the end of the log": (Topic, "_link_start", link_begun_at_the_end),
+    "a new link begun at the end of the log": (TopicLinks, "_start", link_begun_at_the_end),
     "an entry confirmed when it is sent": (Replicator, "_send", confirmed_when_sent),
     "a link that was closed not tried again": (SourceLink, "closed", closed_link_not_tried_again),
     "a link that was refused not tried again": (SourceLink, "refused", refused_link_not_tried_again),

@@ -133,7 +133,7 @@ def _admit(
 def _find(topic: Topic, command: pb.CommandSubscribe) -> Subscription | Replicator:
     """The subscription to join, created where that is allowed; raises RequestError for what is refused."""
     if _is_link(command):
-        return topic.replicator(command.subscription.removeprefix(REPLICATOR_PREFIX))
+        return topic.replicators.to(command.subscription.removeprefix(REPLICATOR_PREFIX))
     _check_request(command, topic.environment.config)
     existing = topic.subscriptions.get(command.subscription)
     if existing is not None:

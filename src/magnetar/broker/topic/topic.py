@@ -18,7 +18,6 @@ from magnetar.broker.loop.departures import Departures
 from magnetar.broker.loop.turns import Share
 from magnetar.broker.publish.deduplication import Deduplication
 from magnetar.broker.publish.lag_limit import LagLimit
-from magnetar.broker.replication.outbound.replicator import Replicator
 from magnetar.broker.replication.progress.topic_progress import TopicProgress
 from magnetar.broker.replication.protection import note_protection
 from magnetar.broker.replication.snapshots import TopicSnapshots, marker_peers, takes_markers
@@ -29,10 +28,10 @@ from magnetar.broker.subscription.subscription import REPLICATED_PROPERTY, Subsc
 from magnetar.broker.topic.admission import check_room_for_subscription
 from magnetar.broker.topic.backlog_quotas import BacklogQuotas
 from magnetar.broker.topic.lifecycle import Event
+from magnetar.broker.topic.links import TopicLinks
 from magnetar.broker.topic.producers import TopicProducers
 from magnetar.cursor.store import CursorStore
 from magnetar.wire.entries.markers import PROBE
-from magnetar.wire.links import REPLICATOR_PREFIX, link_subscription
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -42,6 +41,7 @@ if TYPE_CHECKING:
     from magnetar.base.position import Position
     from magnetar.broker.environment import Environment
     from magnetar.broker.log.topic_log import Durable
+    from magnetar.broker.replication.outbound.replicator import Replicator
     from magnetar.broker.topic.lifecycle import Lifecycle
     from magnetar.cursor.cursor import Cursor
     from magnetar.geo.origins.annotation import Annotation
@@ -84,7 +84,7 @@ class Topic(Part):
             environment, name, ledger, appended=self._appended, refused=self.producers.dismiss, failed=self.fence
         )
         self.subscriptions: dict[str, Subscription] = {}
-        self.replicators: dict[str, Replicator] = {}
+        self.replicators = TopicLinks(self)
         self.skipped = SkippedEntries(ledger)
         self.lag_limit = LagLimit(self)
         self.progress = TopicProgress(self)
@@ -272,45 +272,18 @@ class Topic(Part):
 
     # -- links --------------------------------------------------------------------------------------------------
 
-    def replicator(self, target: str) -> Replicator:
-        """The link to ``target``; raises RequestError if the namespace does not replicate there."""
-        replicator = self.replicators.get(target)
-        if replicator is None:
-            message = f"{self.name} is not replicated to {target}: its namespace's replication clusters do not have it"
-            raise RequestError(ServerError.SubscriptionNotFound, message)
-        return replicator
-
     def apply_policies(self) -> None:
         """Follow the policies as they are now, and bring the links in line with the replication clusters."""
         self.policies = self.environment.policies_of(self.name)
-        self._follow_policies()
-
-    def _follow_policies(self) -> None:
         self.deduplication.apply(enabled=self.policies.deduplication_enabled)
         self.delayed.policies_changed()
-        targets = self.environment.targets_of(self.name.namespace_name)
-        for target in [target for target in self.replicators if target not in targets]:
-            self.replicators.pop(target).close()
-        for name in self.cursors.names(lambda name: name.startswith(REPLICATOR_PREFIX)):
-            if name.removeprefix(REPLICATOR_PREFIX) not in targets:
-                self.cursors.delete(name)
-        for target in targets:
-            if target not in self.replicators:
-                name = link_subscription(target)
-                cursor = self.cursors.open(name) or self.cursors.create(name, self._link_start())
-                cursor.flush(lambda _: None)
-                self.replicators[target] = Replicator(self, target, cursor)
+        self.replicators.follow(self.environment.targets_of(self.name.namespace_name))
         for subscription in self.subscriptions.values():
             self._impose_replication(subscription)
             subscription.apply_policies()
         note_protection(self, self.subscriptions.values())
         self.progress.changed()
         self.lag_limit.apply()
-
-    def _link_start(self) -> Position:
-        if self.environment.config.replicationStartAt == "latest":
-            return self.ledger.last_confirmed_entry
-        return self.log.before_first()
 
     def follow_snapshots(self) -> None:
         """Subscriptions, policies or what is known of the peers changed: take snapshots if somebody needs them."""
