@@ -13,7 +13,7 @@ from bench.frames import payload, publish_frames
 from bench.load import Consumer, Publisher, through, without_collector
 from bench.outcome import Outcome
 from bench.systems import one_broker
-from magnetar.ledger.segments.space import RESERVE_NAME
+from magnetar.ledger.medium.space import RESERVE_NAME
 from tests.kit.measure import percentiles
 from tests.kit.messages import connect
 from tests.kit.processes import cpu_seconds

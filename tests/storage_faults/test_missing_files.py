@@ -12,9 +12,9 @@ from magnetar.base.errors import DataLossError
 from magnetar.base.real import SystemClock, SystemFiles
 from magnetar.broker.settings.data_directory import LEDGERS, METADATA
 from magnetar.ledger.agreement import bring_to_agreement, read_named_ledgers
-from magnetar.ledger.life_file import LIFE_NAME
 from magnetar.ledger.local import LocalLedgerStore, LocalStoreOptions
 from magnetar.ledger.managed_ledger import ManagedLedger, ManagedLedgerConfig
+from magnetar.ledger.shared_log.life_file import LIFE_NAME
 from magnetar.metadata.local import LocalMetadataStore
 from magnetar.metadata.resources import managed_ledger_path
 from tests.storage_faults.data_directory import ENTRIES, TOPIC, change_metadata, metadata_at

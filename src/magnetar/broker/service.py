@@ -41,7 +41,7 @@ from magnetar.geo.progress.link import LinkOptions, ProgressLinks
 from magnetar.ledger.agreement import bring_to_agreement, read_named_ledgers
 from magnetar.ledger.local import LocalLedgerStore, LocalStoreOptions
 from magnetar.ledger.managed_ledger import ManagedLedgerConfig
-from magnetar.ledger.segments.space import give_reserve
+from magnetar.ledger.medium.space import give_reserve
 from magnetar.metadata.local import LocalMetadataStore
 from magnetar.metadata.resources import Resources
 from magnetar.metadata.sqlite_wal import write_wal_again

@@ -1,6 +1,6 @@
 """Durable append-only storage: ledgers in one shared log, and a topic's chain of them.
 
-``record`` and ``segment`` are the bytes on disk, ``index`` is what they hold, ``recovery`` finds it again and ``check``
-doubts it. ``log`` commits groups; ``local`` puts a thread, a cache and the event loop around it. ``managed_ledger``
-needs only the interface in ``store``.
+``managed_ledger`` is a topic's chain, and needs only the interface in ``store``. ``shared_log`` keeps all ledgers of a
+store in one log. ``segments`` has the bytes of the log, what they hold, how it is found again and how it is checked.
+``medium`` keeps segments.
 """

@@ -11,14 +11,14 @@ from magnetar.base.durable import storage_error, write_again
 from magnetar.base.errors import ConfigurationError, DiskFullError, StorageError
 from magnetar.base.histogram import Histogram
 from magnetar.base.life import Life
-from magnetar.ledger.committer import Committer
-from magnetar.ledger.life_file import read_life, write_life
-from magnetar.ledger.log import Log, Operation, with_entries, without_entries
-from magnetar.ledger.reader import LogReader
+from magnetar.ledger.medium.space import Space
 from magnetar.ledger.segments.record import Kind
-from magnetar.ledger.segments.space import Space
+from magnetar.ledger.shared_log.committer import Committer
+from magnetar.ledger.shared_log.life_file import read_life, write_life
+from magnetar.ledger.shared_log.log import Log, Operation, with_entries, without_entries
+from magnetar.ledger.shared_log.reader import LogReader
+from magnetar.ledger.shared_log.tail_cache import TailCache
 from magnetar.ledger.store import StoreState
-from magnetar.ledger.tail_cache import TailCache
 
 if TYPE_CHECKING:
     import asyncio
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from magnetar.base.world import Files
-    from magnetar.ledger.committer import Commit, Report
     from magnetar.ledger.segments.index import LedgerIndex
     from magnetar.ledger.segments.recovery import Progress
+    from magnetar.ledger.shared_log.committer import Commit, Report
     from magnetar.ledger.store import OnDurable, Run
 
 """File in the log's directory that names the cluster's life."""

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from magnetar.base.errors import StorageError
 from magnetar.base.histogram import Histogram
-from magnetar.ledger.life_file import read_life
-from magnetar.ledger.reader import LogReader
+from magnetar.ledger.shared_log.life_file import read_life
+from magnetar.ledger.shared_log.reader import LogReader
 from magnetar.ledger.store import StoreState
 
 if TYPE_CHECKING:

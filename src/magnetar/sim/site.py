@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from magnetar.broker.session.session import Session
     from magnetar.broker.topic.lifecycle import Event, State
     from magnetar.broker.topic.topic import Topic
-    from magnetar.ledger.committer import Commit, Report
+    from magnetar.ledger.shared_log.committer import Commit, Report
     from magnetar.metadata.policies import Policies
     from magnetar.sim.scenario import Scenario
     from magnetar.sim.virtual.network import Network

@@ -10,9 +10,9 @@ from unittest.mock import patch
 
 from magnetar.geo.origins.index import OriginIndex
 from magnetar.ledger import agreement
-from magnetar.ledger.log import Log
 from magnetar.ledger.segments import recovery
 from magnetar.ledger.segments.segment import SegmentWriter
+from magnetar.ledger.shared_log.log import Log
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from magnetar.base.position import Position
     from magnetar.base.world import Files
     from magnetar.ledger.agreement import LostEntries
-    from magnetar.ledger.log import Operation
+    from magnetar.ledger.shared_log.log import Operation
     from tests.sim.mutants.base import Mutant
 
 

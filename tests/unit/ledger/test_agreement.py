@@ -26,7 +26,7 @@ from magnetar.ledger.agreement import (
 )
 from magnetar.ledger.local import UNSYNCED_NAME, LocalLedgerStore, LocalStoreOptions
 from magnetar.ledger.managed_ledger import ManagedLedger, ManagedLedgerConfig
-from magnetar.ledger.segments.space import RESERVE_NAME
+from magnetar.ledger.medium.space import RESERVE_NAME
 from magnetar.metadata.memory import MemoryMetadataStore
 from magnetar.metadata.resources import managed_ledger_path
 from magnetar.sim.virtual.disk import FaultyDisk, Node

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from magnetar.base.errors import CorruptionError, DamagedEntriesError
-from magnetar.ledger.log import Log, with_entries, without_entries
-from magnetar.ledger.reader import LogReader
 from magnetar.ledger.segments.check import check
 from magnetar.ledger.segments.record import HEADER_SIZE, Kind
+from magnetar.ledger.shared_log.log import Log, with_entries, without_entries
+from magnetar.ledger.shared_log.reader import LogReader
 from magnetar.ledger.store import Run
 from magnetar.sim.virtual.disk import FaultyDisk, Node
 from magnetar.wire.entries.entry import build_entry

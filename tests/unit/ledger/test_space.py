@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from magnetar.ledger.segments.space import RESERVE_NAME, Space
+from magnetar.ledger.medium.space import RESERVE_NAME, Space
 from magnetar.sim.virtual.disk import FaultyDisk
 
 DIRECTORY = Path("/log")

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from magnetar.ledger.tail_cache import CHUNK_BYTES_MAX, CHUNK_OVERHEAD_BYTES, ENTRY_OVERHEAD_BYTES, TailCache
+from magnetar.ledger.shared_log.tail_cache import CHUNK_BYTES_MAX, CHUNK_OVERHEAD_BYTES, ENTRY_OVERHEAD_BYTES, TailCache
 
 MIB = 1 << 20
 RUN = st.tuples(st.integers(1, 3), st.lists(st.binary(min_size=1, max_size=8), min_size=1, max_size=4))

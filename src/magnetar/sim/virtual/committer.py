@@ -6,15 +6,15 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from magnetar.base.errors import DiskFullError, StorageError
-from magnetar.ledger.committer import Committer
+from magnetar.ledger.shared_log.committer import Committer
 
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable, Sequence
     from random import Random
 
-    from magnetar.ledger.committer import Commit, Report
-    from magnetar.ledger.log import Operation
+    from magnetar.ledger.shared_log.committer import Commit, Report
+    from magnetar.ledger.shared_log.log import Operation
 
 QUICK_S = (0.0002, 0.004)
 """How long a write and its sync take."""

@@ -17,7 +17,7 @@ from magnetar.base.errors import DiskFullError, StorageError
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from magnetar.ledger.log import Operation
+    from magnetar.ledger.shared_log.log import Operation
 
     Commit = Callable[[Sequence[Operation]], None]
     Report = Callable[[Sequence[Operation], StorageError | None], None]

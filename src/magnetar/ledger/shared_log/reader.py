@@ -19,8 +19,8 @@ from magnetar.ledger.segments.record import (
 )
 from magnetar.ledger.segments.salvage import damaged_ranges, salvage
 from magnetar.ledger.segments.segment import SEGMENT_HEADER_SIZE, corruption, segment_path
+from magnetar.ledger.shared_log.tail_cache import within
 from magnetar.ledger.store import Run
-from magnetar.ledger.tail_cache import within
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
