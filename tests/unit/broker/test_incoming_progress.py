@@ -171,6 +171,7 @@ def test_a_newer_epoch_is_applied_whole(cluster: Cluster, monkeypatch: pytest.Mo
     sent, seen = Sent(topic), list[int]()
     keeper = topic.subscriptions["worker"].progress
     assert keeper is not None
+    cluster.loop.elapsed_s += 2 * turns.PAUSE_S  # a new turn begins with the marker
     cluster.loop.call_soon(sent.say, "sought", range(1, ENTRIES, 2), keeper.state.epoch.raised_by("jfk"))
     cluster.loop.call_soon(lambda: seen.append(backlog(topic)))
     cluster.settle()

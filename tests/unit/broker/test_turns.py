@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from magnetar.broker.loop.turns import LEVELS_S, TURN_ITEMS_MAX, TURN_S, LoopTurns, Share
+from magnetar.broker.loop.turns import LEVELS_S, PAUSE_S, TURN_ITEMS_MAX, TURN_S, LoopTurns, Share
 from magnetar.sim.virtual.loop import HandClock, HandLoop
 
 if TYPE_CHECKING:
@@ -335,3 +335,31 @@ def test_work_of_one_share_is_done_in_order(stage: Stage) -> None:
         stage.turns.soon(stage.work(name, TURN_S), share)
     stage.loop.spin()
     assert [name for _, name in stage.done] == list("abcdef")
+
+
+def test_a_light_turn_costs_no_further_iteration_of_the_loop(stage: Stage) -> None:
+    """A callback that tells the end of each turn would double the iterations of a loop that has little to do."""
+    stage.turns.begin(stage.loop.time())
+    assert not stage.turns.is_over()
+    stage.turns.soon(stage.work("light"), Share())
+    calls = stage.loop.scheduled_calls
+    stage.loop.spin()
+    assert stage.done
+    assert stage.loop.scheduled_calls == calls
+
+
+def test_reads_that_follow_each_other_at_once_share_a_turn(stage: Stage) -> None:
+    """The loop has not looked for input between them, however light each of them is."""
+    begun = []
+    for _ in range(20):
+        begun.append(stage.turns.begin(stage.loop.time()))
+        stage.loop.elapsed_s += TURN_S / 10
+        stage.turns.is_over()
+    assert begun == [True] * 10 + [False] * 10
+
+
+def test_a_pause_ends_a_light_turn(stage: Stage) -> None:
+    for _ in range(2 * TURN_ITEMS_MAX):
+        assert stage.turns.begin(stage.loop.time())
+        stage.turns.is_over()
+        stage.loop.elapsed_s += 2 * PAUSE_S

@@ -33,6 +33,12 @@ KEPT = 0.5
 TURN_ITEMS_MAX = 1000
 """Pieces of work that are begun in a turn, however quick they are."""
 
+LIGHT_PART = 0.2
+"""The part of a turn's time and pieces of work up to which the turn is light."""
+
+PAUSE_S = 0.0002
+"""Seconds without work for clients that end a light turn: the event loop has looked for input meanwhile."""
+
 
 class Share:
     """One client, or one topic, whose work is done in turns."""
@@ -62,6 +68,9 @@ class LoopTurns:
     A turn begins with what was left over, so what arrives on a socket in a turn that is over waits. A piece of work
     that may take long does a part, and calls ``soon`` for the rest. Work that raises does not keep the rest from being
     run; the loop's exception handler is told.
+
+    A turn ends with an iteration of the event loop. A light turn ends with the first pause, because a callback that
+    tells the end of an iteration costs another iteration.
     """
 
     def __init__(
@@ -80,7 +89,10 @@ class LoopTurns:
         self._levels: tuple[deque[tuple[Callable[[], None], Share]], ...] = tuple(deque() for _ in (*LEVELS_S, "more"))
         """What waits, by how much work its share had: the least comes first."""
         self._next_turn: asyncio.Handle | None = None
-        """What begins the next turn; None if nothing was done in this one."""
+        """What begins the next turn; None while this one is light and nothing is left over."""
+        self._started_at = -TURN_S
+        self._last_at = -TURN_S
+        """When work last began or ended."""
         self._ends_at = 0.0
         self._items = 0
         self._charged_s = 0.0
@@ -96,32 +108,41 @@ class LoopTurns:
     def begin(self, now: float) -> bool:
         """Count a piece of work in, at ``now`` on the monotonic clock; False if it has to wait for a later turn."""
         if self._next_turn is None:
-            self._next_turn = self._loop.call_soon(self._run)
-            self._start(now)
+            if now - self._last_at > PAUSE_S:
+                self._start(now)
+            elif not self._is_light(now):
+                self._next_turn = self._loop.call_soon(self._run)
+        self._last_at = now
         self._items += 1
         return now + self._charged_s < self._ends_at and self._items <= TURN_ITEMS_MAX
 
     def is_over(self) -> bool:
         """Count a piece of work as done; whether no other one may begin in this turn."""
         self._items += 1
-        return self._items > TURN_ITEMS_MAX or self._monotonic() + self._charged_s >= self._ends_at
+        self._last_at = now = self._monotonic()
+        return self._items > TURN_ITEMS_MAX or now + self._charged_s >= self._ends_at
 
     def charge(self, seconds: float) -> None:
         """Count work that the loop does after this turn, because of what was done in it."""
         self._charged_s += seconds
 
+    def _is_light(self, now: float) -> bool:
+        used_s = now + self._charged_s - self._started_at
+        return used_s <= TURN_S * LIGHT_PART and self._items < TURN_ITEMS_MAX * LIGHT_PART
+
     def _start(self, now: float) -> None:
+        self._started_at = now
         self._ends_at = now + TURN_S
         self._items = 0
         self._charged_s = 0.0
 
     def _run(self) -> None:
+        now = self._monotonic()
+        self._start(now)
         if not self._added and not any(self._levels):
             self._next_turn = None
             return
         # ``_next_turn`` stays set meanwhile: work that calls ``soon`` would else begin a second chain of turns.
-        now = self._monotonic()
-        self._start(now)
         self._queue_added()  # what is added from now on comes in the next turn: what this one writes goes out before
         ends_at = self._ends_at
         try:
@@ -131,7 +152,8 @@ class LoopTurns:
                     now = self._run_some(waiting, now + (ends_at - now) * part, PIECES_S[level])
         finally:
             self._ends_at = ends_at
-            self._next_turn = self._loop.call_soon(self._run)
+            is_done = not self._added and not any(self._levels) and self._is_light(self._last_at)
+            self._next_turn = None if is_done else self._loop.call_soon(self._run)
 
     def _queue_added(self) -> None:
         for work, share in self._added:
@@ -165,4 +187,5 @@ class LoopTurns:
 
     def _now(self) -> tuple[float, float]:
         """Return the time, and the processor time used, as if what was charged in this turn were done."""
-        return self._monotonic() + self._charged_s, self._processor_time() + self._charged_s
+        self._last_at = now = self._monotonic()
+        return now + self._charged_s, self._processor_time() + self._charged_s

@@ -34,7 +34,7 @@ class HandLoop(asyncio.SelectorEventLoop):
         self.elapsed_s = 0.0
         self.problems: list[dict[str, Any]] = []
         """What callbacks raised."""
-        self._scheduled_calls = 0
+        self.scheduled_calls = 0
         self.set_exception_handler(lambda _, context: self.problems.append(context))
 
     def time(self) -> float:
@@ -43,7 +43,7 @@ class HandLoop(asyncio.SelectorEventLoop):
 
     def call_soon(self, callback: Callable[..., object], *args: Any, context: Any = None) -> asyncio.Handle:  # type: ignore[override]
         """See AbstractEventLoop; counted, so that ``spin`` sees when nothing follows any more."""
-        self._scheduled_calls += 1
+        self.scheduled_calls += 1
         return super().call_soon(callback, *args, context=context)
 
     call_soon_threadsafe = call_soon  # type: ignore[assignment]
@@ -52,8 +52,8 @@ class HandLoop(asyncio.SelectorEventLoop):
     def spin(self) -> None:
         """Run everything that is due now, and what that makes due."""
         before = -1
-        while before != self._scheduled_calls:
-            before = self._scheduled_calls
+        while before != self.scheduled_calls:
+            before = self.scheduled_calls
             super().call_soon(self.stop)
             self.run_forever()
 
