@@ -231,6 +231,8 @@ class Connection:
 
     def take_output(self) -> bytes:
         """Return what is to be sent to the peer, and forget it."""
+        if not self._output:
+            return b""
         output = b"".join(self._output)
         self._output.clear()
         return output

@@ -52,8 +52,7 @@ class Receiver:
     def write(self, size: int) -> None:
         """Write so many bytes in one turn, of which the transport sends none at once."""
         self.unsent.write(size)
-        self.unsent.flushed()
-        self.unsent.left(self.unsent.size)
+        self.unsent.flushed(self.unsent.size)
 
 
 def bound(receivers: Sequence[Receiver]) -> int:
@@ -145,10 +144,9 @@ def test_an_entry_does_not_wait_for_ever_for_clients_that_read_slowly() -> None:
 def test_a_piece_counts_until_all_of_it_is_sent() -> None:
     buffers = SendBuffers(LIMIT, MIB)
     unsent = Unsent(buffers)
-    for size in (100, 200, 300):
+    for size, left in ((100, 100), (200, 300), (300, 600)):
         unsent.write(size)
-        unsent.flushed()
-    unsent.left(600)
+        unsent.flushed(left)
     assert unsent.size == 600
     unsent.left(501)
     assert unsent.size == 600

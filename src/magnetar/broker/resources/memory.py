@@ -147,7 +147,10 @@ class Account:
         self._first_large = 0
         """Those of them that were admitted before it had finished one."""
         self._small = 0
-        """Bytes of its publishes in flight that are counted in the share of publishes: those beyond ``_large``."""
+        """Bytes of its publishes in flight that are counted in the share of publishes: those beyond ``_large``.
+
+        ``_count_small`` follows each change of ``_large``, so all publishes in flight are counted while that is 0.
+        """
         self._has_finished = False
         """Whether it has finished a large frame."""
         self._is_large = False
@@ -179,13 +182,21 @@ class Account:
     def publish(self, size: int) -> bool:
         """Count publishes of ``size`` bytes in; return whether the connection may go on."""
         self._publishing += size
-        self._count_small()
-        return self._small <= self._publishes.room
+        if self._large:
+            self._count_small()
+        else:
+            self._small += size
+            self._publishes.used += size
+        return self._small <= SMALL_BYTES or self._small <= self._publishes.room
 
     def published(self, size: int) -> None:
         """Count publishes of ``size`` bytes out, durable or not."""
         self._publishing -= size
-        self._settle()
+        if self._large:
+            self._settle()
+        else:
+            self._small -= size
+            self._publishes.used -= size
 
     @property
     def may_publish_again(self) -> bool:
@@ -284,15 +295,16 @@ class Account:
 
     def _settle(self) -> None:
         """Count out the large frames that are neither in flight nor unfinished."""
-        if self._large:
-            unfinished = self.frame_size if self._frames.has_admitted(self) else 0
-            settled = self._large - self._publishing - unfinished
-            if settled > 0:
-                first = min(settled, self._first_large)  # those came before the others
-                self._large -= settled
-                self._first_large -= first
-                self._budget.first_frames.give_back(first)
-                self._budget.later_frames.give_back(settled - first)
+        if not self._large:
+            return
+        unfinished = self.frame_size if self._frames.has_admitted(self) else 0
+        settled = self._large - self._publishing - unfinished
+        if settled > 0:
+            first = min(settled, self._first_large)  # those came before the others
+            self._large -= settled
+            self._first_large -= first
+            self._budget.first_frames.give_back(first)
+            self._budget.later_frames.give_back(settled - first)
         self._count_small()
 
     def _count_small(self) -> None:

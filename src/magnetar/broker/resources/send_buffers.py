@@ -191,19 +191,32 @@ class Unsent:
     @property
     def is_over(self) -> bool:
         """Whether the connection must be sent no more messages for now."""
+        buffers, size = self._buffers, self.size
+        return size > buffers.connection_max or (size > SMALL_BYTES and size > buffers.room)
+
+    def write(self, size: int) -> bool:
+        """Count ``size`` bytes in; return ``is_over``."""
         buffers = self._buffers
-        return self.size > buffers.connection_max or self.size > buffers.room
-
-    def write(self, size: int) -> None:
-        """Count ``size`` bytes in."""
-        self.size += size
+        buffers.used += size
         self._turn += size
-        self._buffers.used += size
+        self.size = size = self.size + size
+        return size > buffers.connection_max or (size > SMALL_BYTES and size > buffers.room)
 
-    def flushed(self) -> None:
-        """Note that what was written in this turn was given to the transport as one piece."""
+    def flushed(self, left: int) -> bool:
+        """Note that what was written in this turn was given to the transport as one piece; return ``is_over``.
+
+        The transport has ``left`` bytes left to send.
+        """
         self._pieces.append(self._turn)
         self._turn = 0
+        if left or self._buffers.is_waited_for:
+            self.left(left)
+            return self.is_over
+        self._pieces.clear()
+        self._left = 0
+        self._buffers.used -= self.size
+        self.size = 0
+        return False
 
     def left(self, size: int) -> None:
         """Note that the transport has ``size`` bytes left to send."""

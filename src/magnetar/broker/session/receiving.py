@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from magnetar.broker.session.session import Session
-    from magnetar.wire.frame import Received
+    from magnetar.wire.frame import Frame, Received
 
 log = structlog.get_logger(__name__)
 
@@ -38,16 +38,14 @@ def receive(session: Session, frames: list[Received]) -> list[Received]:
     for number, frame in enumerate(frames, start=1):
         rest: Received | None = frame
         while rest is not None:
-            rest = _take(session, rest)
+            rest = session_producers.publish(session, rest) if isinstance(rest, Sends) else _take(session, rest)
             if turns.is_over():
                 return frames[number:] if rest is None else [rest, *frames[number:]]
     return _NOTHING
 
 
-def _take(session: Session, frame: Received) -> Received | None:
+def _take(session: Session, frame: Frame | Acks) -> Frame | None:
     """Handle a frame, or a part of one that may be much work; return what is left of it."""
-    if isinstance(frame, Sends):
-        return session_producers.publish(session, frame)
     if isinstance(frame, Acks):
         session_consumers.acknowledge(session, frame)
         return None

@@ -196,16 +196,18 @@ class ServerProtocol(asyncio.BufferedProtocol):
         output, self._output = self._output, []
         if output and self._transport is not None and not self._transport.is_closing():
             self._transport.write(b"".join(output))
-            self.session.account.unsent.flushed()
-            self._note_unsent(self._transport.get_write_buffer_size())
+            is_over = self._account.unsent.flushed(self._transport.get_write_buffer_size())
+            self._note_writable(is_writable=not is_over)
 
     def _note_unsent(self, size: int) -> None:
         """Note how much of what was written is left; with too much of it the client gets no more messages."""
-        unsent = self.session.account.unsent
+        unsent = self._account.unsent
         unsent.left(size)
-        is_over = unsent.is_over
-        if is_over or not self.session.is_writable:
-            self.session.writable(is_writable=not is_over)
+        self._note_writable(is_writable=not unsent.is_over)
+
+    def _note_writable(self, *, is_writable: bool) -> None:
+        if not (is_writable and self.session.is_writable):
+            self.session.writable(is_writable=is_writable)
 
     # -- turns --------------------------------------------------------------------------------------------------
 
@@ -214,7 +216,7 @@ class ServerProtocol(asyncio.BufferedProtocol):
         connection, session = self._connection, self.session
         try:
             left = receive(session, self._left or connection.receive_gathering(data, now))
-            while not left and connection.has_more and not self._turns.is_over():
+            while (has_more := connection.has_more) and not left and not self._turns.is_over():
                 left = receive(session, connection.receive_gathering(b"", now))
         except RemoteProtocolError as error:
             self._drop("protocol_error", error)
@@ -225,11 +227,13 @@ class ServerProtocol(asyncio.BufferedProtocol):
             self.close()
         else:
             self._left = left
-            if left or connection.has_more:
+            if left or has_more:
                 self._wait()
             else:
                 session.frame_arrived(*connection.unfinished)
-            self.write(connection.take_output())
+            output = connection.take_output()
+            if output:
+                self.write(output)
 
     def _wait(self) -> None:
         """Go on in a later turn."""

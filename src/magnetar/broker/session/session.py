@@ -298,11 +298,8 @@ class Session:
 
     def written(self, size: int) -> None:
         """Count ``size`` bytes that are sent at the end of this turn; with too much, no message follows until then."""
-        if self._open:
-            unsent = self.account.unsent
-            unsent.write(size)
-            if unsent.is_over:
-                self.is_writable = False
+        if self._open and self.account.unsent.write(size):
+            self.is_writable = False
 
     def _read_or_pause(self) -> None:
         reading = self.is_writable and not self.is_held_back

@@ -140,7 +140,8 @@ class Topic(Part):
             self.snapshots.moved()
         if self.delayed.is_expecting:
             self.delayed.appended(first, entries)
-        self.notify()
+        if self.subscriptions or self.replicators:
+            self.notify()
 
     def notify(self) -> None:
         """There may be something to dispatch: look in the next turn, or in a later one if there is much to do."""

@@ -73,8 +73,7 @@ class UnreadAnswers:
     def given(self) -> None:
         """Note that what was begun was given to the transport."""
         if self._transport is not None:
-            self._unsent.flushed()
-            self.look()
+            self._unsent.flushed(self._transport.get_write_buffer_size())
 
     def look(self) -> None:
         """Count out what was sent."""

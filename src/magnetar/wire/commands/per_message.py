@@ -147,6 +147,11 @@ def send_receipt(*, producer_id: int, sequence_id: int, position: Position, high
 
 def send_receipts(*, producer_id: int, heads: Sequence[tuple[int, int, int]], first: Position) -> bytes:
     """Acknowledge SENDs whose entries lie next to each other, the first at ``first``; see ``Sends.heads``."""
+    if len(heads) == 1:
+        sequence_id, highest, _ = heads[0]
+        return send_receipt(
+            producer_id=producer_id, sequence_id=sequence_id, highest_sequence_id=highest, position=first
+        )
     if len(heads) >= run_frames.RUN_MIN:
         frames = run_frames.send_receipts(producer_id, heads, first)
         if frames is not None:

@@ -17,9 +17,9 @@ from google.protobuf.message import DecodeError
 from magnetar.base.errors import ChecksumMismatchError, RemoteProtocolError
 from magnetar.base.limits import BATCH_MESSAGES_MAX, BATCHED_MESSAGE_SIZE_MIN, Limit
 from magnetar.wire.entries.plain_metadata import (
+    batch_fits,
     bounded,
     is_plain,
-    is_plain_and_fits,
     messages_and_key_in_plain,
     messages_in_plain,
     publish_time_in_plain,
@@ -97,9 +97,10 @@ def check(entry: bytes) -> pb.MessageMetadata | None:
         magic, checksum, size = _read_head(entry)
         if magic == _MAGIC and google_crc32c.value(entry[_CHECKSUMMED_START:]) == checksum:
             end = _METADATA_START + size
-            if end > len(entry) or not is_plain_and_fits(entry, _METADATA_START, end):
-                return parse_metadata(entry)
-            return None
+            plain = is_plain(entry, _METADATA_START, end) if end <= len(entry) else None
+            if plain is not None and (plain.lastindex is None or batch_fits(plain[1], len(entry) - end)):
+                return None
+            return parse_metadata(entry)
     check_checksum(entry)
     return parse_metadata(entry)
 

@@ -64,16 +64,9 @@ is_plain = _PLAIN.fullmatch
 """Whether ``data[start:end]``, which lies within ``data``, is plain metadata: called with ``data, start, end``."""
 
 
-def is_plain_and_fits(data: bytes, start: int, end: int) -> bool:
-    """Whether the metadata that lies there is plain, and the rest of ``data`` may hold as many messages as it says.
-
-    A compressed batch may hold more than fit as they are; it is not plain in this sense.
-    """
-    plain = is_plain(data, start, end)
-    if plain is None:
-        return False
-    batch = plain[1]
-    return batch is None or varint.read(batch, 0)[0] * BATCHED_MESSAGE_SIZE_MIN <= len(data) - end
+def batch_fits(batch: bytes, size: int) -> bool:
+    """Whether ``size`` bytes may hold as many messages, uncompressed, as the count of a plain match says."""
+    return varint.read(batch, 0)[0] * BATCHED_MESSAGE_SIZE_MIN <= size
 
 
 def messages_in_plain(data: bytes, start: int, end: int) -> int | None:
