@@ -90,7 +90,7 @@ def test_a_torn_tail_is_cut_when_asked_for_and_nothing_else(
     assert (code, found["log"]["torn_bytes"]) == (0, 10)
     assert "--repair" in said
     code, _, said = run("--repair")
-    assert (code, said) == (0, "cut 10 torn bytes; nothing in them was ever confirmed\n")
+    assert (code, said) == (0, "cut 10 torn bytes, which held no confirmed data\n")
     assert newest.read_bytes() == whole[newest.name][:footer_at]
     assert run()[1]["log"]["torn_bytes"] == 0
 
@@ -194,7 +194,7 @@ def test_a_directory_in_use_is_left_alone(directory: Path, capsys: pytest.Captur
 
 def test_a_directory_that_is_none_of_a_broker_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", str(tmp_path)]) == 1
-    assert "is not a broker's data directory" in capsys.readouterr().err
+    assert "is not a data directory of a broker" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
 
 

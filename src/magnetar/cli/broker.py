@@ -1,4 +1,4 @@
-"""``magnetar broker``: serve one cluster."""
+"""``magnetar broker``: run the broker of one cluster."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ from magnetar.base.log_limit import LogLimit
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-HELP = """Serve one cluster until SIGINT or SIGTERM.
+HELP = """Run the broker of one cluster until SIGINT or SIGTERM.
 
-Settings come from --config (key=value lines, as in Pulsar's broker.conf), then the environment (MAGNETAR_<key>), then
-flags (--<key> VALUE); the last one wins. --list-settings shows every key with its default and meaning.
+Settings are read from the file --config (key=value lines, as in Pulsar's broker.conf), the environment
+(MAGNETAR_<key>) and flags (--<key> VALUE). Flags override the environment, which overrides the file.
+--list-settings prints every key with its default and meaning.
 """
 
 
@@ -31,7 +32,7 @@ def broker(
     *,
     list_settings: Annotated[bool, typer.Option("--list-settings", help="Print all settings and exit.")] = False,
 ) -> None:
-    """Run a broker in the foreground."""
+    """Run a broker in the foreground; raises ConfigurationError if the settings are invalid."""
     import uvloop  # noqa: PLC0415 - heavy, and needed by this command only
 
     from magnetar.broker.service import Broker  # noqa: PLC0415
@@ -42,7 +43,7 @@ def broker(
             print(f"{key}={field.default}  # {field.description}")  # noqa: T201 - this is the command's output
         return
     if not __debug__:
-        message = "the broker does not run under python -O: its assertions protect the data"
+        message = "the broker does not run under python -O\nhint: omit -O; the broker's assertions protect the data"
         raise ConfigurationError(message)
     settings = load(config, os.environ, _flags(context.args))
     log_limit = LogLimit(time.monotonic)
@@ -51,18 +52,18 @@ def broker(
 
 
 def _flags(arguments: Sequence[str]) -> dict[str, str]:
-    """``--key VALUE`` and ``--key=VALUE``; raises ConfigurationError for anything else."""
+    """Return settings given as ``--key VALUE`` or ``--key=VALUE``; raises ConfigurationError for others."""
     flags: dict[str, str] = {}
     rest = iter(arguments)
     for argument in rest:
         key, separator, value = argument.removeprefix("--").partition("=")
         if not argument.startswith("--"):
-            message = f"unexpected argument {argument!r}: settings are given as --key VALUE"
+            message = f"unexpected argument {argument!r}\nhint: pass settings as --key VALUE"
             raise ConfigurationError(message)
         if not separator:
             found = next(rest, None)
             if found is None:
-                message = f"setting --{key} has no value"
+                message = f"setting --{key} has no value\nhint: pass settings as --key VALUE"
                 raise ConfigurationError(message)
             value = found
         flags[key] = value
@@ -70,7 +71,7 @@ def _flags(arguments: Sequence[str]) -> dict[str, str]:
 
 
 def _log_to_stderr(log_limit: LogLimit) -> None:
-    """JSON lines, or readable ones on a terminal."""
+    """Log to stderr: readable lines on a terminal, JSON lines otherwise."""
     renderer: structlog.typing.Processor = (
         structlog.dev.ConsoleRenderer() if sys.stderr.isatty() else structlog.processors.JSONRenderer()
     )

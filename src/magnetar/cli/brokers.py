@@ -1,4 +1,4 @@
-"""``magnetar brokers``: the broker that answers."""
+"""``magnetar brokers``: the broker behind the admin URL."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ import typer
 from magnetar.cli.output import say
 from magnetar.cli.session import Session, command
 
-app = typer.Typer(help="The broker that answers.", no_args_is_help=True)
+app = typer.Typer(help="The broker behind the admin URL.", no_args_is_help=True)
 
 
 @command(app, "list")
 def list_brokers(session: Session, cluster: Annotated[str, typer.Argument(help="The cluster's name.")]) -> None:
-    """List a cluster's brokers."""
+    """List the brokers of a cluster."""
     session.names(session.client.brokers.of_cluster(cluster))
 
 
 @command(app, "leader-broker")
 def leader_broker(session: Session) -> None:
-    """Show the leader."""
+    """Show the leader broker."""
     session.fields(session.client.brokers.leader())
 
 
@@ -39,5 +39,5 @@ def version(session: Session) -> None:
 
 @command(app, "get-runtime-config")
 def get_runtime_config(session: Session) -> None:
-    """Show every setting in effect."""
+    """Show all settings in effect."""
     session.fields(session.client.brokers.runtime_configuration())

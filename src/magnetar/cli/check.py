@@ -1,4 +1,4 @@
-"""``magnetar check``: whether everything in a data directory is as it was written."""
+"""``magnetar check``: verify and repair the data directory of a stopped broker."""
 
 from __future__ import annotations
 
@@ -25,36 +25,39 @@ def check(
     directory: Annotated[Path, typer.Argument(help="A broker's data directory (dataDirectory).")],
     *,
     repair: Annotated[
-        bool, typer.Option("--repair", help="Cut the torn tail that a crash left, and say what else could be repaired.")
+        bool, typer.Option("--repair", help="Cut the torn tail that a crash left, and list further repairs.")
     ] = False,
     give_up_data: Annotated[
         bool,
         typer.Option(
-            "--give-up-data", help="With --repair: let damaged topics open without what cannot be read, as it says."
+            "--give-up-data", help="With --repair: make damaged topics loadable by giving up the data that is listed."
         ),
     ] = False,
     delete_unlisted: Annotated[
         bool,
         typer.Option(
             "--delete-unlisted",
-            help="With --repair: delete ledgers that nothing lists, also those that a start keeps as possible data.",
+            help="With --repair: delete all ledgers that no topic lists, including possible data of a lost topic.",
         ),
     ] = False,
-    output: Annotated[Output, typer.Option(help="The form of what is printed.")] = Output.TEXT,
+    output: Annotated[Output, typer.Option(help="Output format.")] = Output.TEXT,
 ) -> int:
-    """Read every record, index, checksum, cursor and list of ledgers, and say what is wrong and what would be lost.
+    """Verify every record, index, checksum, cursor and list of ledgers, and report damage and lost data.
 
-    The broker must not run. Without --repair nothing is changed. --repair cuts the torn tail of the newest segment,
-    which holds nothing that was ever confirmed and which a starting broker would cut as well. For each damaged topic it
-    says how the topic could be opened again and what would be given up; --give-up-data then does so, for all of them.
-    Other damage is refused. --delete-unlisted deletes the orphaned ledgers, unless something is wrong: they may belong
-    to it. Exits with 1 when something is wrong and stays so.
+    The broker must be stopped. Without --repair nothing is changed. --repair cuts the torn tail of the newest segment.
+    A torn tail holds no confirmed data, and a starting broker cuts it, too. For each damaged topic, --repair lists the
+    repair that makes the topic loadable and the data that this repair gives up; --give-up-data carries out all of
+    these repairs. Other damage is not repaired. --delete-unlisted deletes the orphaned ledgers. It is refused while
+    there is damage, since the ledgers may belong to a damaged topic. The exit code is 1 if damage remains.
     """
     if (give_up_data or delete_unlisted) and not repair:
-        message = "--give-up-data and --delete-unlisted only make sense with --repair"
+        message = "--give-up-data and --delete-unlisted require --repair\nhint: add --repair"
         raise ConfigurationError(message)
     if not (directory / LEDGERS).is_dir():
-        message = f"{directory} is not a broker's data directory: it has no {LEDGERS}/"
+        message = (
+            f"{directory} is not a data directory of a broker: it has no {LEDGERS}/\n"
+            "hint: name the directory that the setting dataDirectory names"
+        )
         raise ConfigurationError(message)
     with DirectoryLock(directory), progress("checking", ("segments", "topics")) as told:
         report = check_directory(directory, told)
@@ -71,12 +74,12 @@ def check(
     else:
         _tell(report)
     if record is not None:
-        say(f"repaired {len(report.repairs)} times; {record} keeps what was replaced")
+        say(f"carried out {len(report.repairs)} repairs; {record} holds the replaced metadata")
         return _tell_rest(after)
     if repair:
         return _tell_repair(report, delete_unlisted=delete_unlisted)
     if report.intact and report.log.torn_bytes:
-        say("hint: a starting broker cuts the torn tail, as --repair does; nothing in it was ever confirmed")
+        say("hint: a starting broker cuts the torn tail, as --repair does; it holds no confirmed data")
     return int(not report.intact)
 
 
@@ -117,7 +120,7 @@ def _tell(report: DirectoryReport) -> None:
         if loss.subscription is None:
             say(f"lost: {loss.topic}: {loss.entries} entries, {loss.first} to {loss.last}")
         else:
-            say(f"lost: {loss.topic}: what {loss.subscription} acknowledged since it began")
+            say(f"lost: {loss.topic}: all acknowledgements of {loss.subscription}")
 
 
 def _tell_rest(report: DirectoryReport) -> int:
@@ -129,21 +132,21 @@ def _tell_rest(report: DirectoryReport) -> int:
 
 
 def _delete_unlisted(directory: Path, report: DirectoryReport) -> None:
-    """Have the next start delete the ledgers that nothing lists."""
+    """Make the next start delete the ledgers that no topic lists."""
     if report.orphans:
         deletion = deletion_of(report.orphans, report.orphans_bytes)
         record = carry_out_repairs(directory, [deletion], SystemClock().now())
-        say(f"the next start deletes {deletion.gives_up}; {record} keeps this list")
+        say(f"the next start deletes {deletion.gives_up}; {record} holds this list")
 
 
 def _tell_orphans(report: DirectoryReport) -> None:
-    """Say what could be done about ledgers that nothing lists."""
+    """Report the ledgers that no topic lists, and how to delete them."""
     count, size = len(report.orphans), report.orphans_bytes
-    say(f"{count} ledgers that nothing lists take {size} bytes; a start keeps those that may be data of a lost topic")
+    say(f"{count} ledgers that no topic lists take {size} bytes; a start keeps those that may belong to a lost topic")
     if report.intact:
-        say("hint: if they are not, add --delete-unlisted")
+        say("hint: if no topic is missing, delete them with --delete-unlisted")
     else:
-        say("they can be deleted once nothing else is wrong, since they may belong to what is wrong")
+        say("hint: repair the other damage first; the ledgers may belong to a damaged topic")
 
 
 def _tell_repair(report: DirectoryReport, *, delete_unlisted: bool) -> int:
@@ -151,19 +154,19 @@ def _tell_repair(report: DirectoryReport, *, delete_unlisted: bool) -> int:
         _tell_orphans(report)
     if report.repairs:
         for each in report.repairs:
-            say(f"could repair: {each.topic}: {each.action}; this gives up: {each.gives_up}")
-        say("error: not repaired: what was confirmed would be given up")
-        say("hint: restore the directory from a copy, or add --give-up-data to do all of this")
+            say(f"possible repair: {each.topic}: {each.action}; this gives up: {each.gives_up}")
+        say("error: not repaired: the repairs give up confirmed data")
+        say("hint: restore the directory from a copy, or add --give-up-data to carry out all repairs")
         return 1
     if not report.intact:
-        say("error: not repaired: only a torn tail can be cut without losing what was confirmed, and more is wrong")
+        say("error: not repaired: there is damage outside the torn tail, and no repair for it")
         say("hint: restore the directory from a copy, or start an empty broker and let replication fill it")
         if report.log.opens and report.log.damaged:
             say(
-                "hint: damaged entries keep no broker from starting; consumers get the others, and a link that stops "
-                "at one goes on after `magnetar topics skip-entries`"
+                "hint: a broker starts with damaged entries and serves the others; a link that stops at a damaged "
+                "entry continues after `magnetar topics skip-entries`"
             )
         return 1
     torn = report.log.torn_bytes
-    say(f"cut {torn} torn bytes; nothing in them was ever confirmed" if torn else "nothing to repair")
+    say(f"cut {torn} torn bytes, which held no confirmed data" if torn else "nothing to repair")
     return 0

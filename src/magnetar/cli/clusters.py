@@ -1,4 +1,4 @@
-"""``magnetar clusters``: the clusters that a cluster knows."""
+"""``magnetar clusters``: the clusters that are registered in a cluster."""
 
 from __future__ import annotations
 
@@ -9,42 +9,42 @@ import typer
 from magnetar.cli.output import say
 from magnetar.cli.session import Session, command
 
-app = typer.Typer(help="The clusters that a cluster knows, itself among them.", no_args_is_help=True)
+app = typer.Typer(help="The clusters that are registered in a cluster, including itself.", no_args_is_help=True)
 
 Cluster = Annotated[str, typer.Argument(help="The cluster's name.")]
-Url = Annotated[str | None, typer.Option(help="Its admin URL, http://host:port.")]
-BrokerUrl = Annotated[str | None, typer.Option(help="Where its clients connect, pulsar://host:port.")]
+Url = Annotated[str | None, typer.Option(help="Admin URL of the cluster, http://host:port.")]
+BrokerUrl = Annotated[str | None, typer.Option(help="URL for clients, pulsar://host:port.")]
 
 
 @command(app, "list")
 def list_clusters(session: Session) -> None:
-    """List the clusters."""
+    """List the registered clusters."""
     session.names(session.client.clusters.names())
 
 
 @command(app, "get")
 def get(session: Session, cluster: Cluster) -> None:
-    """Show how a cluster is reached."""
+    """Show the URLs of a cluster."""
     session.fields(session.client.clusters.get(cluster))
 
 
 @command(app, "create")
 def create(session: Session, cluster: Cluster, url: Url = None, broker_url: BrokerUrl = None) -> None:
-    """Make a cluster known."""
+    """Register a cluster."""
     session.client.clusters.create(cluster, _given(url, broker_url))
     say(f"created cluster {cluster}")
 
 
 @command(app, "update")
 def update(session: Session, cluster: Cluster, url: Url = None, broker_url: BrokerUrl = None) -> None:
-    """Change a cluster's URLs; those not given stay."""
+    """Change the URLs of a cluster; omitted ones are not changed."""
     session.client.clusters.update(cluster, session.client.clusters.get(cluster) | _given(url, broker_url))
     say(f"updated cluster {cluster}")
 
 
 @command(app, "delete")
 def delete(session: Session, cluster: Cluster) -> None:
-    """Forget a cluster that no namespace replicates to."""
+    """Delete the registration of a cluster; refused while a namespace replicates to it."""
     session.client.clusters.delete(cluster)
     say(f"deleted cluster {cluster}")
 

@@ -1,4 +1,4 @@
-"""``magnetar demo``: the failover story on real data."""
+"""``magnetar demo``: planned and unplanned failover on real data."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from magnetar.cli.output import Output, say, show_json, show_table
 
 
 def demo(
-    flights: Annotated[int, typer.Option(help="How many flights; all is 336776.")] = 336_776,
-    directory: Annotated[Path, typer.Option(help="Takes report.json and all data; emptied first.")] = Path(
+    flights: Annotated[int, typer.Option(help="Number of flights, at most 336776.")] = 336_776,
+    directory: Annotated[Path, typer.Option(help="Directory of the report and all data; emptied first.")] = Path(
         "build/demo"
     ),
     base_port: Annotated[int, typer.Option(help="First port of the clusters.")] = 16650,
-    keep: Annotated[bool, typer.Option("--keep", help="Leave the clusters running.")] = False,
-    output: Annotated[Output, typer.Option(help="How to print the report.")] = Output.TEXT,
+    keep: Annotated[bool, typer.Option("--keep", help="Keep the clusters running afterwards.")] = False,
+    output: Annotated[Output, typer.Option(help="Output format of the report.")] = Output.TEXT,
 ) -> int:
-    """Move consumers between three clusters, on purpose and by kill -9, and count what was lost or repeated.
+    """Move consumers between three clusters, as planned and after kill -9, and count lost and repeated messages.
 
-    Exit status 1 if anything was lost, or repeated beyond its bound.
+    The exit code is 1 if a message was lost, or if more messages were repeated than the bound allows.
     """
     from magnetar.demo.run import Options, run  # noqa: PLC0415 - needs the official client, no other command does
 
@@ -35,7 +35,7 @@ def demo(
         show_table(report.rows())
     say(f"The report is in {directory / 'report.json'}.")
     if kept is not None:
-        say(f"The clusters go on; stop them with: kill {kept}")
+        say(f"The clusters keep running; stop them with: kill {kept}")
     for failure in report.failures:
         say(f"error: {failure}")
     return 1 if report.failures else 0

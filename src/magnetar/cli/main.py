@@ -1,4 +1,4 @@
-"""``magnetar``: the command line's root, and how it fails."""
+"""``magnetar``: the root of the command line, its exit codes and its error messages."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class ExitCode(IntEnum):
-    """What a command's exit status means."""
+    """Exit codes of all commands."""
 
     DONE = 0
     FAILED = 1
@@ -43,7 +43,7 @@ class ExitCode(IntEnum):
 app = typer.Typer(
     name="magnetar",
     help="Geo-replicated publish/subscribe that keeps a consumer's place between clusters.",
-    epilog="Exit codes: 0 done, 1 failed or refused, 2 wrong usage, 3 no cluster answered.",
+    epilog="Exit codes: 0 success, 1 failed or refused, 2 wrong usage, 3 no cluster answered.",
     no_args_is_help=True,
     add_completion=False,
 )
@@ -65,21 +65,22 @@ app.command()(simulate.simulate)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command, by default the process's, and return its exit code.
+    """Run a command and return its exit code; ``arguments`` defaults to those of the process.
 
-    An error's text may carry its own hint after a line break, ``hint: …``.
+    Errors are printed as ``error: …``. An error text can contain a hint, on a second line: ``hint: …``.
     """
     try:
         code = app(args=arguments, prog_name="magnetar", standalone_mode=False)
     except typer.TyperException as error:
-        # A noun without a verb has printed its help, and says no more.
+        # A noun without a verb has printed its help; the text is empty.
         text = error.format_message()
         return (
-            _fail(f"{text}\nhint: add --help to see what the command takes", ExitCode.USAGE) if text else ExitCode.USAGE
+            _fail(f"{text}\nhint: --help lists the arguments and options", ExitCode.USAGE) if text else ExitCode.USAGE
         )
     except ClusterUnreachableError as error:
         return _fail(
-            f"{error}\nhint: name the cluster's admin URL with --admin-url or MAGNETAR_ADMIN_URL", ExitCode.UNREACHABLE
+            f"{error}\nhint: set the cluster's admin URL with --admin-url or MAGNETAR_ADMIN_URL",
+            ExitCode.UNREACHABLE,
         )
     except AdminError as error:
         hint = f"the cluster answered {error.status.value} {error.status.phrase}"

@@ -1,4 +1,4 @@
-"""``magnetar namespaces``: where topics live, and their policies."""
+"""``magnetar namespaces``: namespaces and their policies."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from magnetar.cli.output import say
 from magnetar.cli.policies import add_verbs
 from magnetar.cli.session import Namespace, Session, command, names
 
-app = typer.Typer(help="Where topics live, and their policies.", no_args_is_help=True)
+app = typer.Typer(help="Namespaces and their policies.", no_args_is_help=True)
 
 Clusters = Annotated[
-    str, typer.Option("--clusters", "-c", help="The clusters to replicate between, with commas between.")
+    str, typer.Option("--clusters", "-c", help="Clusters that replicate the namespace, separated by commas.")
 ]
 
 
 @command(app, "list")
 def list_namespaces(session: Session, tenant: Annotated[str, typer.Argument(help="The tenant's name.")]) -> None:
-    """List a tenant's namespaces."""
+    """List the namespaces of a tenant."""
     session.names(session.client.namespaces.of_tenant(tenant))
 
 
 @command(app, "policies")
 def policies(session: Session, namespace: Namespace) -> None:
-    """Show all policies."""
+    """Show all policies of a namespace."""
     session.fields(session.client.namespaces.policies(namespace))
 
 
@@ -34,9 +34,9 @@ def create(
     session: Session,
     namespace: Namespace,
     clusters: Clusters = "",
-    bundles: Annotated[int, typer.Option("--bundles", "-b", min=0, help="Bundles; 0 is the cluster's default.")] = 0,
+    bundles: Annotated[int, typer.Option("--bundles", "-b", min=0, help="Bundles; 0: the cluster's default.")] = 0,
 ) -> None:
-    """Create a namespace; without --clusters it lives in the cluster asked."""
+    """Create a namespace; without --clusters it belongs to this cluster only."""
     session.client.namespaces.create(namespace, names(clusters), bundles)
     say(f"created namespace {namespace}")
 
@@ -50,15 +50,15 @@ def delete(session: Session, namespace: Namespace) -> None:
 
 @command(app, "get-clusters")
 def get_clusters(session: Session, namespace: Namespace) -> None:
-    """List the clusters that topics are replicated between."""
+    """List the clusters that replicate a namespace."""
     session.names(session.client.namespaces.clusters(namespace))
 
 
 @command(app, "set-clusters")
 def set_clusters(session: Session, namespace: Namespace, clusters: Clusters) -> None:
-    """Replicate topics between clusters; a cluster that is left out loses its copy."""
+    """Set the clusters that replicate a namespace; a cluster that is removed deletes its copy."""
     session.client.namespaces.set_clusters(namespace, names(clusters))
-    say(f"{namespace} lives in {clusters}")
+    say(f"{namespace} is replicated by {clusters}")
 
 
 add_verbs(app, Namespace)

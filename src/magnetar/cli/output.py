@@ -1,4 +1,4 @@
-"""How commands print: data to stdout, as text or JSON; words to stderr."""
+"""Output of all commands: data to stdout as text or JSON, messages to stderr."""
 
 from __future__ import annotations
 
@@ -15,38 +15,38 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 _PIPE_WIDTH = 1000
-"""Columns when stdout is no terminal: enough for a table to be never folded."""
+"""Columns when stdout is not a terminal, so that tables are not folded."""
 
 
 UNKNOWN = "unknown"
-"""Shown in place of a figure that is not known."""
+"""Printed instead of a number that is not known."""
 
 
 class Output(StrEnum):
-    """The form of what goes to stdout."""
+    """Format of the data on stdout."""
 
     TEXT = "text"
     JSON = "json"
 
 
 def say(text: str) -> None:
-    """Tell the user, apart from the data."""
+    """Print a message to stderr."""
     Console(stderr=True, highlight=False, markup=False, soft_wrap=True).print(text)
 
 
 def show_json(value: object) -> None:
-    """Print any JSON value."""
+    """Print a value as JSON."""
     sys.stdout.write(json.dumps(value, indent=2, default=str) + "\n")
 
 
 def show_lines(values: Iterable[object]) -> None:
-    """Print one value a line."""
+    """Print one value per line."""
     for value in values:
         sys.stdout.write(f"{value}\n")
 
 
 def show_table(rows: Iterable[Mapping[str, object]]) -> None:
-    """Print rows of equal keys under them; nothing for no rows."""
+    """Print rows with equal keys as a table; without rows, print nothing."""
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     for row in rows:
         if not table.columns:
@@ -58,7 +58,7 @@ def show_table(rows: Iterable[Mapping[str, object]]) -> None:
 
 
 def show_fields(value: Mapping[str, Any]) -> None:
-    """Print one object, a field a line; what is nested is JSON."""
+    """Print an object, one field per line; nested values are JSON."""
     width = max(map(len, value), default=0)
     show_lines(f"{name:<{width}}  {_cell(each)}" for name, each in value.items())
 

@@ -1,4 +1,4 @@
-"""``magnetar pipeline``: what moves entries between clusters, on Apache Spark."""
+"""``magnetar pipeline``: replicate entries between clusters with Apache Spark."""
 
 from __future__ import annotations
 
@@ -32,38 +32,36 @@ if TYPE_CHECKING:
 
     from magnetar.pipeline.driver.replicate import Event, Progress
 
-app = typer.Typer(help="Move entries between clusters, on Apache Spark.", no_args_is_help=True)
+app = typer.Typer(help="Replicate entries between clusters with Apache Spark.", no_args_is_help=True)
 
 
 @app.callback()
 def pipeline() -> None:
-    """Move entries between clusters, on Apache Spark."""
+    """Replicate entries between clusters with Apache Spark."""
 
 
 @app.command()
 def replicate(
     *,
-    clusters: Annotated[str, typer.Option(help="The clusters, as name=admin URL, with commas between.")],
+    clusters: Annotated[str, typer.Option(help="Clusters as name=admin URL, separated by commas.")],
     lease_seconds: Annotated[
-        float, typer.Option(help="How long one task holds its links before the next takes over.")
+        float, typer.Option(help="Seconds for which a task holds its links.")
     ] = limits.LEASE_SECONDS,
-    master: Annotated[str | None, typer.Option(help="Spark master; without one, Spark runs in this process.")] = None,
-    work_dir: Annotated[
-        Path | None, typer.Option(help="Where Spark keeps its files while it runs; nothing in it must last.")
-    ] = None,
+    master: Annotated[str | None, typer.Option(help="Spark master; default: Spark runs in this process.")] = None,
+    work_dir: Annotated[Path | None, typer.Option(help="Directory of Spark's temporary files.")] = None,
     namespaces: Annotated[
         str,
         typer.Option(
-            help="Namespaces to read from clusters of Apache Pulsar besides those that Magnetar's policies name, "
-            "with commas between."
+            help="Namespaces to replicate from Apache Pulsar in addition to those in Magnetar's policies, "
+            "separated by commas."
         ),
     ] = "",
-    metrics_port: Annotated[int | None, typer.Option(help="Port for Prometheus to scrape.")] = None,
+    metrics_port: Annotated[int | None, typer.Option(help="Port of the Prometheus metrics.")] = None,
     output: Annotated[
-        Output, typer.Option(help="How to print progress; text is a table, for terminals.")
+        Output, typer.Option(help="Format of the progress; text: a table if stdout is a terminal.")
     ] = Output.TEXT,
 ) -> None:
-    """Replicate between the clusters, every topic whose namespace says so, until Ctrl-C."""
+    """Replicate every topic of replicated namespaces between the clusters until Ctrl-C."""
     require_spark(os.environ)
     from magnetar.pipeline.driver.metrics import ReplicationMetrics  # noqa: PLC0415 - Spark is heavy, and needs Java
     from magnetar.pipeline.driver.replicate import Replication, Settings  # noqa: PLC0415
@@ -91,7 +89,7 @@ def _json_lines() -> Callable[[Event], None]:
     lock = threading.Lock()
 
     def show(event: Event) -> None:
-        # Replication goes on where nobody listens any more.
+        # Replication continues when the reader of stdout has gone.
         with lock, contextlib.suppress(BrokenPipeError):
             sys.stdout.write(json.dumps(event_json(event)) + "\n")
             sys.stdout.flush()
@@ -108,13 +106,13 @@ def _table() -> Callable[[Event], None]:
     def show(event: Event) -> None:
         match event:
             case Ready():
-                live.update(Text("All links are carried. Ctrl-C stops."), refresh=True)
+                live.update(Text("All links are attached. Press Ctrl-C to stop."), refresh=True)
             case QueryEnded(turn, reason, seconds):
-                say(f"query {turn} ended and starts again in {seconds:.1f} s: {reason}")
+                say(f"query {turn} ended and restarts in {seconds:.1f} s: {reason}")
             case Rival(target, pipeline):
-                say(f"warning: the pipeline {pipeline} carries links to {target} as well: stop one of the two")
+                say(f"warning: pipeline {pipeline} also replicates to {target}\nhint: stop one of the two pipelines")
             case Moved(cluster, broker_url):
-                say(f"{cluster} is at {broker_url} now: the queries start again")
+                say(f"the address of {cluster} changed to {broker_url}: the queries restart")
             case Progress():
                 live.update(_progress(event), refresh=True)
 

@@ -1,4 +1,4 @@
-"""The verbs for policies, which namespaces and topics have alike."""
+"""The verbs for policies, shared by namespaces and topics."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from magnetar.cli.session import Session, Topic, command
 from magnetar.cli.units import bounded_seconds, megabytes, minutes, seconds, size
 
 Owner = NamespaceName | TopicName
-"""Whose policy it is; the noun that a verb is added to says which of the two."""
+"""Owner of a policy; the noun of the command determines the type."""
 
 
 class QuotaType(StrEnum):
-    """What a backlog quota counts."""
+    """Quantity that a backlog quota limits."""
 
     DESTINATION_STORAGE = "destination_storage"
     MESSAGE_AGE = "message_age"
 
 
 class QuotaPolicy(StrEnum):
-    """What happens beyond it."""
+    """Action when a backlog quota is exceeded."""
 
     PRODUCER_REQUEST_HOLD = "producer_request_hold"
     PRODUCER_EXCEPTION = "producer_exception"
@@ -34,23 +34,23 @@ class QuotaPolicy(StrEnum):
 
 
 class Truth(StrEnum):
-    """Yes or no, as ``pulsar-admin`` takes it for some policies."""
+    """A boolean option in the form of ``pulsar-admin``: ``true`` or ``false``."""
 
     TRUE = "true"
     FALSE = "false"
 
 
 class Sync(StrEnum):
-    """How replicated subscriptions reach the other clusters."""
+    """Mode of replicated subscriptions."""
 
     AUTO = "auto"
     EXACT = "exact"
     MARKERS = "markers"
 
 
-Enabled = Annotated[bool, typer.Option("--enable/--disable", "-e/-d", help="Whether it is on.")]
-Applied = Annotated[bool, typer.Option("--applied", "-ap", help="What holds, whoever set it.")]
-Kind = Annotated[QuotaType, typer.Option("--type", "-t", help="What is counted: bytes, or seconds.")]
+Enabled = Annotated[bool, typer.Option("--enable/--disable", "-e/-d", help="Enable or disable it.")]
+Applied = Annotated[bool, typer.Option("--applied", "-ap", help="The value in effect, including inherited ones.")]
+Kind = Annotated[QuotaType, typer.Option("--type", "-t", help="Limited quantity: bytes, or seconds.")]
 Minutes = Annotated[
     int, typer.Option("--time", "-t", parser=minutes, metavar="TIME", help="10m, 3h, 2d; -1: no limit.")
 ]
@@ -60,7 +60,7 @@ Megabytes = Annotated[
 
 
 def set_retention(session: Session, owner: Owner, time: Minutes, size: Megabytes) -> None:
-    """Keep acknowledged messages up to a time and a size; 0 for both keeps none."""
+    """Set for how long, and up to which size, acknowledged messages are kept; 0 for both keeps none."""
     session.client.policies.set_retention(owner, minutes=time, megabytes=size)
     say(f"set the retention of {owner}")
 
@@ -72,13 +72,13 @@ def set_message_ttl(
         int, typer.Option("--messageTTL", "-ttl", parser=seconds, metavar="TIME", help="90s, 10m, 3h; 0: for ever.")
     ],
 ) -> None:
-    """Acknowledge messages of this age for every subscription."""
+    """Set the age at which messages expire in every subscription."""
     session.client.policies.set(owner, Policy.MESSAGE_TTL, message_ttl)
-    say(f"messages of {owner} live for {message_ttl} s")
+    say(f"messages of {owner} expire after {message_ttl} s")
 
 
 def set_deduplication(session: Session, owner: Owner, enabled: Enabled) -> None:
-    """Store each message of a named producer once, or as often as it is sent."""
+    """Enable or disable deduplication of the messages of named producers."""
     session.client.policies.set(owner, Policy.DEDUPLICATION, enabled)
     say(f"deduplication of {owner} is {'on' if enabled else 'off'}")
 
@@ -88,7 +88,7 @@ def set_deduplication_snapshot_interval(
     owner: Owner,
     interval: Annotated[int, typer.Option("--interval", "-i", parser=seconds, metavar="TIME", help="90s, 10m.")],
 ) -> None:
-    """Say after what time a snapshot of the producers' sequence ids is due."""
+    """Set the time after which a snapshot of the producers' sequence ids is due."""
     session.client.policies.set(owner, Policy.DEDUPLICATION_SNAPSHOT_INTERVAL, interval)
     say(f"snapshots of {owner} are due after {interval} s")
 
@@ -97,27 +97,27 @@ def set_delayed_delivery(
     session: Session,
     owner: Owner,
     enabled: Enabled,
-    time: Annotated[int, typer.Option("--time", "-t", min=0, help="Milliseconds between two looks.")] = 1000,
-    max_delay: Annotated[int, typer.Option("--maxDelay", min=0, help="Milliseconds ahead; 0: any.")] = 0,
+    time: Annotated[int, typer.Option("--time", "-t", min=0, help="Precision in milliseconds.")] = 1000,
+    max_delay: Annotated[int, typer.Option("--maxDelay", min=0, help="Longest delay, in milliseconds; 0: none.")] = 0,
 ) -> None:
-    """Say whether deliver_at_time is honoured, how exactly, and how far ahead it may lie."""
+    """Enable or disable delayed delivery, and set its precision and the longest delay."""
     wanted = {"active": enabled, "tickTime": time, "maxDeliveryDelayInMillis": max_delay}
     session.client.policies.set(owner, Policy.DELAYED_DELIVERY, wanted)
     say(f"delayed delivery of {owner} is {'on' if enabled else 'off'}")
 
 
 def set_pause(session: Session, owner: Owner) -> None:
-    """Pause dispatch rather than lose acknowledgement state (PIP-299)."""
+    """Pause dispatch when acknowledgement state cannot be persisted (PIP-299)."""
     session.client.policies.set(owner, Policy.PAUSE_ON_ACK_STATE)
-    say(f"dispatch of {owner} pauses when acknowledgement state cannot be kept")
+    say(f"dispatch of {owner} pauses when acknowledgement state cannot be persisted")
 
 
 def set_replicate_subscription_state(
     session: Session,
     owner: Owner,
-    enabled: Annotated[Truth, typer.Option("--enabled", help="Whether every durable subscription is replicated.")],
+    enabled: Annotated[Truth, typer.Option("--enabled", help="true: replicate every durable subscription.")],
 ) -> None:
-    """Replicate every durable subscription, whatever its clients ask for; false leaves it to them."""
+    """Replicate every durable subscription (PIP-398); with false, clients decide."""
     session.client.policies.set(owner, Policy.REPLICATE_SUBSCRIPTION_STATE, enabled is Truth.TRUE)
     say(f"{'all' if enabled is Truth.TRUE else 'not all'} subscriptions of {owner} are replicated")
 
@@ -125,9 +125,9 @@ def set_replicate_subscription_state(
 def set_replicated_subscriptions_allowed(
     session: Session,
     owner: Owner,
-    allowed: Annotated[Truth, typer.Option("--allowed", help="Whether a subscription may be replicated.")],
+    allowed: Annotated[Truth, typer.Option("--allowed", help="false: replicate no subscription.")],
 ) -> None:
-    """Forbid replicated subscriptions, or allow them; what is forbidden goes on from where it is once allowed."""
+    """Allow or forbid replicated subscriptions; they keep their state while forbidden."""
     session.client.policies.set(owner, Policy.REPLICATED_SUBSCRIPTIONS_ALLOWED, allowed is Truth.TRUE)
     say(f"subscriptions of {owner} may {'' if allowed is Truth.TRUE else 'not '}be replicated")
 
@@ -135,9 +135,9 @@ def set_replicated_subscriptions_allowed(
 def set_max_at_risk_messages(
     session: Session,
     owner: Owner,
-    messages: Annotated[int, typer.Option("--messages", "-m", min=-1, help="0: none, -1: any number.")],
+    messages: Annotated[int, typer.Option("--messages", "-m", min=-1, help="0: synchronous, -1: no limit.")],
 ) -> None:
-    """Slow publishing down rather than have more messages in too few other clusters."""
+    """Limit the receipted messages that too few other clusters have; publishing slows down at the limit."""
     session.client.policies.set(owner, Policy.MAX_AT_RISK_MESSAGES, messages)
     say(f"at most {messages} messages of {owner} are at risk" if messages >= 0 else f"no bound of {owner}")
 
@@ -145,9 +145,11 @@ def set_max_at_risk_messages(
 def set_max_at_risk_seconds(
     session: Session,
     owner: Owner,
-    time: Annotated[int, typer.Option("--time", "-t", parser=bounded_seconds, metavar="TIME", help="5s, 1m; -1: any.")],
+    time: Annotated[
+        int, typer.Option("--time", "-t", parser=bounded_seconds, metavar="TIME", help="5s, 1m; -1: none.")
+    ],
 ) -> None:
-    """Slow publishing down rather than have messages of a longer time in too few other clusters."""
+    """Limit the age of receipted messages that too few other clusters have; publishing slows down at the limit."""
     session.client.policies.set(owner, Policy.MAX_AT_RISK_SECONDS, time)
     say(f"messages of at most {time} s of {owner} are at risk" if time >= 0 else f"no bound of {owner}")
 
@@ -155,9 +157,9 @@ def set_max_at_risk_seconds(
 def set_at_risk_copies(
     session: Session,
     owner: Owner,
-    copies: Annotated[int, typer.Option("--copies", "-c", min=1, help="Other clusters.")],
+    copies: Annotated[int, typer.Option("--copies", "-c", min=1, help="Number of other clusters.")],
 ) -> None:
-    """Say how many other clusters make a message safe."""
+    """Set the number of other clusters that must have a message for it to be safe."""
     session.client.policies.set(owner, Policy.AT_RISK_COPIES, copies)
     say(f"a message of {owner} is safe in {copies} other clusters")
 
@@ -169,38 +171,38 @@ def set_at_risk_absence(
         int, typer.Option("--time", "-t", parser=bounded_seconds, metavar="TIME", help="90s, 10m; -1: for ever.")
     ],
 ) -> None:
-    """Say after what time a cluster that confirms nothing counts no more."""
+    """Set the time after which a cluster that confirms nothing is not waited for."""
     session.client.policies.set(owner, Policy.AT_RISK_ABSENCE_SECONDS, time)
-    until = f"until it has been absent for {time} s" if time >= 0 else "however long it is absent"
-    say(f"a cluster counts for {owner} {until}")
+    until = f"until it has been absent for {time} s" if time >= 0 else "without a time limit"
+    say(f"{owner} waits for an absent cluster {until}")
 
 
 def set_replicated_subscription_sync(
     session: Session,
     owner: Owner,
-    mode: Annotated[Sync, typer.Option("--mode", "-m", help="auto: exact where the other cluster can.")],
+    mode: Annotated[Sync, typer.Option("--mode", "-m", help="auto: exact where it is supported, else markers.")],
 ) -> None:
-    """Say how replicated subscriptions reach other clusters: exactly, or by PIP-33's snapshots (markers)."""
+    """Set the mode of replicated subscriptions: exact, or by the snapshots of PIP-33 (markers)."""
     session.client.policies.set(owner, Policy.REPLICATED_SUBSCRIPTION_SYNC, mode.value)
-    say(f"replicated subscriptions of {owner} are carried in mode {mode.value}")
+    say(f"replicated subscriptions of {owner} use mode {mode.value}")
 
 
 def set_replicated_subscriptions_snapshot_frequency(
     session: Session,
     owner: Owner,
-    time: Annotated[int, typer.Option("--time", "-t", min=1, help="Milliseconds between two snapshots.")],
+    time: Annotated[int, typer.Option("--time", "-t", min=1, help="Shortest interval in milliseconds.")],
 ) -> None:
-    """Say how often replicated subscriptions take snapshots (PIP-33), where they need any."""
+    """Set the shortest interval between two snapshots for replicated subscriptions (PIP-33)."""
     session.client.policies.set(owner, Policy.REPLICATED_SUBSCRIPTIONS_SNAPSHOT_FREQUENCY, time)
-    say(f"{owner} takes a snapshot every {time} ms at most")
+    say(f"{owner} takes at most one snapshot every {time} ms")
 
 
 def set_replicated_subscription_active_cluster(
     session: Session,
     owner: Owner,
-    cluster: Annotated[str, typer.Option("--cluster", help="The only one with consumers; empty: all of them.")],
+    cluster: Annotated[str, typer.Option("--cluster", help="Cluster that admits consumers; empty: all clusters.")],
 ) -> None:
-    """Let replicated subscriptions have consumers in one cluster only; say so in each, the one they leave first."""
+    """Admit consumers of replicated subscriptions in one cluster only; set it in every cluster, the old one first."""
     session.client.policies.set(owner, Policy.REPLICATED_SUBSCRIPTION_ACTIVE_CLUSTER, cluster)
     say(f"replicated subscriptions of {owner} are consumed in {cluster or 'every cluster'}")
 
@@ -213,14 +215,14 @@ def get_backlog_quotas(session: Session, owner: Owner) -> None:
 def set_backlog_quota(
     session: Session,
     owner: Owner,
-    policy: Annotated[QuotaPolicy, typer.Option("--policy", "-p", help="What happens beyond the limit.")],
+    policy: Annotated[QuotaPolicy, typer.Option("--policy", "-p", help="Action at the limit.")],
     limit: Annotated[int | None, typer.Option("--limit", "-l", parser=size, metavar="SIZE", help="10M, 16G.")] = None,
     limit_time: Annotated[
         int | None, typer.Option("--limitTime", "-lt", parser=seconds, metavar="TIME", help="10m, 3h.")
     ] = None,
     kind: Kind = QuotaType.DESTINATION_STORAGE,
 ) -> None:
-    """Limit what subscriptions and links may leave unacknowledged, in bytes or by its age."""
+    """Limit the backlog of a topic's subscriptions and links, in bytes or by age."""
     wanted, option = (limit, "--limit") if kind is QuotaType.DESTINATION_STORAGE else (limit_time, "--limitTime")
     if wanted is None:
         message = f"a quota of {kind.value} needs {option}"
@@ -231,7 +233,7 @@ def set_backlog_quota(
 
 
 def remove_backlog_quota(session: Session, owner: Owner, kind: Kind = QuotaType.DESTINATION_STORAGE) -> None:
-    """Take the backlog quota of a type away."""
+    """Remove the backlog quota of a type."""
     session.client.policies.remove_backlog_quota(owner, kind.value)
     say(f"removed the backlog quota of {owner}")
 
@@ -265,7 +267,7 @@ _POLICIES: dict[Policy, tuple[str, Callable[..., None]]] = {
 
 
 def add_verbs(app: typer.Typer, owner: object) -> None:
-    """Add the verbs to a noun; ``owner`` is how their first argument is read."""
+    """Add the verbs to a noun; ``owner`` is the annotation of their first argument."""
     for policy, (name, set_it) in _POLICIES.items():
         get = _topic_getter(policy, name) if owner is Topic else _getter(policy, name)
         command(app, f"get-{name}", owner=owner)(get)
@@ -297,11 +299,9 @@ def _remover(policy: Policy, name: str) -> Callable[..., None]:
         session.client.policies.remove(owner, policy)
         say(f"removed the {name.replace('-', ' ')} of {owner}")
 
-    remove.__doc__ = f"Go back to the {name.replace('-', ' ')} of the level above."
+    remove.__doc__ = f"Remove the {name.replace('-', ' ')}; the value of the level above applies."
     return remove
 
 
-topic_policies = typer.Typer(
-    help="Policies that a topic sets for itself, before its namespace's.", no_args_is_help=True
-)
+topic_policies = typer.Typer(help="Policies of a topic, which override those of its namespace.", no_args_is_help=True)
 add_verbs(topic_policies, Topic)

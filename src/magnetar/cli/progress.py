@@ -1,4 +1,4 @@
-"""How commands that take long show how far they are: bars on a terminal, JSON lines elsewhere; always on stderr."""
+"""Progress of long commands, on stderr: bars on a terminal, JSON lines otherwise."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 INTERVAL_S = 1.0
-"""Seconds between two lines where there is no terminal."""
+"""Seconds between two JSON lines."""
 
 
 @contextmanager
 def progress(event: str, whats: tuple[str, ...]) -> Iterator[Callable[[str, int, int], None]]:
-    """Give what is told how many of how many of ``whats`` are done: ``(what, done, total)``.
+    """Yield a function that reports progress: ``(what, done, total)``, with ``what`` from ``whats``.
 
-    A line has the keys ``event``, ``what``, ``done`` and ``total``. Work that is done within the interval has none.
+    A line has the keys ``event``, ``what``, ``done`` and ``total``. Work shorter than the interval prints no line.
     """
     if not sys.stderr.isatty():
         yield _Lines(event)

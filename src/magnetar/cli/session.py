@@ -1,4 +1,4 @@
-"""What every command that administers a cluster shares: its client, ``--admin-url`` and ``--output``."""
+"""The part that all commands for a cluster share: the client, ``--admin-url`` and ``--output``."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from magnetar.cli.output import Output, say, show_fields, show_json, show_lines,
 DEFAULT_ADMIN_URL = "http://localhost:8080"
 
 AdminUrl = Annotated[
-    str, typer.Option("--admin-url", envvar="MAGNETAR_ADMIN_URL", help="The cluster's admin URL, http://host:port.")
+    str, typer.Option("--admin-url", envvar="MAGNETAR_ADMIN_URL", help="Admin URL of the cluster, http://host:port.")
 ]
-OutputForm = Annotated[Output, typer.Option("--output", help="The form of what is printed.")]
+OutputForm = Annotated[Output, typer.Option("--output", help="Output format.")]
 
 Verb = TypeVar("Verb", bound=Callable[..., None])
 Parsed = TypeVar("Parsed")
@@ -27,14 +27,14 @@ Parsed = TypeVar("Parsed")
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """One command's client, and how it prints."""
+    """The client and the output format of one command."""
 
     client: AdminClient
     output: Output
 
     @property
     def is_json(self) -> bool:
-        """Whether a program is to read it."""
+        """Whether the output format is JSON."""
         return self.output is Output.JSON
 
     def names(self, found: Iterable[object]) -> None:
@@ -46,7 +46,7 @@ class Session:
             show_lines(names)
 
     def fields(self, found: Mapping[str, Any] | None) -> None:
-        """Print an object; None is one that is not set."""
+        """Print an object; None means that it is not set."""
         if self.output is Output.JSON:
             show_json(found)
         elif found is None:
@@ -55,14 +55,14 @@ class Session:
             show_fields(found)
 
     def value(self, found: Any) -> None:  # noqa: ANN401 - any JSON value
-        """Print what may be an object or a single value; None is one that is not set."""
+        """Print an object or a single value; None means that it is not set."""
         if self.output is Output.JSON or found is None or isinstance(found, dict):
             self.fields(found)
         else:
             show_lines([found])
 
     def rows(self, found: Iterable[Mapping[str, Any]]) -> None:
-        """Print objects of equal fields as a table."""
+        """Print objects with equal fields as a table."""
         if self.output is Output.JSON:
             show_json(list(found))
         else:
@@ -70,9 +70,9 @@ class Session:
 
 
 def command(app: typer.Typer, name: str, **read_as: object) -> Callable[[Verb], Verb]:
-    """Register a function of a session and the command's own parameters as the verb ``name`` of ``app``.
+    """Register a function of a session and further parameters as the verb ``name`` of ``app``.
 
-    ``read_as`` says of a parameter that several nouns have how this one reads it.
+    ``read_as`` replaces the annotations of parameters that nouns read differently.
     """
 
     def register(function: Verb) -> Verb:

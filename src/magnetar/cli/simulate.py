@@ -1,4 +1,4 @@
-"""``magnetar simulate``: whole clusters on a virtual clock, network and disk, from seeds."""
+"""``magnetar simulate``: run whole clusters on a virtual clock, network and disk, from seeds."""
 
 from __future__ import annotations
 
@@ -20,39 +20,36 @@ if TYPE_CHECKING:
     from magnetar.sim.coverage import Coverage
     from magnetar.sim.run import Verdict
 
-# The simulator is imported in the functions that need it: its modules, and pyarrow, would take a third of the time and
-# of the memory of every other command, a broker's among them.
+# The simulator is imported in the functions that need it. With its modules and pyarrow, every other command would need
+# a third more time and memory to start, a broker as well.
 
 
 def simulate(
     *,
     seed: Annotated[int | None, typer.Option(min=0, help="One seed.")] = None,
-    seeds: Annotated[str, typer.Option(help="A range of seeds, FROM:TO, without TO.")] = "0:100",
+    seeds: Annotated[str, typer.Option(help="Range of seeds, FROM:TO; TO is exclusive.")] = "0:100",
     clusters: Annotated[
-        int | None, typer.Option(min=2, max=5, help="Clusters; by default 2 to 5, as the seed has it.")
+        int | None, typer.Option(min=2, max=5, help="Number of clusters; default: 2 to 5, drawn from the seed.")
     ] = None,
     steps: Annotated[
         int | None,
-        typer.Option(
-            min=1, help="Things that happen before the world is left in peace; by default as the seed has it."
-        ),
+        typer.Option(min=1, help="Number of events before faults stop; default: drawn from the seed."),
     ] = None,
-    jobs: Annotated[int, typer.Option(min=1, help="Processes that share the seeds.")] = 1,
-    story: Annotated[bool, typer.Option("--story", help="With --seed: tell everything that happened.")] = False,
+    jobs: Annotated[int, typer.Option(min=1, help="Number of processes.")] = 1,
+    story: Annotated[bool, typer.Option("--story", help="With --seed: print all events.")] = False,
     diagram: Annotated[
-        bool, typer.Option("--diagram", help="With --seed: tell it as a sequence diagram (Mermaid).")
+        bool, typer.Option("--diagram", help="With --seed: print a sequence diagram (Mermaid).")
     ] = False,
-    output: Annotated[Output, typer.Option(help="The form of what is printed.")] = Output.TEXT,
+    output: Annotated[Output, typer.Option(help="Output format.")] = Output.TEXT,
 ) -> int:
     """Run clusters, pipeline and clients on a virtual clock, network and disk, from a seed.
 
-    The seed draws what the world contains (topics, subscriptions, settings) and what may happen to it: partitions,
-    lost connections, crashes, stopped processes, torn writes, bits that flip, replaced disks, slow peers, clocks that
-    jump or drift, policy changes, topics that are deleted, clusters that leave. After every step what the brokers
-    promise is checked; in the end all clusters must agree, and what nobody acknowledged must be delivered. A seed that
-    breaks a promise is printed with its world and the command that runs it again. The same seed is always the same
-    run. A table counts in how many worlds, and how often, each event and state occurred. Exits with 1 when a promise
-    was broken.
+    The seed determines the topics, subscriptions and settings, and the faults: partitions, lost connections, crashes,
+    stopped processes, torn writes, flipped bits, replaced disks, slow peers, clocks that jump or drift, policy changes,
+    deleted topics, clusters that leave. The promises of the brokers are checked after every step. At the end all
+    clusters must agree, and every unacknowledged message must be delivered. A seed that breaks a promise is printed
+    with its world and the command that repeats it. Equal seeds give equal runs. A table counts how often, and in how
+    many worlds, each event and state occurred. The exit code is 1 if a promise was broken.
     """
     from magnetar.sim.coverage import Coverage  # noqa: PLC0415 - see the top
 
@@ -68,7 +65,7 @@ def simulate(
                 broken.append(verdict)
                 say(f"seed {verdict.seed}: {verdict.violation}\n  world: {verdict.world}\n  again: {verdict.command}")
     except KeyboardInterrupt:
-        say(f"stopped; go on with --seeds {last + 1}:{chosen.stop}")
+        say(f"stopped\nhint: continue with --seeds {last + 1}:{chosen.stop}")
     if output is Output.JSON:
         table = {name: {"worlds": worlds, "times": times} for name, worlds, times in coverage.rows()}
         show_json({"seeds": coverage.worlds, "broken": list(map(_as_json, broken)), "coverage": table})
@@ -91,7 +88,7 @@ def _table(coverage: Coverage) -> Iterator[str]:
 
 
 class _Form:
-    """How a story is told."""
+    """The formats in which a run is printed."""
 
     def __init__(self, *, lines: bool, diagram: bool) -> None:
         self.lines = lines
@@ -118,7 +115,7 @@ def _tell(seed: int, clusters: int | None, steps: int | None, output: Output, fo
 def _range(seeds: str) -> range:
     match = re.fullmatch(r"(\d+):(\d+)", seeds)
     if match is None or int(match[1]) >= int(match[2]):
-        message = f"--seeds {seeds}: give a range FROM:TO, such as 0:100"
+        message = f"--seeds {seeds} is not a range\nhint: pass FROM:TO, for example 0:100"
         raise ConfigurationError(message)
     return range(int(match[1]), int(match[2]))
 
@@ -135,7 +132,7 @@ def _judge_all(seeds: range, clusters: int | None, steps: int | None, jobs: int)
 
 
 def _watched(verdicts: Iterable[Verdict], total: int) -> Iterator[Verdict]:
-    """Show how far it is."""
+    """Yield the verdicts and show progress."""
     with progress("simulating", ("seeds",)) as told:
         for done, verdict in enumerate(verdicts, 1):
             told("seeds", done, total)

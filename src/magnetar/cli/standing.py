@@ -1,4 +1,4 @@
-"""Where subscriptions stand, from a topic's statistics."""
+"""Rows about subscriptions, from the statistics of a topic."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 def standings(stats: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """One row for each subscription in ``stats``, a topic's TopicStats."""
+    """Yield one row for each subscription in ``stats``, the TopicStats of a topic."""
     for name, each in stats["subscriptions"].items():
         yield {
             "subscription": name,
@@ -26,19 +26,19 @@ def standings(stats: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def ack_state(each: dict[str, Any]) -> str:
-    """How much of the limit is used of what is persisted of a subscription's acknowledgements, and what follows."""
+    """Return the use of the limit of persisted acknowledgements, and its consequences; empty if not known."""
     if "ackStateUsed" not in each:
-        return ""  # Apache Pulsar does not tell
+        return ""  # not in the statistics of Apache Pulsar
     words = [f"{each['ackStateUsed']:.0%} of the limit"]
     if each["isBlockedOnAckStatePersistent"]:
         words.append("dispatch is paused")
     if each["unpersistedAcks"]:
-        words.append(f"{each['unpersistedAcks']} entries would come again")
+        words.append(f"a crash would redeliver {each['unpersistedAcks']} entries")
     return ", ".join(words)
 
 
 def unconfirmed(each: dict[str, Any]) -> str:
-    """What other clusters have not confirmed of a replicated subscription, by cluster: entries and age."""
+    """Return the unconfirmed entries of a replicated subscription and their age, for each cluster."""
     entries = each.get("progressUnconfirmed") or {}
     return ", ".join(
         f"{cluster}: {'unknown' if age is None else f'{entries.get(cluster)} for {age:.1f} s'}"
@@ -48,7 +48,7 @@ def unconfirmed(each: dict[str, Any]) -> str:
 
 
 def protections(found: dict[str, dict[str, Any]], *, details: bool) -> Iterator[dict[str, Any]]:
-    """One row for each subscription, by topic and name; with ``details``, all that is known of it."""
+    """Yield one row for each subscription, by topic and name; with ``details``, all its fields."""
     for topic, subscriptions in found.items():
         for name, each in subscriptions.items():
             if details:
@@ -60,15 +60,15 @@ def protections(found: dict[str, dict[str, Any]], *, details: bool) -> Iterator[
 
 
 def holes(stats: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """The oldest entries that are not acknowledged below acknowledged ones, and which consumers hold them."""
+    """Yield the oldest unacknowledged entries before acknowledged ones, with the consumers that hold them."""
     for name, each in stats["subscriptions"].items():
         for hole in each.get("oldestHoles") or ():
-            consumers = ", ".join(hole["consumers"]) or "nobody"
+            consumers = ", ".join(hole["consumers"]) or "no consumer"
             yield {"subscription": name, "entries": hole["entries"], "held by": consumers}
 
 
 def unavailable(stats: dict[str, Any]) -> dict[str, str]:
-    """Why clusters cannot have exact progress, and what applies instead; each cluster once."""
+    """Return why clusters cannot have exact progress, and what applies instead, by cluster."""
     return {
         cluster: reason
         for each in stats["subscriptions"].values()

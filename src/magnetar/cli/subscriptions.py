@@ -1,4 +1,4 @@
-"""``magnetar subscriptions``: where subscriptions stand, at a glance; to change one see ``magnetar topics``."""
+"""``magnetar subscriptions``: overviews of subscriptions; ``magnetar topics`` changes them."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from magnetar.cli.session import topic as read_topic
 from magnetar.cli.standing import holes, protections, standings, unavailable
 
 app = typer.Typer(
-    help="Where subscriptions stand, at a glance. To change one, see: magnetar topics --help", no_args_is_help=True
+    help="Overviews of subscriptions. To change a subscription, see: magnetar topics --help", no_args_is_help=True
 )
 
 
 @command(app, "list")
 def list_subscriptions(session: Session, namespace: Namespace) -> None:
-    """List every subscription of a namespace's topics."""
+    """List the subscriptions of all topics of a namespace."""
     topics = session.client.topics
     session.rows(
         [
@@ -33,11 +33,11 @@ def list_subscriptions(session: Session, namespace: Namespace) -> None:
 
 @command(app, "stats")
 def stats(session: Session, topic: Topic) -> None:
-    """Show where a topic's subscriptions stand."""
+    """Show the state of a topic's subscriptions."""
     found = session.client.topics.stats(topic, precise_backlog=True)
     session.rows(list(standings(found)))
     for cluster, reason in unavailable(found).items():
-        say(f"without exact progress in {cluster}: {reason}")
+        say(f"no exact progress in {cluster}: {reason}")
 
 
 @command(app, "protection")
@@ -48,10 +48,10 @@ def protection(
     ] = None,
     namespace: Annotated[
         NamespaceName | None,
-        typer.Option("--namespace", "-n", parser=read_namespace, metavar="NAMESPACE", help="All of tenant/namespace."),
+        typer.Option("--namespace", "-n", parser=read_namespace, metavar="NAMESPACE", help="A whole tenant/namespace."),
     ] = None,
 ) -> None:
-    """Say of each subscription whether its consumers could go on in another cluster now, since when, and why not."""
+    """Show whether consumers of each subscription could continue in another cluster now, since when, and why not."""
     if (topic is None) == (namespace is None):
         message = "give either TOPIC or --namespace"
         raise typer.BadParameter(message)
@@ -62,5 +62,5 @@ def protection(
 
 @command(app, "holes")
 def show_holes(session: Session, topic: Topic) -> None:
-    """Show the oldest entries that are not acknowledged below acknowledged ones, and who holds them."""
+    """Show the oldest unacknowledged entries before acknowledged ones, and the consumers that hold them."""
     session.rows(list(holes(session.client.topics.stats(topic))))

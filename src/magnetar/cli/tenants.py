@@ -1,4 +1,4 @@
-"""``magnetar tenants``: who owns namespaces, and in which clusters."""
+"""``magnetar tenants``: tenants, their clusters and their roles."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import typer
 from magnetar.cli.output import say
 from magnetar.cli.session import Session, command, names
 
-app = typer.Typer(help="Who owns namespaces, and in which clusters.", no_args_is_help=True)
+app = typer.Typer(help="Tenants, their clusters and their roles.", no_args_is_help=True)
 
 Tenant = Annotated[str, typer.Argument(help="The tenant's name.")]
 AllowedClusters = Annotated[
-    str, typer.Option("--allowed-clusters", "-c", help="Where its namespaces may live, with commas between.")
+    str, typer.Option("--allowed-clusters", "-c", help="Clusters that its namespaces may use, separated by commas.")
 ]
-AdminRoles = Annotated[str, typer.Option("--admin-roles", "-r", help="Who administers it, with commas between.")]
+AdminRoles = Annotated[str, typer.Option("--admin-roles", "-r", help="Roles that administer it, separated by commas.")]
 
 
 @command(app, "list")
@@ -34,7 +34,7 @@ def get(session: Session, tenant: Tenant) -> None:
 def create(
     session: Session, tenant: Tenant, allowed_clusters: AllowedClusters = "", admin_roles: AdminRoles = ""
 ) -> None:
-    """Create a tenant; without --allowed-clusters its namespaces may live in every known cluster."""
+    """Create a tenant; without --allowed-clusters its namespaces may use every registered cluster."""
     clusters = names(allowed_clusters) or session.client.clusters.names()
     session.client.tenants.create(tenant, clusters, names(admin_roles))
     say(f"created tenant {tenant}")
@@ -44,7 +44,7 @@ def create(
 def update(
     session: Session, tenant: Tenant, allowed_clusters: AllowedClusters = "", admin_roles: AdminRoles = ""
 ) -> None:
-    """Change a tenant's clusters or roles; what is not given stays."""
+    """Change the clusters or roles of a tenant; omitted ones are not changed."""
     old = session.client.tenants.get(tenant)
     clusters = names(allowed_clusters) or old["allowedClusters"]
     session.client.tenants.update(tenant, clusters, names(admin_roles) or old["adminRoles"])

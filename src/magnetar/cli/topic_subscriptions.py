@@ -1,4 +1,4 @@
-"""The verbs of ``magnetar topics`` that are about a topic's subscriptions."""
+"""The verbs of ``magnetar topics`` for a topic's subscriptions."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ def create_subscription(
     topic: Topic,
     subscription: Subscription,
     message_id: Annotated[Position | None, Place] = None,
-    replicated: Annotated[bool, typer.Option("--replicated", "-r", help="Carry its progress to the clusters.")] = False,
+    replicated: Annotated[bool, typer.Option("--replicated", "-r", help="Replicate its progress.")] = False,
 ) -> None:
-    """Create a subscription, by default at the end."""
+    """Create a subscription, by default at the end of the topic."""
     start = LATEST if message_id is None else message_id
     session.client.subscriptions.create(topic, subscription, start, replicated=replicated)
     say(f"created subscription {subscription}")
@@ -54,14 +54,14 @@ def skip(
     subscription: Subscription,
     count: Annotated[int, typer.Option("--count", "-n", min=1, help="How many entries.")],
 ) -> None:
-    """Acknowledge the next entries."""
+    """Acknowledge the next unacknowledged entries."""
     session.client.subscriptions.skip(topic, subscription, count)
     say(f"skipped {count} of {subscription}")
 
 
 @command(app, "clear-backlog")
 def clear_backlog(session: Session, topic: Topic, subscription: Subscription) -> None:
-    """Acknowledge everything that is in the topic now."""
+    """Acknowledge all entries that the topic contains now."""
     session.client.subscriptions.skip_all(topic, subscription)
     say(f"cleared the backlog of {subscription}")
 
@@ -72,14 +72,14 @@ def reset_cursor(
     topic: Topic,
     subscription: Subscription,
     time_ago: Annotated[
-        int | None, typer.Option("--time", "-t", parser=seconds, metavar="TIME", help="How far back: 90s, 10m, 3h, 2d.")
+        int | None, typer.Option("--time", "-t", parser=seconds, metavar="TIME", help="Time ago: 90s, 10m, 3h, 2d.")
     ] = None,
     message_id: Annotated[Position | None, Place] = None,
     exclude_reset_position: Annotated[
         bool, typer.Option("--exclude-reset-position", "-e", help="Start after --messageId.")
     ] = False,
 ) -> None:
-    """Move a subscription to a time or to a message; what comes after is delivered again."""
+    """Move a subscription to a time or to a message; later messages are delivered again."""
     if (time_ago is None) == (message_id is None):
         message = "give either --time or --messageId"
         raise typer.BadParameter(message)
@@ -99,7 +99,7 @@ def expire_messages(
         int, typer.Option("--expireTime", "-t", parser=seconds, metavar="TIME", help="Older than this: 90s, 10m, 3h.")
     ],
 ) -> None:
-    """Acknowledge everything older than a time."""
+    """Acknowledge all messages older than a time."""
     session.client.subscriptions.expire(topic, subscription, expire_time)
     say(f"expired messages of {subscription}")
 
@@ -111,7 +111,7 @@ def peek_messages(
     subscription: Subscription,
     count: Annotated[int, typer.Option("--count", "-n", min=1, help="How many entries.")] = 1,
 ) -> None:
-    """Show the next unacknowledged entries; nothing is acknowledged."""
+    """Show the next unacknowledged entries without acknowledging them."""
     session.rows(
         [
             {
@@ -131,14 +131,14 @@ def set_replicated(
     session: Session,
     topic: Topic,
     subscription: Subscription,
-    enable: Annotated[bool, typer.Option("--enable/--disable", "-e/-d", help="Whether it follows in the others.")],
+    enable: Annotated[bool, typer.Option("--enable/--disable", "-e/-d", help="Start or stop the replication.")],
 ) -> None:
-    """Start or stop to carry a subscription's progress to the other clusters."""
+    """Start or stop replicating the progress of a subscription to the other clusters."""
     session.client.subscriptions.set_replicated(topic, subscription, replicated=enable)
     say(f"{subscription} is {'' if enable else 'not '}replicated")
 
 
 @command(app, "get-replicated-subscription-status")
 def get_replicated(session: Session, topic: Topic, subscription: Subscription) -> None:
-    """Show whether a subscription's progress is carried to the other clusters."""
+    """Show whether the progress of a subscription is replicated to the other clusters."""
     session.fields(session.client.subscriptions.replicated(topic, subscription))

@@ -1,4 +1,4 @@
-"""``magnetar topics``: topics and partitioned topics; their subscriptions are in ``topic_subscriptions``."""
+"""``magnetar topics``: topics and partitioned topics; ``topic_subscriptions`` has the verbs for subscriptions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from magnetar.cli.units import position
 
 app = typer.Typer(help="Topics, partitioned topics and their subscriptions.", no_args_is_help=True)
 
-Force = Annotated[bool, typer.Option("--force", "-f", help="Disconnect those who use it.")]
+Force = Annotated[bool, typer.Option("--force", "-f", help="Disconnect its clients.")]
 Partitions = Annotated[int, typer.Option("--partitions", "-p", min=1, help="How many partitions.")]
 
 _SUMMARY = (
@@ -82,13 +82,13 @@ def delete_partitioned_topic(session: Session, topic: Topic, force: Force = Fals
 
 @command(app, "get-partitioned-topic-metadata")
 def get_partitioned_topic_metadata(session: Session, topic: Topic) -> None:
-    """Show how many partitions a topic has; 0 for one without."""
+    """Show the number of partitions of a topic; 0 if it is not partitioned."""
     session.fields({"partitions": session.client.topics.partitions(topic)})
 
 
 @command(app, "unload")
 def unload(session: Session, topic: Topic) -> None:
-    """Close a topic and disconnect its clients, which come back."""
+    """Close a topic and disconnect its clients, which reconnect."""
     session.client.topics.unload(topic)
     say(f"unloaded {topic}")
 
@@ -97,18 +97,18 @@ def unload(session: Session, topic: Topic) -> None:
 def skip_entries(
     session: Session,
     topic: Topic,
-    link: Annotated[str, typer.Option("--link", "-l", help="The cluster to which the link has stopped.")],
+    link: Annotated[str, typer.Option("--link", "-l", help="Target cluster of the stopped link.")],
     through: Annotated[
         Position,
         typer.Option("--through", parser=position, metavar="POSITION", help="The last entry to skip, ledger:entry."),
     ],
 ) -> None:
-    """Let a link to another cluster go past the damaged entries at which it has stopped (damagedAt in the stats).
+    """Let a link skip the damaged entries at which it has stopped (damagedAt in the stats).
 
-    That cluster never gets these entries. Entries that can be read are never skipped.
+    The target cluster never gets these entries. Readable entries are never skipped.
     """
     session.client.topics.skip_entries(topic, link, through)
-    say(f"the link of {topic} to {link} goes past the damaged entries up to {through}")
+    say(f"the link of {topic} to {link} skips the damaged entries up to {through}")
 
 
 @command(app, "snapshot")
@@ -116,18 +116,18 @@ def snapshot(
     session: Session,
     topic: Topic,
     without: Annotated[
-        list[str] | None, typer.Option("--without", "-w", help="A cluster to leave out, which is away; repeatable.")
+        list[str] | None, typer.Option("--without", "-w", help="Absent cluster to leave out; repeatable.")
     ] = None,
 ) -> None:
-    """Begin a snapshot for replicated subscriptions now (PIP-33)."""
+    """Start a snapshot for replicated subscriptions now (PIP-33)."""
     session.client.topics.begin_snapshot(topic, without or [])
     left_out = f", without {', '.join(without)}" if without else ""
-    say(f"a snapshot of {topic} is under way{left_out}")
+    say(f"started a snapshot of {topic}{left_out}")
 
 
 @command(app, "lookup")
 def lookup(session: Session, topic: Topic) -> None:
-    """Show which broker serves a topic."""
+    """Show the broker that serves a topic."""
     session.fields(session.client.topics.lookup(topic))
 
 
@@ -142,7 +142,7 @@ def stats(
     session: Session,
     topic: Topic,
     get_precise_backlog: Annotated[
-        bool, typer.Option("--get-precise-backlog", help="Count the backlog exactly, at some cost.")
+        bool, typer.Option("--get-precise-backlog", help="Count the backlog exactly, which takes longer.")
     ] = False,
 ) -> None:
     """Show a topic's rates, sizes, subscriptions and replication."""
@@ -153,9 +153,9 @@ def stats(
 def partitioned_stats(
     session: Session,
     topic: Topic,
-    per_partition: Annotated[bool, typer.Option("--per-partition", help="Each partition too (JSON only).")] = False,
+    per_partition: Annotated[bool, typer.Option("--per-partition", help="Include each partition (JSON only).")] = False,
 ) -> None:
-    """Show the sum of a partitioned topic's statistics."""
+    """Show the statistics of a partitioned topic, summed over its partitions."""
     _show_stats(session, session.client.topics.partitioned_stats(topic, per_partition=per_partition))
 
 

@@ -1,4 +1,4 @@
-"""Times and sizes as people type them."""
+"""Parsers of durations, sizes and positions in arguments."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ def minutes(text: str) -> int:
 
 
 def megabytes(text: str) -> int:
-    """Read a size of whole megabytes (2^20 bytes), or -1 for no limit."""
+    """Read a size in whole megabytes (2^20 bytes), or -1 for no limit."""
     if text == "-1":
         return -1
     whole, rest = divmod(size(text), _MEGABYTE)
     if rest:
-        message = f"{text} is not a whole number of megabytes; 1M is the least"
+        message = f"{text} is not a whole number of megabytes; the smallest size is 1M"
         raise typer.BadParameter(message)
     return whole
 

@@ -1,4 +1,4 @@
-"""``magnetar up``: clusters and their pipeline on this machine, for development."""
+"""``magnetar up``: run clusters and their pipeline on this machine, for development."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from magnetar.ops.spark import require_spark
 
 
 def up(
-    clusters: Annotated[str, typer.Option(help="Names of the clusters, with commas between.")] = "ewr,jfk,lga",
+    clusters: Annotated[str, typer.Option(help="Names of the clusters, separated by commas.")] = "ewr,jfk,lga",
     data: Annotated[Path, typer.Option(help="Directory of all data, configuration and logs.")] = Path("build/up"),
     base_port: Annotated[
-        int, typer.Option(help="First port; each cluster takes two, 10 after the last one's.")
+        int, typer.Option(help="First port; each cluster uses two, 10 after those of the previous one.")
     ] = 16650,
     pipeline: Annotated[bool, typer.Option(help="Replicate between the clusters.")] = True,
-    output: Annotated[Output, typer.Option(help="How to print the endpoints.")] = Output.TEXT,
+    output: Annotated[Output, typer.Option(help="Output format of the endpoints.")] = Output.TEXT,
 ) -> None:
     """Start clusters and their pipeline on this machine, and keep them running until Ctrl-C."""
     cluster_names = names(clusters)
-    with_pipeline = pipeline and len(cluster_names) > 1  # one cluster alone has nobody to replicate to
+    with_pipeline = pipeline and len(cluster_names) > 1  # a single cluster has no target
     if with_pipeline:
         _require_spark()
     stop_request = threading.Event()
@@ -53,7 +53,7 @@ def _require_spark() -> None:
     try:
         require_spark(os.environ)
     except ConfigurationError as error:
-        message = f"{error}; or leave the pipeline out with --no-pipeline"
+        message = f"{error}; or omit the pipeline with --no-pipeline"
         raise ConfigurationError(message) from None
 
 
@@ -65,5 +65,5 @@ def _announce(local: LocalClusters, output: Output, root: Path) -> None:
             {"cluster": each.name, "clients connect to": each.service_url, "admin REST API": each.admin_url}
             for each in local.clusters
         )
-        say(f"Logs are in {root / 'logs'}. Ctrl-C stops everything; the data stays.")
+        say(f"Logs are in {root / 'logs'}. Press Ctrl-C to stop; the data is kept.")
     sys.stdout.flush()
