@@ -130,7 +130,7 @@ class Peer:
         cursor = topic.cursors.setdefault(target, Cursor())
         if cursor.peer is not None and lease < cursor.lease:
             text = f"held by lease {cursor.lease}"
-            self.send(commands.error(request_id=subscribe.request_id, code=ServerError.ConsumerBusy, message=text))
+            self.send(commands.link_held(request_id=subscribe.request_id, message=text, pipeline=None))
             return
         if cursor.peer is not None:
             cursor.peer.consumers.pop(cursor.consumer_id, None)
@@ -189,8 +189,9 @@ class Peer:
             topic.refused.add(source)
             text = f"gap: previous={origin.previous} last={last}"
             code = ServerError.PersistenceError
+            number, sequence_id = send.producer_id, send.sequence_id
             self.send(
-                commands.send_error(producer_id=send.producer_id, sequence_id=send.sequence_id, code=code, message=text)
+                commands.send_error(producer_id=number, sequence_id=sequence_id, code=code, message=text, is_gap=True)
             )
             return
         position = EARLIEST

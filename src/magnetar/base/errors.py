@@ -80,6 +80,15 @@ class RequestError(MagnetarError):
         self.limit = limit
 
 
+class LinkHeldError(RequestError):
+    """A task may not have a link, because another task holds it."""
+
+    def __init__(self, message: str, pipeline: str | None) -> None:
+        """Keep the pipeline of the holder if it is another one; None: the same pipeline, with a newer lease."""
+        super().__init__(ServerError.ConsumerBusy, message)
+        self.pipeline = pipeline
+
+
 class InvalidTopicNameError(RequestError):
     """A topic or namespace name that Pulsar would refuse."""
 
@@ -139,6 +148,10 @@ class ManagedLedgerFencedError(StorageError):
 
 class DataLossError(StorageError):
     """Entries are missing between two positions; the text names both."""
+
+
+class LinkGapError(DataLossError):
+    """An entry of a link that cannot be taken because entries before it are missing; the text names both positions."""
 
 
 class MetadataError(MagnetarError):

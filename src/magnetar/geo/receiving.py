@@ -11,7 +11,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from magnetar.base.errors import DataLossError
+from magnetar.base.errors import LinkGapError
 from magnetar.base.position import EARLIEST, Position
 from magnetar.wire.links import gap_text
 
@@ -41,9 +41,9 @@ def judge(last: Position | None, origin: Origin, *, marker: bool = False) -> Ver
     return Verdict.GAP
 
 
-def gap_error(last: Position | None, origin: Origin) -> DataLossError:
+def gap_error(last: Position | None, origin: Origin) -> LinkGapError:
     """The refusal of an entry judged GAP; its text names what the sender has to go back to."""
-    return DataLossError(gap_text(origin.previous, last))
+    return LinkGapError(gap_text(origin.previous, last))
 
 
 def lacks_entries_before(last: Position | None, origin: Origin) -> bool:

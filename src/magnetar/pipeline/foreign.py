@@ -6,9 +6,6 @@ from typing import NamedTuple
 
 from magnetar.wire.entries.entry import assemble, parse_metadata, payload_of
 
-SUBSCRIPTION_PREFIX = "magnetar.repl."
-"""A replication cursor at a foreign source is named by this and the target; ``pulsar.repl.`` is reserved there."""
-
 _SYSTEM_TOPIC_PREFIXES = ("__change_events", "__transaction_")
 
 

@@ -30,16 +30,29 @@ COPIES_METADATA: Final = "magnetar.copies"
 LIFE_METADATA: Final = "magnetar.life"
 """Producer metadata of PRODUCER: the life of the cluster that a link comes from."""
 
-RIVAL: Final = "another pipeline carries this link: "
-"""Prefix of the refusal of a task whose link a task of another pipeline holds, before the name of that pipeline."""
+FOREIGN_LINK_PREFIX: Final = "magnetar.repl."
+"""Prefix of the name of a link's subscription where the source is Apache Pulsar, which reserves REPLICATOR_PREFIX."""
 
-GAP: Final = "gap:"
-"""Prefix of the refusal of an entry that the target lacks entries before."""
+BOOKMARK_PREFIX: Final = "magnetar.bookmark."
+"""Prefix of the name of a link's subscription in a target that is Apache Pulsar, before the source."""
+
+OLDER_PIPELINE: Final = "one of an older version"
+"""Stands for a pipeline that does not name itself."""
 
 
-def link_subscription(target: str) -> str:
-    """Return the name of the subscription of a link to ``target``."""
-    return f"{REPLICATOR_PREFIX}{target}"
+def link_subscription(target: str, *, is_foreign: bool = False) -> str:
+    """Return the name of the subscription of a link to ``target``, whose source is Apache Pulsar if ``is_foreign``."""
+    return f"{FOREIGN_LINK_PREFIX if is_foreign else REPLICATOR_PREFIX}{target}"
+
+
+def bookmark_subscription(source: str) -> str:
+    """Return the name of the subscription that tells how far a target of Apache Pulsar is with ``source``."""
+    return f"{BOOKMARK_PREFIX}{source}"
+
+
+def progress_producer(source: str) -> str:
+    """Return the name of the producer of a progress link from ``source``."""
+    return f"{PROGRESS_PREFIX}{source}"
 
 
 def link_producer(source: str, target: str) -> str:
@@ -55,5 +68,5 @@ def source_of(producer: str) -> str:
 
 
 def gap_text(previous: Position, last: Position | None) -> str:
-    """Return the refusal of an entry behind ``previous`` by a target that holds the entries up to ``last``, or none."""
-    return f"{GAP} previous={previous} last={EARLIEST if last is None else last}"
+    """Say in words why a target that holds the entries up to ``last``, or none, refuses one behind ``previous``."""
+    return f"gap: previous={previous} last={EARLIEST if last is None else last}"

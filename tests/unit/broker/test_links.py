@@ -16,7 +16,7 @@ from magnetar.sim.pipe import Pipe, read_all
 from magnetar.sim.virtual.loop import HandLoop
 from magnetar.wire import commands
 from magnetar.wire.entries.origin import Origin, stamp
-from magnetar.wire.links import LEASE_METADATA, PIPELINE_METADATA, RIVAL
+from magnetar.wire.links import LEASE_METADATA, OLDER_PIPELINE, PIPELINE_METADATA
 from magnetar.wire.message_id import message_id
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 
@@ -98,6 +98,7 @@ def test_a_gap_is_refused_for_good_until_the_sender_comes_again() -> None:
     errors = pipe.writer.take("SEND_ERROR")
     assert len(errors) == 3
     assert "gap: previous=2:0 last=-1:-1" in errors[0].message
+    assert {error.link_refusal for error in errors} == {pb.LinkGap}
     assert read_all(target) == []
     pipe.attach()
     pipe.run()
@@ -119,8 +120,8 @@ def test_the_newest_lease_holds_the_link() -> None:
     assert source.topic().replicators["jfk"].handovers == 1
 
 
-def subscribe(source: Cluster, lease: int, pipeline: str | None) -> tuple[Client, list[str]]:
-    """Ask for the link to jfk as a task of a pipeline; returns the client and the refusals."""
+def subscribe(source: Cluster, lease: int, pipeline: str | None) -> tuple[Client, list[tuple[int, str]]]:
+    """Ask for the link to jfk as a task of a pipeline; returns the client, and why it was refused and for whom."""
     client = source.client()
     metadata = {LEASE_METADATA: str(lease)} | ({PIPELINE_METADATA: pipeline} if pipeline else {})
     body = pb.CommandSubscribe(
@@ -132,15 +133,15 @@ def subscribe(source: Cluster, lease: int, pipeline: str | None) -> tuple[Client
         metadata=commands.key_values(metadata),
     )
     client.say(commands.subscribe(body))
-    return client, [error.message for error in client.take("ERROR")]
+    return client, [(error.link_refusal, error.link_holder) for error in client.take("ERROR")]
 
 
 def test_two_pipelines_do_not_take_a_link_from_each_other_within_a_lease() -> None:
     source, _, _, _ = linked()
     first, refusals = subscribe(source, 7, "host:1:a")
     assert refusals == []
-    assert subscribe(source, 7, "host:2:b")[1] == [f"{RIVAL}host:1:a"]
-    assert subscribe(source, 6, "host:2:b")[1] == [f"{RIVAL}host:1:a"]
+    assert subscribe(source, 7, "host:2:b")[1] == [(pb.LinkOfOtherPipeline, "host:1:a")]
+    assert subscribe(source, 6, "host:2:b")[1] == [(pb.LinkOfOtherPipeline, "host:1:a")]
     assert "CLOSE_CONSUMER" not in first.names()
     stats = topic_stats(source.topic(), StatsOptions()).replication["jfk"]
     assert (stats.pipeline, stats.handovers) == ("host:1:a", 0)
@@ -159,7 +160,7 @@ def test_pipelines_that_do_not_name_themselves_take_over_as_before() -> None:
     source, _, _, _ = linked()
     assert subscribe(source, 7, None)[1] == []
     assert subscribe(source, 7, None)[1] == []
-    assert subscribe(source, 7, "host:1:a")[1] == [f"{RIVAL}one of an older version"]
+    assert subscribe(source, 7, "host:1:a")[1] == [(pb.LinkOfOtherPipeline, OLDER_PIPELINE)]
     assert subscribe(source, 8, "host:1:a")[1] == []
 
 

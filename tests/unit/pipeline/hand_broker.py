@@ -6,7 +6,7 @@ import math
 from collections import deque
 from typing import TYPE_CHECKING
 
-from magnetar.base.errors import RemoteProtocolError, ServerError
+from magnetar.base.errors import RemoteProtocolError
 from magnetar.base.position import Position
 from magnetar.pipeline.connections.loop import Dialled, Loop, Timer
 from magnetar.wire import commands
@@ -126,8 +126,10 @@ class HandBroker:
         self.life = ""
         self.metadata: list[dict[str, str]] = []
         """Metadata of the producers, in the order in which they came."""
-        self.busy = ""
-        """Why consumers are refused; empty while they are not."""
+        self.rival = ""
+        """The other pipeline that holds all links; empty where none does."""
+        self.newer_lease = False
+        """Whether the next lease holds all links."""
         self.namespaces: dict[str, list[str]] = {}
         self.subscribed: list[pb.CommandSubscribe] = []
         self.flows: list[int] = []
@@ -175,8 +177,8 @@ class HandBroker:
             case pb.BaseCommand.SUBSCRIBE:
                 self.subscribed.append(command.subscribe)
                 request_id = command.subscribe.request_id
-                if self.busy:
-                    self.say(commands.error(request_id=request_id, code=ServerError.ConsumerBusy, message=self.busy))
+                if self.rival or self.newer_lease:
+                    self.say(commands.link_held(request_id=request_id, message="held", pipeline=self.rival or None))
                 else:
                     self.say(commands.success(request_id=request_id))
             case pb.BaseCommand.GET_TOPICS_OF_NAMESPACE:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import structlog
 
-from magnetar.base.errors import DataLossError, MagnetarError, RequestError, ServerError
+from magnetar.base.errors import DataLossError, LinkGapError, MagnetarError, RequestError, ServerError
 from magnetar.base.position import EARLIEST
 from magnetar.broker.publish.interfaces import PublishedTopic
 from magnetar.broker.publish.producer import answer_failed, answer_without_position
@@ -308,6 +308,7 @@ class ReplicatedProducer:
                             sequence_id=sequence_id,
                             code=ServerError.PersistenceError,
                             message=str(refusal),
+                            is_gap=isinstance(refusal, LinkGapError),
                         )
                     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final, TypeAlias
 
-from magnetar.base.errors import MetadataError, RequestError, ServerError, StorageError
+from magnetar.base.errors import LinkHeldError, MetadataError, RequestError, ServerError, StorageError
 
 REFUSED: Final = (RequestError, StorageError, MetadataError)
 """Errors that refuse a request and leave the connection open. Protocol errors close it; all others are bugs."""
@@ -20,6 +20,8 @@ def as_request_error(error: Refused) -> RequestError:
     It is a new error without a traceback: that of ``error`` refers to frames that hold the command, which may be large,
     and to the variable that its handler keeps the refusal in.
     """
+    if isinstance(error, LinkHeldError):
+        return LinkHeldError(str(error), error.pipeline)
     if isinstance(error, RequestError):
         return RequestError(error.code, str(error), error.limit)
     code = ServerError.PersistenceError if isinstance(error, StorageError) else ServerError.MetadataError

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import structlog
 
-from magnetar.base.errors import RemoteProtocolError, RequestError
+from magnetar.base.errors import LinkHeldError, RemoteProtocolError, RequestError
 from magnetar.base.limits import Limit
 from magnetar.base.tasks import report_bug, start_task
 from magnetar.broker.dispatch.consumer import Consumer
@@ -178,7 +178,10 @@ class Session:
     def answer_error(self, request_id: int, error: RequestError) -> None:
         """Answer a request with ERROR."""
         self.environment.limit_hits.note(error)
-        self.write(commands.error(request_id=request_id, code=error.code, message=str(error)))
+        if isinstance(error, LinkHeldError):
+            self.write(commands.link_held(request_id=request_id, message=str(error), pipeline=error.pipeline))
+        else:
+            self.write(commands.error(request_id=request_id, code=error.code, message=str(error)))
 
     def close_producer(self, producer: Producer) -> None:
         """Tell the client that its producer ended here; it looks the topic up again."""

@@ -18,7 +18,7 @@ from magnetar.client.connection import PulsarConnection
 from magnetar.geo.progress.codec import encode_markers
 from magnetar.geo.progress.confirmations import Confirmations
 from magnetar.wire.entries import markers
-from magnetar.wire.links import LIFE_METADATA, PROGRESS_PREFIX
+from magnetar.wire.links import LIFE_METADATA, progress_producer
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -250,7 +250,7 @@ class ProgressLink(Part):
             self._note_unavailable(reason)
             return None
         try:
-            name, life = f"{PROGRESS_PREFIX}{self._links.cluster}", self._links.options.life
+            name, life = progress_producer(self._links.cluster), self._links.options.life
             metadata = {LIFE_METADATA: str(life)} if life is not None else None
             producer = await connection.create_producer(self._topic, name, metadata)
         except RequestError as error:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from magnetar.base.errors import AdminError, MagnetarError
 from magnetar.base.names import NamespaceName
 from magnetar.pipeline import limits
-from magnetar.pipeline.foreign import SUBSCRIPTION_PREFIX
 from magnetar.pipeline.namespaces import Policies
 from magnetar.pipeline.watch import Watch, admin_client
+from magnetar.wire.links import FOREIGN_LINK_PREFIX
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -135,9 +135,9 @@ class ProgressWatch(Watch):
         except AdminError:  # deleted since it was listed
             return {}
         return {
-            name.removeprefix(SUBSCRIPTION_PREFIX): self._as_replication(stats)
+            name.removeprefix(FOREIGN_LINK_PREFIX): self._as_replication(stats)
             for name, stats in subscriptions.items()
-            if name.startswith(SUBSCRIPTION_PREFIX)
+            if name.startswith(FOREIGN_LINK_PREFIX)
         }
 
     def _as_replication(self, subscription: dict[str, float]) -> dict[str, float]:

@@ -18,8 +18,7 @@ from magnetar.wire.links import (
     PARKED_AFTER_METADATA,
     PARKED_METADATA,
     PIPELINE_METADATA,
-    REPLICATOR_PREFIX,
-    RIVAL,
+    link_subscription,
 )
 from magnetar.wire.message_id import Link, link_of, message_id, position_of
 from magnetar.wire.proto import pulsar_api_pb2 as pb
@@ -108,7 +107,7 @@ class SourceCluster:
     @property
     def rivals(self) -> set[str]:
         """Other pipelines that hold links of this one."""
-        return {reason.removeprefix(RIVAL) for reason in self.parked.values() if reason.startswith(RIVAL)}
+        return {link.rival for link in self._source_links.values() if link.rival and not link.live}
 
     def start(self) -> None:
         """Connect, and look out for topics and for stalls from now on."""
@@ -229,18 +228,23 @@ class SourceCluster:
             self._task.loop.call_later(limits.ACK_INTERVAL_SECONDS, self._acknowledge)
         self._unacknowledged.add(source_link.attachment.number)
 
-    def _ended(self, number: int, reason: str, *, busy: bool = False) -> None:
-        """End a stay that the source ended: for good if the successor has the link, to be tried again otherwise."""
+    def _ended(self, number: int, reason: str, error: pb.CommandError | None = None) -> None:
+        """End a stay that the source ended: for good if the successor has the link, to be tried again otherwise.
+
+        The link of a rival is tried again, and again more seldom: the rival may be gone before this lease is.
+        """
         held = self._attachments.get(number)
         if held is None:
             return
         self._drop(number)
         source_link, _ = held
-        if (busy and not self._is_foreign) or self._task.succeeded:
+        is_successors = error is not None and error.link_refusal == pb.LinkOfNewerLease
+        if is_successors or self._task.succeeded:
             source_link.displaced()
             self.displacements += 1
         else:
-            self._carry_out(source_link, source_link.closed(reason, self._task.rng))
+            rival = error.link_holder if error is not None else ""
+            self._carry_out(source_link, source_link.closed(reason, self._task.rng, rival))
 
     def _drop(self, number: int) -> None:
         """Forget an attachment whose stay has ended."""
@@ -292,10 +296,9 @@ class SourceCluster:
             source_link, _ = self._attachments[number]
             source_link.attachment = source_link.attachment._replace(life=broker.life)
             self._attachments[number] = (source_link, broker)
-            prefix = foreign.SUBSCRIPTION_PREFIX if broker.is_foreign else REPLICATOR_PREFIX
             body = pb.CommandSubscribe(
                 topic=attachment.topic,
-                subscription=prefix + self._task.target,
+                subscription=link_subscription(self._task.target, is_foreign=broker.is_foreign),
                 subType=pb.CommandSubscribe.Exclusive,
                 consumer_id=number,
                 metadata=commands.key_values(self._metadata(source_link)),
@@ -309,7 +312,7 @@ class SourceCluster:
         metadata = {LEASE_METADATA: str(self._task.lease), COPIES_METADATA: "true"}
         if self._task.pipeline:
             metadata[PIPELINE_METADATA] = self._task.pipeline
-        if source_link.reason and not source_link.reason.startswith(RIVAL):
+        if source_link.reason and not source_link.rival:
             metadata[PARKED_METADATA] = source_link.reason[: limits.REASON_CHARACTERS]
             if source_link.furthest is not None:
                 metadata[PARKED_AFTER_METADATA] = str(source_link.furthest)
@@ -326,10 +329,7 @@ class SourceCluster:
         elif reply.type == pb.BaseCommand.SUCCESS:
             self._carry_out(source_link, granted(source_link))
         else:
-            reason = reply.error.message
-            # The link of a rival is tried again, and again more seldom: the rival may be gone before this lease is.
-            is_rivals = reason.startswith(RIVAL)
-            self._ended(number, reason, busy=reply.error.error == pb.ConsumerBusy and not is_rivals)
+            self._ended(number, reply.error.message, reply.error)
 
     def _acknowledge(self) -> None:
         numbers, self._unacknowledged = self._unacknowledged, set()

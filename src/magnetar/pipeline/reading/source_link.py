@@ -102,6 +102,7 @@ class SourceLink:
         "attachment",
         "furthest",
         "reason",
+        "rival",
         "state",
         "window",
     )
@@ -112,6 +113,8 @@ class SourceLink:
         self.state = State.WAITING
         self.reason = ""
         """Why the link was parked; empty once the target has confirmed more than before."""
+        self.rival = ""
+        """The other pipeline that held the link when it was parked; empty where that was not the reason."""
         self.window = Window(budget)
         self._budget = budget
         self._attempt = 0
@@ -174,7 +177,7 @@ class SourceLink:
             self.furthest = through
             self._attempt = 0
             self._seek_to = None
-            self.reason = ""
+            self.reason = self.rival = ""
 
     def grant(self) -> list[Effect]:
         """Ask for more entries if there is room."""
@@ -211,13 +214,16 @@ class SourceLink:
             return []
         return [*self.acknowledge(), *self._leave(), *self._park(reason, rng)]
 
-    def closed(self, reason: str, rng: Random) -> list[Effect]:
-        """Hear that the source ended or refused the consumer, or is gone itself: park the link."""
-        return self._park(reason, rng) if self._leave() else []
+    def closed(self, reason: str, rng: Random, rival: str = "") -> list[Effect]:
+        """Hear that the source ended or refused the consumer, or is gone itself: park the link.
+
+        ``rival`` is the other pipeline that holds the link, if that is why.
+        """
+        return self._park(reason, rng, rival) if self._leave() else []
 
     def detach(self) -> list[Effect]:
         """Give the link up because the target is down, or nobody wants the topic carried any more."""
-        self.reason = ""
+        self.reason = self.rival = ""
         return self._leave()
 
     def displaced(self) -> None:
@@ -237,7 +243,7 @@ class SourceLink:
         self.state = State.WAITING
         return [Close(self.attachment.number)]
 
-    def _park(self, reason: str, rng: Random) -> list[Effect]:
-        self.reason = reason
+    def _park(self, reason: str, rng: Random, rival: str = "") -> list[Effect]:
+        self.reason, self.rival = reason, rival
         self._attempt += 1
         return [Retry(PARKING.delay(self._attempt - 1, rng))]

@@ -12,6 +12,7 @@ from magnetar.pipeline.writing.bookmark import AskEnd, Bookmark, Effect, Fence, 
 from magnetar.wire import commands
 from magnetar.wire.entries import markers
 from magnetar.wire.entries.entry import parse_metadata
+from magnetar.wire.links import bookmark_subscription
 from magnetar.wire.message_id import message_id, position_of
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 
@@ -21,9 +22,6 @@ if TYPE_CHECKING:
     from magnetar.base.position import Position
     from magnetar.pipeline.connections.cluster import BrokerConnection
     from magnetar.pipeline.connections.loop import Loop
-
-BOOKMARK_PREFIX = "magnetar.bookmark."
-"""A bookmark is named by this and the source."""
 
 FENCE_SEQUENCE_ID = 0
 """The sequence id of the marker; those of entries begin behind it."""
@@ -138,7 +136,7 @@ class ForeignLink:
     def _subscribe(self, request_id: int) -> bytes:
         body = pb.CommandSubscribe(
             topic=self._route.topic,
-            subscription=BOOKMARK_PREFIX + self._route.source,
+            subscription=bookmark_subscription(self._route.source),
             subType=pb.CommandSubscribe.Exclusive,
             consumer_id=self._number,
             request_id=request_id,

@@ -17,7 +17,7 @@ from magnetar.wire import commands
 from magnetar.wire.entries.entry import messages_in
 from magnetar.wire.entries.markers import is_probe
 from magnetar.wire.entries.origin import Origin, stamp
-from magnetar.wire.links import GAP, LIFE_METADATA, gap_text, link_producer
+from magnetar.wire.links import LIFE_METADATA, gap_text, link_producer
 from magnetar.wire.message_id import position_of
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 
@@ -129,7 +129,7 @@ class Target:
             case pb.BaseCommand.SEND_ERROR:
                 error = command.send_error
                 if error.producer_id in self._producers:
-                    self._send_error(self._producers[error.producer_id], error.message)
+                    self._send_error(self._producers[error.producer_id], error)
             case pb.BaseCommand.CLOSE_PRODUCER:
                 if command.close_producer.producer_id in self._producers:
                     producer = self._producers[command.close_producer.producer_id]
@@ -225,11 +225,11 @@ class Target:
         confirmed, self._confirmed = self._confirmed, {}
         self._report(Receipts(tuple(confirmed.items())))
 
-    def _send_error(self, producer: Producer, message: str) -> None:
-        if message.startswith(GAP):
-            self._gap(producer, message)
+    def _send_error(self, producer: Producer, error: pb.CommandSendError) -> None:
+        if error.link_refusal == pb.LinkGap:
+            self._gap(producer, error.message)
         else:
-            self._refuse(producer, f"{producer.target_link.next_awaited}{message}", close=True)
+            self._refuse(producer, f"{producer.target_link.next_awaited}{error.message}", close=True)
 
     def _gap(self, producer: Producer, message: str) -> None:
         if producer.target_link.gap(message):

@@ -6,7 +6,7 @@ its protobuf body instead, and ``encode`` turns any body into a frame. Import th
 
 from __future__ import annotations
 
-from magnetar.wire.commands.connections import connect, connected, error, ping, pong, success
+from magnetar.wire.commands.connections import connect, connected, error, link_held, ping, pong, success
 from magnetar.wire.commands.consumers import (
     ack,
     ack_response_failed,
@@ -76,6 +76,7 @@ __all__ = [
     "get_topics_of_namespace",
     "get_topics_of_namespace_response",
     "key_values",
+    "link_held",
     "lookup",
     "lookup_failed",
     "lookup_response",

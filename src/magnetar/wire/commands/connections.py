@@ -74,3 +74,10 @@ def success(*, request_id: int) -> bytes:
 def error(*, request_id: int, code: ServerError, message: str) -> bytes:
     """Refuse a request."""
     return encode(pb.CommandError(request_id=request_id, error=code_of(code), message=message))
+
+
+def link_held(*, request_id: int, message: str, pipeline: str | None) -> bytes:
+    """Refuse a link that another task holds: one of another ``pipeline``, or one with a newer lease if that is None."""
+    body = pb.CommandError(request_id=request_id, error=pb.ConsumerBusy, message=message, link_holder=pipeline)
+    body.link_refusal = pb.LinkOfNewerLease if pipeline is None else pb.LinkOfOtherPipeline
+    return encode(body)

@@ -60,9 +60,11 @@ def producer_success(
     return encode(body)
 
 
-def send_error(*, producer_id: int, sequence_id: int, code: ServerError, message: str) -> bytes:
-    """Refuse a SEND."""
+def send_error(*, producer_id: int, sequence_id: int, code: ServerError, message: str, is_gap: bool = False) -> bytes:
+    """Refuse a SEND; ``is_gap``: the target of a link lacks entries before it."""
     body = pb.CommandSendError(producer_id=producer_id, sequence_id=sequence_id, error=code_of(code), message=message)
+    if is_gap:
+        body.link_refusal = pb.LinkGap
     return encode(body)
 
 

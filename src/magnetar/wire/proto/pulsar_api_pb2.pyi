@@ -158,6 +158,30 @@ AUTO_SPLIT: KeySharedMode.ValueType  # 0
 STICKY: KeySharedMode.ValueType  # 1
 Global___KeySharedMode: _TypeAlias = KeySharedMode  # noqa: Y015
 
+class _LinkRefusal:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _LinkRefusalEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_LinkRefusal.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    LinkGap: _LinkRefusal.ValueType  # 1
+    """The target lacks an entry before this one. The next producer is told what the target holds."""
+    LinkOfNewerLease: _LinkRefusal.ValueType  # 2
+    """A task with a newer lease holds the link."""
+    LinkOfOtherPipeline: _LinkRefusal.ValueType  # 3
+    """A task of another pipeline holds the link."""
+
+class LinkRefusal(_LinkRefusal, metaclass=_LinkRefusalEnumTypeWrapper):
+    """Why a broker refuses the holder of a link, or an entry that it sends."""
+
+LinkGap: LinkRefusal.ValueType  # 1
+"""The target lacks an entry before this one. The next producer is told what the target holds."""
+LinkOfNewerLease: LinkRefusal.ValueType  # 2
+"""A task with a newer lease holds the link."""
+LinkOfOtherPipeline: LinkRefusal.ValueType  # 3
+"""A task of another pipeline holds the link."""
+Global___LinkRefusal: _TypeAlias = LinkRefusal  # noqa: Y015
+
 @_typing.final
 class Schema(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
@@ -1200,10 +1224,12 @@ class CommandSendError(_message.Message):
     SEQUENCE_ID_FIELD_NUMBER: _builtins.int
     ERROR_FIELD_NUMBER: _builtins.int
     MESSAGE_FIELD_NUMBER: _builtins.int
+    LINK_REFUSAL_FIELD_NUMBER: _builtins.int
     producer_id: _builtins.int
     sequence_id: _builtins.int
     error: Global___ServerError.ValueType
     message: _builtins.str
+    link_refusal: Global___LinkRefusal.ValueType
     def __init__(
         self,
         *,
@@ -1211,10 +1237,11 @@ class CommandSendError(_message.Message):
         sequence_id: _builtins.int | None = ...,
         error: Global___ServerError.ValueType | None = ...,
         message: _builtins.str | None = ...,
+        link_refusal: Global___LinkRefusal.ValueType | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["error", b"error", "message", b"message", "producer_id", b"producer_id", "sequence_id", b"sequence_id"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["error", b"error", "link_refusal", b"link_refusal", "message", b"message", "producer_id", b"producer_id", "sequence_id", b"sequence_id"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["error", b"error", "message", b"message", "producer_id", b"producer_id", "sequence_id", b"sequence_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["error", b"error", "link_refusal", b"link_refusal", "message", b"message", "producer_id", b"producer_id", "sequence_id", b"sequence_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1686,19 +1713,26 @@ class CommandError(_message.Message):
     REQUEST_ID_FIELD_NUMBER: _builtins.int
     ERROR_FIELD_NUMBER: _builtins.int
     MESSAGE_FIELD_NUMBER: _builtins.int
+    LINK_REFUSAL_FIELD_NUMBER: _builtins.int
+    LINK_HOLDER_FIELD_NUMBER: _builtins.int
     request_id: _builtins.int
     error: Global___ServerError.ValueType
     message: _builtins.str
+    link_refusal: Global___LinkRefusal.ValueType
+    link_holder: _builtins.str
+    """With LinkOfOtherPipeline: the pipeline that holds the link."""
     def __init__(
         self,
         *,
         request_id: _builtins.int | None = ...,
         error: Global___ServerError.ValueType | None = ...,
         message: _builtins.str | None = ...,
+        link_refusal: Global___LinkRefusal.ValueType | None = ...,
+        link_holder: _builtins.str | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["error", b"error", "message", b"message", "request_id", b"request_id"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["error", b"error", "link_holder", b"link_holder", "link_refusal", b"link_refusal", "message", b"message", "request_id", b"request_id"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["error", b"error", "message", b"message", "request_id", b"request_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["error", b"error", "link_holder", b"link_holder", "link_refusal", b"link_refusal", "message", b"message", "request_id", b"request_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

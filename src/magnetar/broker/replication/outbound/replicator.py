@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import structlog
 
-from magnetar.base.errors import RequestError, ServerError
+from magnetar.base.errors import LinkHeldError, RequestError, ServerError
 from magnetar.base.limits import KEEP_ALIVE_INTERVAL_SECONDS, Limit
 from magnetar.base.parts import Part
 from magnetar.base.position import EARLIEST, Position
@@ -21,7 +21,7 @@ from magnetar.cursor.ranges import Range
 from magnetar.wire import commands
 from magnetar.wire.entries import entry as wire_entry
 from magnetar.wire.entries import markers
-from magnetar.wire.links import LEASE_METADATA, PIPELINE_METADATA, RIVAL
+from magnetar.wire.links import LEASE_METADATA, OLDER_PIPELINE, PIPELINE_METADATA
 from magnetar.wire.message_id import Link, position_of
 
 if TYPE_CHECKING:
@@ -195,7 +195,7 @@ class Replicator(Part):
         """Any type will do: there is one holder."""
 
     def check_takeover(self, consumer: Consumer) -> None:
-        """Raise RequestError if the live holder's lease is newer than the newcomer's.
+        """Raise LinkHeldError if the live holder's lease is newer than the newcomer's.
 
         Also if both leases are the same and the two belong to different pipelines: these would take the link from each
         other without end. The newest lease gets it in any case, so a pipeline that hangs is relieved.
@@ -207,10 +207,12 @@ class Replicator(Part):
             return
         pipeline, newcomer = self.pipeline, consumer.metadata.get(PIPELINE_METADATA)
         if lease <= self._lease and pipeline != newcomer:
-            raise RequestError(ServerError.ConsumerBusy, f"{RIVAL}{pipeline or 'one of an older version'}")
+            holder = pipeline or OLDER_PIPELINE
+            message = f"another pipeline carries this link: {holder}"
+            raise LinkHeldError(message, holder)
         if lease < self._lease:
             message = f"link to {self.target} is held by lease {self._lease}, which is newer than {lease}"
-            raise RequestError(ServerError.ConsumerBusy, message)
+            raise LinkHeldError(message, None)
 
     def add_consumer(self, consumer: Consumer) -> None:
         """Give the link to the newcomer; the holder before it is told so.
