@@ -67,7 +67,7 @@ async def _fill_and_die(data: Path, entries: int, holes: int) -> None:
         for ledger_id, entry_ids in by_ledger(topic, order[start : start + ACKNOWLEDGED_AT_ONCE]).items():
             subscription.entries_deleted(cursor.acknowledge_ranges(ranges_of(ledger_id, entry_ids)))
         before = cursor.delta_bytes_written
-        await subscription.flushed()
+        await subscription.flushes.durable()
         assert cursor.delta_bytes_written - before < DELTA_BYTES_MAX
     os.kill(os.getpid(), signal.SIGKILL)
 

@@ -11,8 +11,8 @@ from magnetar.base.position import EARLIEST
 from magnetar.broker.replication.progress.tombstones import Tombstones
 from magnetar.broker.replication.progress.topic_progress import TopicProgress
 from magnetar.broker.subscription import shared_progress as broker_progress
+from magnetar.broker.subscription.flushes import Flushes
 from magnetar.broker.subscription.shared_progress import SharedProgress
-from magnetar.broker.subscription.subscription import Subscription
 from magnetar.geo.progress.link import ProgressLink
 from magnetar.geo.progress.state import Kind, OriginProgress, Outcome, SubscriptionProgress
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from magnetar.base.errors import StorageError
+    from magnetar.broker.subscription.subscription import Subscription
     from magnetar.broker.topic.topic import Topic
     from magnetar.metadata.store import Put
     from tests.sim.mutants.base import Mutant
@@ -55,9 +56,9 @@ def start_taken_for_acknowledgement(original: Any) -> Any:
 
 
 def receipt_of_acknowledgement_on_hope(original: Any) -> Any:
-    def mutant(self: Subscription, done: Callable[[StorageError | None], None]) -> None:
+    def mutant(self: Flushes, done: Callable[[StorageError | None], None]) -> None:
         original(self, lambda _: None)
-        self.environment.loop.call_soon(done, None)
+        self._environment.loop.call_soon(done, None)
 
     return mutant
 
@@ -125,7 +126,7 @@ MUTANTS: dict[str, Mutant] = {
     "an epoch not raised by a seek": (SubscriptionProgress, "reseek", epoch_not_raised),
     "a newer epoch merged instead of taken over": (SubscriptionProgress, "merge", newer_epoch_merged),
     "a start taken for an acknowledgement": (SharedProgress, "begin", start_taken_for_acknowledgement),
-    "acknowledgements confirmed on hope": (Subscription, "flush_with", receipt_of_acknowledgement_on_hope),
+    "acknowledgements confirmed on hope": (Flushes, "then", receipt_of_acknowledgement_on_hope),
     "batches acknowledged in part dropped in a merge": (SubscriptionProgress, "merge", partials_dropped_in_merge),
     "a tombstone ignored": (TopicProgress, "_delete", tombstone_ignored),
     "tombstones forgotten": (Tombstones, "add", tombstone_forgotten),

@@ -10,7 +10,7 @@ from magnetar.base.position import EARLIEST
 from magnetar.broker.replication import snapshots as broker_snapshots
 from magnetar.broker.replication.outbound.replicator import Replicator
 from magnetar.broker.replication.snapshots import TopicSnapshots
-from magnetar.broker.subscription.subscription import Subscription
+from magnetar.broker.subscription.flushes import Flushes
 from magnetar.geo.origins.intervals import IntervalSet
 from magnetar.geo.snapshots.cache import Round, SnapshotBuilder
 from magnetar.geo.snapshots.claims import UpdateClaims
@@ -53,9 +53,8 @@ def completed_by_the_first_answer(original: Any) -> Any:
 
 
 def update_before_it_is_durable(original: Any) -> Any:
-    def mutant(self: Subscription) -> None:
-        if self.topic.snapshots is not None:
-            self.topic.snapshots.reached(self, self.cursor.state.mark_delete_position)
+    def mutant(self: Flushes) -> None:
+        self._reached(self._subscription.cursor.state.mark_delete_position)
         original(self)
 
     return mutant
@@ -80,7 +79,7 @@ MUTANTS: dict[str, Mutant] = {
     "an update claims what lies before the start": (broker_snapshots, "claims_of", everything_claimed),
     "an update claims what its sender never held": (broker_snapshots, "claims_of", gaps_claimed),
     "a snapshot completed by the first answer": (SnapshotBuilder, "answered", completed_by_the_first_answer),
-    "an update sent before it is durable": (Subscription, "flush", update_before_it_is_durable),
+    "an update sent before it is durable": (Flushes, "now", update_before_it_is_durable),
     "updates never sent": (TopicSnapshots, "reached", updates_never_sent),
     "updates in doubt only for the timeout of a snapshot": (Replicator, "_doubt_s", doubt_too_short),
     "no snapshot after a cluster that was left out is back": (SnapshotController, "_is_due", return_forgotten),

@@ -92,7 +92,7 @@ class Mesh:
         found = self.clusters[name].topic(TOPIC).subscriptions.get(subscription)
         if found is None:
             return set()
-        return {text for position, text in self.texts(name).items() if found.is_finished(position)}
+        return {text for position, text in self.texts(name).items() if found.unread.is_finished(position)}
 
     def problems(self) -> list[dict[str, Any]]:
         """What callbacks raised."""

@@ -643,7 +643,7 @@ def test_more_in_hand_than_is_permitted_now_waits_beside_what_was_put_aside() ->
     for number in range(5):
         publish(sender, str(number), 1)
     cluster.loop.advance(2)
-    dispatcher = cluster.subscription().dispatcher
+    dispatcher = cluster.subscription().consumers.dispatcher
     assert isinstance(dispatcher, SharedDispatcher)
     first = cluster.topic().ledger.first_position
     held = cluster.do(lambda: dispatcher._delayed._take(first, 4))

@@ -157,7 +157,7 @@ def test_what_a_consumer_held_is_taken_back_in_parts_and_then_sent_in_order(
     assert leaving.messages() == texts
     staying.subscribe(2, kind, 1000)
     staying.names()
-    dispatcher = cluster.subscription().dispatcher
+    dispatcher = cluster.subscription().consumers.dispatcher
     assert isinstance(dispatcher, multiple_consumers.MultipleConsumersDispatcher)
     first = cluster.topic().ledger.next_position(cluster.topic().log.before_first())
     elsewhere = [first._replace(entry_id=7), first._replace(entry_id=20)]

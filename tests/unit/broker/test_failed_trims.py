@@ -43,7 +43,7 @@ def test_no_ledger_is_left_that_nobody_lists(monkeypatch: pytest.MonkeyPatch) ->
         publisher.send(str(number), first=number)
     subscription = cluster.subscription()
     cluster.do(lambda: subscription.skip(10))
-    cluster.do(subscription.flush)
+    cluster.do(subscription.flushes.now)
     before = [ledger.ledger_id for ledger in cluster.topic().ledger.ledgers()]
     put_many = cluster.metadata.put_many
 

@@ -234,7 +234,7 @@ def test_entries_that_wait_beyond_the_limit_of_acknowledgements_do_not_keep_hole
     world.flow(second, 1)
     entries = sorted(world.key_of)
     world.ack(first, entries[:1])
-    dispatcher = world.cluster.subscription().dispatcher
+    dispatcher = world.cluster.subscription().consumers.dispatcher
     assert isinstance(dispatcher, KeySharedDispatcher)
     assert sorted(dispatcher._replay) == entries[6:], "the delayed entries wait"
     world.ack(first, entries[2:6:2])

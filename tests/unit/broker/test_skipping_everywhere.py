@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 def skip(cluster: Cluster) -> None:
     subscription = cluster.subscription()
     cluster.do(partial(subscription.skip, 2))
-    cluster.do(subscription.flush)
+    cluster.do(subscription.flushes.now)
 
 
 def clear(cluster: Cluster) -> None:
     subscription = cluster.subscription()
     last = subscription.topic.ledger.last_confirmed_entry
     cluster.do(partial(subscription.acknowledge_through, last))
-    cluster.do(subscription.flush)
+    cluster.do(subscription.flushes.now)
 
 
 def live_too_long(cluster: Cluster) -> None:

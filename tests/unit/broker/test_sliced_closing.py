@@ -321,7 +321,7 @@ def test_what_a_consumer_wants_again_is_taken_back_in_parts_and_then_sent_in_ord
     publisher.say(*[commands.send(producer_id=1, sequence_id=0, entry=entry(t, partition_key=t[1])) for t in texts])
     assert client.messages() == texts
     client.names()
-    dispatcher = cluster.subscription().dispatcher
+    dispatcher = cluster.subscription().consumers.dispatcher
     assert isinstance(dispatcher, multiple_consumers.MultipleConsumersDispatcher)
     seen: list[tuple[int, bool]] = []
 

@@ -76,7 +76,7 @@ class Story:
         subscription = self.mesh.clusters[name].topic().subscriptions.get("worker")
         if subscription is None:
             return
-        left = {p: text for p, text in self.mesh.texts(name).items() if not subscription.is_finished(p)}
+        left = {p: text for p, text in self.mesh.texts(name).items() if not subscription.unread.is_finished(p)}
         chosen = list(left)[first : first + count]
         if chosen:
             self.consumed |= {left[position] for position in chosen}

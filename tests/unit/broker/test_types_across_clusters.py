@@ -83,7 +83,7 @@ def test_members_of_a_batch_are_acknowledged_in_both_clusters(kind: pb.CommandSu
     world.progress()
     here = Worker(world, "jfk", kind=kind)
     assert delivered(here) == [("a", 0, 0b1101)]
-    assert world["jfk"].subscription().dispatcher is not None
+    assert world["jfk"].subscription().consumers.dispatcher is not None
     assert here.client.session.consumers[1].permits == 1000 - 3
     ack_of_batch(there, "a", 0b1100, 4)
     ack_of_batch(here, "a", 0b0011, 4)

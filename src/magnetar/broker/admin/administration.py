@@ -175,7 +175,7 @@ class Administration:
         answer = await self.in_slices(stats.topic_stats_steps(found, options))
         if options.earliest_time_in_backlog:
             for name, subscription in found.subscriptions.items():
-                first = subscription.undeleted(subscription.first_unread(), 1)
+                first = subscription.unread.undeleted(subscription.unread.first(), 1)
                 if first:
                     published_ms = wire_entry.publish_time_ms(await found.log.read_entry(first[0].first))
                     answer.subscriptions[name].earliest_msg_publish_time_in_backlog = published_ms
@@ -227,7 +227,7 @@ class Administration:
             raise _as_admin_error(topic, error) from None
         if replicated:
             found.set_replicated(created, replicated=True)
-        await created.flushed()
+        await created.flushes.durable()
 
     async def delete_subscription(self, topic: TopicName, subscription: str, *, force: bool) -> None:
         """Delete a subscription."""
@@ -240,13 +240,13 @@ class Administration:
         """Acknowledge the next ``count`` unacknowledged entries."""
         found = await self._subscription(topic, subscription)
         found.skip(count)
-        await found.flushed()
+        await found.flushes.durable()
 
     async def skip_all_messages(self, topic: TopicName, subscription: str) -> None:
         """Acknowledge everything that is in the log now."""
         found = await self._subscription(topic, subscription)
         found.acknowledge_through(found.topic.ledger.last_confirmed_entry)
-        await found.flushed()
+        await found.flushes.durable()
 
     async def reset_cursor_to_time(self, topic: TopicName, subscription: str, timestamp_ms: int) -> None:
         """Go to the first entry published at or after the time; older ones that were appended later come again."""
@@ -264,7 +264,7 @@ class Administration:
         """Acknowledge all entries that this cluster appended more than ``seconds`` ago."""
         found = await self._subscription(topic, subscription)
         found.expire_through(found.topic.ledger.position_older_than(seconds), self._environment.clock.now())
-        await found.flushed()
+        await found.flushes.durable()
 
     async def set_replicated(self, topic: TopicName, subscription: str, *, replicated: bool) -> None:
         """Start or stop to carry the subscription's progress to the other clusters."""
@@ -275,7 +275,7 @@ class Administration:
             message = f"{subscription} is replicated because the policy replicateSubscriptionState of its topic says so"
             raise AdminError(HTTPStatus.PRECONDITION_FAILED, message)
         found.topic.set_replicated(found, replicated=replicated)
-        await found.flushed()
+        await found.flushes.durable()
 
     async def get_replicated(self, topic: TopicName, subscription: str) -> bool:
         """Whether the subscription's progress is carried to the other clusters."""
@@ -301,7 +301,7 @@ class Administration:
     async def peek(self, topic: TopicName, subscription: str, message: int) -> tuple[Position, bytes]:
         """The ``message``-th (from 1) unacknowledged entry."""
         found = await self._subscription(topic, subscription)
-        ranges = found.undeleted(found.first_unread(), message)
+        ranges = found.unread.undeleted(found.unread.first(), message)
         if sum(each.entries for each in ranges) < message:
             raise message_not_found()
         position = ranges[-1].last

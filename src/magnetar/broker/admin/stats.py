@@ -141,7 +141,7 @@ def _consumer_stats(consumer: Consumer) -> ConsumerStats:
 
 
 def _consumers_in_steps(subscription: Subscription) -> Generator[None, None, list[ConsumerStats]]:
-    dispatcher = subscription.dispatcher
+    dispatcher = subscription.consumers.dispatcher
     key_shared = dispatcher if isinstance(dispatcher, KeySharedDispatcher) else None
     ranges = key_shared.hash_ranges() if key_shared is not None else {}
     draining = key_shared.draining() if key_shared is not None else {}
@@ -174,13 +174,13 @@ def _subscription_stats(
     backlog = subscription.backlog
     entries = topic.ledger.entries
     consumers = subscription.consumers
-    dispatcher = subscription.dispatcher
+    dispatcher = subscription.consumers.dispatcher
     shared = dispatcher if isinstance(dispatcher, MultipleConsumersDispatcher) else None
     key_shared = dispatcher if isinstance(dispatcher, KeySharedDispatcher) and consumers else None
     draining = key_shared.draining_totals() if key_shared is not None else DrainingTotals(0, 0, 0)
     active = dispatcher.active if isinstance(dispatcher, SingleActiveDispatcher) else None
     delayed = 0 if active else subscription.delayed
-    messages_sent, bytes_sent = subscription.sent()
+    messages_sent, bytes_sent = consumers.sent()
     now = subscription.environment.clock.now()
     shared_progress = subscription.shared_progress
     progress = topic.progress.unconfirmed(shared_progress) if shared_progress else None
@@ -197,7 +197,7 @@ def _subscription_stats(
         msg_delayed=delayed,
         msg_in_replay=shared.replay_count if shared else 0,
         unacked_messages=sum(consumer.unacked_messages for consumer in consumers),
-        type=subscription.type_name,
+        type=consumers.type_name,
         active_consumer_name=active.name if active else None,
         total_msg_expired=subscription.expired,
         last_expire_timestamp=int(subscription.last_expired_at * 1000),

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from magnetar.base.errors import StorageError
     from magnetar.base.names import TopicName
-    from magnetar.broker.loop.departures import Departures
+    from magnetar.broker.loop.under_way import UnderWay
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +107,7 @@ class ConsumedTopic(Protocol):
         ...
 
     @property
-    def departures(self) -> Departures:
+    def departures(self) -> UnderWay:
         """Producers and consumers that are still to be removed."""
         ...
 

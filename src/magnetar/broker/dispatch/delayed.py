@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from magnetar.base.position import Position
-    from magnetar.broker.dispatch.interfaces import DispatchedSubscription
+    from magnetar.broker.dispatch.interfaces import DispatchedEntries
     from magnetar.cursor.ranges import Range
 
 STRETCHES_MAX = 1000
@@ -26,18 +26,18 @@ class DelayedEntries(Part):
     OWNS = ("_reader",)
 
     def __init__(
-        self, subscription: DispatchedSubscription, is_held: Callable[[Position], bool], ready: Callable[[], None]
+        self, unread: DispatchedEntries, is_held: Callable[[Position], bool], ready: Callable[[], None]
     ) -> None:
         """``is_held``: whether the dispatcher has an entry already; ``ready`` is called when asking makes sense."""
-        self._subscription = subscription
-        self._index = subscription.topic.delayed
+        self._unread = unread
+        self._index = unread.topic.delayed
         self._is_held = is_held
         self._reader = RunReader(
-            subscription.topic.ledger,
+            unread.topic.ledger,
             ready,
-            subscription.topic.log.note_damage,
-            subscription.environment.memory,
-            max_bytes=subscription.environment.config.dispatcherMaxReadSizeBytes,
+            unread.topic.log.note_damage,
+            unread.environment.memory,
+            max_bytes=unread.environment.config.dispatcherMaxReadSizeBytes,
         )
         self._window = DueWindow()
         self._in_hand: list[Position] = []
@@ -72,7 +72,7 @@ class DelayedEntries(Part):
         withheld, ahead = self._index.withheld, self._ahead
         for _ in range(STRETCHES_MAX):
             position = ahead.first_absent(withheld.first_absent(position))
-            ranges = self._subscription.readable(position, limit)
+            ranges = self._unread.readable(position, limit)
             if not ranges:
                 return position, []
             if not withheld and not ahead:
@@ -81,7 +81,7 @@ class DelayedEntries(Part):
             if left:
                 return left[0].first, left
             position = ranges[-1].last._replace(entry_id=ranges[-1].last.entry_id + 1)
-        self._subscription.topic.notify()
+        self._unread.topic.notify()
         return position, []
 
     def withhold(self, position: Position, deliver_at_ms: int) -> None:
@@ -116,7 +116,7 @@ class DelayedEntries(Part):
 
         While too many holes would have to be persisted, what would make more of them is put aside.
         """
-        through = self._subscription.readable_through()
+        through = self._unread.readable_through()
         self._in_hand = list(filter(self._is_there, self._in_hand))
         self._park(through)
         if self._parked and len(self._in_hand) < limit:
@@ -144,5 +144,5 @@ class DelayedEntries(Part):
 
     def _is_there(self, position: Position) -> bool:
         """Whether the log has the entry and it is still to be sent."""
-        contains = self._subscription.topic.ledger.contains(position)
-        return contains and not self._subscription.is_finished(position)
+        contains = self._unread.topic.ledger.contains(position)
+        return contains and not self._unread.is_finished(position)

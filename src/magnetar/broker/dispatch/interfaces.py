@@ -1,4 +1,4 @@
-"""What dispatchers need to know of their subscription and its topic."""
+"""What dispatchers need to know of the entries that they dispatch, and of the topic."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ class DispatchedTopic(LoggedTopic, Protocol):
         ...
 
 
-class DispatchedSubscription(Protocol):
-    """The subscription that a dispatcher serves."""
+class DispatchedEntries(Protocol):
+    """The entries of one subscription that are not acknowledged."""
 
     @property
     def environment(self) -> Environment:
@@ -50,7 +50,7 @@ class DispatchedSubscription(Protocol):
         """Whether nothing new may be sent until some holes in the acknowledgements are filled (PIP-299)."""
         ...
 
-    def first_unread(self) -> Position:
+    def first(self) -> Position:
         """Where a dispatcher that starts over begins to read."""
         ...
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from magnetar.broker.dispatch.consumer import Consumer, ConsumerOptions, Delivery, KeySharedPolicy
-    from magnetar.broker.dispatch.interfaces import DispatchedSubscription
+    from magnetar.broker.dispatch.interfaces import DispatchedEntries
     from magnetar.broker.dispatch.selectors import Selector
     from magnetar.broker.settings.config import BrokerConfig
     from magnetar.cursor.ranges import Range
@@ -61,10 +61,10 @@ class DrainingTotals(NamedTuple):
 class KeySharedDispatcher(MultipleConsumersDispatcher[WaitingEntries["Consumer"]]):
     """To each consumer what is of its hashes, as far as it has permits."""
 
-    def __init__(self, subscription: DispatchedSubscription, policy: KeySharedPolicy) -> None:
+    def __init__(self, unread: DispatchedEntries, policy: KeySharedPolicy) -> None:
         """No consumer yet."""
         self.policy = policy
-        self._selector = _selector(policy, subscription.environment.config)
+        self._selector = _selector(policy, unread.environment.config)
         self._in_order = not policy.allow_out_of_order_delivery
         self._held = HashedEntries()
         """What consumers hold, and it alone."""
@@ -77,7 +77,7 @@ class KeySharedDispatcher(MultipleConsumersDispatcher[WaitingEntries["Consumer"]
         self._turn = 0
         self._is_looking_ahead = True
         """Whether no more entries wait than may, so that reading goes on."""
-        super().__init__(subscription, WaitingEntries(self._selector.select, self._is_draining))
+        super().__init__(unread, WaitingEntries(self._selector.select, self._is_draining))
 
     def rivals(self, options: ConsumerOptions) -> list[Consumer]:
         """Who has hash ranges that are asked for."""
@@ -147,7 +147,7 @@ class KeySharedDispatcher(MultipleConsumersDispatcher[WaitingEntries["Consumer"]
         room = min(limit, look_ahead_max - self._waiting())
         if room <= 0:
             if self._is_looking_ahead:
-                self._subscription.environment.limit_hits.hit(reason)
+                self._unread.environment.limit_hits.hit(reason)
             self._is_looking_ahead = False
             return False
         self._is_looking_ahead = True
@@ -162,9 +162,9 @@ class KeySharedDispatcher(MultipleConsumersDispatcher[WaitingEntries["Consumer"]
         While acknowledgements are at their limit, those behind the last acknowledged entry may not. They must not keep
         the entries from being read whose acknowledgements end that.
         """
-        if not self._subscription.is_paused:
+        if not self._unread.is_paused:
             return len(self._replay)
-        through = self._subscription.readable_through()
+        through = self._unread.readable_through()
         return sum([position <= through for position in self._replay])
 
     def _dispatch_waiting(self, limit: int) -> bool:
@@ -182,9 +182,9 @@ class KeySharedDispatcher(MultipleConsumersDispatcher[WaitingEntries["Consumer"]
 
     def _next_waiting(self, consumer: Consumer, limit: int) -> list[tuple[Position, bytes]]:
         """Take what waits for a consumer, as far as one read reaches and it has room."""
-        subscription = self._subscription
-        taken = self._replay.take(consumer, subscription.readable_through(), min(limit, self._room(consumer)))
-        wanted = {position: its_hash for position, its_hash in taken if not subscription.is_finished(position)}
+        unread = self._unread
+        taken = self._replay.take(consumer, unread.readable_through(), min(limit, self._room(consumer)))
+        wanted = {position: its_hash for position, its_hash in taken if not unread.is_finished(position)}
         if not wanted:
             return []
         ledger_id = next(iter(wanted)).ledger_id
@@ -199,7 +199,7 @@ class KeySharedDispatcher(MultipleConsumersDispatcher[WaitingEntries["Consumer"]
 
         Those that are sent ``again`` were the first to wait; others have to wait behind those that do.
         """
-        now = self._subscription.environment.clock.now()
+        now = self._unread.environment.clock.now()
         ledger_id = entries[0][0].ledger_id
         heads = [wire_entry.messages_delivery_and_key(entry) for _, entry in entries]
         hash_of = self._selector.hash_of

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from magnetar.base.position import Position
     from magnetar.broker.dispatch.consumer import Consumer, ConsumerOptions
-    from magnetar.broker.dispatch.interfaces import DispatchedSubscription
+    from magnetar.broker.dispatch.interfaces import DispatchedEntries
     from magnetar.cursor.ranges import Range
 
 
@@ -55,21 +55,21 @@ class MultipleConsumersDispatcher(Part, ABC, Generic[R]):
 
     OWNS = ("_reader", "_delayed")
 
-    def __init__(self, subscription: DispatchedSubscription, replay: R) -> None:
+    def __init__(self, unread: DispatchedEntries, replay: R) -> None:
         """No consumer yet."""
-        config = subscription.environment.config
+        config = unread.environment.config
         self.consumers: dict[Consumer, None] = {}
-        self._subscription = subscription
+        self._unread = unread
         self._config = config
         self._reader = EntryReader(
-            subscription.topic.ledger,
+            unread.topic.ledger,
             self.dispatch,
-            subscription.topic.log.note_damage,
-            subscription.environment.memory,
+            unread.topic.log.note_damage,
+            unread.environment.memory,
             max_entries=config.dispatcherMaxReadBatchSize,
             max_bytes=config.dispatcherMaxReadSizeBytes,
         )
-        self._read_position = subscription.first_unread()
+        self._read_position = unread.first()
         self._replay = replay
         self._redelivery_counts = EntryCounts()
         self._unacked_messages = 0
@@ -79,7 +79,7 @@ class MultipleConsumersDispatcher(Part, ABC, Generic[R]):
         all is."""
         self._wanted_again: set[EntryCounts] = set()
         """Those of ``_returning`` whose entries count as redelivered."""
-        self._delayed = DelayedEntries(subscription, self._is_held, self.dispatch)
+        self._delayed = DelayedEntries(unread, self._is_held, self.dispatch)
         self._blocked = False
         """Too many unacknowledged messages (``maxUnackedMessagesPerSubscription``); freed below half of it."""
 
@@ -130,7 +130,7 @@ class MultipleConsumersDispatcher(Part, ABC, Generic[R]):
             self._redelivery_counts.clear()
             self._wanted_again.clear()
         self._check_blocked()
-        self._subscription.topic.notify()  # once for all consumers that leave in this turn
+        self._unread.topic.notify()  # once for all consumers that leave in this turn
 
     def redeliver(self, consumer: Consumer, positions: Sequence[Position], epoch: int | None) -> None:
         """Send exactly these again, or all that the consumer holds; each counts as one more redelivery."""
@@ -172,14 +172,14 @@ class MultipleConsumersDispatcher(Part, ABC, Generic[R]):
         if self._returning:
             self._take_back()
             if self._returning:
-                self._subscription.topic.notify()
+                self._unread.topic.notify()
                 return
         if self._blocked or not self._delayed.is_ready:
             return
         limit = self._permits(self._config.dispatcherMaxReadBatchSize)
         if limit <= 0 or not self._dispatch_read(limit):
             return
-        topic = self._subscription.topic
+        topic = self._unread.topic
         if self._replay or self._delayed.may_have_more or self._read_position <= topic.ledger.last_confirmed_entry:
             topic.notify()
 
@@ -187,7 +187,7 @@ class MultipleConsumersDispatcher(Part, ABC, Generic[R]):
         """Stop reading and waiting."""
         self._reader.close()
         self._delayed.close()
-        self._subscription.environment.retired.add(self)
+        self._unread.environment.retired.add(self)
 
     @abstractmethod
     def _dispatch_read(self, limit: int) -> bool:
@@ -237,7 +237,7 @@ class MultipleConsumersDispatcher(Part, ABC, Generic[R]):
             return None
         entries = self._reader.read_ranges(ranges, limit)
         if entries:
-            self._read_position = self._subscription.topic.ledger.next_position(entries[-1][0])
+            self._read_position = self._unread.topic.ledger.next_position(entries[-1][0])
         return entries
 
     def _due(
@@ -247,9 +247,9 @@ class MultipleConsumersDispatcher(Part, ABC, Generic[R]):
 
         The head of an entry is how many messages it has, and its ``deliver_at_time``.
         """
-        state, counts, now_ms = self._subscription.cursor.state, self._redelivery_counts, now * 1000
+        state, counts, now_ms = self._unread.cursor.state, self._redelivery_counts, now * 1000
         is_first_delivery = not counts and not state.partial_batches_count
-        is_delaying = self._subscription.topic.policies.delayed_delivery.active
+        is_delaying = self._unread.topic.policies.delayed_delivery.active
         due: list[Delivery] = []
         for (position, entry), (messages, deliver_at_ms) in zip(entries, heads, strict=True):
             if deliver_at_ms > now_ms and is_delaying:
@@ -293,7 +293,7 @@ class MultipleConsumersDispatcher(Part, ABC, Generic[R]):
         if limit and consumer.unacked_messages >= limit:
             if not consumer.blocked:
                 consumer.blocked = True
-                self._subscription.environment.limit_hits.hit(Limit.UNACKED_PER_CONSUMER)
+                self._unread.environment.limit_hits.hit(Limit.UNACKED_PER_CONSUMER)
         elif consumer.unacked_messages <= limit // 2:
             consumer.blocked = False
 
@@ -303,6 +303,6 @@ class MultipleConsumersDispatcher(Part, ABC, Generic[R]):
         if limit and unacked >= limit:
             if not self._blocked:
                 self._blocked = True
-                self._subscription.environment.limit_hits.hit(Limit.UNACKED_PER_SUBSCRIPTION)
+                self._unread.environment.limit_hits.hit(Limit.UNACKED_PER_SUBSCRIPTION)
         elif unacked < max(1, limit // 2):
             self._blocked = False

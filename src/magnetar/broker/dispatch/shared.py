@@ -13,15 +13,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from magnetar.broker.dispatch.consumer import Consumer, Delivery
-    from magnetar.broker.dispatch.interfaces import DispatchedSubscription
+    from magnetar.broker.dispatch.interfaces import DispatchedEntries
 
 
 class SharedDispatcher(MultipleConsumersDispatcher[Replay]):
     """Round robin by priority level (protocol: Shared)."""
 
-    def __init__(self, subscription: DispatchedSubscription) -> None:
+    def __init__(self, unread: DispatchedEntries) -> None:
         """No consumer yet."""
-        super().__init__(subscription, Replay())
+        super().__init__(unread, Replay())
         self._turn = 0
         self._sent_in_turn = 0
 
@@ -38,8 +38,8 @@ class SharedDispatcher(MultipleConsumersDispatcher[Replay]):
         return bool(entries)
 
     def _next_to_replay(self, limit: int) -> list[tuple[Position, bytes]] | None:
-        subscription = self._subscription
-        run = self._replay.first_run(limit, subscription.is_finished, subscription.cursor.state.is_deleted)
+        unread = self._unread
+        run = self._replay.first_run(limit, unread.is_finished, unread.cursor.state.is_deleted)
         if run is None:
             return None
         entries = self._reader.read(*run, limit)
@@ -55,7 +55,7 @@ class SharedDispatcher(MultipleConsumersDispatcher[Replay]):
         self, entries: list[tuple[Position, bytes]], put_back: Callable[[list[tuple[Position, bytes]]], None]
     ) -> None:
         """Send the entries of one read, which are of one ledger, to each consumer what it has room for in its turn."""
-        now = self._subscription.environment.clock.now()
+        now = self._unread.environment.clock.now()
         ledger_id = entries[0][0].ledger_id
         due = self._due(entries, map(wire_entry.messages_and_delivery, [entry for _, entry in entries]), now)
         ready = self._ready_by_level()

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from magnetar.broker.dispatch.consumer import Consumer, ConsumerOptions
-    from magnetar.broker.dispatch.interfaces import DispatchedSubscription
+    from magnetar.broker.dispatch.interfaces import DispatchedEntries
     from magnetar.cursor.ranges import Range
 
 
@@ -31,29 +31,29 @@ class SingleActiveDispatcher(Part):
 
     OWNS = ("_reader",)
 
-    def __init__(self, subscription: DispatchedSubscription, *, exclusive: bool) -> None:
+    def __init__(self, unread: DispatchedEntries, *, exclusive: bool) -> None:
         """No consumer yet."""
-        config = subscription.environment.config
-        name = subscription.topic.name
+        config = unread.environment.config
+        name = unread.topic.name
         self.consumers: dict[Consumer, None] = {}
         self.active: Consumer | None = None
         self._candidates: Candidates[Consumer] = Candidates(str(name), name.partition_index)
-        self._notices = None if exclusive else ActiveNotices(subscription.environment.sliced)
-        self._subscription = subscription
+        self._notices = None if exclusive else ActiveNotices(unread.environment.sliced)
+        self._unread = unread
         self._exclusive = exclusive
         self._switch_delay_s = config.activeConsumerFailoverDelayTimeMillis / 1000
         self._switching: asyncio.TimerHandle | None = None
         self._election: asyncio.Handle | None = None
         self._reader = EntryReader(
-            subscription.topic.ledger,
+            unread.topic.ledger,
             self.dispatch,
-            subscription.topic.log.note_damage,
-            subscription.environment.memory,
+            unread.topic.log.note_damage,
+            unread.environment.memory,
             max_entries=config.dispatcherMaxReadBatchSize,
             max_bytes=config.dispatcherMaxReadSizeBytes,
         )
         self._read_limit = config.dispatcherMaxReadBatchSize
-        self._read_position = subscription.first_unread()
+        self._read_position = unread.first()
 
     def rivals(self, options: ConsumerOptions) -> list[Consumer]:
         """An Exclusive subscription takes one consumer."""
@@ -89,7 +89,7 @@ class SingleActiveDispatcher(Part):
         if consumer is self.active:
             self.active = None
         if self._election is None:
-            self._election = self._subscription.environment.loop.call_soon(self._elect)
+            self._election = self._unread.environment.loop.call_soon(self._elect)
 
     def redeliver(self, consumer: Consumer, positions: Sequence[Position], epoch: int | None) -> None:
         """Rewind to the mark-delete position; the positions are ignored, as in Pulsar."""
@@ -109,7 +109,7 @@ class SingleActiveDispatcher(Part):
 
     def rewind(self) -> None:
         """Read again from the first undeleted entry."""
-        self._read_position = self._subscription.first_unread()
+        self._read_position = self._unread.first()
         self.dispatch()
 
     def dispatch(self) -> None:
@@ -118,14 +118,14 @@ class SingleActiveDispatcher(Part):
         if consumer is None or not consumer.is_ready or self._switching is not None:
             return
         limit = min(self._read_limit, consumer.permits)
-        ranges = self._subscription.readable(self._read_position, limit)
+        ranges = self._unread.readable(self._read_position, limit)
         entries = self._reader.read_ranges(ranges, limit) if ranges else None
         if not entries:
             return
-        ledger = self._subscription.topic.ledger
+        ledger = self._unread.topic.ledger
         self._read_position = ledger.next_position(self._send(consumer, entries))
         if self._read_position <= ledger.last_confirmed_entry:
-            self._subscription.topic.notify()
+            self._unread.topic.notify()
 
     def close(self) -> None:
         """Stop reading."""
@@ -135,11 +135,11 @@ class SingleActiveDispatcher(Part):
         for handle in (self._switching, self._election):
             if handle is not None:
                 handle.cancel()
-        self._subscription.environment.retired.add(self)
+        self._unread.environment.retired.add(self)
 
     def _send(self, consumer: Consumer, entries: list[tuple[Position, bytes]]) -> Position:
         """Send of the entries of one read, which are of one ledger, as many as are permitted; return the last one."""
-        state, permits = self._subscription.cursor.state, consumer.permits
+        state, permits = self._unread.cursor.state, consumer.permits
         run: list[Delivery] = []
         for position, entry in entries:
             remaining = state.remaining(position)
@@ -149,7 +149,7 @@ class SingleActiveDispatcher(Part):
             if permits <= 0:
                 break
         ledger_id = entries[0][0].ledger_id
-        consumer.send(ledger_id, run, self._subscription.environment.clock.now())
+        consumer.send(ledger_id, run, self._unread.environment.clock.now())
         return Position(ledger_id, run[-1].entry_id)
 
     def _elect(self) -> bool:
@@ -164,7 +164,7 @@ class SingleActiveDispatcher(Part):
         self.active = chosen
         if self._notices is not None:
             self._notices.changed(chosen)
-        self._read_position = self._subscription.first_unread()
+        self._read_position = self._unread.first()
         if self._switching is not None:
             self._switching.cancel()
             self._switching = None

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from magnetar.base.errors import RequestError
     from magnetar.base.position import Position
     from magnetar.broker.delayed.index import DelayedIndex
-    from magnetar.broker.loop.departures import Departures
+    from magnetar.broker.loop.under_way import UnderWay
     from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 SendHead = tuple[int, int, int]
@@ -191,7 +191,7 @@ class PublishedTopic(LoggedTopic, Protocol):
         ...
 
     @property
-    def departures(self) -> Departures:
+    def departures(self) -> UnderWay:
         """Producers and consumers that are still to be removed."""
         ...
 

@@ -243,7 +243,7 @@ class TopicSnapshots:
 
     def _look(self, subscription: Subscription) -> None:
         """Tell the others where a subscription is once that is durable, if there is a snapshot that says it."""
-        subscription.flush()
+        subscription.flushes.now()
 
     def reached(self, subscription: Subscription, mark_delete: Position) -> None:
         """Everything up to ``mark_delete`` is durably acknowledged: tell the others what that is in their logs."""

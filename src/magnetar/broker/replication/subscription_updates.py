@@ -70,7 +70,7 @@ class SubscriptionUpdates:
             subscription.acknowledge_through(position)
         else:
             self._acknowledge_claims(source, subscription, update.claims.acknowledged, position)
-        subscription.flush()
+        subscription.flushes.now()
 
     def _acknowledge_claims(
         self, source: str, subscription: Subscription, acknowledged: Mapping[str, IntervalSet], through: Position

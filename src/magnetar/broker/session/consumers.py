@@ -124,7 +124,7 @@ def redeliver(session: Session, command: pb.CommandRedeliverUnacknowledgedMessag
     consumer = session.consumers.get(command.consumer_id)
     if consumer is None or not isinstance(consumer.subscription, Subscription):
         return
-    dispatcher = consumer.subscription.dispatcher
+    dispatcher = consumer.subscription.consumers.dispatcher
     if dispatcher is not None:
         is_tracked = isinstance(dispatcher, MultipleConsumersDispatcher)  # others send all again, whatever is named
         positions = [position_of(message_id) for message_id in command.message_ids] if is_tracked else []
@@ -242,7 +242,7 @@ def consumer_stats(session: Session, command: pb.CommandConsumerStats) -> None:
         unackedMessages=consumer.unacked_messages,
         blockedConsumerOnUnackedMsgs=consumer.blocked,
         address=session.address,
-        type=subscription.type_name,
+        type=subscription.consumers.type_name,
         msgBacklog=subscription.backlog,
     )
     session.write(commands.consumer_stats_response(body))
@@ -261,6 +261,6 @@ def close(session: Session, command: pb.CommandCloseConsumer) -> None:
         commands.success(request_id=command.request_id)
     )
     if isinstance(subscription, Subscription) and subscription.is_durable:
-        subscription.flush_with(answer)
+        subscription.flushes.then(answer)
     else:
         answer(None)

@@ -68,11 +68,13 @@ def _wait_before_admission(
     subscription: Subscription, command: pb.CommandSubscribe, options: ConsumerOptions
 ) -> Awaitable[None] | None:
     """What the consumer has to wait for; raises RequestError if it is refused."""
-    rivals = subscription.rivals(options)
-    if subscription.is_resetting:
-        return subscription.settled()
+    rivals = subscription.consumers.rivals(options)
+    if subscription.resets:
+        return subscription.resets.over()
     if _begins_to_replicate(subscription, command):
-        return subscription.flushed()  # SUCCESS says that it is replicated, which must be so after a crash as well
+        return (
+            subscription.flushes.durable()
+        )  # SUCCESS says that it is replicated, which must be so after a crash as well
     return _rivals_gone(rivals, options) if rivals else None
 
 

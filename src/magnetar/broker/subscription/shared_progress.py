@@ -77,6 +77,14 @@ class SharingTopic(LoggedTopic, Protocol):
         ...
 
 
+class Flushing(Protocol):
+    """What writes acknowledgements."""
+
+    def soon(self) -> None:
+        """Write what changed."""
+        ...
+
+
 class SharedSubscription(Protocol):
     """A replicated subscription."""
 
@@ -104,8 +112,9 @@ class SharedSubscription(Protocol):
         """Entries were newly acknowledged: nobody holds them any more."""
         ...
 
-    def flush_soon(self) -> None:
-        """Write what changed."""
+    @property
+    def flushes(self) -> Flushing:
+        """What writes its acknowledgements."""
         ...
 
     def disconnect_consumers(self) -> None:
@@ -311,7 +320,7 @@ class SharedProgress:
             effects = effects_on_arrival(self._topic.log.index, self.state, origin.cluster, extent.floor, last)
             if effects.ranges or effects.partial:
                 self._take_effect(effects)
-                self._subscription.flush_soon()
+                self._subscription.flushes.soon()
 
     def rebuild(self) -> None:
         """Make the cursor anew from the whole state: entries may have become unacknowledged.

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from magnetar.base.errors import StorageError
     from magnetar.broker.loop.closing import Step
-    from magnetar.broker.loop.departures import Departures
+    from magnetar.broker.loop.under_way import UnderWay
     from magnetar.broker.publish.deduplication import Deduplication
     from magnetar.broker.publish.interfaces import Producer
     from magnetar.broker.publish.lag_limit import LagLimit
@@ -40,7 +40,7 @@ class ProducedTopic(LoggedTopic, Protocol):
         ...
 
     @property
-    def departures(self) -> Departures:
+    def departures(self) -> UnderWay:
         """Producers and consumers that are still to be removed."""
         ...
 

@@ -14,8 +14,8 @@ from magnetar.base.rates import Rates
 from magnetar.broker.delayed.index import DelayedIndex
 from magnetar.broker.log.skipped_entries import SkippedEntries
 from magnetar.broker.log.topic_log import TopicLog
-from magnetar.broker.loop.departures import Departures
 from magnetar.broker.loop.turns import Share
+from magnetar.broker.loop.under_way import UnderWay
 from magnetar.broker.publish.deduplication import Deduplication
 from magnetar.broker.publish.lag_limit import LagLimit
 from magnetar.broker.replication.progress.topic_progress import TopicProgress
@@ -79,7 +79,7 @@ class Topic(Part):
         self.share = Share()
         """What the topic has had of the turns of the event loop."""
         self.producers = TopicProducers(self)
-        self.departures = Departures()
+        self.departures = UnderWay()
         self.log = TopicLog(
             environment, name, ledger, appended=self._appended, refused=self.producers.dismiss, failed=self.fence
         )
@@ -180,7 +180,7 @@ class Topic(Part):
         self._impose_replication(subscription)
         note_protection(self, [subscription])
         if durable:
-            subscription.flush()
+            subscription.flushes.now()
         return subscription
 
     def ensure_subscription(self, name: str) -> None:
@@ -262,7 +262,7 @@ class Topic(Part):
         elif replicated and subscription.progress is not None:
             subscription.progress.resume()
         note_protection(self, [subscription])
-        subscription.flush()
+        subscription.flushes.now()
         subscription.apply_policies()
         self.progress.changed()
 
@@ -342,7 +342,7 @@ class Topic(Part):
         """Update the rates, and tidy up what is delayed, in steps; ``now`` in monotonic seconds."""
         self.rates_in.update(now, self.counters.messages_in, self.counters.bytes_in)
         for subscription in self.each_subscription():
-            subscription.rates_out.update(now, *subscription.sent())
+            subscription.rates_out.update(now, *subscription.consumers.sent())
             yield
         for replicator in self.replicators.values():
             replicator.rates_out.update(now, replicator.entries_out, replicator.bytes_out)
@@ -357,8 +357,8 @@ class Topic(Part):
         self.deduplication.snapshot()
         consumed = self.consumed_through(self.all_cursors())
         for subscription in self.each_subscription():
-            if subscription.is_unwritten:
-                subscription.flush()
+            if subscription.flushes.is_unwritten:
+                subscription.flushes.now()
             yield
         self.log.barrier(lambda error: self._trim(consumed, by_age=by_age) if error is None else None)
 

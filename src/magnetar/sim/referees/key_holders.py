@@ -38,7 +38,7 @@ class KeyHolders:
         What a consumer holds that left counts no more, nor does what it got before the subscription was moved. An entry
         without a key is alone with its own.
         """
-        if subscription.type != pb.CommandSubscribe.Key_Shared or not entry.key:
+        if subscription.consumers.type != pb.CommandSubscribe.Key_Shared or not entry.key:
             return None
         assert subscription.progress is not None
         since = subscription.progress.state.epoch, subscription.progress.state.starts()

@@ -268,7 +268,7 @@ class TopicReferee:
         if subscription.progress is None or replica.topic is None:
             return None
         cumulative = ack.ack_type == pb.CommandAck.Cumulative
-        if cumulative and subscription.type in SHARING:
+        if cumulative and subscription.consumers.type in SHARING:
             return None  # who shares cannot acknowledge for others, in Pulsar neither
         self.checker.look_at_log(replica)
         log, state = self.model.logs[replica.cluster], subscription.progress.state
@@ -437,7 +437,7 @@ class TopicReferee:
         active = replica.topic.policies.replicated_subscription_active_cluster if replica.topic is not None else ""
         if subscription.is_replicated and active not in ("", replica.cluster):
             self.violate(f"A: {where}, {entry.text}, was sent to a consumer, and {active} is the active cluster")
-        sharing = subscription.type in SHARING
+        sharing = subscription.consumers.type in SHARING
         if sharing and entry.deliver_at_ms > replica.site.clock.highest * 1000:
             early_s = entry.deliver_at_ms / 1000 - replica.site.clock.highest
             self.violate(f"T: {where}, {entry.text}, was sent to a consumer {early_s:.3f} s before its time")

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from magnetar.broker.dispatch.consumer import Consumer, ConsumerOptions
     from magnetar.broker.environment import Environment
     from magnetar.broker.log.skipped_entries import SkippedEntries
-    from magnetar.broker.loop.departures import Departures
+    from magnetar.broker.loop.under_way import UnderWay
     from magnetar.broker.publish.lag_limit import LagLimit
     from magnetar.broker.replication.outbound.marker_queue import QueuedMarker
     from magnetar.cursor.cursor import Cursor
@@ -81,7 +81,7 @@ class ReplicatedTopic(CopiedTopic, Protocol):
         ...
 
     @property
-    def departures(self) -> Departures:
+    def departures(self) -> UnderWay:
         """Producers and consumers that are still to be removed."""
         ...
 

@@ -128,7 +128,7 @@ class TopicProgress(Part):
         """Everything, once it is durable: the states of all replicated subscriptions, and the tombstones."""
         for subscription in self._topic.subscriptions.values():
             if subscription.progress is not None:
-                subscription.flush()
+                subscription.flushes.now()
         states = [keeper.state.copy() for keeper in self._replicated()]
         states += self.tombstones.states()
         await self._environment.durable()
@@ -173,7 +173,7 @@ class TopicProgress(Part):
             if marker.oldest_acknowledged_at_ms and subscription.shared_progress is not None:
                 delay_s = max(0.0, self._environment.clock.now() - marker.oldest_acknowledged_at_ms / 1000)
                 subscription.shared_progress.note_applied(source, delay_s)
-            subscription.flush()
+            subscription.flushes.now()
 
     def delete_subscription(self, subscription: Subscription) -> None:
         """Delete a subscription here and, when it is replicated, everywhere: leave a tombstone and tell the others."""
@@ -247,7 +247,7 @@ class TopicProgress(Part):
             return
         # The sender does not know the newer epoch yet; it may, once that is durable here.
         link, state = self._links[source], keeper.state.copy()
-        subscription.flush_with(lambda error: link.add(state, None) if error is None else None)
+        subscription.flushes.then(lambda error: link.add(state, None) if error is None else None)
 
     def _remember(self, incoming: SubscriptionProgress) -> None:
         """Of one that is switched off here, only a deletion matters elsewhere: it goes on behind that, if ever."""

@@ -1,23 +1,20 @@
-"""Producers and consumers of a topic that are still to be removed: their connection is gone, or they are sent away."""
+"""Work that is under way, and for whose end others wait."""
 
 from __future__ import annotations
 
 import asyncio
 
 
-class Departures:
-    """Counts them. Many are removed in slices.
-
-    Until then they are in the way of others, as if they were alive. So whoever wants to publish or to consume waits.
-    """
+class UnderWay:
+    """Counts what has begun and not ended yet."""
 
     def __init__(self) -> None:
-        """None."""
+        """Nothing has begun."""
         self._count = 0
         self._over = asyncio.Event()
 
     def __bool__(self) -> bool:
-        """Whether there are any."""
+        """Whether anything is under way."""
         return self._count > 0
 
     def begin(self) -> None:
@@ -26,12 +23,12 @@ class Departures:
         self._over.clear()
 
     def end(self) -> None:
-        """Count one out: it was removed."""
+        """Count one out."""
         self._count -= 1
         if not self._count:
             self._over.set()
 
     async def over(self) -> None:
-        """Return once there are none."""
+        """Return once nothing is under way."""
         while self._count:
             await self._over.wait()

@@ -1,0 +1,132 @@
+"""The connected consumers of a subscription: who may join them, and the dispatcher that serves them."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Collection
+from typing import TYPE_CHECKING
+
+from magnetar.base.errors import RequestError, ServerError
+from magnetar.broker.dispatch.consumer import Consumer
+from magnetar.broker.dispatch.key_shared import KeySharedDispatcher
+from magnetar.broker.dispatch.multiple_consumers import MultipleConsumersDispatcher
+from magnetar.broker.dispatch.shared import SharedDispatcher
+from magnetar.broker.dispatch.single_active import SingleActiveDispatcher
+from magnetar.wire.proto import pulsar_api_pb2 as pb
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from magnetar.base.position import Position
+    from magnetar.broker.dispatch.base import Dispatcher
+    from magnetar.broker.dispatch.consumer import ConsumerOptions
+    from magnetar.broker.dispatch.interfaces import DispatchedEntries
+    from magnetar.cursor.ranges import Range
+
+_TYPE_NAMES = {0: "Exclusive", 1: "Shared", 2: "Failover", 3: "Key_Shared"}
+
+
+class SubscriptionConsumers(Collection[Consumer]):
+    """The connected consumers, in the order in which they came. Everything happens on the event loop's thread."""
+
+    def __init__(self) -> None:
+        """Nobody is connected."""
+        self.type: int | None = None
+        """What the newest dispatcher serves, a ``CommandSubscribe.SubType``; None before the first consumer."""
+        self.dispatcher: Dispatcher | None = None
+        self._messages_out = 0
+        self._bytes_out = 0
+
+    def __len__(self) -> int:
+        """How many are connected."""
+        return 0 if self.dispatcher is None else len(self.dispatcher.consumers)
+
+    def __iter__(self) -> Iterator[Consumer]:
+        """The consumers."""
+        return iter(() if self.dispatcher is None else self.dispatcher.consumers)
+
+    def __contains__(self, consumer: object) -> bool:
+        """Whether it is connected."""
+        return self.dispatcher is not None and consumer in self.dispatcher.consumers
+
+    @property
+    def type_name(self) -> str:
+        """Pulsar's name of the type; "None" while nobody is connected."""
+        return _TYPE_NAMES[self.type] if self.type is not None and self else "None"
+
+    @property
+    def is_tracked(self) -> bool:
+        """Whether it is known which of them holds which entry: the type is Shared or Key_Shared."""
+        return isinstance(self.dispatcher, MultipleConsumersDispatcher)
+
+    def sent(self) -> tuple[int, int]:
+        """Messages and bytes sent since the topic was loaded, also to those that have left."""
+        return (
+            self._messages_out + sum(consumer.messages_sent for consumer in self),
+            self._bytes_out + sum(consumer.bytes_sent for consumer in self),
+        )
+
+    def rivals(self, options: ConsumerOptions) -> list[Consumer]:
+        """Connected consumers that conflict with one that asks for this, if they are still alive."""
+        if self.dispatcher is None or options.type != self.type:
+            return []
+        return self.dispatcher.rivals(options)
+
+    def check_can_add(self, options: ConsumerOptions) -> None:
+        """Raise RequestError if a consumer that asks for this is refused because of the others."""
+        if self.dispatcher is None or not self.dispatcher.consumers:
+            return
+        if options.type != self.type:
+            raise RequestError(ServerError.ConsumerBusy, "Subscription is of different type")
+        self.dispatcher.check_can_add(options)
+
+    def add(self, consumer: Consumer, unread: DispatchedEntries) -> None:
+        """Let a consumer in whom ``check_can_add`` did not refuse; it is sent ``unread``."""
+        if self.dispatcher is None or self.type != consumer.type or not self.dispatcher.suits(consumer):
+            if self.dispatcher is not None:
+                self.dispatcher.close()
+            self.type = consumer.type
+            self.dispatcher = _dispatcher_for(consumer, unread)
+        self.dispatcher.add(consumer)
+
+    def remove(self, consumer: Consumer) -> None:
+        """A connected consumer left."""
+        assert self.dispatcher is not None
+        self._count_out(consumer)
+        self.dispatcher.remove(consumer)
+
+    def let_go(self) -> deque[Consumer]:
+        """Let go of all of them, and return those that are still to be told (``Consumer.close``).
+
+        From now on none of them is sent anything, and nothing is taken that they send.
+        """
+        dispatcher, self.dispatcher = self.dispatcher, None
+        if dispatcher is None:
+            return deque()
+        dispatcher.close()
+        leaving = deque(dispatcher.consumers)
+        for consumer in leaving:
+            self._count_out(consumer)
+            consumer.session.forget_consumer(consumer)
+        return leaving
+
+    def _count_out(self, consumer: Consumer) -> None:
+        self._messages_out += consumer.messages_sent
+        self._bytes_out += consumer.bytes_sent
+
+    def holders(self, entries: Range) -> list[Consumer]:
+        """Those that hold some of these entries, which are not acknowledged."""
+        return self.dispatcher.holders(entries) if self.dispatcher is not None else []
+
+    def taken(self) -> Iterable[Position]:
+        """The entries that one of them holds, or that are about to be sent; none where that is not tracked."""
+        return self.dispatcher.taken() if isinstance(self.dispatcher, MultipleConsumersDispatcher) else ()
+
+
+def _dispatcher_for(consumer: Consumer, unread: DispatchedEntries) -> Dispatcher:
+    match consumer.type:
+        case pb.CommandSubscribe.Shared:
+            return SharedDispatcher(unread)
+        case pb.CommandSubscribe.Key_Shared:
+            return KeySharedDispatcher(unread, consumer.key_shared_policy)
+    return SingleActiveDispatcher(unread, exclusive=consumer.type == pb.CommandSubscribe.Exclusive)

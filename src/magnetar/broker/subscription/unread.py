@@ -1,0 +1,61 @@
+"""The entries that a subscription has still to get: where they begin, and how far they may be sent."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from magnetar.base.position import Position
+    from magnetar.broker.dispatch.interfaces import DispatchedTopic
+    from magnetar.broker.environment import Environment
+    from magnetar.broker.subscription.ack_state import AckState
+    from magnetar.cursor.cursor import Cursor
+    from magnetar.cursor.ranges import Range
+
+
+class UnreadEntries:
+    """What the dispatcher of one subscription reads; see ``DispatchedEntries``."""
+
+    def __init__(self, topic: DispatchedTopic, cursor: Cursor, ack_state: AckState) -> None:
+        """The entries of ``topic`` that ``cursor`` has not acknowledged."""
+        self.topic = topic
+        self.cursor = cursor
+        self.environment: Environment = topic.environment
+        self._ack_state = ack_state
+
+    def first(self) -> Position:
+        """Where a dispatcher that starts over begins to read."""
+        return self.topic.ledger.next_position(self.cursor.state.mark_delete_position)
+
+    def undeleted(self, read_position: Position, limit: int) -> list[Range]:
+        """The next entries to read, durable and not acknowledged, at most ``limit``."""
+        return self._legible(read_position, self.topic.ledger.last_confirmed_entry, limit)
+
+    def readable(self, read_position: Position, limit: int) -> list[Range]:
+        """The next entries to send to consumers, at most ``limit``; none that could exceed the limits."""
+        return self._legible(read_position, self.readable_through(), limit)
+
+    def readable_through(self) -> Position:
+        """How far entries may be sent to consumers."""
+        return self._ack_state.readable_through(self.topic.ledger.last_confirmed_entry)
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether nothing new may be sent until some holes in the acknowledgements are filled (PIP-299)."""
+        return self._ack_state.is_blocking
+
+    def is_finished(self, position: Position) -> bool:
+        """Whether an entry is not to be sent again: it was acknowledged, or it cannot be read any more."""
+        state, damaged = self.cursor.state, self.topic.log.damaged
+        return position <= state.mark_delete_position or state.is_deleted(position) or position in damaged
+
+    def _legible(self, read_position: Position, through: Position, limit: int) -> list[Range]:
+        """The next entries that are not acknowledged, past those known to be damaged: these stay unacknowledged."""
+        while ranges := self.cursor.state.undeleted(read_position, through, limit):
+            if not self.topic.log.damaged:
+                break
+            intact = [part for each in ranges for part in self.topic.log.damaged.absent(each)]
+            if intact:
+                return intact
+            read_position = self.topic.ledger.next_position(ranges[-1].last)
+        return ranges
