@@ -13,27 +13,25 @@ from __future__ import annotations
 
 import asyncio
 from enum import Enum
-from itertools import groupby
-from operator import itemgetter
 from typing import TYPE_CHECKING, Protocol
 
 import structlog
 
-from magnetar.base.errors import DamagedEntriesError, MagnetarError, RequestError, ServerError, StorageError
+from magnetar.base.errors import RequestError, ServerError, StorageError
 from magnetar.base.limits import Limit
 from magnetar.base.position import EARLIEST, Position
 from magnetar.base.tasks import start_task
 from magnetar.broker.log.interfaces import LoggedTopic
-from magnetar.broker.publish.overlap import cut_batch
-from magnetar.broker.publish.producer import answer_error, answer_failed, answer_repeated, answer_stored
-from magnetar.broker.publish.sequence_ids import UNKNOWN_PRODUCER, SequenceIds, Verdict, highest_of, judge
+from magnetar.broker.publish.deduplication_replay import replay
+from magnetar.broker.publish.entry_sequence_ids import completed_by, highest_in
+from magnetar.broker.publish.judged_run import JudgedRun, answer_run, judge_run
+from magnetar.broker.publish.producer import answer_failed, answer_stored
+from magnetar.broker.publish.sequence_ids import UNKNOWN_PRODUCER, SequenceIds, Verdict
 from magnetar.broker.subscription.names import DEDUPLICATION_CURSOR
-from magnetar.wire.entries.batch import last_sequence_id
-from magnetar.wire.entries.entry import is_compressed, parse_metadata, payload_of
-from magnetar.wire.entries.markers import marker_type
+from magnetar.wire.entries.entry import is_compressed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
 
     from magnetar.broker.publish.interfaces import Producer, SendHead
     from magnetar.cursor.cursor import Cursor
@@ -41,10 +39,6 @@ if TYPE_CHECKING:
     from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 log = structlog.get_logger(__name__)
-
-_REPLAY_ENTRIES = 1000
-_REPLAY_BYTES = 5 << 20
-"""How much is read at once when the log is replayed."""
 
 
 class Status(Enum):
@@ -144,8 +138,10 @@ class Deduplication:
         self._recovery = start_task(self._environment.loop, self._run_recovery(), name)
 
     async def _run_recovery(self) -> None:
+        ids = self.sequence_ids
+        assert ids is not None
         try:
-            replayed = await self._replay()
+            replayed = await replay(self._topic, ids, self._accounted)
         except StorageError as error:
             self._failed(str(error))
         except Exception as error:
@@ -153,6 +149,7 @@ class Deduplication:
             self._failed(repr(error))
             raise
         else:
+            self._entries_since += replayed
             self.status = Status.ENABLED
             log.info("deduplication_recovered", topic=str(self._topic.name), entries=replayed)
         finally:
@@ -163,41 +160,6 @@ class Deduplication:
         self._failure = reason
         self.status = Status.FAILED
         log.warning("deduplication_failed", topic=str(self._topic.name), error=reason)
-
-    async def _replay(self) -> int:
-        """Learn from the log what no snapshot accounts for; returns how many entries that were.
-
-        What is published meanwhile is noted as it becomes durable, so the end is where the log ends now.
-        """
-        ledger, ids = self._topic.ledger, self.sequence_ids
-        assert ids is not None
-        await self._environment.durable()
-        position, through = ledger.next_position(self._accounted), ledger.last_confirmed_entry
-        replayed = 0
-        while position <= through:
-            entries = ledger.read_cached(position, _REPLAY_ENTRIES, _REPLAY_BYTES)
-            if entries is None:
-                try:
-                    entries = await ledger.read(position, _REPLAY_ENTRIES, _REPLAY_BYTES)
-                except DamagedEntriesError as error:
-                    # Nobody will get what is damaged, so it is as well that it is taken if it is sent again.
-                    self._topic.log.note_damage(error)
-                    position = ledger.next_position(Position(error.ledger_id, error.end - 1))
-                    continue
-            if not entries:
-                break
-            now = self._environment.clock.monotonic()
-            for _, entry in entries:
-                metadata = parse_metadata(entry)
-                is_returned = metadata.replicated_from == self._environment.cluster
-                come = None if is_returned else completed_by(metadata, entry)
-                if come is not None:
-                    ids.replay(*come, now)
-            replayed += len(entries)
-            position = ledger.next_position(entries[-1][0])
-            await asyncio.sleep(0)  # others want their turn
-        self._entries_since += replayed
-        return replayed
 
     def _stop_recovery(self) -> None:
         if self._recovery is not None:
@@ -225,7 +187,7 @@ class Deduplication:
         ids, name, note = self.sequence_ids, producer.options.name, self._environment.limit_hits.note
         assert ids is not None
         if self.status is not Status.ENABLED:  # nobody can tell yet, and nobody was promised anything
-            ends = [_highest_in(entry, head, note) for head, entry in zip(heads, entries, strict=True) if head[2]]
+            ends = [highest_in(entry, head, note) for head, entry in zip(heads, entries, strict=True) if head[2]]
             highest = max([ids.pushed(name), *ends])
             return self._append(ids, producer, heads, entries, highest)
         highest = ids.pushed(name)
@@ -235,7 +197,7 @@ class Deduplication:
             if num_messages == 1 and not highest_sequence_id:  # by far the most frequent
                 highest = sequence_id
             elif num_messages:
-                highest = _highest_in(entry, (sequence_id, highest_sequence_id, num_messages), note)
+                highest = highest_in(entry, (sequence_id, highest_sequence_id, num_messages), note)
         else:
             if not ids.has_failed(name):
                 return self._append(ids, producer, heads, entries, highest)
@@ -275,38 +237,31 @@ class Deduplication:
         self, ids: SequenceIds, producer: Producer, heads: Sequence[SendHead], entries: list[bytes]
     ) -> int:
         """Append what is new among duplicates; answer all in order, once everything asked before is durable."""
-        name, topic = producer.options.name, self._topic
-        pushed, failed = ids.pushed(name), ids.has_failed(name)
-        note = self._environment.limit_hits.note
-        verdicts: list[Verdict] = []
-        rest: list[bytes] = []
-        messages = 0
-        for head, entry in zip(heads, entries, strict=True):
-            verdict, stored, highest = (Verdict.UNKNOWN, entry, pushed) if failed else _judge(pushed, head, entry, note)
-            verdicts.append(verdict)
-            if verdict is Verdict.NEW:
-                rest.append(stored)
-                messages += head[2]
-                pushed = highest
-        self.duplicates += verdicts.count(Verdict.DUPLICATE)
+        name, note = producer.options.name, self._environment.limit_hits.note
+        if ids.has_failed(name):
+            judged = JudgedRun([Verdict.UNKNOWN] * len(heads), [], 0, ids.pushed(name))
+        else:
+            judged = judge_run(ids.pushed(name), heads, entries, note)
+        rest = judged.entries
+        self.duplicates += judged.verdicts.count(Verdict.DUPLICATE)
         size = sum(map(len, rest))
         producer.session.publishes_started(len(heads), size)
 
         def durable(first: Position | None, error: StorageError | None) -> None:
             producer.session.publishes_finished(len(heads), size)
             if rest:
-                self._settle(ids, {name: pushed}, len(rest), durable=error is None)
+                self._settle(ids, {name: judged.highest}, len(rest), durable=error is None)
             if error is None:
-                _answer(producer, heads, verdicts, first)
+                answer_run(producer, heads, judged.verdicts, first)
             else:
                 answer_failed(producer, heads, error)
 
         if rest:
-            ids.push(name, pushed)
-            topic.log.append(rest, durable)
+            ids.push(name, judged.highest)
+            self._topic.log.append(rest, durable)
         else:
-            topic.log.barrier(lambda error: durable(None, error))
-        return messages
+            self._topic.log.barrier(lambda error: durable(None, error))
+        return judged.messages
 
     # --- entries of other clusters ---------------------------------------------------------------------------------
 
@@ -399,75 +354,3 @@ class Deduplication:
         self.snapshot()
         if self.cursor is not None:
             self.cursor.close()
-
-
-def completed_by(metadata: pb.MessageMetadata, entry: bytes) -> tuple[str, int] | None:
-    """The producer of an entry, whose metadata is this, and the sequence id of the last message complete with it.
-
-    None for what completes no message of a producer's: a marker, and every chunk of a message but its last.
-    """
-    if marker_type(metadata) is not None or not is_whole(metadata):
-        return None
-    numbers = metadata.sequence_id, metadata.highest_sequence_id, metadata.num_messages_in_batch
-    return metadata.producer_name, _highest_in(entry, numbers)
-
-
-def is_whole(metadata: pb.MessageMetadata) -> bool:
-    """Whether the entry ends with the end of a message; all chunks of one bear the same sequence id."""
-    return metadata.chunk_id >= metadata.num_chunks_from_msg - 1
-
-
-def _highest_in(entry: bytes, head: SendHead, note: Callable[[MagnetarError], None] | None = None) -> int:
-    """The sequence id of an entry's last message: named, or born by it, or counted.
-
-    Clients in C++, and Python's, name only the first message of a batch, and an application may leave holes behind it;
-    but each message bears its own sequence id. Only of an encrypted batch holes remain unknown.
-    ``note`` is told why a batch cannot be opened.
-    """
-    sequence_id, highest_sequence_id, num_messages = head
-    highest = highest_of(sequence_id, highest_sequence_id, num_messages)
-    if num_messages > 1 and not highest_sequence_id:
-        try:
-            own = last_sequence_id(parse_metadata(entry), payload_of(entry))
-        except MagnetarError as error:
-            own = None
-            if note is not None:
-                note(error)
-        if own is not None and own > highest:
-            return own
-    return highest
-
-
-def _judge(
-    pushed: int, head: SendHead, entry: bytes, note: Callable[[MagnetarError], None]
-) -> tuple[Verdict, bytes, int]:
-    """Whether an entry is new or a duplicate, what to store of it, and how far it brings its producer."""
-    highest = _highest_in(entry, head, note)
-    verdict = judge(pushed, head[0], highest)
-    if verdict is Verdict.NEW:
-        return verdict, entry, highest if head[2] else pushed
-    if verdict is Verdict.DUPLICATE:
-        return verdict, entry, pushed
-    try:
-        rest = cut_batch(entry, head[0], pushed)
-    except MagnetarError as error:  # to repeat messages is the lesser evil, and it is said
-        note(error)
-        log.warning("batch_partly_repeated", sequence_id=head[0], last=pushed, error=str(error))
-        rest = entry
-    return (Verdict.NEW, rest, highest) if rest is not None else (Verdict.DUPLICATE, entry, pushed)
-
-
-def _answer(producer: Producer, heads: Sequence[SendHead], verdicts: Sequence[Verdict], first: Position | None) -> None:
-    """Answer a run; what was appended of it lies in a row from ``first`` on."""
-    for verdict, answered in groupby(zip(heads, verdicts, strict=True), key=itemgetter(1)):
-        run = [head for head, _ in answered]
-        if verdict is Verdict.DUPLICATE:
-            answer_repeated(producer, run)
-        elif verdict is Verdict.UNKNOWN:
-            for head in run:
-                message = "Cannot determine whether the message is a duplicate at this time"
-                answer_error(producer, head, ServerError.PersistenceError, message)
-        else:
-            assert first is not None
-            answer_stored(producer, run, first)
-            first = first._replace(entry_id=first.entry_id + len(run))

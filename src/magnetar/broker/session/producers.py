@@ -9,7 +9,7 @@ from magnetar.base.errors import ChecksumMismatchError, RemoteProtocolError, Req
 from magnetar.base.limits import ENTRY_METADATA_PADDING, REPLICATED_ENTRY_PADDING, Limit
 from magnetar.base.names import check_cluster_name, check_length
 from magnetar.broker.housekeeping.storage_watch import check_publishable
-from magnetar.broker.publish.deduplication import is_whole
+from magnetar.broker.publish.entry_sequence_ids import is_whole
 from magnetar.broker.publish.interfaces import ProducerOptions
 from magnetar.broker.publish.producer import LocalProducer, answer_failed
 from magnetar.broker.replication.lives import check_life

@@ -1,0 +1,53 @@
+"""Learning from the log how far its producers came, where no snapshot of deduplication accounts for it."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from magnetar.base.errors import DamagedEntriesError
+from magnetar.base.position import Position
+from magnetar.broker.publish.entry_sequence_ids import completed_by
+from magnetar.wire.entries.entry import parse_metadata
+
+if TYPE_CHECKING:
+    from magnetar.broker.log.interfaces import LoggedTopic
+    from magnetar.broker.publish.sequence_ids import SequenceIds
+
+_REPLAY_ENTRIES = 1000
+_REPLAY_BYTES = 5 << 20
+"""How much is read at once when the log is replayed."""
+
+
+async def replay(topic: LoggedTopic, ids: SequenceIds, after: Position) -> int:
+    """Note in ``ids`` the entries behind ``after``; returns how many those were. Raises StorageError.
+
+    What is published meanwhile is noted as it becomes durable, so the end is where the log ends now.
+    """
+    ledger, environment = topic.ledger, topic.environment
+    await environment.durable()
+    position, through = ledger.next_position(after), ledger.last_confirmed_entry
+    replayed = 0
+    while position <= through:
+        entries = ledger.read_cached(position, _REPLAY_ENTRIES, _REPLAY_BYTES)
+        if entries is None:
+            try:
+                entries = await ledger.read(position, _REPLAY_ENTRIES, _REPLAY_BYTES)
+            except DamagedEntriesError as error:
+                # Nobody will get what is damaged, so it is as well that it is taken if it is sent again.
+                topic.log.note_damage(error)
+                position = ledger.next_position(Position(error.ledger_id, error.end - 1))
+                continue
+        if not entries:
+            break
+        now = environment.clock.monotonic()
+        for _, entry in entries:
+            metadata = parse_metadata(entry)
+            is_returned = metadata.replicated_from == environment.cluster
+            come = None if is_returned else completed_by(metadata, entry)
+            if come is not None:
+                ids.replay(*come, now)
+        replayed += len(entries)
+        position = ledger.next_position(entries[-1][0])
+        await asyncio.sleep(0)  # others want their turn
+    return replayed

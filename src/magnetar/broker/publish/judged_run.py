@@ -1,0 +1,93 @@
+"""A run of SENDs with duplicates in it: which entries of it are stored, and how each SEND is answered."""
+
+from __future__ import annotations
+
+from itertools import groupby
+from operator import itemgetter
+from typing import TYPE_CHECKING, NamedTuple
+
+import structlog
+
+from magnetar.base.errors import MagnetarError, ServerError
+from magnetar.broker.publish.entry_sequence_ids import highest_in
+from magnetar.broker.publish.overlap import cut_batch
+from magnetar.broker.publish.producer import answer_error, answer_repeated, answer_stored
+from magnetar.broker.publish.sequence_ids import Verdict, judge
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from magnetar.base.position import Position
+    from magnetar.broker.publish.interfaces import Producer, SendHead
+
+log = structlog.get_logger(__name__)
+
+
+class JudgedRun(NamedTuple):
+    """What was found out about a run."""
+
+    verdicts: list[Verdict]
+    """One for each SEND."""
+    entries: list[bytes]
+    """What is new: for each new SEND its entry, or the part of it that is new."""
+    messages: int
+    """How many messages are new."""
+    highest: int
+    """The highest sequence id of the producer once ``entries`` are appended."""
+
+
+def judge_run(
+    pushed: int, heads: Sequence[SendHead], entries: Sequence[bytes], note: Callable[[MagnetarError], None]
+) -> JudgedRun:
+    """Tell what is new from what repeats; ``pushed`` is the highest sequence id that was appended before.
+
+    ``note`` is told why a batch cannot be opened.
+    """
+    verdicts: list[Verdict] = []
+    rest: list[bytes] = []
+    messages = 0
+    for head, entry in zip(heads, entries, strict=True):
+        verdict, stored, highest = _judge(pushed, head, entry, note)
+        verdicts.append(verdict)
+        if verdict is Verdict.NEW:
+            rest.append(stored)
+            messages += head[2]
+            pushed = highest
+    return JudgedRun(verdicts, rest, messages, pushed)
+
+
+def _judge(
+    pushed: int, head: SendHead, entry: bytes, note: Callable[[MagnetarError], None]
+) -> tuple[Verdict, bytes, int]:
+    """Whether an entry is new or a duplicate, what to store of it, and how far it brings its producer."""
+    highest = highest_in(entry, head, note)
+    verdict = judge(pushed, head[0], highest)
+    if verdict is Verdict.NEW:
+        return verdict, entry, highest if head[2] else pushed
+    if verdict is Verdict.DUPLICATE:
+        return verdict, entry, pushed
+    try:
+        rest = cut_batch(entry, head[0], pushed)
+    except MagnetarError as error:  # to repeat messages is the lesser evil, and it is said
+        note(error)
+        log.warning("batch_partly_repeated", sequence_id=head[0], last=pushed, error=str(error))
+        rest = entry
+    return (Verdict.NEW, rest, highest) if rest is not None else (Verdict.DUPLICATE, entry, pushed)
+
+
+def answer_run(
+    producer: Producer, heads: Sequence[SendHead], verdicts: Sequence[Verdict], first: Position | None
+) -> None:
+    """Answer a run; what was appended of it lies in a row from ``first`` on."""
+    for verdict, answered in groupby(zip(heads, verdicts, strict=True), key=itemgetter(1)):
+        run = [head for head, _ in answered]
+        if verdict is Verdict.DUPLICATE:
+            answer_repeated(producer, run)
+        elif verdict is Verdict.UNKNOWN:
+            for head in run:
+                message = "Cannot determine whether the message is a duplicate at this time"
+                answer_error(producer, head, ServerError.PersistenceError, message)
+        else:
+            assert first is not None
+            answer_stored(producer, run, first)
+            first = first._replace(entry_id=first.entry_id + len(run))
