@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from magnetar.base.position import Position
-from magnetar.broker.replication.outbound.replicator import Replicator
+from magnetar.broker.replication.outbound.own_entries import OwnEntries
 from magnetar.broker.subscription.acknowledger import Acknowledger
 from magnetar.ledger.segments import segment
 
@@ -25,8 +25,8 @@ def damaged_entries_acknowledged(_: Any) -> Any:
 
 
 def link_goes_on(_: Any) -> Any:
-    def mutant(self: Replicator, error: DamagedEntriesError) -> None:
-        self.topic.log.note_damage(error)
+    def mutant(self: OwnEntries, error: DamagedEntriesError) -> None:
+        self._topic.log.note_damage(error)
         self._skip_to(Position(error.ledger_id, error.end))
 
     return mutant
@@ -42,6 +42,6 @@ MUTANTS: dict[str, Mutant] = {
         "_intact",
         damaged_entries_acknowledged,
     ),
-    "a link goes past a damaged entry by itself": (Replicator, "_stop_at", link_goes_on),
+    "a link goes past a damaged entry by itself": (OwnEntries, "_stop_at", link_goes_on),
     "a damaged entry refuses the start": (segment, "decode_damaged", start_refused),
 }

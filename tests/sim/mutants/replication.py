@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 from magnetar.base.position import EARLIEST, Position
 from magnetar.broker.replication import receiver
 from magnetar.broker.replication.outbound.copies import Copies
+from magnetar.broker.replication.outbound.lag import LinkLag
+from magnetar.broker.replication.outbound.own_entries import OwnEntries
 from magnetar.broker.replication.outbound.parking import Parking
 from magnetar.broker.replication.outbound.replicator import Replicator
 from magnetar.broker.replication.outbound.target_position import TargetPosition
@@ -70,9 +72,9 @@ def link_begun_at_the_end(_: Any) -> Any:
 
 
 def confirmed_when_sent(original: Any) -> Any:
-    def mutant(self: Replicator, consumer: Consumer, position: Position, entry: bytes) -> None:
+    def mutant(self: OwnEntries, consumer: Consumer, position: Position, entry: bytes) -> None:
         original(self, consumer, position, entry)
-        self._confirm(position)
+        self._link.confirm(position)
 
     return mutant
 
@@ -130,13 +132,13 @@ MUTANTS: dict[str, Mutant] = {
     "a gap taken for nothing missing": (receiver, "judge", gap_taken_for_nothing_missing),
     "a floor forgotten: claims what was not held": (OriginIndex, "append", floor_forgotten),
     "a target that lost its data believed complete": (TargetPosition, "to_verify", probe_forgotten),
-    "an unknown replication backlog told as 0": (Replicator, "backlog", unknown_backlog_told_as_zero),
+    "an unknown replication backlog told as 0": (LinkLag, "backlog", unknown_backlog_told_as_zero),
     "the clusters that a message is meant for ignored": (wire_entry, "replicate_to", chosen_clusters_ignored),
     "a new link begun at the end of the log": (TopicLinks, "_start", link_begun_at_the_end),
-    "an entry confirmed when it is sent": (Replicator, "_send", confirmed_when_sent),
+    "an entry confirmed when it is sent": (OwnEntries, "_send", confirmed_when_sent),
     "a link that was closed not tried again": (SourceLink, "closed", closed_link_not_tried_again),
     "a link that was refused not tried again": (SourceLink, "refused", refused_link_not_tried_again),
-    "a replication delay told though nothing waits": (Replicator, "delay_s", delay_told_where_there_is_none),
+    "a replication delay told though nothing waits": (LinkLag, "delay_s", delay_told_where_there_is_none),
     "messages that a cluster lost with its disk not counted": (OriginIndex, "newest_through", lost_told_as_held),
     "a frame sent that is too large for the target": (BrokerConnection, "frame_size_max", size_not_checked),
     "a probe of the target never sent": (Replicator, "_send_probe", probe_not_sent),

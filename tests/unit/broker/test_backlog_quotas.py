@@ -180,7 +180,7 @@ def test_what_another_cluster_has_not_got_is_never_evicted() -> None:
     cluster = stage(("jfk",), backlogQuotaDefaultLimitBytes=ENTRY_BYTES, **EVICT)
     run(cluster, Maintenance.check_backlogs)
     assert backlog(cluster) == 0
-    assert cluster.topic().replicators["jfk"].backlog == 10
+    assert cluster.topic().replicators["jfk"].lag.backlog == 10
 
 
 def test_a_link_that_lags_counts() -> None:
@@ -197,7 +197,7 @@ def test_messages_expire_for_subscriptions_and_not_for_links() -> None:
     cluster.loop.advance(0.001)
     run(cluster, Maintenance.expire)
     assert (backlog(cluster), cluster.subscription().expired) == (0, 10)
-    assert cluster.topic().replicators["jfk"].backlog == 10
+    assert cluster.topic().replicators["jfk"].lag.backlog == 10
 
 
 def test_a_topics_own_time_to_live_goes_first() -> None:

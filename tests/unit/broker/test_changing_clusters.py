@@ -59,7 +59,7 @@ def test_a_cluster_that_joins_gets_the_backlog_by_policy_and_every_subscription(
     world.progress(6)
     assert Worker(world, "sfo").read() == expected
     assert recorded_starts(world, "sfo") == (start_at == "latest")
-    assert world["ewr"].topic().replicators["sfo"].backlog == 0
+    assert world["ewr"].topic().replicators["sfo"].lag.backlog == 0
 
 
 def test_one_that_leaves_holds_nothing_back_and_what_it_acknowledged_stays() -> None:

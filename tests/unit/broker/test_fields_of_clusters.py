@@ -42,7 +42,7 @@ def test_a_producer_cannot_pass_for_a_replicator(fields: dict[str, Any], *, dedu
     pipe.attach(permits=10)
     pipe.read()
     assert len(pipe.carried) == 2
-    assert source.topic().replicators["jfk"].backlog is not None
+    assert source.topic().replicators["jfk"].lag.backlog is not None
 
 
 @pytest.mark.parametrize("name", RESERVED)

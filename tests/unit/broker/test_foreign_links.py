@@ -52,7 +52,7 @@ def test_entries_are_stored_as_they_came_and_go_no_further() -> None:
     assert read_all(target) == ["a", "b"]
     first = target.topic().ledger.first_position
     assert target.topic().ledger.read_cached(first, 1, 1) == [(first, body)]
-    assert [replicator.backlog for replicator in target.topic().replicators.values()] == [0, 0]
+    assert [replicator.lag.backlog for replicator in target.topic().replicators.values()] == [0, 0]
 
 
 def test_the_older_form_of_the_name_does_as_well() -> None:

@@ -31,7 +31,7 @@ def linked(**options: ManagedLedgerConfig) -> tuple[Cluster, Client, Cluster, Pi
 
 
 def backlog(source: Cluster) -> int | None:
-    return source.topic().replicators["jfk"].backlog
+    return source.topic().replicators["jfk"].lag.backlog
 
 
 def test_everything_arrives_once_and_in_order() -> None:

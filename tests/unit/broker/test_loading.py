@@ -108,7 +108,7 @@ def test_links_have_it_loaded_in_slices_once_it_is_unloaded() -> None:
     cluster = Cluster(targets=["jfk"])
     fill(cluster)
     assert turns_without(cluster, lambda: cluster.topics.unload(TOPIC)) >= SUBSCRIPTIONS / 3
-    assert cluster.topics.loaded[TOPIC].replicators["jfk"].backlog == 1
+    assert cluster.topics.loaded[TOPIC].replicators["jfk"].lag.backlog == 1
 
 
 def test_policies_that_change_meanwhile_hold(cluster: Cluster) -> None:

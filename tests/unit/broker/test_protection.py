@@ -130,7 +130,7 @@ def test_the_clock_of_a_producer_does_not_decide_since_when(ahead_s: float) -> N
     found = protection(world["ewr"])
     assert found.status is Status.AT_RISK
     assert found.since == pytest.approx(published_at, abs=0.1)
-    assert world["ewr"].topic().replicators["jfk"].delay_s() == 7
+    assert world["ewr"].topic().replicators["jfk"].lag.delay_s() == 7
 
 
 def test_after_a_restart_nothing_is_claimed_that_is_not_known() -> None:

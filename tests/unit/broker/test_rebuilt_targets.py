@@ -86,7 +86,7 @@ def test_a_target_that_lost_its_disk_is_filled_without_new_traffic() -> None:
     story.attach()
     story.carry()
     assert read_all(story.target) == ["a", "b", "c"]
-    assert (story.link.backlog, story.pipe.gaps) == (0, 1)
+    assert (story.link.lag.backlog, story.pipe.gaps) == (0, 1)
 
 
 def test_a_target_that_holds_everything_answers_the_probe_and_stores_nothing() -> None:
@@ -96,7 +96,7 @@ def test_a_target_that_holds_everything_answers_the_probe_and_stores_nothing() -
     story.attach()
     assert len(story.pipe.carried) == 1
     story.carry()
-    assert (story.pipe.gaps, story.target.topic().ledger.entries, story.link.backlog) == (0, 2, 0)
+    assert (story.pipe.gaps, story.target.topic().ledger.entries, story.link.lag.backlog) == (0, 2, 0)
     story.publish("c")
     story.carry()
     assert read_all(story.target) == ["a", "b", "c"]
@@ -105,9 +105,9 @@ def test_a_target_that_holds_everything_answers_the_probe_and_stores_nothing() -
 
 def test_what_the_target_holds_is_unknown_until_it_has_answered_the_current_holder() -> None:
     story = Story()
-    assert story.link.backlog == 0  # it never confirmed anything
+    assert story.link.lag.backlog == 0  # it never confirmed anything
     story.publish("a", "b")
-    assert (story.link.backlog, story.link.delay_s()) == (2, 0)
+    assert (story.link.lag.backlog, story.link.lag.delay_s()) == (2, 0)
     story.carry()
     story.detach()
     stats = story.stats().to_json()
@@ -116,7 +116,7 @@ def test_what_the_target_holds_is_unknown_until_it_has_answered_the_current_hold
     assert stats["replicationBacklogAtLeast"] == 0
     assert stats["replicationUnknownSince"]
     story.attach()
-    assert story.link.backlog is None
+    assert story.link.lag.backlog is None
     story.carry()
     assert story.stats().to_json()["replicationBacklog"] == 0
     assert story.stats().replication_unknown_since is None
@@ -127,7 +127,7 @@ def test_a_lease_that_follows_without_a_break_keeps_what_is_known_and_verifies_i
     story.publish("a")
     story.carry()
     story.attach()
-    assert story.link.backlog == 0
+    assert story.link.lag.backlog == 0
     assert [position for position, _ in story.pipe.carried] == [story.link.target_position.held]
 
 
@@ -137,7 +137,7 @@ def test_the_position_is_as_durable_as_the_cursor() -> None:
     story.carry()
     held = story.link.target_position.held
     story.restart_source()
-    assert (story.link.target_position.held, story.link.backlog) == (held, None)
+    assert (story.link.target_position.held, story.link.lag.backlog) == (held, None)
     story.rebuild_target()
     story.attach()
     story.carry()
@@ -145,7 +145,7 @@ def test_the_position_is_as_durable_as_the_cursor() -> None:
     story.restart_source()
     story.attach()
     story.carry()
-    assert (story.pipe.gaps, story.link.backlog) == (0, 0)
+    assert (story.pipe.gaps, story.link.lag.backlog) == (0, 0)
 
 
 def test_a_crash_before_the_cursor_went_back_is_made_up_for_by_the_next_attachment() -> None:
@@ -173,7 +173,7 @@ def test_entries_that_were_not_meant_for_the_target_are_not_taken_for_lost() -> 
     story.restart_source()
     story.attach()
     story.carry()
-    assert (story.pipe.gaps, read_all(story.target), story.link.backlog) == (0, ["a"], 0)
+    assert (story.pipe.gaps, read_all(story.target), story.link.lag.backlog) == (0, ["a"], 0)
     story.publish("b")
     story.carry()
     assert (story.pipe.gaps, read_all(story.target)) == (0, ["a", "b"])
@@ -186,7 +186,7 @@ def test_a_cursor_of_an_older_version_names_the_newest_entry_that_it_has_passed(
     for name in [name for name in story.link.cursor.properties if name.startswith("magnetar.target")]:
         story.link.cursor.set_property(name, None)
     story.restart_source()
-    assert (story.link.target_position.held, story.link.backlog) == (None, None)
+    assert (story.link.target_position.held, story.link.lag.backlog) == (None, None)
     story.rebuild_target()
     story.attach()
     story.carry()

@@ -63,11 +63,11 @@ class Damaged(Mesh):
         return list(self.texts("jfk").values())
 
     def stopped_at(self) -> Position | None:
-        return self.source.topic().replicators["jfk"].damaged_at
+        return self.source.topic().replicators["jfk"].own.damaged_at
 
     def skip(self, through: str) -> None:
         replicator, position = self.source.topic().replicators["jfk"], self.positions[through]
-        self.source.do(lambda: replicator.skip_damaged(position))
+        self.source.do(lambda: replicator.own.skip_damaged(position))
         self.proceed()
 
 
@@ -112,14 +112,14 @@ def test_an_entry_that_can_be_read_is_not_skipped(through: str) -> None:
     world = Damaged("b")
     replicator, position = world.source.topic().replicators["jfk"], world.positions[through]
     with pytest.raises(RequestError, match="has stopped at"):
-        replicator.skip_damaged(position)
+        replicator.own.skip_damaged(position)
     assert world.arrived() == ["a"]
 
 
 def test_a_link_that_has_not_stopped_skips_nothing() -> None:
     world = Damaged()
     with pytest.raises(RequestError, match="has not stopped"):
-        world.source.topic().replicators["jfk"].skip_damaged(world.positions["c"])
+        world.source.topic().replicators["jfk"].own.skip_damaged(world.positions["c"])
 
 
 def test_nobody_claims_what_was_skipped() -> None:
@@ -165,7 +165,7 @@ def test_an_entry_that_can_be_read_again_is_sent_although_it_was_skipped() -> No
 def test_a_read_that_fails_after_the_link_went_back_stops_nothing() -> None:
     world = Damaged("d")
     replicator = world.source.topic().replicators["jfk"]
-    replicator.damaged_at = None
+    replicator.own.damaged_at = None
     world.source.loop.call_soon(replicator.dispatch)
     world.source.loop.call_soon(replicator.send_again_after, world.positions["a"])
     world.source.loop.spin()

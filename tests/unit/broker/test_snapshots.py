@@ -151,9 +151,9 @@ def test_markers_are_in_no_backlog_no_hole_and_no_count() -> None:
     for _ in range(5):
         mesh.second()
     ewr, jfk = (mesh.clusters[name].topic() for name in ("ewr", "jfk"))
-    assert (ewr.replicators["jfk"].backlog, jfk.replicators["ewr"].backlog) == (0, 0)
-    assert ewr.replicators["jfk"].entries_out == 2
-    assert jfk.replicators["ewr"].entries_out == 0
+    assert (ewr.replicators["jfk"].lag.backlog, jfk.replicators["ewr"].lag.backlog) == (0, 0)
+    assert ewr.replicators["jfk"].own.entries_out == 2
+    assert jfk.replicators["ewr"].own.entries_out == 0
     inbound = jfk.producers.of_source("ewr")
     assert inbound is not None
     assert inbound.messages_in == 2

@@ -122,7 +122,7 @@ def test_own_entries_under_way_are_known_to_the_links_after_it() -> None:
     cluster.prompt = True
     cluster.settle()
     topic = cluster.topics.loaded[TOPIC]  # loaded without a client, for its links
-    assert topic.replicators["jfk"].backlog == 2
+    assert topic.replicators["jfk"].lag.backlog == 2
 
 
 def test_unloading_ends_although_everybody_publishes_on() -> None:

@@ -292,7 +292,7 @@ class Administration:
     async def skip_entries(self, topic: TopicName, cluster: str, through: Position) -> None:
         """Let the link to ``cluster`` go past the damaged entries at which it has stopped."""
         try:
-            (await self._get(topic)).replicators.to(cluster).skip_damaged(through)
+            (await self._get(topic)).replicators.to(cluster).own.skip_damaged(through)
         except RequestError as error:
             raise _as_admin_error(topic, error) from None
 

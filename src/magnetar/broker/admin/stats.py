@@ -260,20 +260,20 @@ def _replicator_stats(topic: Topic, remote: str) -> ReplicatorStats:
 def _fill_outbound(stats: ReplicatorStats, replicator: Replicator) -> None:
     stats.msg_rate_out = replicator.rates_out.messages_per_second
     stats.msg_throughput_out = replicator.rates_out.bytes_per_second
-    stats.msg_out_count = replicator.entries_out
-    stats.bytes_out_count = replicator.bytes_out
-    stats.replication_backlog = replicator.backlog
-    stats.replication_delay_in_seconds = replicator.delay_s()
+    stats.msg_out_count = replicator.own.entries_out
+    stats.bytes_out_count = replicator.own.bytes_out
+    stats.replication_backlog = replicator.lag.backlog
+    stats.replication_delay_in_seconds = replicator.lag.delay_s()
     position = replicator.target_position
     if position.unknown_since is not None:
         stats.replication_unknown_since = iso_time(position.unknown_since * 1000)
-        stats.replication_backlog_at_least = replicator.unconfirmed
+        stats.replication_backlog_at_least = replicator.lag.unconfirmed
     if position.unfilled_through is not None:
         stats.unfilled_through = str(position.unfilled_through)
     stats.pipeline = replicator.pipeline
     stats.parked_reason = replicator.parking.reason
     stats.handovers = replicator.handovers
-    stats.damaged_at = None if replicator.damaged_at is None else str(replicator.damaged_at)
+    stats.damaged_at = None if replicator.own.damaged_at is None else str(replicator.own.damaged_at)
     skipped = replicator.topic.skipped.of(replicator.target)
     stats.skipped_entries = sum(each.entries for each in skipped) or None
     stats.skipped_ranges = [f"{each.first}..{each.last}" for each in skipped] or None

@@ -50,6 +50,20 @@ class TargetPosition(Protocol):
         ...
 
 
+class TargetLag(Protocol):
+    """How far the target of a link is behind."""
+
+    @property
+    def backlog(self) -> int | None:
+        """Entries that the other cluster has not confirmed; None while that is not known."""
+        ...
+
+    @property
+    def stalled_since(self) -> float | None:
+        """Since when nothing was confirmed though there was something to confirm, in monotonic seconds."""
+        ...
+
+
 class BoundingLink(Protocol):
     """A link to another cluster, whose confirmations let receipts go."""
 
@@ -69,13 +83,8 @@ class BoundingLink(Protocol):
         ...
 
     @property
-    def backlog(self) -> int | None:
-        """Entries that the other cluster has not confirmed; None while that is not known."""
-        ...
-
-    @property
-    def stalled_since(self) -> float | None:
-        """Since when nothing was confirmed though there was something to confirm, in monotonic seconds."""
+    def lag(self) -> TargetLag:
+        """How far the other cluster is behind."""
         ...
 
 
@@ -171,12 +180,12 @@ class LagLimit:
     def _is_absent(self, link: BoundingLink, allowed_s: int, now: float) -> bool:
         if allowed_s == NO_BOUND or self.gate is None:
             return False
-        if link.stalled_since is not None and now - link.stalled_since > allowed_s:
+        if link.lag.stalled_since is not None and now - link.lag.stalled_since > allowed_s:
             return True
         # To wait for one that is hours behind would stop publishing for as long as it catches up.
         if link.target not in self._absent:
             return False
-        return link.backlog is None or link.backlog > max(WINDOW_MIN, self.gate.bound.messages)
+        return link.lag.backlog is None or link.lag.backlog > max(WINDOW_MIN, self.gate.bound.messages)
 
     # -- receipts ---------------------------------------------------------------------------------------------------
 

@@ -65,14 +65,14 @@ def protection_of(topic: ProtectedTopic) -> dict[str, Judgement]:
 
 
 def _data_facts(replicator: Replicator, now: float) -> DataFacts:
-    entries = replicator.unconfirmed
-    oldest_age_s = replicator.oldest_age_s() if entries else None
+    entries = replicator.lag.unconfirmed
+    oldest_age_s = replicator.lag.oldest_age_s() if entries else None
     return DataFacts(
-        uncarried_since=replicator.uncarried_since,
+        uncarried_since=replicator.lag.uncarried_since,
         unknown_since=replicator.target_position.unknown_since,
         entries=entries,
         oldest_appended_at=None if oldest_age_s is None else now - oldest_age_s,
-        steady_since=replicator.steady_since,
+        steady_since=replicator.lag.steady_since,
     )
 
 
@@ -117,7 +117,7 @@ def _model(topic: ProtectedTopic, name: str, judged: Judgement) -> SubscriptionP
             since_at_least=each.at_least,
             reasons=list(each.reasons),
             unconfirmed_acknowledgements=lacking.entries if lacking is not None else None,
-            unreplicated_messages=topic.replicators[cluster].backlog if cluster in topic.replicators else None,
+            unreplicated_messages=topic.replicators[cluster].lag.backlog if cluster in topic.replicators else None,
             lost_messages=topic.progress.lost.unacknowledged(cluster, subscription.cursor.state),
         )
     return SubscriptionProtection(

@@ -345,7 +345,7 @@ class Topic(Part):
             subscription.rates_out.update(now, *subscription.consumers.sent())
             yield
         for replicator in self.replicators.values():
-            replicator.rates_out.update(now, replicator.entries_out, replicator.bytes_out)
+            replicator.rates_out.update(now, replicator.own.entries_out, replicator.own.bytes_out)
         self.delayed.tidy()
 
     def trimming(self, *, by_age: bool = True) -> Iterator[None]:

@@ -101,10 +101,10 @@ class Limits(Happening):
         """Whether the next message of a link is too large for the target, and nothing says so."""
         assert replica.topic is not None
         link = replica.topic.replicators.get(target.name)
-        if link is None or link.oldest_unconfirmed is None:
+        if link is None or link.lag.oldest_unconfirmed is None:
             return False
         model = self.world.referee.topics[replica.name].model
-        entry = model.logs[replica.cluster].at.get(link.oldest_unconfirmed)
+        entry = model.logs[replica.cluster].at.get(link.lag.oldest_unconfirmed)
         if entry is None or not entry.is_for(target.name):
             return False
         is_large = len(model.contents[entry.text]) > SMALL_BYTES + REPLICATED_ENTRY_PADDING

@@ -47,7 +47,7 @@ class Statistics(Invariant):
         for remote, link in replica.topic.replicators.items():
             if model.generations[remote]:
                 continue  # the link learns that the cluster lost the topic only when it is attached again
-            backlog, ever = link.backlog, model.ever[remote]
+            backlog, ever = link.lag.backlog, model.ever[remote]
             lacks = [entry.text for entry in own if entry.text not in ever and entry.is_for(remote)]
             self.world.count("replication backlog reported", bool(lacks) and backlog is not None)
             self.world.count("replication backlog unknown", backlog is None)

@@ -1,0 +1,266 @@
+"""The own entries of this cluster on their way over a link: which come next, and which the target has confirmed."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Protocol
+
+import structlog
+
+from magnetar.base.errors import RequestError, ServerError
+from magnetar.base.parts import Part
+from magnetar.base.position import EARLIEST, Position
+from magnetar.broker.log.interfaces import LoggedTopic
+from magnetar.broker.reading.reader import EntryReader
+from magnetar.cursor.ranges import Range
+from magnetar.wire import commands
+from magnetar.wire.entries import entry as wire_entry
+from magnetar.wire.message_id import Link
+
+if TYPE_CHECKING:
+    from magnetar.base.errors import DamagedEntriesError
+    from magnetar.broker.dispatch.consumer import Consumer
+    from magnetar.broker.environment import Environment
+    from magnetar.broker.log.skipped_entries import SkippedEntries
+    from magnetar.broker.replication.outbound.target_position import TargetPosition
+    from magnetar.cursor.cursor import Cursor
+    from magnetar.geo.origins.extents import HeldExtent
+
+log = structlog.get_logger(__name__)
+
+
+class SentTopic(LoggedTopic, Protocol):
+    """The topic whose entries are sent."""
+
+    @property
+    def skipped(self) -> SkippedEntries:
+        """Damaged entries that links go past."""
+        ...
+
+    def notify(self) -> None:
+        """There may be something to dispatch."""
+        ...
+
+
+class CarryingLink(Protocol):
+    """The link that carries the entries."""
+
+    @property
+    def environment(self) -> Environment:
+        """What every part of the broker shares."""
+        ...
+
+    @property
+    def topic(self) -> SentTopic:
+        """The topic."""
+        ...
+
+    @property
+    def target(self) -> str:
+        """The other cluster."""
+        ...
+
+    @property
+    def cursor(self) -> Cursor:
+        """What the other cluster has confirmed."""
+        ...
+
+    @property
+    def target_position(self) -> TargetPosition:
+        """What the other cluster holds."""
+        ...
+
+    def dispatch(self) -> None:
+        """Send what can be sent in one turn."""
+        ...
+
+    def confirm(self, position: Position) -> None:
+        """The target lacks nothing up to ``position``."""
+        ...
+
+
+class OwnEntries(Part):
+    """The own entries of one link. Only those that are meant for the target are sent."""
+
+    OWNS = ("_reader",)
+
+    def __init__(self, link: CarryingLink) -> None:
+        """Begin behind what the target has confirmed."""
+        config = link.environment.config
+        self._link = link
+        self._topic = link.topic
+        self._cursor: Cursor = link.cursor
+        self.entries_out = 0
+        self.bytes_out = 0
+        self._in_flight: deque[Position] = deque()
+        self._read_position = EARLIEST
+        self.previous = EARLIEST
+        """The newest entry before the read position that was meant for the target."""
+        self.floor = EARLIEST
+        """The newest own entry before the read position, whomever it was meant for, or a later loss boundary."""
+        self.damaged_at: Position | None = None
+        """The damaged entry that the link has stopped at: going on would leave a gap that nobody sees."""
+        self._reader = EntryReader(
+            link.topic.ledger,
+            link.dispatch,
+            self._stop_at,
+            link.environment.memory,
+            max_entries=config.dispatcherMaxReadBatchSize,
+            max_bytes=config.dispatcherMaxReadSizeBytes,
+        )
+        self.start_over()
+
+    @property
+    def sent_through(self) -> Position:
+        """Everything up to here was sent, or is not meant for the target."""
+        return self._topic.ledger.previous_position(self._read_position)
+
+    # -- confirmations ------------------------------------------------------------------------------------------
+
+    def take_confirmed(self, position: Position) -> Position | None:
+        """Take what is in flight up to ``position`` as confirmed; returns the newest entry of that, None for none."""
+        held: Position | None = None
+        while self._in_flight and self._in_flight[0] <= position:
+            held = self._in_flight.popleft()
+        return held
+
+    @property
+    def confirmed_through(self) -> Position:
+        """The target lacks nothing up to here: between what is confirmed and what is in flight nothing is for it."""
+        unconfirmed = self._in_flight[0] if self._in_flight else self._read_position
+        return self._topic.ledger.previous_position(unconfirmed)
+
+    def forget_in_flight(self) -> None:
+        """What was sent may not arrive."""
+        self._in_flight.clear()
+
+    def start_over(self, after: Position | None = None) -> None:
+        """Read again from the first entry after ``after`` (default: the newest confirmed one)."""
+        start = self._cursor.state.mark_delete_position if after is None else after
+        self._in_flight.clear()
+        self.damaged_at = None
+        self._read_position = self._topic.ledger.next_position(start)
+        self.floor = self._topic.log.index.positions_at(start).get(self._link.environment.cluster, EARLIEST)
+        # Entries between the two were not meant for the target, unless it lost them and they were trimmed meanwhile.
+        confirmed = self._link.target_position.confirmed_before(start)
+        self.previous = self.floor if confirmed is None else confirmed
+
+    def unfillable_behind(self, position: Position) -> Position | None:
+        """Return the newest trimmed entry that a target which holds all up to ``position`` lacks; None for none."""
+        if self.previous <= position or self.previous <= self._cursor.began:
+            return None
+        log.error(
+            "link_cannot_fill",
+            topic=str(self._topic.name),
+            target=self._link.target,
+            held=str(position),
+            trimmed_through=str(self.previous),
+        )
+        return self.previous
+
+    # -- sending ------------------------------------------------------------------------------------------------
+
+    def dispatch(self, consumer: Consumer) -> None:
+        """Send one read's worth of entries; more follow in the next turn."""
+        ledger = self._topic.ledger
+        if self.damaged_at is not None or self._read_position > ledger.last_confirmed_entry:
+            return
+        extent = self._next()
+        if extent is None:
+            self._skip_to(ledger.next_position(ledger.last_confirmed_entry))
+            return
+        entries = self._reader.read(extent.local_first, extent.local_last, consumer.permits)
+        if entries is None:
+            return
+        self.floor = max(self.floor, extent.floor)
+        for position, entry in entries:
+            self._send(consumer, position, entry)
+        if self._read_position <= ledger.last_confirmed_entry:
+            self._topic.notify()
+
+    def _next(self) -> HeldExtent | None:
+        """The durable own entries that follow, as far as they are consecutive; None when there are none."""
+        ledger = self._topic.ledger
+        after = ledger.previous_position(self._read_position)
+        extents = self._topic.log.index.own_extents(after, ledger.last_confirmed_entry, self._link.environment.cluster)
+        return next(iter(extents), None)
+
+    def _send(self, consumer: Consumer, position: Position, entry: bytes) -> None:
+        self._read_position = self._topic.ledger.next_position(position)
+        replicate_to = wire_entry.replicate_to(entry)
+        if replicate_to and self._link.target not in replicate_to:
+            self.floor = position
+            if not self._in_flight:
+                self._link.confirm(position)
+            return
+        consumer.permits -= 1
+        consumer.messages_sent += 1
+        consumer.bytes_sent += len(entry)
+        self.entries_out += 1
+        self.bytes_out += len(entry)
+        self._in_flight.append(position)
+        self.write(consumer, position, entry, self.floor)
+        self.previous = self.floor = position
+
+    @property
+    def _begins_in_the_middle(self) -> bool:
+        """Whether what lies before the next entry was trimmed, or is older than the link and was never meant for it."""
+        if self.previous == EARLIEST:
+            return False
+        return self.previous <= self._cursor.began or not self._topic.ledger.contains(self.previous)
+
+    def _skip_to(self, position: Position) -> None:
+        """Nothing before ``position`` is left to send."""
+        self._read_position = position
+        if not self._in_flight:
+            self._link.confirm(self._topic.ledger.previous_position(position))
+
+    def write(self, consumer: Consumer, position: Position, entry: bytes, floor: Position) -> None:
+        """Send an entry in the place ``position``, as the one behind what was sent before."""
+        link = Link(self.previous, floor, link_start=self._begins_in_the_middle)
+        frame = commands.message_on_link(consumer_id=consumer.consumer_id, position=position, entry=entry, link=link)
+        consumer.session.write(frame)
+
+    # -- damaged entries ----------------------------------------------------------------------------------------
+
+    def _stop_at(self, error: DamagedEntriesError) -> None:
+        """Wait at damaged entries until they are repaired from a copy, or an operator lets the link go past them."""
+        self._topic.log.note_damage(error)
+        damaged = Range(Position(error.ledger_id, error.first), Position(error.ledger_id, error.end - 1))
+        extent = self._next()
+        if extent is None or extent.local_first != damaged.first:
+            return  # the link was sent elsewhere while the read was under way
+        through = self._topic.skipped.through(self._link.target, damaged)
+        if through is None:
+            self.damaged_at = damaged.first
+        else:
+            self.floor = through  # so that no cluster claims what the target never gets
+            self._skip_to(self._topic.ledger.next_position(through))
+
+    def skip_damaged(self, through: Position) -> None:
+        """Go past the damaged entries from ``damaged_at`` up to and including ``through``; durable on return.
+
+        Raises RequestError unless the link has stopped there and all these entries were found to be damaged.
+        """
+        first, target = self.damaged_at, self._link.target
+        if first is None:
+            message = f"the link to {target} has not stopped at a damaged entry"
+            raise RequestError(ServerError.NotAllowedError, message)
+        last = self._topic.log.damaged.run_end(first)
+        if not first <= through <= last:
+            message = f"the link to {target} has stopped at {first}; damaged are {first} to {last}, not {through}"
+            raise RequestError(ServerError.NotAllowedError, message)
+        self._topic.skipped.add(target, Range(first, through))
+        log.warning(
+            "damaged_entries_skipped",
+            topic=str(self._topic.name),
+            target=target,
+            first=str(first),
+            last=str(through),
+        )
+        self.damaged_at = None
+        self._topic.notify()
+
+    def close(self) -> None:
+        """Stop reading."""
+        self._reader.close()
