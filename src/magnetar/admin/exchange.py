@@ -97,7 +97,7 @@ class Context:
 
     def parts(self, topic: TopicName) -> list[TopicName]:
         """The topics with a log of their own that ``topic`` stands for: its partitions, or itself."""
-        return [topic.partition(index) for index in range(self.service.partitions_of(topic) or 0)] or [topic]
+        return [topic.partition(index) for index in range(self.service.topics.partitions_of(topic) or 0)] or [topic]
 
     async def answer(self, document: Model | Mapping[str, Any]) -> Response:
         """An answer that may be large, made in slices of the event loop's turns."""

@@ -43,9 +43,9 @@ async def exposition(service: AdminService) -> list[bytes]:
 
 def _chunks(service: AdminService) -> Generator[None, None, list[bytes]]:
     topics, broker = TopicMetrics(service.cluster_name), _BrokerMetrics(service)
-    for name in service.open_topics():
+    for name in service.topics.open_names():
         yield
-        stats = yield from service.open_topic_stats(name)
+        stats = yield from service.topics.open_stats(name)
         if stats is None:
             continue
         broker.add_topic(name, stats)

@@ -35,13 +35,173 @@ class StatsOptions:
     exclude_consumers: bool = False
 
 
-class AdminService(Protocol):
-    """A broker.
+class TopicOperations(Protocol):
+    """What operators do with topics.
 
     A topic is one that has a log: not a partitioned topic, whose partitions are topics of their own, unless the
     method says so. Refusals are AdminErrors; the functions below make those that Pulsar's clients know.
     The namespace was checked by the caller.
     """
+
+    def names(self, namespace: NamespaceName) -> list[TopicName]:
+        """The topics of ``namespace``, partitions included."""
+        ...
+
+    def partitioned_names(self, namespace: NamespaceName) -> list[TopicName]:
+        """The partitioned topics of ``namespace``."""
+        ...
+
+    def partitions_of(self, topic: TopicName) -> int | None:
+        """How many partitions a partitioned topic has, 0 for a topic, None for neither."""
+        ...
+
+    def applied_policies(self, topic: TopicName) -> EffectivePolicies:
+        """What holds for a topic, or for the partitions of a partitioned one."""
+        ...
+
+    async def create(self, topic: TopicName, properties: Mapping[str, str]) -> None:
+        """Create a topic; refuses with ``topic_exists``."""
+        ...
+
+    async def create_partitioned(self, topic: TopicName, partitions: int, properties: Mapping[str, str]) -> None:
+        """Create a partitioned topic and its partitions, at least one; refuses with ``topic_exists``.
+
+        Of a topic with so many partitions, of which some are missing, those are created.
+        """
+        ...
+
+    async def update_partitioned(self, topic: TopicName, partitions: int) -> None:
+        """Add partitions to a partitioned topic, and create those that are missing; see ``check_not_fewer``."""
+        ...
+
+    async def delete(self, topic: TopicName, *, force: bool) -> None:
+        """Delete a topic; without ``force`` refuses with ``topic_in_use`` while anyone is connected.
+
+        A topic that cannot be loaded is deleted only with ``force``: it is not known whether clients use it.
+        """
+        ...
+
+    async def delete_partitioned(self, topic: TopicName, *, force: bool) -> None:
+        """Delete a partitioned topic and its partitions, as ``delete`` does."""
+        ...
+
+    async def unload(self, topic: TopicName) -> None:
+        """Close the topic and disconnect its clients; it is opened again on the next use."""
+        ...
+
+    async def stats(self, topic: TopicName, options: StatsOptions) -> TopicStats:
+        """Statistics of a topic."""
+        ...
+
+    async def protection(self, topic: TopicName) -> Mapping[str, SubscriptionProtection]:
+        """How well off each durable subscription is towards the other clusters, by name."""
+        ...
+
+    async def internal_stats(self, topic: TopicName) -> PersistentTopicInternalStats:
+        """The state of a topic's managed ledger."""
+        ...
+
+    def open_names(self) -> list[TopicName]:
+        """The topics that are open, in no order."""
+        ...
+
+    def open_stats(self, topic: TopicName) -> Generator[None, None, TopicStats | None]:
+        """Gather the statistics of a topic for metrics, a subscription a step; returns None if it is not open.
+
+        Producers and consumers are counted only.
+        """
+        ...
+
+    async def skip_entries(self, topic: TopicName, cluster: str, through: Position) -> None:
+        """Let the link to ``cluster`` go past the damaged entries at which it has stopped; durable on return.
+
+        ``through`` is the last entry to skip. Refuses unless every entry from ``damagedAt`` to it is damaged.
+        """
+        ...
+
+    async def begin_snapshot(self, topic: TopicName, without: Collection[str]) -> None:
+        """Begin a snapshot for replicated subscriptions (PIP-33) now, without some clusters.
+
+        Refuses where the topic takes none, a cluster that is not left out is away, or one must not be left out.
+        """
+        ...
+
+    async def read_entry(self, topic: TopicName, position: Position) -> bytes:
+        """The entry at ``position``; refuses with ``message_id_not_found``."""
+        ...
+
+    async def last_message_id(self, topic: TopicName) -> MessageId:
+        """The id of the newest message; -1:-1 in a topic that has none."""
+        ...
+
+    async def message_id_by_time(self, topic: TopicName, timestamp_ms: int) -> MessageId:
+        """The id of the first entry published at or after the time, else of the last one."""
+        ...
+
+
+class SubscriptionOperations(Protocol):
+    """What operators do with subscriptions; refuses as ``TopicOperations`` does."""
+
+    async def names(self, topic: TopicName) -> list[str]:
+        """Names of the subscriptions, without the cursors of replication and deduplication."""
+        ...
+
+    async def create(self, topic: TopicName, subscription: str, position: Position, *, replicated: bool) -> None:
+        """Create a subscription whose first message is at or after ``position``; EARLIEST and LATEST are valid.
+
+        Refuses with ``subscription_exists``.
+        """
+        ...
+
+    async def delete(self, topic: TopicName, subscription: str, *, force: bool) -> None:
+        """Delete a subscription; without ``force`` refuses with ``subscription_in_use``."""
+        ...
+
+    async def skip(self, topic: TopicName, subscription: str, count: int) -> None:
+        """Acknowledge the next ``count`` unacknowledged entries."""
+        ...
+
+    async def skip_all(self, topic: TopicName, subscription: str) -> None:
+        """Acknowledge everything that is in the log now."""
+        ...
+
+    async def reset_to_time(self, topic: TopicName, subscription: str, timestamp_ms: int) -> None:
+        """Go to the first entry published at or after the time."""
+        ...
+
+    async def reset(self, topic: TopicName, subscription: str, position: Position, *, is_excluded: bool) -> None:
+        """Go to ``position``, or after it if ``is_excluded``; EARLIEST and LATEST are valid."""
+        ...
+
+    async def expire(self, topic: TopicName, subscription: str, seconds: int) -> None:
+        """Acknowledge all entries published more than ``seconds`` ago."""
+        ...
+
+    async def set_replicated(self, topic: TopicName, subscription: str, *, replicated: bool) -> None:
+        """Start or stop to carry the subscription's progress to the other clusters."""
+        ...
+
+    async def is_replicated(self, topic: TopicName, subscription: str) -> bool:
+        """Whether the subscription's progress is carried to the other clusters."""
+        ...
+
+    async def peek(self, topic: TopicName, subscription: str, message: int) -> tuple[Position, bytes]:
+        """The ``message``-th (from 1) unacknowledged entry; refuses with ``message_not_found`` beyond the end."""
+        ...
+
+
+class AdminService(Protocol):
+    """A broker."""
+
+    @property
+    def topics(self) -> TopicOperations:
+        """Its topics."""
+        ...
+
+    @property
+    def subscriptions(self) -> SubscriptionOperations:
+        """The subscriptions of its topics."""
+        ...
 
     @property
     def cluster_name(self) -> str:
@@ -68,152 +228,8 @@ class AdminService(Protocol):
         """The release of the broker."""
         ...
 
-    def list_topics(self, namespace: NamespaceName) -> list[TopicName]:
-        """The topics of ``namespace``, partitions included."""
-        ...
-
-    def list_partitioned_topics(self, namespace: NamespaceName) -> list[TopicName]:
-        """The partitioned topics of ``namespace``."""
-        ...
-
-    def partitions_of(self, topic: TopicName) -> int | None:
-        """How many partitions a partitioned topic has, 0 for a topic, None for neither."""
-        ...
-
-    def applied_policies(self, topic: TopicName) -> EffectivePolicies:
-        """What holds for a topic, or for the partitions of a partitioned one."""
-        ...
-
-    async def create_topic(self, topic: TopicName, properties: Mapping[str, str]) -> None:
-        """Create a topic; refuses with ``topic_exists``."""
-        ...
-
-    async def create_partitioned_topic(self, topic: TopicName, partitions: int, properties: Mapping[str, str]) -> None:
-        """Create a partitioned topic and its partitions, at least one; refuses with ``topic_exists``.
-
-        Of a topic with so many partitions, of which some are missing, those are created.
-        """
-        ...
-
-    async def update_partitioned_topic(self, topic: TopicName, partitions: int) -> None:
-        """Add partitions to a partitioned topic, and create those that are missing; see ``check_not_fewer``."""
-        ...
-
-    async def delete_topic(self, topic: TopicName, *, force: bool) -> None:
-        """Delete a topic; without ``force`` refuses with ``topic_in_use`` while anyone is connected.
-
-        A topic that cannot be loaded is deleted only with ``force``: it is not known whether clients use it.
-        """
-        ...
-
-    async def delete_partitioned_topic(self, topic: TopicName, *, force: bool) -> None:
-        """Delete a partitioned topic and its partitions, as ``delete_topic`` does."""
-        ...
-
-    async def unload_topic(self, topic: TopicName) -> None:
-        """Close the topic and disconnect its clients; it is opened again on the next use."""
-        ...
-
-    async def topic_stats(self, topic: TopicName, options: StatsOptions) -> TopicStats:
-        """Statistics of a topic."""
-        ...
-
-    async def protection(self, topic: TopicName) -> Mapping[str, SubscriptionProtection]:
-        """How well off each durable subscription is towards the other clusters, by name."""
-        ...
-
-    async def internal_stats(self, topic: TopicName) -> PersistentTopicInternalStats:
-        """The state of a topic's managed ledger."""
-        ...
-
-    def open_topics(self) -> list[TopicName]:
-        """The topics that are open, in no order."""
-        ...
-
-    def open_topic_stats(self, topic: TopicName) -> Generator[None, None, TopicStats | None]:
-        """Gather the statistics of a topic for metrics, a subscription a step; returns None if it is not open.
-
-        Producers and consumers are counted only.
-        """
-        ...
-
     async def in_slices(self, steps: Generator[None, None, Result]) -> Result:
         """Run all steps and return what they return; between two slices of them other work has its turn."""
-        ...
-
-    async def list_subscriptions(self, topic: TopicName) -> list[str]:
-        """Names of the subscriptions, without the cursors of replication and deduplication."""
-        ...
-
-    async def create_subscription(
-        self, topic: TopicName, subscription: str, position: Position, *, replicated: bool
-    ) -> None:
-        """Create a subscription whose first message is at or after ``position``; EARLIEST and LATEST are valid.
-
-        Refuses with ``subscription_exists``.
-        """
-        ...
-
-    async def delete_subscription(self, topic: TopicName, subscription: str, *, force: bool) -> None:
-        """Delete a subscription; without ``force`` refuses with ``subscription_in_use``."""
-        ...
-
-    async def skip_messages(self, topic: TopicName, subscription: str, count: int) -> None:
-        """Acknowledge the next ``count`` unacknowledged entries."""
-        ...
-
-    async def skip_all_messages(self, topic: TopicName, subscription: str) -> None:
-        """Acknowledge everything that is in the log now."""
-        ...
-
-    async def reset_cursor_to_time(self, topic: TopicName, subscription: str, timestamp_ms: int) -> None:
-        """Go to the first entry published at or after the time."""
-        ...
-
-    async def reset_cursor(self, topic: TopicName, subscription: str, position: Position, *, is_excluded: bool) -> None:
-        """Go to ``position``, or after it if ``is_excluded``; EARLIEST and LATEST are valid."""
-        ...
-
-    async def expire_messages(self, topic: TopicName, subscription: str, seconds: int) -> None:
-        """Acknowledge all entries published more than ``seconds`` ago."""
-        ...
-
-    async def set_replicated(self, topic: TopicName, subscription: str, *, replicated: bool) -> None:
-        """Start or stop to carry the subscription's progress to the other clusters."""
-        ...
-
-    async def get_replicated(self, topic: TopicName, subscription: str) -> bool:
-        """Whether the subscription's progress is carried to the other clusters."""
-        ...
-
-    async def skip_entries(self, topic: TopicName, cluster: str, through: Position) -> None:
-        """Let the link to ``cluster`` go past the damaged entries at which it has stopped; durable on return.
-
-        ``through`` is the last entry to skip. Refuses unless every entry from ``damagedAt`` to it is damaged.
-        """
-        ...
-
-    async def begin_snapshot(self, topic: TopicName, without: Collection[str]) -> None:
-        """Begin a snapshot for replicated subscriptions (PIP-33) now, without some clusters.
-
-        Refuses where the topic takes none, a cluster that is not left out is away, or one must not be left out.
-        """
-        ...
-
-    async def peek(self, topic: TopicName, subscription: str, message: int) -> tuple[Position, bytes]:
-        """The ``message``-th (from 1) unacknowledged entry; refuses with ``message_not_found`` beyond the end."""
-        ...
-
-    async def read_entry(self, topic: TopicName, position: Position) -> bytes:
-        """The entry at ``position``; refuses with ``message_id_not_found``."""
-        ...
-
-    async def last_message_id(self, topic: TopicName) -> MessageId:
-        """The id of the newest message; -1:-1 in a topic that has none."""
-        ...
-
-    async def message_id_by_time(self, topic: TopicName, timestamp_ms: int) -> MessageId:
-        """The id of the first entry published at or after the time, else of the last one."""
         ...
 
     def runtime_configuration(self) -> dict[str, str]:

@@ -29,7 +29,7 @@ class Operators:
 
         async def work(subscription: Subscription) -> None:
             confirmed = self._referee.topics[replica.name].skips(replica, subscription, count)
-            await _administration(replica.site).skip_messages(replica.name, name, count)
+            await _administration(replica.site).subscriptions.skip(replica.name, name, count)
             confirmed()
 
         self._do(replica, name, work)
@@ -41,7 +41,7 @@ class Operators:
             confirmed = self._referee.topics[replica.name].clears(
                 replica, subscription, subscription.topic.ledger.last_confirmed_entry
             )
-            await _administration(replica.site).skip_all_messages(replica.name, name)
+            await _administration(replica.site).subscriptions.skip_all(replica.name, name)
             confirmed()
 
         self._do(replica, name, work)
@@ -51,7 +51,7 @@ class Operators:
 
         async def work(_: Subscription) -> None:
             confirmed = self._referee.topics[replica.name].expires(replica, seconds, name)
-            await _administration(replica.site).expire_messages(replica.name, name, seconds)
+            await _administration(replica.site).subscriptions.expire(replica.name, name, seconds)
             confirmed()
 
         self._do(replica, name, work)

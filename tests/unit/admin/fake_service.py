@@ -76,77 +76,65 @@ def histogram(*durations: float) -> Histogram:
     return observed
 
 
-class FakeAdminService:
-    """An AdminService whose only ledger is number 3."""
-
-    cluster_name = "A"
-    service_url = "pulsar://127.0.0.1:16650"
-    admin_url = "http://127.0.0.1:18080"
-    version = "4.0.7"
-    name_length_max = NAME_LENGTH_MAX
-
+class FakeTopicOperations:
     def __init__(self, resources: Resources) -> None:
-        self.resources = resources
-        self.topics: dict[TopicName, FakeTopic] = {}
-        self.healthy = True
-        self.unloadable: dict[TopicName, str] = {}
-        self.hits = LimitHits()
-        self.bodies = Share(8 << 20)
+        self.held: dict[TopicName, FakeTopic] = {}
+        self._resources = resources
 
-    def list_topics(self, namespace: NamespaceName) -> list[TopicName]:
-        return sorted(topic for topic in self.topics if topic.namespace_name == namespace)
+    def names(self, namespace: NamespaceName) -> list[TopicName]:
+        return sorted(topic for topic in self.held if topic.namespace_name == namespace)
 
-    def list_partitioned_topics(self, namespace: NamespaceName) -> list[TopicName]:
-        return self.resources.partitioned_topics.of_namespace(namespace)
+    def partitioned_names(self, namespace: NamespaceName) -> list[TopicName]:
+        return self._resources.partitioned_topics.of_namespace(namespace)
 
     def partitions_of(self, topic: TopicName) -> int | None:
-        metadata = self.resources.partitioned_topics.get(topic)
+        metadata = self._resources.partitioned_topics.get(topic)
         if metadata is not None:
             return metadata.partitions
-        return 0 if topic in self.topics else None
+        return 0 if topic in self.held else None
 
     def applied_policies(self, topic: TopicName) -> EffectivePolicies:
-        namespace = self.resources.namespaces.get(topic.namespace_name)
-        return effective(broker_policies(BrokerConfig()), namespace, self.resources.topic_policies.get(topic))
+        namespace = self._resources.namespaces.get(topic.namespace_name)
+        return effective(broker_policies(BrokerConfig()), namespace, self._resources.topic_policies.get(topic))
 
-    async def create_topic(self, topic: TopicName, properties: Mapping[str, str]) -> None:
-        self.topics[topic] = FakeTopic()
+    async def create(self, topic: TopicName, properties: Mapping[str, str]) -> None:
+        self.held[topic] = FakeTopic()
 
-    async def create_partitioned_topic(self, topic: TopicName, partitions: int, properties: Mapping[str, str]) -> None:
+    async def create_partitioned(self, topic: TopicName, partitions: int, properties: Mapping[str, str]) -> None:
         if self.partitions_of(topic) is not None:
             raise topic_exists()
-        self.resources.partitioned_topics.create(topic, PartitionedTopicMetadata(partitions=partitions))
-        self.topics |= {topic.partition(index): FakeTopic() for index in range(partitions)}
+        self._resources.partitioned_topics.create(topic, PartitionedTopicMetadata(partitions=partitions))
+        self.held |= {topic.partition(index): FakeTopic() for index in range(partitions)}
 
-    async def update_partitioned_topic(self, topic: TopicName, partitions: int) -> None:
-        self.resources.partitioned_topics.update(topic, lambda _: PartitionedTopicMetadata(partitions=partitions))
+    async def update_partitioned(self, topic: TopicName, partitions: int) -> None:
+        self._resources.partitioned_topics.update(topic, lambda _: PartitionedTopicMetadata(partitions=partitions))
         for index in range(partitions):
-            self.topics.setdefault(topic.partition(index), FakeTopic())
+            self.held.setdefault(topic.partition(index), FakeTopic())
 
-    async def delete_topic(self, topic: TopicName, *, force: bool) -> None:
-        if self._topic(topic).producers and not force:
+    async def delete(self, topic: TopicName, *, force: bool) -> None:
+        if self.of(topic).producers and not force:
             raise topic_in_use()
-        del self.topics[topic]
+        del self.held[topic]
 
-    async def delete_partitioned_topic(self, topic: TopicName, *, force: bool) -> None:
+    async def delete_partitioned(self, topic: TopicName, *, force: bool) -> None:
         for index in range(self.partitions_of(topic) or 0):
-            del self.topics[topic.partition(index)]
-        self.resources.partitioned_topics.delete(topic)
+            del self.held[topic.partition(index)]
+        self._resources.partitioned_topics.delete(topic)
 
-    async def unload_topic(self, topic: TopicName) -> None:
-        self._topic(topic).unloads += 1
+    async def unload(self, topic: TopicName) -> None:
+        self.of(topic).unloads += 1
 
     async def skip_entries(self, topic: TopicName, cluster: str, through: Position) -> None:
-        self._topic(topic).skipped.append((cluster, through))
+        self.of(topic).skipped.append((cluster, through))
 
     async def begin_snapshot(self, topic: TopicName, without: Collection[str]) -> None:
-        self._topic(topic).snapshots.append(sorted(without))
+        self.of(topic).snapshots.append(sorted(without))
 
-    async def topic_stats(self, topic: TopicName, options: StatsOptions) -> TopicStats:
-        return self._stats(self._topic(topic))
+    async def stats(self, topic: TopicName, options: StatsOptions) -> TopicStats:
+        return self._stats(self.of(topic))
 
     async def internal_stats(self, topic: TopicName) -> PersistentTopicInternalStats:
-        found = self._topic(topic)
+        found = self.of(topic)
         cursors = {
             name: CursorStats(mark_delete_position=each.position, read_position=Position(3, each.position.entry_id + 1))
             for name, each in found.subscriptions.items()
@@ -164,116 +152,32 @@ class FakeAdminService:
             name: SubscriptionProtection(
                 status="at risk", since=since, since_at_least=True, reasons=reasons, clusters={"B": cluster}
             )
-            for name in self._topic(topic).subscriptions
+            for name in self.of(topic).subscriptions
         }
 
-    def open_topics(self) -> list[TopicName]:
-        return list(self.topics)
+    def open_names(self) -> list[TopicName]:
+        return list(self.held)
 
-    def open_topic_stats(self, topic: TopicName) -> Generator[None, None, TopicStats | None]:
+    def open_stats(self, topic: TopicName) -> Generator[None, None, TopicStats | None]:
         yield
-        return self._stats(self.topics[topic]) if topic in self.topics else None
-
-    async def in_slices(self, steps: Generator[None, None, Result]) -> Result:
-        return at_once(steps)
-
-    async def list_subscriptions(self, topic: TopicName) -> list[str]:
-        return list(self._topic(topic).subscriptions)
-
-    async def create_subscription(
-        self, topic: TopicName, subscription: str, position: Position, *, replicated: bool
-    ) -> None:
-        subscriptions = self._topic(topic).subscriptions
-        if subscription in subscriptions:
-            raise subscription_exists()
-        subscriptions[subscription] = FakeSubscription(position, replicated)
-
-    async def delete_subscription(self, topic: TopicName, subscription: str, *, force: bool) -> None:
-        if self._subscription(topic, subscription).consumers and not force:
-            raise subscription_in_use()
-        del self._topic(topic).subscriptions[subscription]
-
-    async def skip_messages(self, topic: TopicName, subscription: str, count: int) -> None:
-        found = self._subscription(topic, subscription)
-        found.position = Position(3, found.position.entry_id + count)
-
-    async def skip_all_messages(self, topic: TopicName, subscription: str) -> None:
-        self._subscription(topic, subscription).position = Position(3, len(self._topic(topic).entries) - 1)
-
-    async def reset_cursor_to_time(self, topic: TopicName, subscription: str, timestamp_ms: int) -> None:
-        self._subscription(topic, subscription).position = Position(3, timestamp_ms)
-
-    async def reset_cursor(self, topic: TopicName, subscription: str, position: Position, *, is_excluded: bool) -> None:
-        entry_id = position.entry_id if is_excluded else position.entry_id - 1
-        self._subscription(topic, subscription).position = Position(position.ledger_id, entry_id)
-
-    async def expire_messages(self, topic: TopicName, subscription: str, seconds: int) -> None:
-        self._subscription(topic, subscription).position = Position(3, -seconds)
-
-    async def set_replicated(self, topic: TopicName, subscription: str, *, replicated: bool) -> None:
-        self._subscription(topic, subscription).replicated = replicated
-
-    async def get_replicated(self, topic: TopicName, subscription: str) -> bool:
-        return self._subscription(topic, subscription).replicated
-
-    async def peek(self, topic: TopicName, subscription: str, message: int) -> tuple[Position, bytes]:
-        entry_id = self._subscription(topic, subscription).position.entry_id + message
-        entries = self._topic(topic).entries
-        if entry_id >= len(entries):
-            raise message_not_found()
-        return Position(3, entry_id), entries[entry_id]
+        return self._stats(self.held[topic]) if topic in self.held else None
 
     async def read_entry(self, topic: TopicName, position: Position) -> bytes:
-        entries = self._topic(topic).entries
+        entries = self.of(topic).entries
         if position.ledger_id != 3 or position.entry_id >= len(entries):
             raise message_id_not_found()
         return entries[position.entry_id]
 
     async def last_message_id(self, topic: TopicName) -> MessageId:
-        return MessageId.of(Position(3, len(self._topic(topic).entries) - 1), topic)
+        return MessageId.of(Position(3, len(self.of(topic).entries) - 1), topic)
 
     async def message_id_by_time(self, topic: TopicName, timestamp_ms: int) -> MessageId:
         return MessageId.of(Position(3, timestamp_ms), topic)
 
-    def runtime_configuration(self) -> dict[str, str]:
-        return {"allowAutoTopicCreationType": "non-partitioned", "defaultNumPartitions": "1"}
-
-    def load_failures(self) -> Mapping[TopicName, str]:
-        return self.unloadable
-
-    def limit_hits(self) -> Mapping[str, int]:
-        return self.hits.counts()
-
-    def limit_hit(self, limit: Limit) -> None:
-        self.hits.hit(limit)
-
-    def memory(self) -> dict[str, tuple[int, int]]:
-        return {"total": (70, 1000), "publishes": (3, 60)}
-
-    def storage_refuses(self) -> tuple[bool, bool]:
-        return not self.healthy, False
-
-    def loop_stalls(self) -> Histogram:
-        return histogram(0.02, 0.08, 1.4)
-
-    def commit_times(self) -> Histogram:
-        return histogram(0.003)
-
-    async def health(self) -> None:
-        if not self.healthy:
-            message = "the log cannot be written: no space left"
-            raise StorageError(message)
-
-    def _topic(self, topic: TopicName) -> FakeTopic:
-        if topic not in self.topics:
+    def of(self, topic: TopicName) -> FakeTopic:
+        if topic not in self.held:
             raise topic_not_found(topic)
-        return self.topics[topic]
-
-    def _subscription(self, topic: TopicName, subscription: str) -> FakeSubscription:
-        found = self._topic(topic).subscriptions.get(subscription)
-        if found is None:
-            raise subscription_not_found(topic, subscription)
-        return found
+        return self.held[topic]
 
     def _stats(self, topic: FakeTopic) -> TopicStats:
         subscriptions = {
@@ -306,6 +210,112 @@ class FakeAdminService:
             replication={"B": ReplicatorStats(replication_backlog=7, connected=True, handovers=3)},
             owner_broker="127.0.0.1:18080",
         )
+
+
+class FakeSubscriptionOperations:
+    def __init__(self, topics: FakeTopicOperations) -> None:
+        self._topics = topics
+
+    async def names(self, topic: TopicName) -> list[str]:
+        return list(self._topics.of(topic).subscriptions)
+
+    async def create(self, topic: TopicName, subscription: str, position: Position, *, replicated: bool) -> None:
+        subscriptions = self._topics.of(topic).subscriptions
+        if subscription in subscriptions:
+            raise subscription_exists()
+        subscriptions[subscription] = FakeSubscription(position, replicated)
+
+    async def delete(self, topic: TopicName, subscription: str, *, force: bool) -> None:
+        if self._subscription(topic, subscription).consumers and not force:
+            raise subscription_in_use()
+        del self._topics.of(topic).subscriptions[subscription]
+
+    async def skip(self, topic: TopicName, subscription: str, count: int) -> None:
+        found = self._subscription(topic, subscription)
+        found.position = Position(3, found.position.entry_id + count)
+
+    async def skip_all(self, topic: TopicName, subscription: str) -> None:
+        self._subscription(topic, subscription).position = Position(3, len(self._topics.of(topic).entries) - 1)
+
+    async def reset_to_time(self, topic: TopicName, subscription: str, timestamp_ms: int) -> None:
+        self._subscription(topic, subscription).position = Position(3, timestamp_ms)
+
+    async def reset(self, topic: TopicName, subscription: str, position: Position, *, is_excluded: bool) -> None:
+        entry_id = position.entry_id if is_excluded else position.entry_id - 1
+        self._subscription(topic, subscription).position = Position(position.ledger_id, entry_id)
+
+    async def expire(self, topic: TopicName, subscription: str, seconds: int) -> None:
+        self._subscription(topic, subscription).position = Position(3, -seconds)
+
+    async def set_replicated(self, topic: TopicName, subscription: str, *, replicated: bool) -> None:
+        self._subscription(topic, subscription).replicated = replicated
+
+    async def is_replicated(self, topic: TopicName, subscription: str) -> bool:
+        return self._subscription(topic, subscription).replicated
+
+    async def peek(self, topic: TopicName, subscription: str, message: int) -> tuple[Position, bytes]:
+        entry_id = self._subscription(topic, subscription).position.entry_id + message
+        entries = self._topics.of(topic).entries
+        if entry_id >= len(entries):
+            raise message_not_found()
+        return Position(3, entry_id), entries[entry_id]
+
+    def _subscription(self, topic: TopicName, subscription: str) -> FakeSubscription:
+        found = self._topics.of(topic).subscriptions.get(subscription)
+        if found is None:
+            raise subscription_not_found(topic, subscription)
+        return found
+
+
+class FakeAdminService:
+    """An AdminService whose only ledger is number 3."""
+
+    cluster_name = "A"
+    service_url = "pulsar://127.0.0.1:16650"
+    admin_url = "http://127.0.0.1:18080"
+    version = "4.0.7"
+    name_length_max = NAME_LENGTH_MAX
+
+    def __init__(self, resources: Resources) -> None:
+        self.resources = resources
+        self.topics = FakeTopicOperations(resources)
+        self.subscriptions = FakeSubscriptionOperations(self.topics)
+        self.healthy = True
+        self.unloadable: dict[TopicName, str] = {}
+        self.hits = LimitHits()
+        self.bodies = Share(8 << 20)
+
+    async def in_slices(self, steps: Generator[None, None, Result]) -> Result:
+        return at_once(steps)
+
+    def runtime_configuration(self) -> dict[str, str]:
+        return {"allowAutoTopicCreationType": "non-partitioned", "defaultNumPartitions": "1"}
+
+    def load_failures(self) -> Mapping[TopicName, str]:
+        return self.unloadable
+
+    def limit_hits(self) -> Mapping[str, int]:
+        return self.hits.counts()
+
+    def limit_hit(self, limit: Limit) -> None:
+        self.hits.hit(limit)
+
+    def memory(self) -> dict[str, tuple[int, int]]:
+        return {"total": (70, 1000), "publishes": (3, 60)}
+
+    def storage_refuses(self) -> tuple[bool, bool]:
+        return not self.healthy, False
+
+    def loop_stalls(self) -> Histogram:
+        return histogram(0.02, 0.08, 1.4)
+
+    def commit_times(self) -> Histogram:
+        return histogram(0.003)
+
+    async def health(self) -> None:
+        if not self.healthy:
+            message = "the log cannot be written: no space left"
+            raise StorageError(message)
 
 
 class AppTransport(httpx.BaseTransport):

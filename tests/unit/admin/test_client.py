@@ -22,7 +22,7 @@ def service() -> FakeAdminService:
     found = new_service()
     metadata = pb.MessageMetadata(producer_name="p", sequence_id=0, publish_time=1024)
     metadata.properties.add(key="a", value="b")
-    found.topics[OBS] = FakeTopic([build_entry(metadata, b"x%d" % index) for index in range(3)])
+    found.topics.held[OBS] = FakeTopic([build_entry(metadata, b"x%d" % index) for index in range(3)])
     return found
 
 
@@ -43,7 +43,7 @@ def test_names_are_typed(client: AdminClient) -> None:
 def test_subscriptions_start_where_they_are_told(client: AdminClient, service: FakeAdminService) -> None:
     for name, position in {"first": EARLIEST, "last": LATEST, "some": Position(3, 1)}.items():
         client.subscriptions.create(OBS, name, position)
-        assert service.topics[OBS].subscriptions[name].position == position
+        assert service.topics.held[OBS].subscriptions[name].position == position
 
 
 def test_peek_stops_at_the_end(client: AdminClient) -> None:

@@ -28,7 +28,7 @@ LINK = {**TOPIC, "remote_cluster": "B"}
 @pytest.fixture(scope="module")
 def samples() -> list[tuple[str, dict[str, str], float]]:
     service = new_service()
-    service.topics[OBS] = FakeTopic([b""] * 5, {"sub": FakeSubscription(Position(3, 1), replicated=True)})
+    service.topics.held[OBS] = FakeTopic([b""] * 5, {"sub": FakeSubscription(Position(3, 1), replicated=True)})
     service.hits.hit(Limit.HANDSHAKE_FRAME_SIZE)
     service.unloadable[TopicName.parse("persistent://nyc/flights/lost")] = "the log ends at 3:8"
     families = text_string_to_metric_families(b"".join(asyncio.run(exposition(service))).decode())

@@ -142,7 +142,7 @@ CONVERSATION: list[tuple[str, str, Any, int, Any]] = [
 @pytest.fixture
 def service() -> FakeAdminService:
     found = new_service()
-    found.topics[OBS] = FakeTopic(entries=[b""] * 25, subscriptions={"sub": FakeSubscription(Position(3, 2))})
+    found.topics.held[OBS] = FakeTopic(entries=[b""] * 25, subscriptions={"sub": FakeSubscription(Position(3, 2))})
     return found
 
 
@@ -197,7 +197,7 @@ def test_policies_of_a_new_namespace(http: httpx.Client) -> None:
 
 
 def test_peeked_entry_is_named(http: httpx.Client, service: FakeAdminService) -> None:
-    service.topics[OBS].entries[3] = _entry(b"x0")
+    service.topics.held[OBS].entries[3] = _entry(b"x0")
     response = http.get("/admin/v2/persistent/nyc/flights/obs/subscription/sub/position/1")
     assert (response.status_code, response.content) == (200, b"x0")
     assert response.headers["X-Pulsar-Message-ID"] == "3:3"

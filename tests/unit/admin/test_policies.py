@@ -150,7 +150,7 @@ CONVERSATION: list[tuple[str, str, object, int, object]] = [
 @pytest.fixture
 def http() -> Iterator[httpx.Client]:
     service = new_service()
-    service.topics[TopicName.parse("persistent://nyc/n/x")] = FakeTopic()
+    service.topics.held[TopicName.parse("persistent://nyc/n/x")] = FakeTopic()
     with httpx.Client(transport=AppTransport(service), base_url=f"{service.admin_url}/admin/v2/") as client:
         yield client
 

@@ -30,7 +30,7 @@ OBS = TopicName.parse("persistent://nyc/flights/obs")
 @pytest.fixture
 def service() -> FakeAdminService:
     found = new_service()
-    found.topics[OBS] = FakeTopic(entries=[b""], subscriptions={"sub": FakeSubscription(Position(3, -1))})
+    found.topics.held[OBS] = FakeTopic(entries=[b""], subscriptions={"sub": FakeSubscription(Position(3, -1))})
     return found
 
 
@@ -229,8 +229,8 @@ def test_a_namespace_with_topics_stays(http: httpx.Client) -> None:
 
 
 def test_those_in_use_stay_unless_forced(http: httpx.Client, service: FakeAdminService) -> None:
-    service.topics[OBS].producers = 1
-    service.topics[OBS].subscriptions["sub"].consumers = 1
+    service.topics.held[OBS].producers = 1
+    service.topics.held[OBS].subscriptions["sub"].consumers = 1
     assert http.delete(f"{TOPIC}/obs/subscription/sub").status_code == 412
     assert http.delete(f"{TOPIC}/obs/subscription/sub?force=true").status_code == 204
     assert http.delete(f"{TOPIC}/obs").json() == {"reason": "Topic has active producers/subscriptions"}
@@ -268,13 +268,13 @@ def test_partitions_are_meant_together(http: httpx.Client, service: FakeAdminSer
     http.put(f"{TOPIC}/pt/partitions", json={"partitions": 2, "properties": {"a": "b"}})
     http.put(f"{TOPIC}/pt/subscription/s?replicated=true", json={"ledgerId": -1, "entryId": -1})
     parts = [TopicName.parse(f"persistent://nyc/flights/pt-partition-{index}") for index in range(2)]
-    assert [service.topics[part].subscriptions["s"].position for part in parts] == [Position(-1, -1)] * 2
+    assert [service.topics.held[part].subscriptions["s"].position for part in parts] == [Position(-1, -1)] * 2
     found = http.get(f"{TOPIC}/pt/subscription/s/replicatedSubscriptionStatus").json()
     assert found == {str(part): True for part in parts}
     assert http.get(f"{TOPIC}/pt/subscriptions").json() == ["s"]
     assert http.post(f"{TOPIC}/pt/subscription/s/skip/1").status_code == 405
     http.post(f"{TOPIC}/pt/all_subscription/expireMessages/5")
-    assert [service.topics[part].subscriptions["s"].position for part in parts] == [Position(3, -5)] * 2
+    assert [service.topics.held[part].subscriptions["s"].position for part in parts] == [Position(3, -5)] * 2
     assert http.get(f"{TOPIC}/pt/partitioned-internalStats").json()["metadata"]["partitions"] == 2
     assert http.put(f"{TOPIC}/pt/unload").status_code == 204
     assert http.get(f"{TOPIC}/pt/stats").status_code == 404

@@ -65,9 +65,9 @@ def test_a_topic_takes_so_many_subscriptions() -> None:
     client.subscribe(4, Shared, subscription="s1")
     assert refused(cluster, client) == []
     administration = Administration(cluster.environment, cluster.topics, "")
-    task = cluster.loop.start(administration.create_subscription(TOPIC, "s5", EARLIEST, replicated=False))
+    task = cluster.loop.start(administration.subscriptions.create(TOPIC, "s5", EARLIEST, replicated=False))
     error = task.exception()
     assert isinstance(error, AdminError)
     assert error.status == 412
-    found = cluster.loop.start(administration.topic_stats(TOPIC, StatsOptions())).result()
+    found = cluster.loop.start(administration.topics.stats(TOPIC, StatsOptions())).result()
     assert sorted(found.subscriptions) == ["s1", "s2"]

@@ -155,12 +155,12 @@ def test_nothing_of_it_is_left_running(cluster: Cluster) -> None:
 def test_rest_names_the_reason_and_answers_for_the_others(cluster: Cluster) -> None:
     administration = Administration(cluster.environment, cluster.topics, "")
     options = StatsOptions()
-    task = cluster.loop.start(administration.topic_stats(TOPIC, options))
+    task = cluster.loop.start(administration.topics.stats(TOPIC, options))
     error = task.exception()
     assert isinstance(error, AdminError)
     assert error.status == HTTPStatus.INTERNAL_SERVER_ERROR
     assert str(TOPIC) in str(error)
-    assert cluster.loop.start(administration.topic_stats(HEALTHY, options)).exception() is None
+    assert cluster.loop.start(administration.topics.stats(HEALTHY, options)).exception() is None
     cluster.prompt = True
     healthy = cluster.loop.start(administration.health())
     cluster.settle()
@@ -170,12 +170,12 @@ def test_rest_names_the_reason_and_answers_for_the_others(cluster: Cluster) -> N
 
 def test_an_operator_deletes_it_with_force_and_its_name_is_free_for_a_new_one(cluster: Cluster) -> None:
     administration = Administration(cluster.environment, cluster.topics, "")
-    refused = cluster.loop.start(administration.delete_topic(TOPIC, force=False)).exception()
+    refused = cluster.loop.start(administration.topics.delete(TOPIC, force=False)).exception()
     assert isinstance(refused, AdminError)
     assert refused.status == HTTPStatus.PRECONDITION_FAILED
     assert "not known whether it is in use" in str(refused)
     assert cluster.topics.exists(TOPIC)
-    assert cluster.loop.start(administration.delete_topic(TOPIC, force=True)).exception() is None
+    assert cluster.loop.start(administration.topics.delete(TOPIC, force=True)).exception() is None
     cluster.settle()
     root = managed_ledger_path(TOPIC)
     assert cluster.metadata.get(root) is None

@@ -599,7 +599,7 @@ def test_the_cursor_is_no_subscription() -> None:
     publisher.client.subscribe(subscription=DEDUPLICATION_CURSOR)
     assert len(publisher.client.take("ERROR")) == 1
     administration = Administration(cluster.environment, cluster.topics, "http://here")
-    assert cluster.loop.run_until_complete(administration.list_subscriptions(TOPIC)) == []
+    assert cluster.loop.run_until_complete(administration.subscriptions.names(TOPIC)) == []
     restarted(cluster)
     assert cluster.topic().subscriptions == {}
 

@@ -114,7 +114,7 @@ class Stage:
     @property
     def shown_age(self) -> int:
         administration = Administration(self.cluster.environment, self.cluster.topics, "")
-        stats = self.run(administration.topic_stats(TOPIC, StatsOptions()))
+        stats = self.run(administration.topics.stats(TOPIC, StatsOptions()))
         return int(stats.oldest_backlog_message_age_seconds)
 
 
@@ -156,7 +156,7 @@ def test_messages_are_expired_by_hand_by_the_same_rule() -> None:
     stage.publish(ahead_s=-400.0)
     stage.arrive(age_s=400.0)
     administration = Administration(stage.cluster.environment, stage.cluster.topics, "")
-    stage.run(administration.expire_messages(TOPIC, "worker", 10))
+    stage.run(administration.subscriptions.expire(TOPIC, "worker", 10))
     assert stage.backlog == 2
     assert stage.cluster.subscription().expired == 1
 

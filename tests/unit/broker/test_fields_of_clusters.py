@@ -61,7 +61,7 @@ def test_an_operator_cannot_create_the_cursor_of_a_link(name: str) -> None:
     cluster = Cluster()
     cluster.client().produce()
     administration = Administration(cluster.environment, cluster.topics, "")
-    creation = administration.create_subscription(cluster.topic().name, name, EARLIEST, replicated=False)
+    creation = administration.subscriptions.create(cluster.topic().name, name, EARLIEST, replicated=False)
     task = cluster.loop.start(creation)
     cluster.settle()
     with pytest.raises(AdminError, match=f"{name} is reserved") as raised:

@@ -203,12 +203,12 @@ def test_too_many_partitions_are_not_added() -> None:
     topic = TopicName.parse("persistent://public/default/parts")
     cluster.do(lambda: cluster.partition(topic, 1))
     administration = Administration(cluster.environment, cluster.topics, "")
-    task = cluster.loop.start(administration.update_partitioned_topic(topic, 3))
+    task = cluster.loop.start(administration.topics.update_partitioned(topic, 3))
     cluster.settle()
     with pytest.raises(AdminError, match="Desired partitions 3 can't be greater than") as raised:
         task.result()
     assert raised.value.limit is Limit.PARTITIONS
-    assert administration.partitions_of(topic) == 1
+    assert administration.topics.partitions_of(topic) == 1
 
 
 def test_an_error_names_the_limit_that_a_frame_exceeds() -> None:

@@ -152,10 +152,10 @@ def test_clients_with_long_names_are_refused(kind: str, ask: Callable[[Client], 
 @pytest.mark.parametrize(
     "create",
     [
-        lambda admin: admin.create_topic(LONG_TOPIC, {}),
-        lambda admin: admin.create_partitioned_topic(LONG_TOPIC, 1, {}),
-        lambda admin: admin.create_subscription(TopicName.parse("orders"), LONG, EARLIEST, replicated=False),
-        lambda admin: admin.create_subscription(LONG_TOPIC, "worker", EARLIEST, replicated=False),
+        lambda admin: admin.topics.create(LONG_TOPIC, {}),
+        lambda admin: admin.topics.create_partitioned(LONG_TOPIC, 1, {}),
+        lambda admin: admin.subscriptions.create(TopicName.parse("orders"), LONG, EARLIEST, replicated=False),
+        lambda admin: admin.subscriptions.create(LONG_TOPIC, "worker", EARLIEST, replicated=False),
     ],
 )
 def test_operators_create_nothing_with_long_names(create: Callable[[Administration], Awaitable[None]]) -> None:

@@ -100,10 +100,10 @@ def is_sliced(counts: list[int], items_of_a_step: int = 1) -> bool:
 
 def test_partitions_are_created_and_deleted_in_slices() -> None:
     operator = Operator()
-    created = operator.run(operator.admin.create_partitioned_topic(TOPIC, PARTITIONS, {}), operator.there)
+    created = operator.run(operator.admin.topics.create_partitioned(TOPIC, PARTITIONS, {}), operator.there)
     assert created[-1] == operator.there() == PARTITIONS
     assert is_sliced([0, *created])
-    deleted = operator.run(operator.admin.delete_partitioned_topic(TOPIC, force=False), operator.there)
+    deleted = operator.run(operator.admin.topics.delete_partitioned(TOPIC, force=False), operator.there)
     assert is_sliced([PARTITIONS, *deleted])
     assert operator.there() == 0
     assert operator.topics.partitions_of(TOPIC) is None
@@ -111,7 +111,7 @@ def test_partitions_are_created_and_deleted_in_slices() -> None:
 
 def test_partitions_are_added_in_slices_with_their_subscriptions_before_anybody_knows_of_them() -> None:
     operator = Operator()
-    operator.run(operator.admin.create_partitioned_topic(TOPIC, 2, {}))
+    operator.run(operator.admin.topics.create_partitioned(TOPIC, 2, {}))
     operator.at(0).subscribe()
     incomplete: list[int] = []
 
@@ -121,7 +121,7 @@ def test_partitions_are_added_in_slices_with_their_subscriptions_before_anybody_
         incomplete.extend(i for i in range(2, known) if "worker" not in loaded[TOPIC.partition(i)].subscriptions)
         return operator.there()
 
-    added = operator.run(operator.admin.update_partitioned_topic(TOPIC, PARTITIONS), count)
+    added = operator.run(operator.admin.topics.update_partitioned(TOPIC, PARTITIONS), count)
     assert is_sliced([2, *added])
     assert operator.topics.partitions_of(TOPIC) == PARTITIONS
     assert operator.subscriptions(PARTITIONS - 1) == ["worker"]
@@ -130,9 +130,9 @@ def test_partitions_are_added_in_slices_with_their_subscriptions_before_anybody_
 
 def test_a_subscription_that_comes_meanwhile_is_on_every_partition() -> None:
     operator = Operator()
-    operator.run(operator.admin.create_partitioned_topic(TOPIC, 1, {}))
+    operator.run(operator.admin.topics.create_partitioned(TOPIC, 1, {}))
     client = operator.at(0)
-    operator.cluster.loop.create_task(operator.admin.update_partitioned_topic(TOPIC, PARTITIONS))
+    operator.cluster.loop.create_task(operator.admin.topics.update_partitioned(TOPIC, PARTITIONS))
     client.subscribe()
     assert operator.topics.partitions_of(TOPIC) == PARTITIONS
     assert {tuple(operator.subscriptions(index)) for index in range(PARTITIONS)} == {("worker",)}
@@ -141,7 +141,7 @@ def test_a_subscription_that_comes_meanwhile_is_on_every_partition() -> None:
 def test_an_update_gives_up_while_subscriptions_keep_changing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(partitioned_topics, "COPIES_MAX", 3)
     operator = Operator()
-    operator.run(operator.admin.create_partitioned_topic(TOPIC, 1, {}))
+    operator.run(operator.admin.topics.create_partitioned(TOPIC, 1, {}))
     topic = operator.cluster.topic(TOPIC.partition(0))
 
     def count() -> int:
@@ -149,16 +149,16 @@ def test_an_update_gives_up_while_subscriptions_keep_changing(monkeypatch: pytes
         return 0
 
     with pytest.raises(AdminError, match="keep changing"):
-        operator.run(operator.admin.update_partitioned_topic(TOPIC, SLICE), count)
+        operator.run(operator.admin.topics.update_partitioned(TOPIC, SLICE), count)
     assert operator.topics.partitions_of(TOPIC) == 1
-    operator.run(operator.admin.update_partitioned_topic(TOPIC, SLICE))
+    operator.run(operator.admin.topics.update_partitioned(TOPIC, SLICE))
     assert sorted(operator.subscriptions(SLICE - 1)) == sorted(topic.subscriptions)
 
 
 @pytest.mark.parametrize("has_crashed", [True, False])
 def test_a_creation_that_ended_in_the_middle_is_completed_by_a_retry(has_crashed: bool) -> None:
     operator = Operator(allowAutoTopicCreation=False)
-    work = operator.admin.create_partitioned_topic(TOPIC, PARTITIONS, {})
+    work = operator.admin.topics.create_partitioned(TOPIC, PARTITIONS, {})
     operator.run_until(work, lambda: operator.there() > SLICE)
     if has_crashed:
         operator.crash()
@@ -167,25 +167,25 @@ def test_a_creation_that_ended_in_the_middle_is_completed_by_a_retry(has_crashed
     missing.produce()
     assert missing.names() == ["PRODUCER_SUCCESS"], "a client does not notice"
     with pytest.raises(AdminError, match="already exists"):
-        operator.run(operator.admin.create_partitioned_topic(TOPIC, PARTITIONS + 1, {}))
-    operator.run(operator.admin.create_partitioned_topic(TOPIC, PARTITIONS, {}))
+        operator.run(operator.admin.topics.create_partitioned(TOPIC, PARTITIONS + 1, {}))
+    operator.run(operator.admin.topics.create_partitioned(TOPIC, PARTITIONS, {}))
     assert operator.there() == PARTITIONS
     with pytest.raises(AdminError, match="already exists"):
-        operator.run(operator.admin.create_partitioned_topic(TOPIC, PARTITIONS, {}))
+        operator.run(operator.admin.topics.create_partitioned(TOPIC, PARTITIONS, {}))
 
 
 @pytest.mark.parametrize("is_retried", [True, False])
 def test_an_update_that_ended_in_the_middle_is_completed_by_a_retry_or_deleted_with_the_topic(is_retried: bool) -> None:
     operator = Operator()
-    operator.run(operator.admin.create_partitioned_topic(TOPIC, 1, {}))
+    operator.run(operator.admin.topics.create_partitioned(TOPIC, 1, {}))
     operator.at(0).subscribe()
-    operator.run_until(operator.admin.update_partitioned_topic(TOPIC, PARTITIONS), lambda: operator.there() > SLICE)
+    operator.run_until(operator.admin.topics.update_partitioned(TOPIC, PARTITIONS), lambda: operator.there() > SLICE)
     operator.crash()
     assert operator.topics.partitions_of(TOPIC) == 1
     if is_retried:
-        operator.run(operator.admin.update_partitioned_topic(TOPIC, PARTITIONS))
+        operator.run(operator.admin.topics.update_partitioned(TOPIC, PARTITIONS))
         assert {tuple(operator.subscriptions(index)) for index in range(PARTITIONS)} == {("worker",)}
-    operator.run(operator.admin.delete_partitioned_topic(TOPIC, force=True))
+    operator.run(operator.admin.topics.delete_partitioned(TOPIC, force=True))
     assert operator.there() == 0
 
 
@@ -193,8 +193,8 @@ def test_an_update_that_ended_in_the_middle_is_completed_by_a_retry_or_deleted_w
 @pytest.mark.parametrize("has_crashed", [True, False])
 def test_a_deletion_that_ended_in_the_middle_is_completed(has_crashed: bool, is_retried: bool) -> None:
     operator = Operator()
-    operator.run(operator.admin.create_partitioned_topic(TOPIC, PARTITIONS, {}))
-    work = operator.admin.delete_partitioned_topic(TOPIC, force=False)
+    operator.run(operator.admin.topics.create_partitioned(TOPIC, PARTITIONS, {}))
+    work = operator.admin.topics.delete_partitioned(TOPIC, force=False)
     operator.run_until(work, lambda: operator.there() < PARTITIONS)
     if has_crashed:
         operator.crash()
@@ -205,14 +205,14 @@ def test_a_deletion_that_ended_in_the_middle_is_completed(has_crashed: bool, is_
         client.subscribe(permits=0)
         assert ["is being deleted" in each.message for each in client.take("ERROR")] == [True, True]
     with pytest.raises(AdminError, match="is being deleted"):
-        operator.run(operator.admin.update_partitioned_topic(TOPIC, PARTITIONS + 1))
+        operator.run(operator.admin.topics.update_partitioned(TOPIC, PARTITIONS + 1))
     if is_retried:
-        operator.run(operator.admin.delete_partitioned_topic(TOPIC, force=False))
+        operator.run(operator.admin.topics.delete_partitioned(TOPIC, force=False))
     else:
         operator.run(Maintenance(operator.cluster.environment, operator.topics).finish_deletions())
     assert operator.there() == 0
     assert operator.topics.partitions_of(TOPIC) is None
-    operator.run(operator.admin.create_partitioned_topic(TOPIC, 2, {}))
+    operator.run(operator.admin.topics.create_partitioned(TOPIC, 2, {}))
     client = operator.at(1)
     client.produce()
     assert client.names() == ["PRODUCER_SUCCESS"]
@@ -220,7 +220,7 @@ def test_a_deletion_that_ended_in_the_middle_is_completed(has_crashed: bool, is_
 
 def test_a_deletion_that_cannot_be_written_is_finished_later() -> None:
     operator = Operator()
-    operator.run(operator.admin.create_partitioned_topic(TOPIC, 2, {}))
+    operator.run(operator.admin.topics.create_partitioned(TOPIC, 2, {}))
     operator.topics.partitioned._resources.update(TOPIC, lambda _: PartitionedTopicMetadata(partitions=2, deleted=True))
     maintenance = Maintenance(operator.cluster.environment, operator.topics)
     operator.store.fail_writes = True
@@ -233,9 +233,9 @@ def test_a_deletion_that_cannot_be_written_is_finished_later() -> None:
 
 def test_nobody_enters_between_the_look_for_clients_and_the_deletion() -> None:
     operator = Operator()
-    operator.run(operator.admin.create_partitioned_topic(TOPIC, PARTITIONS, {}))
+    operator.run(operator.admin.topics.create_partitioned(TOPIC, PARTITIONS, {}))
     client = operator.at(0)
-    deletion = operator.cluster.loop.create_task(operator.admin.delete_partitioned_topic(TOPIC, force=False))
+    deletion = operator.cluster.loop.create_task(operator.admin.topics.delete_partitioned(TOPIC, force=False))
     client.produce()
     assert client.names() == ["ERROR"]
     assert deletion.done()
@@ -244,15 +244,15 @@ def test_nobody_enters_between_the_look_for_clients_and_the_deletion() -> None:
 
 def test_a_topic_in_use_is_not_deleted_and_goes_on() -> None:
     operator = Operator()
-    operator.run(operator.admin.create_partitioned_topic(TOPIC, PARTITIONS, {}))
+    operator.run(operator.admin.topics.create_partitioned(TOPIC, PARTITIONS, {}))
     operator.at(PARTITIONS - 1).produce()
     with pytest.raises(AdminError, match="has active producers"):
-        operator.run(operator.admin.delete_partitioned_topic(TOPIC, force=False))
+        operator.run(operator.admin.topics.delete_partitioned(TOPIC, force=False))
     assert operator.there() == PARTITIONS
     client = operator.at(0)
     client.produce()
     assert client.names() == ["PRODUCER_SUCCESS"]
-    operator.run(operator.admin.delete_partitioned_topic(TOPIC, force=True))
+    operator.run(operator.admin.topics.delete_partitioned(TOPIC, force=True))
     assert operator.there() == 0
     assert client.names() == ["CLOSE_PRODUCER"]
 
@@ -260,13 +260,13 @@ def test_a_topic_in_use_is_not_deleted_and_goes_on() -> None:
 def test_a_deletion_that_is_refused_because_the_cluster_left_the_namespace_is_not_carried_out_later() -> None:
     operator = Operator()
     cluster = operator.cluster
-    operator.run(operator.admin.create_partitioned_topic(TOPIC, PARTITIONS, {}))
+    operator.run(operator.admin.topics.create_partitioned(TOPIC, PARTITIONS, {}))
     joined = cluster.resources.namespaces.get(NAMESPACE)
     assert joined is not None
     left = joined.model_copy(update={"replication_clusters": ["elsewhere"]})
     cluster.do(lambda: cluster.resources.namespaces.update(NAMESPACE, lambda _: left))
     with pytest.raises(AdminError, match="Namespace missing local cluster"):
-        operator.run(operator.admin.delete_partitioned_topic(TOPIC, force=True))
+        operator.run(operator.admin.topics.delete_partitioned(TOPIC, force=True))
     cluster.do(lambda: cluster.resources.namespaces.update(NAMESPACE, lambda _: joined))
     operator.run(Maintenance(cluster.environment, operator.topics).finish_deletions())
     assert operator.there() == PARTITIONS
@@ -279,12 +279,12 @@ def test_requests_for_one_topic_wait_for_each_other() -> None:
     operator = Operator()
     loop, admin = operator.cluster.loop, operator.admin
     tasks = [
-        loop.create_task(admin.create_partitioned_topic(TOPIC, PARTITIONS, {})),
-        loop.create_task(admin.create_partitioned_topic(TOPIC, PARTITIONS, {})),
-        loop.create_task(admin.update_partitioned_topic(TOPIC, PARTITIONS + 5)),
-        loop.create_task(admin.delete_partitioned_topic(TOPIC, force=False)),
-        loop.create_task(admin.delete_partitioned_topic(TOPIC, force=False)),
-        loop.create_task(admin.create_partitioned_topic(TOPIC, 3, {})),
+        loop.create_task(admin.topics.create_partitioned(TOPIC, PARTITIONS, {})),
+        loop.create_task(admin.topics.create_partitioned(TOPIC, PARTITIONS, {})),
+        loop.create_task(admin.topics.update_partitioned(TOPIC, PARTITIONS + 5)),
+        loop.create_task(admin.topics.delete_partitioned(TOPIC, force=False)),
+        loop.create_task(admin.topics.delete_partitioned(TOPIC, force=False)),
+        loop.create_task(admin.topics.create_partitioned(TOPIC, 3, {})),
     ]
     operator.cluster.settle()
     assert [str(task.exception() or "") for task in tasks] == [
@@ -300,12 +300,12 @@ def test_requests_for_one_topic_wait_for_each_other() -> None:
 
 def test_a_partition_that_is_being_unloaded_is_deleted_afterwards() -> None:
     operator = Operator()
-    operator.run(operator.admin.create_partitioned_topic(TOPIC, 3, {}))
+    operator.run(operator.admin.topics.create_partitioned(TOPIC, 3, {}))
     operator.topics.partitioned._resources.update(TOPIC, lambda _: PartitionedTopicMetadata(partitions=3, deleted=True))
     operator.cluster.prompt = False
     operator.cluster.loop.call_soon(operator.topics.unload, TOPIC.partition(1))
     operator.cluster.loop.spin()
-    deletion = operator.cluster.loop.create_task(operator.admin.delete_partitioned_topic(TOPIC, force=False))
+    deletion = operator.cluster.loop.create_task(operator.admin.topics.delete_partitioned(TOPIC, force=False))
     operator.cluster.settle()
     assert operator.there() == 1
     operator.cluster.prompt = True

@@ -123,15 +123,15 @@ def test_a_topic_with_too_many_properties_is_not_created(
     cluster = Cluster(settings={"maxPropertiesSize": 100, "maxNameLength": 1024})
     administration, topic = Administration(cluster.environment, cluster.topics, ""), TopicName.parse("new")
     if is_partitioned:
-        creation = administration.create_partitioned_topic(topic, 1, properties)
+        creation = administration.topics.create_partitioned(topic, 1, properties)
     else:
-        creation = administration.create_topic(topic, properties)
+        creation = administration.topics.create(topic, properties)
     task = cluster.loop.start(creation)
     cluster.settle()
     with pytest.raises(AdminError, match=limit.value) as raised:
         task.result()
     assert (raised.value.status, raised.value.limit) == (HTTPStatus.PRECONDITION_FAILED, limit)
-    assert administration.partitions_of(topic) is None
+    assert administration.topics.partitions_of(topic) is None
 
 
 class Counted:

@@ -90,8 +90,8 @@ def test_what_is_forbidden_is_not_done_whoever_asks() -> None:
     assert client.names() == ["SUCCESS"]
     assert not cluster.subscription().is_replicated
     for work in (
-        lambda admin: admin.set_replicated(TOPIC, "worker", replicated=True),
-        lambda admin: admin.create_subscription(TOPIC, "other", cluster.topic().log.before_first(), replicated=True),
+        lambda admin: admin.subscriptions.set_replicated(TOPIC, "worker", replicated=True),
+        lambda admin: admin.subscriptions.create(TOPIC, "other", cluster.topic().log.before_first(), replicated=True),
     ):
         with pytest.raises(AdminError, match="forbidden in ewr: replicatedSubscriptionsAllowed is false"):
             administered(cluster, work)
@@ -103,9 +103,9 @@ def test_what_a_policy_imposes_is_not_taken_away_one_by_one() -> None:
     cluster.client().subscribe()
     told(cluster, replicate_subscription_state=True)
     with pytest.raises(AdminError, match="because the policy replicateSubscriptionState"):
-        administered(cluster, lambda admin: admin.set_replicated(TOPIC, "worker", replicated=False))
+        administered(cluster, lambda admin: admin.subscriptions.set_replicated(TOPIC, "worker", replicated=False))
     told(cluster, replicate_subscription_state=None)
-    administered(cluster, lambda admin: admin.set_replicated(TOPIC, "worker", replicated=False))
+    administered(cluster, lambda admin: admin.subscriptions.set_replicated(TOPIC, "worker", replicated=False))
     assert not cluster.subscription().is_replicated
 
 

@@ -178,11 +178,11 @@ def test_rest_refuses_with_the_reason() -> None:
     world = Damaged("c")
     administration = Administration(world.source.environment, world.source.topics, "")
     for cluster, place in (("jfk", "d"), ("sfo", "c")):
-        task = world.loop.start(administration.skip_entries(TOPIC, cluster, world.positions[place]))
+        task = world.loop.start(administration.topics.skip_entries(TOPIC, cluster, world.positions[place]))
         error = task.exception()
         assert isinstance(error, AdminError)
         assert error.status == HTTPStatus.PRECONDITION_FAILED
-    task = world.loop.start(administration.skip_entries(TOPIC, "jfk", world.positions["c"]))
+    task = world.loop.start(administration.topics.skip_entries(TOPIC, "jfk", world.positions["c"]))
     assert task.exception() is None
     world.proceed()
     assert world.arrived() == ["a", "b", "d", "e"]

@@ -185,7 +185,7 @@ def test_a_deletion_by_force_sends_clients_away_in_slices_and_newcomers_wait() -
             read(newcomer, commands.encode(pb.CommandProducer(topic=str(TOPIC), producer_id=1, request_id=77)))
             assert newcomer.heard == []
 
-    watch(cluster, lambda: cluster.loop.create_task(administration.delete_topic(TOPIC, force=True)), client, look)
+    watch(cluster, lambda: cluster.loop.create_task(administration.topics.delete(TOPIC, force=True)), client, look)
     assert client.names() == ["CLOSE_PRODUCER"] * MANY + ["CLOSE_CONSUMER"] * 2 * MANY
     assert asked
     assert newcomer.names() == ["PRODUCER_SUCCESS"]
@@ -206,7 +206,7 @@ def test_a_broker_that_stops_in_the_middle_closes_the_rest(is_deleted: bool) -> 
 
     def begin() -> None:
         if is_deleted:
-            task = cluster.loop.create_task(administration.delete_topic(TOPIC, force=True))
+            task = cluster.loop.create_task(administration.topics.delete(TOPIC, force=True))
             task.add_done_callback(lambda ended: ended.exception())
         else:
             cluster.topics.unload(TOPIC)
@@ -235,7 +235,7 @@ def test_a_deletion_that_is_given_up_leaves_the_topic_as_if_it_was_unloaded() ->
     client.send("a")
     client.names()
     administration = Administration(cluster.environment, cluster.topics, "")
-    task = cluster.loop.create_task(administration.delete_topic(TOPIC, force=True))
+    task = cluster.loop.create_task(administration.topics.delete(TOPIC, force=True))
     for _ in range(3):
         cluster.loop.call_soon(cluster.loop.stop)
         cluster.loop.run_forever()
@@ -380,7 +380,7 @@ def test_the_marks_of_deleted_subscriptions_are_deleted_in_slices() -> None:
 
     def begin() -> None:
         cluster.loop.create_task(
-            Administration(cluster.environment, cluster.topics, "").delete_topic(TOPIC, force=True)
+            Administration(cluster.environment, cluster.topics, "").topics.delete(TOPIC, force=True)
         )
         look()
 

@@ -223,7 +223,7 @@ def test_stats_of_many_consumers_are_gathered_in_slices(
     administration = Administration(cluster.environment, cluster.topics, "")
 
     async def stats() -> None:
-        found = await administration.topic_stats(client.topic, StatsOptions())
+        found = await administration.topics.stats(client.topic, StatsOptions())
         assert len(found.subscriptions["worker"].consumers) == TOPICS
 
     assert turns_taken(cluster, stats()) >= TOPICS // 4

@@ -26,15 +26,15 @@ def administered(cluster: Cluster, work: Callable[[Administration], Any]) -> Any
 
 
 def switch(cluster: Cluster, *, on: bool) -> None:
-    administered(cluster, lambda admin: admin.set_replicated(TOPIC, "worker", replicated=on))
+    administered(cluster, lambda admin: admin.subscriptions.set_replicated(TOPIC, "worker", replicated=on))
 
 
 def delete(cluster: Cluster) -> None:
-    administered(cluster, lambda admin: admin.delete_subscription(TOPIC, "worker", force=True))
+    administered(cluster, lambda admin: admin.subscriptions.delete(TOPIC, "worker", force=True))
 
 
 def protection(cluster: Cluster) -> tuple[str, list[str]]:
-    found = administered(cluster, lambda admin: admin.protection(TOPIC))["worker"]
+    found = administered(cluster, lambda admin: admin.topics.protection(TOPIC))["worker"]
     return found.status, found.reasons
 
 
@@ -109,7 +109,7 @@ def test_a_seek_does_not_cross_until_it_is_on_again() -> None:
     world.progress()
     switch(world["jfk"], on=False)
     administered(
-        world["ewr"], lambda admin: admin.reset_cursor(TOPIC, "worker", here.positions["d"], is_excluded=False)
+        world["ewr"], lambda admin: admin.subscriptions.reset(TOPIC, "worker", here.positions["d"], is_excluded=False)
     )
     world.full_states()
     assert (left(world, "ewr"), left(world, "jfk")) == (2, 0)

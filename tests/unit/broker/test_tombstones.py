@@ -178,7 +178,7 @@ def made_again(world: World, name: str) -> None:
     cluster = world[name]
     cluster.do(lambda: cluster.delete(TOPIC))
     cluster.do(lambda: cluster.topics.get_or_create(TOPIC))
-    create = Administration(cluster.environment, cluster.topics, "").create_subscription
+    create = Administration(cluster.environment, cluster.topics, "").subscriptions.create
     cluster.loop.start(create(TOPIC, "worker", EARLIEST, replicated=True))
     cluster.settle()
 

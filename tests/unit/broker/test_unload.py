@@ -166,10 +166,10 @@ def test_an_operator_is_answered_when_the_topic_can_be_used_again() -> None:
     cluster = Cluster()
     publishing(cluster, "a")
     administration = Administration(cluster.environment, cluster.topics, "http://here")
-    unloading = cluster.loop.start(administration.unload_topic(TOPIC))
+    unloading = cluster.loop.start(administration.topics.unload(TOPIC))
     cluster.commit()
     assert not unloading.done()
-    listing = cluster.loop.start(administration.list_subscriptions(TOPIC))
+    listing = cluster.loop.start(administration.subscriptions.names(TOPIC))
     assert not listing.done()
     cluster.prompt = True
     cluster.settle()

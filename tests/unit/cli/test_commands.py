@@ -36,7 +36,7 @@ def service(monkeypatch: pytest.MonkeyPatch) -> FakeAdminService:
     found = new_service()
     metadata = pb.MessageMetadata(producer_name="p", sequence_id=0, publish_time=1024)
     entries = [build_entry(metadata, b"x%d" % index) for index in range(10)]
-    found.topics[OBS] = FakeTopic(entries, {"sub": FakeSubscription(Position(3, -1))})
+    found.topics.held[OBS] = FakeTopic(entries, {"sub": FakeSubscription(Position(3, -1))})
     monkeypatch.setattr(session, "AdminClient", partial(AdminClient, transport=AppTransport(found)))
     return found
 
@@ -142,12 +142,12 @@ def test_topics(run: Run, service: FakeAdminService) -> None:
     assert run("topics list nyc/flights") == ["persistent://nyc/flights/np", TOPIC]
     run("topics delete nyc/flights/np")
     run(f"topics unload {TOPIC}")
-    assert service.topics[OBS].unloads == 1
+    assert service.topics.held[OBS].unloads == 1
     run(f"topics skip-entries {TOPIC} --link B --through 3:7")
-    assert service.topics[OBS].skipped == [("B", Position(3, 7))]
+    assert service.topics.held[OBS].skipped == [("B", Position(3, 7))]
     run(f"topics snapshot {TOPIC}")
     run(f"topics snapshot {TOPIC} --without C -w B")
-    assert service.topics[OBS].snapshots == [[], ["B", "C"]]
+    assert service.topics.held[OBS].snapshots == [[], ["B", "C"]]
     assert run(f"topics stats {TOPIC}")["msgInCounter"] == 10
     assert run(f"topics stats-internal {TOPIC}")["lastConfirmedEntry"] == "3:9"
     assert run(f"topics last-message-id {TOPIC}")["entryId"] == 9
@@ -174,13 +174,13 @@ def test_subscriptions(run: Run, service: FakeAdminService) -> None:
     assert run(f"topics get-replicated-subscription-status {TOPIC} -s s2") == {TOPIC: False}
     run(f"topics unsubscribe {TOPIC} -s s2")
     run(f"topics create-subscription {TOPIC} -s a/b")
-    assert service.topics[OBS].subscriptions["a/b"].position == LATEST
+    assert service.topics.held[OBS].subscriptions["a/b"].position == LATEST
     run(f"topics unsubscribe {TOPIC} -s a/b")
     assert run(f"topics subscriptions {TOPIC}") == ["sub"]
 
 
 def test_moving_a_subscription(run: Run, service: FakeAdminService) -> None:
-    subscription = service.topics[OBS].subscriptions["sub"]
+    subscription = service.topics.held[OBS].subscriptions["sub"]
     run(f"topics skip {TOPIC} -s sub -n 4")
     assert subscription.position == Position(3, 3)
     run(f"topics clear-backlog {TOPIC} -s sub")
@@ -227,7 +227,7 @@ def test_protection(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
 def test_what_a_cluster_of_another_make_cannot_have_is_said_once(
     run: Run, service: FakeAdminService, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    subscriptions = service.topics[OBS].subscriptions
+    subscriptions = service.topics.held[OBS].subscriptions
     subscriptions["other"] = FakeSubscription(Position(3, -1), replicated=True)
     subscriptions["third"] = FakeSubscription(Position(3, -1), replicated=True)
     told = {row["subscription"]: row["without exact progress in"] for row in run(f"subscriptions stats {TOPIC}")}

@@ -97,7 +97,7 @@ class _Namespaces:
                 "configured.",
             )
         service = self._context.service
-        if service.list_topics(namespace) or service.list_partitioned_topics(namespace):
+        if service.topics.names(namespace) or service.topics.partitioned_names(namespace):
             raise AdminError(HTTPStatus.CONFLICT, "Cannot delete non empty namespace")
         self._namespaces.delete(namespace)
 
@@ -105,7 +105,7 @@ class _Namespaces:
         self._policies(request)
         if request.query_params.get("mode", "PERSISTENT").upper() == "NON_PERSISTENT":
             return []
-        return list(map(str, self._context.service.list_topics(namespace_name(request))))
+        return list(map(str, self._context.service.topics.names(namespace_name(request))))
 
     def bundles(self, request: Request) -> dict[str, Any]:
         return self._policies(request).bundles.to_json()

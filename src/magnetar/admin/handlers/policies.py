@@ -283,7 +283,7 @@ class _Handlers:
 
     def _topic(self, request: Request) -> TopicName:
         topic = self._context.topic(request)
-        if self._context.service.partitions_of(topic) is None:
+        if self._context.service.topics.partitions_of(topic) is None:
             raise topic_not_found(topic)
         return topic
 
@@ -291,7 +291,7 @@ class _Handlers:
         return self._context.resources.topic_policies.get(topic) or TopicPolicies()
 
     def _applied(self, topic: TopicName) -> EffectivePolicies:
-        return self._context.service.applied_policies(topic)
+        return self._context.service.topics.applied_policies(topic)
 
     def _set(self, request: Request, **fields: object) -> None:
         namespaces = self._context.resources.namespaces

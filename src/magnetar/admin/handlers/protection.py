@@ -35,16 +35,18 @@ class _Protection:
     async def of_namespace(self, request: Request) -> Response:
         namespace = namespace_name(request)
         self._context.check_lives_here(namespace)
-        return await self._of(self._service.list_topics(namespace))
+        return await self._of(self._service.topics.names(namespace))
 
     @large_answer
     async def of_topic(self, request: Request) -> Response:
         topic = self._context.topic(request)
-        if self._service.partitions_of(topic) is None:
+        if self._service.topics.partitions_of(topic) is None:
             raise topic_not_found(topic)
         return await self._of(self._context.parts(topic))
 
     async def _of(self, topics: Iterable[TopicName]) -> Response:
         """By topic, and in it by subscription."""
-        found = {str(topic): await self._service.protection(topic) async for topic in self._context.in_turn(topics)}
+        found = {
+            str(topic): await self._service.topics.protection(topic) async for topic in self._context.in_turn(topics)
+        }
         return await self._context.answer(found)

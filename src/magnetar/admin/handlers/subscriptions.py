@@ -72,7 +72,7 @@ class _Subscriptions:
     async def names(self, request: Request) -> list[str]:
         found: dict[str, None] = {}
         async for part in self._parts(request):
-            found |= dict.fromkeys(await self._service.list_subscriptions(part))
+            found |= dict.fromkeys(await self._service.subscriptions.names(part))
         return list(found)
 
     async def create(self, request: Request) -> None:
@@ -86,53 +86,56 @@ class _Subscriptions:
                 position = LATEST
         replicated = flag(request, "replicated")
         async for part in self._parts(request):
-            await self._service.create_subscription(part, _name(request), position, replicated=replicated)
+            await self._service.subscriptions.create(part, _name(request), position, replicated=replicated)
 
     async def delete(self, request: Request) -> None:
         async for part in self._parts(request):
-            await self._service.delete_subscription(part, _name(request), force=flag(request, "force"))
+            await self._service.subscriptions.delete(part, _name(request), force=flag(request, "force"))
 
     async def skip(self, request: Request) -> None:
         topic = self._single(request, "Skip messages on a partitioned topic is not allowed")
-        await self._service.skip_messages(topic, _name(request), request.path_params["count"])
+        await self._service.subscriptions.skip(topic, _name(request), request.path_params["count"])
 
     async def skip_all(self, request: Request) -> None:
         async for part in self._parts(request):
-            await self._service.skip_all_messages(part, _name(request))
+            await self._service.subscriptions.skip_all(part, _name(request))
 
     async def reset_to_position(self, request: Request) -> None:
         data = await body(request, _RESET)
         topic = self._single(request, "Reset-cursor at position is not allowed for partitioned-topic")
-        await self._service.reset_cursor(topic, _name(request), data.position, is_excluded=data.isExcluded)
+        await self._service.subscriptions.reset(topic, _name(request), data.position, is_excluded=data.isExcluded)
 
     async def reset_to_time(self, request: Request) -> None:
         async for part in self._parts(request):
-            await self._service.reset_cursor_to_time(part, _name(request), request.path_params["timestamp"])
+            await self._service.subscriptions.reset_to_time(part, _name(request), request.path_params["timestamp"])
 
     async def expire(self, request: Request) -> None:
         async for part in self._parts(request):
-            await self._service.expire_messages(part, _name(request), request.path_params["seconds"])
+            await self._service.subscriptions.expire(part, _name(request), request.path_params["seconds"])
 
     async def expire_all(self, request: Request) -> None:
         async for part in self._parts(request):
-            for subscription in await self._service.list_subscriptions(part):
-                await self._service.expire_messages(part, subscription, request.path_params["seconds"])
+            for subscription in await self._service.subscriptions.names(part):
+                await self._service.subscriptions.expire(part, subscription, request.path_params["seconds"])
 
     async def replicated(self, request: Request) -> dict[str, bool]:
         name = _name(request)
-        return {str(part): await self._service.get_replicated(part, name) async for part in self._parts(request)}
+        return {
+            str(part): await self._service.subscriptions.is_replicated(part, name)
+            async for part in self._parts(request)
+        }
 
     async def set_replicated(self, request: Request) -> None:
         replicated = await body(request, _REPLICATED)
         async for part in self._parts(request):
-            await self._service.set_replicated(part, _name(request), replicated=replicated)
+            await self._service.subscriptions.set_replicated(part, _name(request), replicated=replicated)
 
     async def peek(self, request: Request) -> Response:
         topic = self._single(request, "Peek messages on a partitioned topic is not allowed")
         message = request.path_params["message"]
         if message < 1:
             raise AdminError(HTTPStatus.BAD_REQUEST, "Message position must be at least 1")
-        position, entry = await self._service.peek(topic, _name(request), message)
+        position, entry = await self._service.subscriptions.peek(topic, _name(request), message)
         return entry_response(position, entry)
 
     async def read_entry(self, request: Request) -> Response:
@@ -140,17 +143,17 @@ class _Subscriptions:
         position = Position(request.path_params["ledger"], request.path_params["entry"])
         if max(position) > LONG_MAX:
             raise message_not_found()
-        return entry_response(position, await self._service.read_entry(topic, position))
+        return entry_response(position, await self._service.topics.read_entry(topic, position))
 
     def _parts(self, request: Request) -> AsyncIterator[TopicName]:
         topic = self._context.topic(request)
-        if self._service.partitions_of(topic) is None:
+        if self._service.topics.partitions_of(topic) is None:
             raise topic_not_found(topic)
         return self._context.in_turn(self._context.parts(topic))
 
     def _single(self, request: Request, refusal: str) -> TopicName:
         topic = self._context.topic(request)
-        partitions = self._service.partitions_of(topic)
+        partitions = self._service.topics.partitions_of(topic)
         if partitions is None:
             raise topic_not_found(topic)
         if partitions > 0:

@@ -78,36 +78,36 @@ class _Topics:
     def names(self, request: Request) -> list[str]:
         namespace = namespace_name(request)
         self._context.policies(namespace)
-        return list(map(str, self._service.list_topics(namespace)))
+        return list(map(str, self._service.topics.names(namespace)))
 
     def partitioned_names(self, request: Request) -> list[str]:
         namespace = namespace_name(request)
         self._context.policies(namespace)
-        return list(map(str, self._service.list_partitioned_topics(namespace)))
+        return list(map(str, self._service.topics.partitioned_names(namespace)))
 
     async def create(self, request: Request) -> None:
         topic = self._context.topic(request)
         properties = await body(request, _PROPERTIES) or {}
         whole = topic.partitioned_topic
-        if topic != whole and topic.partition_index >= (self._service.partitions_of(whole) or 0):
+        if topic != whole and topic.partition_index >= (self._service.topics.partitions_of(whole) or 0):
             raise AdminError(
                 HTTPStatus.PRECONDITION_FAILED,
                 f'Can\'t create topic "{topic}" with "-partition-" followed by a number if there isn\'t a partitioned '
                 f'topic "{whole}" created.',
             )
-        if self._service.partitions_of(topic) is not None:
+        if self._service.topics.partitions_of(topic) is not None:
             raise topic_exists()
-        await self._service.create_topic(topic, properties)
+        await self._service.topics.create(topic, properties)
 
     async def begin_snapshot(self, request: Request) -> None:
         topic = self._context.topic(request)
         without = await body(request, _CLUSTERS)
-        await self._service.begin_snapshot(topic, without or [])
+        await self._service.topics.begin_snapshot(topic, without or [])
 
     async def skip_entries(self, request: Request) -> None:
         topic = self._single(request)
         through = await body(request, _THROUGH)
-        await self._service.skip_entries(topic, entity_name(request, "cluster"), through.position)
+        await self._service.topics.skip_entries(topic, entity_name(request, "cluster"), through.position)
 
     async def delete(self, request: Request) -> None:
         topic = self._context.topic(request)
@@ -117,32 +117,32 @@ class _Topics:
                 f"{topic} is a partitioned topic, instead of calling delete topic, please call "
                 "delete-partitioned-topic.",
             )
-        await self._service.delete_topic(topic, force=flag(request, "force"))
+        await self._service.topics.delete(topic, force=flag(request, "force"))
 
     async def unload(self, request: Request) -> None:
         topic = self._existing(request)
         async for part in self._context.in_turn(self._context.parts(topic)):
-            await self._service.unload_topic(part)
+            await self._service.topics.unload(part)
 
     @large_answer
     async def stats(self, request: Request) -> Response:
         topic = self._context.topic(request)
-        if self._service.partitions_of(topic) != 0:
+        if self._service.topics.partitions_of(topic) != 0:
             raise topic_not_found(topic)
-        return await self._context.answer(await self._service.topic_stats(topic, _stats_options(request)))
+        return await self._context.answer(await self._service.topics.stats(topic, _stats_options(request)))
 
     @large_answer
     async def internal_stats(self, request: Request) -> Response:
         topic = self._context.topic(request)
-        if self._service.partitions_of(topic) != 0:
+        if self._service.topics.partitions_of(topic) != 0:
             raise topic_not_found(topic)
-        return await self._context.answer(await self._service.internal_stats(topic))
+        return await self._context.answer(await self._service.topics.internal_stats(topic))
 
     async def last_message_id(self, request: Request) -> MessageId:
-        return await self._service.last_message_id(self._single(request))
+        return await self._service.topics.last_message_id(self._single(request))
 
     async def message_id_by_time(self, request: Request) -> MessageId:
-        return await self._service.message_id_by_time(self._single(request), request.path_params["timestamp"])
+        return await self._service.topics.message_id_by_time(self._single(request), request.path_params["timestamp"])
 
     def partitions(self, request: Request) -> dict[str, Any]:
         topic = self._existing(request)
@@ -157,14 +157,14 @@ class _Topics:
         _check_partitions(partitions)
         if topic.partition_index >= 0:
             raise AdminError(HTTPStatus.PRECONDITION_FAILED, "Partitioned Topic Name should not contain '-partition-'")
-        await self._service.create_partitioned_topic(topic, partitions, properties)
+        await self._service.topics.create_partitioned(topic, partitions, properties)
 
     async def update_partitioned(self, request: Request) -> None:
         topic = self._partitioned(request)
         wanted = await body(request, _PARTITIONS)
         _check_partitions(wanted)
         check_not_fewer(wanted, self._partitions(topic))
-        await self._service.update_partitioned_topic(topic, wanted)
+        await self._service.topics.update_partitioned(topic, wanted)
 
     async def delete_partitioned(self, request: Request) -> None:
         topic = self._partitioned(request)
@@ -175,7 +175,7 @@ class _Topics:
                 HTTPStatus.UNPROCESSABLE_ENTITY,
                 f"Delete forbidden topic is replicated on clusters [{', '.join(remote)}]",
             )
-        await self._service.delete_partitioned_topic(topic, force=flag(request, "force"))
+        await self._service.topics.delete_partitioned(topic, force=flag(request, "force"))
 
     @large_answer
     async def partitioned_stats(self, request: Request) -> Response:
@@ -183,7 +183,7 @@ class _Topics:
         options, is_shown = _stats_options(request), flag(request, "perPartition", default=True)
         stats: dict[str, TopicStats] = {}
         async for part in self._context.in_turn(self._context.parts(topic)):
-            stats[str(part)] = await self._service.topic_stats(part, options)
+            stats[str(part)] = await self._service.topics.stats(part, options)
         total = await self._service.in_slices(PartitionedTopicStats.steps(list(stats.values())))
         return await self._context.answer({**total.members(), "partitions": stats if is_shown else {}})
 
@@ -192,13 +192,13 @@ class _Topics:
         topic = self._partitioned(request)
         stats: dict[str, PersistentTopicInternalStats] = {}
         async for part in self._context.in_turn(self._context.parts(topic)):
-            stats[str(part)] = await self._service.internal_stats(part)
+            stats[str(part)] = await self._service.topics.internal_stats(part)
         metadata = {"partitions": len(stats), "deleted": False}
         return await self._context.answer({"metadata": metadata, "partitions": stats})
 
     def _existing(self, request: Request) -> TopicName:
         topic = self._context.topic(request)
-        if self._service.partitions_of(topic) is None:
+        if self._service.topics.partitions_of(topic) is None:
             raise topic_not_found(topic)
         return topic
 
@@ -215,7 +215,7 @@ class _Topics:
         return topic
 
     def _partitions(self, topic: TopicName) -> int:
-        return self._service.partitions_of(topic) or 0
+        return self._service.topics.partitions_of(topic) or 0
 
 
 def _check_partitions(count: int) -> None:

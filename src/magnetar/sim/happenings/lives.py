@@ -64,9 +64,9 @@ class Topics(Happening):
             existed = [topic for topic in plan.parts if site.topics.exists(topic)]
             try:
                 if plan.partitions:
-                    await administration.delete_partitioned_topic(plan.name, force=True)
+                    await administration.topics.delete_partitioned(plan.name, force=True)
                 else:
-                    await administration.delete_topic(plan.name, force=True)
+                    await administration.topics.delete(plan.name, force=True)
             except MagnetarError as error:
                 self.world.note(site.name, f"{plan.name.local_name} is not deleted: {error}")
             except ProcessEnded:

@@ -1,0 +1,64 @@
+"""Finding what a request to the admin API names, and refusing as Pulsar does."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from http import HTTPStatus
+from typing import TYPE_CHECKING
+
+from magnetar.admin.service import subscription_not_found, topic_not_found
+from magnetar.base.errors import AdminError, RequestError, ServerError, TopicLoadError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from magnetar.base.names import TopicName
+    from magnetar.broker.subscription.subscription import Subscription
+    from magnetar.broker.topic.registry import TopicRegistry
+    from magnetar.broker.topic.topic import Topic
+
+
+class Finder:
+    """Loads the topics that requests name. Raises AdminError."""
+
+    def __init__(self, topics: TopicRegistry) -> None:
+        """Find among ``topics``."""
+        self._topics = topics
+
+    async def topic(self, name: TopicName) -> Topic:
+        """The topic of this name."""
+        with refusals(name):
+            await self._topics.ready(name)
+            return self._topics.get(name)
+
+    async def topic_or_new(self, name: TopicName) -> Topic:
+        """The topic of this name, created where it does not exist."""
+        with refusals(name):
+            await self._topics.ready(name)
+            return self._topics.get_or_create(name)
+
+    async def subscription(self, name: TopicName, subscription: str) -> Subscription:
+        """A subscription of a topic."""
+        found = (await self.topic(name)).subscriptions.get(subscription)
+        if found is None:
+            raise subscription_not_found(name, subscription)
+        return found
+
+
+@contextmanager
+def refusals(name: TopicName) -> Iterator[None]:
+    """Refuse a request for a topic as the broker refuses a client."""
+    try:
+        yield
+    except RequestError as error:
+        raise _as_admin_error(name, error) from None
+
+
+def _as_admin_error(name: TopicName, error: RequestError) -> AdminError:
+    if isinstance(error, TopicLoadError):
+        return AdminError(HTTPStatus.INTERNAL_SERVER_ERROR, str(error))
+    if error.code is ServerError.TopicNotFound:
+        return topic_not_found(name)
+    if error.code is ServerError.ServiceNotReady:
+        return AdminError(HTTPStatus.SERVICE_UNAVAILABLE, str(error))
+    return AdminError(HTTPStatus.PRECONDITION_FAILED, str(error), error.limit)

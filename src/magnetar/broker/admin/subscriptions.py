@@ -1,0 +1,129 @@
+"""What operators do with subscriptions."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import TYPE_CHECKING
+
+from magnetar.admin.service import (
+    message_not_found,
+    subscription_exists,
+    subscription_in_use,
+)
+from magnetar.base.errors import AdminError
+from magnetar.base.names import check_length
+from magnetar.base.position import EARLIEST
+from magnetar.broker.admin.finding import Finder, refusals
+from magnetar.broker.topic.admission import check_room_for_subscription
+
+if TYPE_CHECKING:
+    from magnetar.base.names import TopicName
+    from magnetar.base.position import Position
+    from magnetar.broker.environment import Environment
+    from magnetar.broker.log.interfaces import LoggedTopic
+    from magnetar.broker.subscription.subscription import SubscribedTopic
+    from magnetar.broker.topic.registry import TopicRegistry
+
+
+class SubscriptionOperations:
+    """See ``magnetar.admin.service.SubscriptionOperations``."""
+
+    def __init__(self, environment: Environment, topics: TopicRegistry) -> None:
+        """Operate on the subscriptions of ``topics``."""
+        self._environment = environment
+        self._found = Finder(topics)
+
+    async def names(self, topic: TopicName) -> list[str]:
+        """Names of the subscriptions."""
+        return sorted((await self._found.topic(topic)).subscriptions)
+
+    async def create(self, topic: TopicName, subscription: str, position: Position, *, replicated: bool) -> None:
+        """Create a subscription whose first message is at or after ``position``."""
+        found = await self._found.topic_or_new(topic)
+        if subscription in found.subscriptions:
+            raise subscription_exists()
+        if replicated:
+            _check_replication_allowed(found)
+        with refusals(topic):
+            check_length("subscription", subscription, self._environment.config.maxNameLength)
+            check_room_for_subscription(found)
+            created = found.create_subscription(subscription, _mark_delete_before(found, position))
+        if replicated:
+            found.set_replicated(created, replicated=True)
+        await created.flushes.durable()
+
+    async def delete(self, topic: TopicName, subscription: str, *, force: bool) -> None:
+        """Delete a subscription."""
+        found = await self._found.subscription(topic, subscription)
+        if found.consumers and not force:
+            raise subscription_in_use()
+        found.topic.delete_subscription(found)
+
+    async def skip(self, topic: TopicName, subscription: str, count: int) -> None:
+        """Acknowledge the next ``count`` unacknowledged entries."""
+        found = await self._found.subscription(topic, subscription)
+        found.skip(count)
+        await found.flushes.durable()
+
+    async def skip_all(self, topic: TopicName, subscription: str) -> None:
+        """Acknowledge everything that is in the log now."""
+        found = await self._found.subscription(topic, subscription)
+        found.acknowledge_through(found.topic.ledger.last_confirmed_entry)
+        await found.flushes.durable()
+
+    async def reset_to_time(self, topic: TopicName, subscription: str, timestamp_ms: int) -> None:
+        """Go to the first entry published at or after the time; older ones that were appended later come again."""
+        found = await self._found.subscription(topic, subscription)
+        await found.reset(await found.topic.log.position_before_time(timestamp_ms))
+
+    async def reset(self, topic: TopicName, subscription: str, position: Position, *, is_excluded: bool) -> None:
+        """Go to ``position``, or after it if ``is_excluded``."""
+        found = await self._found.subscription(topic, subscription)
+        last = found.topic.ledger.last_confirmed_entry
+        excluded = is_excluded and found.topic.ledger.contains(position)
+        await found.reset(min(position, last) if excluded else _mark_delete_before(found.topic, position))
+
+    async def expire(self, topic: TopicName, subscription: str, seconds: int) -> None:
+        """Acknowledge all entries that this cluster appended more than ``seconds`` ago."""
+        found = await self._found.subscription(topic, subscription)
+        found.expire_through(found.topic.ledger.position_older_than(seconds), self._environment.clock.now())
+        await found.flushes.durable()
+
+    async def set_replicated(self, topic: TopicName, subscription: str, *, replicated: bool) -> None:
+        """Start or stop to carry the subscription's progress to the other clusters."""
+        found = await self._found.subscription(topic, subscription)
+        if replicated:
+            _check_replication_allowed(found.topic)
+        elif found.topic.replication_imposed and found.is_durable:
+            message = f"{subscription} is replicated because the policy replicateSubscriptionState of its topic says so"
+            raise AdminError(HTTPStatus.PRECONDITION_FAILED, message)
+        found.topic.set_replicated(found, replicated=replicated)
+        await found.flushes.durable()
+
+    async def is_replicated(self, topic: TopicName, subscription: str) -> bool:
+        """Whether the subscription's progress is carried to the other clusters."""
+        found = await self._found.subscription(topic, subscription)
+        return found.is_replicated and not found.topic.replication_forbidden
+
+    async def peek(self, topic: TopicName, subscription: str, message: int) -> tuple[Position, bytes]:
+        """The ``message``-th (from 1) unacknowledged entry."""
+        found = await self._found.subscription(topic, subscription)
+        ranges = found.unread.undeleted(found.unread.first(), message)
+        if sum(each.entries for each in ranges) < message:
+            raise message_not_found()
+        position = ranges[-1].last
+        return position, await found.topic.log.read_entry(position)
+
+
+def _check_replication_allowed(topic: SubscribedTopic) -> None:
+    if topic.replication_forbidden:
+        raise AdminError(HTTPStatus.METHOD_NOT_ALLOWED, f"{topic.name}: {topic.replication_forbidden}")
+
+
+def _mark_delete_before(topic: LoggedTopic, position: Position) -> Position:
+    """The mark-delete position of a cursor whose first message is at or after ``position``."""
+    if position == EARLIEST:
+        return topic.log.before_first()
+    if position > topic.ledger.last_confirmed_entry:
+        return topic.ledger.last_confirmed_entry
+    return max(topic.log.before_first(), topic.ledger.previous_position(position))

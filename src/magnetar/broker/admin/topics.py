@@ -1,0 +1,225 @@
+"""What operators do with topics."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from http import HTTPStatus
+from typing import TYPE_CHECKING
+
+from magnetar.admin.models.topics import MessageId
+from magnetar.admin.service import (
+    StatsOptions,
+    check_not_fewer,
+    message_not_found,
+    topic_exists,
+    topic_in_use,
+    topic_not_found,
+)
+from magnetar.base.errors import AdminError, RequestError, TopicLoadError
+from magnetar.base.limits import Limit
+from magnetar.broker.admin.finding import Finder, refusals
+from magnetar.broker.admin.stats import internal_stats_steps, topic_stats_steps
+from magnetar.broker.replication.protection import subscription_protection
+from magnetar.broker.settings.properties import check_properties
+from magnetar.wire.entries import entry as wire_entry
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Generator, Mapping
+
+    from magnetar.admin.models.internal import PersistentTopicInternalStats
+    from magnetar.admin.models.protection import SubscriptionProtection
+    from magnetar.admin.models.topics import TopicStats
+    from magnetar.base.names import NamespaceName, TopicName
+    from magnetar.base.position import Position
+    from magnetar.broker.environment import Environment
+    from magnetar.broker.topic.registry import TopicRegistry
+    from magnetar.metadata.effective import EffectivePolicies
+
+
+_CHEAP = StatsOptions(exclude_publishers=True, exclude_consumers=True)
+
+
+class TopicOperations:
+    """See ``magnetar.admin.service.TopicOperations``."""
+
+    def __init__(self, environment: Environment, topics: TopicRegistry) -> None:
+        """Operate on ``topics``."""
+        self._environment = environment
+        self._topics = topics
+        self._found = Finder(topics)
+
+    def names(self, namespace: NamespaceName) -> list[TopicName]:
+        """The topics of ``namespace``, partitions included."""
+        return self._topics.names(namespace)
+
+    def partitioned_names(self, namespace: NamespaceName) -> list[TopicName]:
+        """The partitioned topics of ``namespace``."""
+        return self._environment.resources.partitioned_topics.of_namespace(namespace)
+
+    def partitions_of(self, topic: TopicName) -> int | None:
+        """How many partitions a partitioned topic has, 0 for a topic, None for neither."""
+        return self._topics.partitions_of(topic)
+
+    def applied_policies(self, topic: TopicName) -> EffectivePolicies:
+        """What holds for a topic."""
+        return self._environment.policies_of(topic)
+
+    async def create(self, topic: TopicName, properties: Mapping[str, str]) -> None:
+        """Create a topic."""
+        if self.partitions_of(topic) is not None:
+            raise topic_exists()
+        self._check_new(topic, properties)
+        created = self._topics.create(topic)
+        for key, value in properties.items():
+            created.ledger.set_property(key, value)
+
+    async def create_partitioned(self, topic: TopicName, partitions: int, properties: Mapping[str, str]) -> None:
+        """Create a partitioned topic and its partitions, or those that are missing because that was not finished."""
+        most = self._environment.config.maxNumPartitionsPerPartitionedTopic
+        if partitions > most:
+            message = f"Number of partitions should be less than or equal to {most}"
+            raise AdminError(HTTPStatus.NOT_ACCEPTABLE, message, Limit.PARTITIONS)
+        partitioned = self._topics.partitioned
+        async with partitioned.alone(topic):
+            if self.partitions_of(topic) is None:
+                self._check_new(topic, properties)
+            elif not await self._environment.slices.run(partitioned.is_incomplete(topic, partitions)):
+                raise topic_exists()
+            with refusals(topic):
+                await self._environment.slices.run(partitioned.creation(topic, partitions, properties))
+
+    async def update_partitioned(self, topic: TopicName, partitions: int) -> None:
+        """Add partitions, and create those that are missing; subscriptions of partition 0 exist on the new ones too."""
+        most = self._environment.config.maxNumPartitionsPerPartitionedTopic
+        if partitions > most:
+            message = f"Desired partitions {partitions} can't be greater than the maximum partitions per topic {most}"
+            raise AdminError(HTTPStatus.UNPROCESSABLE_ENTITY, message, Limit.PARTITIONS)
+        partitioned = self._topics.partitioned
+        async with partitioned.alone(topic):
+            with refusals(topic):
+                partitioned.check_open(topic)
+                check_not_fewer(partitions, self._partitions(topic))
+                await self._environment.slices.run(partitioned.addition(topic, partitions))
+
+    async def delete(self, topic: TopicName, *, force: bool) -> None:
+        """Delete a topic."""
+        with refusals(topic):
+            with suppress(TopicLoadError):  # one that cannot be loaded can be deleted
+                await self._topics.ready(topic)
+            await self._environment.slices.run(self._deletion(topic, force=force))
+        self._environment.resources.topic_policies.forget(topic)
+
+    def _deletion(self, topic: TopicName, *, force: bool) -> Generator[None, None, None]:
+        if not force:
+            self._check_unused(topic)
+        yield from self._topics.deletion(topic)
+
+    async def delete_partitioned(self, topic: TopicName, *, force: bool) -> None:
+        """Delete a partitioned topic and its partitions, or the rest if that was not finished."""
+        partitioned = self._topics.partitioned
+        async with partitioned.alone(topic):
+            self._partitions(topic)
+            with refusals(topic):
+                await partitioned.delete(topic, _accept if force else self._check_unused)
+
+    async def unload(self, topic: TopicName) -> None:
+        """Close the topic; it is opened again on the next use."""
+        await self._found.topic(topic)
+        self._topics.unload(topic)
+        await self._topics.unloaded(topic)
+
+    async def stats(self, topic: TopicName, options: StatsOptions) -> TopicStats:
+        """Statistics of a topic."""
+        found = await self._found.topic(topic)
+        answer = await self._environment.slices.run(topic_stats_steps(found, options))
+        if options.earliest_time_in_backlog:
+            for name, subscription in found.subscriptions.items():
+                first = subscription.unread.undeleted(subscription.unread.first(), 1)
+                if first:
+                    published_ms = wire_entry.publish_time_ms(await found.log.read_entry(first[0].first))
+                    answer.subscriptions[name].earliest_msg_publish_time_in_backlog = published_ms
+            times = [each.earliest_msg_publish_time_in_backlog for each in answer.subscriptions.values()]
+            answer.earliest_msg_publish_time_in_backlogs = min((time for time in times if time), default=0)
+        return answer
+
+    async def protection(self, topic: TopicName) -> Mapping[str, SubscriptionProtection]:
+        """How well off each durable subscription is towards the other clusters."""
+        return subscription_protection(await self._found.topic(topic))
+
+    async def internal_stats(self, topic: TopicName) -> PersistentTopicInternalStats:
+        """The state of a topic's managed ledger."""
+        return await self._environment.slices.run(internal_stats_steps(await self._found.topic(topic)))
+
+    def open_names(self) -> list[TopicName]:
+        """The topics that are open."""
+        return list(self._topics.loaded)
+
+    def open_stats(self, topic: TopicName) -> Generator[None, None, TopicStats | None]:
+        """See the protocol."""
+        found = self._topics.loaded.get(topic)
+        return None if found is None else (yield from topic_stats_steps(found, _CHEAP))
+
+    async def begin_snapshot(self, topic: TopicName, without: Collection[str]) -> None:
+        """Begin a snapshot for replicated subscriptions."""
+        with refusals(topic):
+            (await self._found.topic(topic)).begin_snapshot(without)
+
+    async def skip_entries(self, topic: TopicName, cluster: str, through: Position) -> None:
+        """Let the link to ``cluster`` go past the damaged entries at which it has stopped."""
+        with refusals(topic):
+            (await self._found.topic(topic)).replicators.to(cluster).own.skip_damaged(through)
+
+    # -- entries ------------------------------------------------------------------------------------------------
+
+    async def read_entry(self, topic: TopicName, position: Position) -> bytes:
+        """The entry at ``position``."""
+        try:
+            return await (await self._found.topic(topic)).log.read_entry(position)
+        except RequestError:
+            raise message_not_found() from None
+
+    async def last_message_id(self, topic: TopicName) -> MessageId:
+        """The id of the newest message; -1:-1 in a topic that has none."""
+        position, batch_size = await (await self._found.topic(topic)).log.last_message()
+        answer = MessageId.of(position, topic)
+        if batch_size is not None:
+            answer.batch_size, answer.batch_index = batch_size, batch_size - 1
+        return answer
+
+    async def message_id_by_time(self, topic: TopicName, timestamp_ms: int) -> MessageId:
+        """The id of the first entry published at or after the time, else of the last one."""
+        found = await self._found.topic(topic)
+        following = found.ledger.next_position(await found.log.position_before_time(timestamp_ms))
+        return MessageId.of(min(following, found.ledger.last_confirmed_entry), topic)
+
+    # -- checks -------------------------------------------------------------------------------------------------
+
+    def _check_new(self, name: TopicName, properties: Mapping[str, str]) -> None:
+        """Refuse a topic whose name or properties are too long."""
+        with refusals(name):
+            self._topics.check_length(name)
+            check_properties(properties, self._environment.config)
+
+    def _partitions(self, topic: TopicName) -> int:
+        """How many partitions a partitioned topic has; refuses any other."""
+        partitions = self._topics.partitions_of(topic)
+        if not partitions:
+            raise topic_not_found(topic)
+        return partitions
+
+    def _check_unused(self, name: TopicName) -> None:
+        """Refuse the deletion of a topic that is in use, or of which that is not known."""
+        with refusals(name):
+            try:
+                found = self._topics.find(name)
+            except TopicLoadError as error:
+                message = (
+                    f"{error}. Its clients are refused, so it is not known whether it is in use: delete it with force"
+                )
+                raise AdminError(HTTPStatus.PRECONDITION_FAILED, message) from None
+        if found.producers or any(each.consumers for each in found.subscriptions.values()):
+            raise topic_in_use()
+
+
+def _accept(_: TopicName) -> None:
+    """Let a partition be deleted."""
