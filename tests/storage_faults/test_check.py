@@ -14,7 +14,7 @@ from magnetar.base.errors import StorageError
 from magnetar.base.lock import DirectoryLock
 from magnetar.base.position import Position
 from magnetar.base.real import SystemClock, SystemFiles
-from magnetar.broker.delayed.index import INCARNATION_PROPERTY
+from magnetar.broker.delayed.incarnation import INCARNATION_PROPERTY
 from magnetar.broker.delayed.store import DELAYED, DelayedStore, Request
 from magnetar.broker.delayed.window import Delayed
 from magnetar.broker.publish.sequence_ids import SequenceIds

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from magnetar.base.errors import StorageError
-from magnetar.broker.delayed.index import INCARNATION_PROPERTY
+from magnetar.broker.delayed.incarnation import INCARNATION_PROPERTY
 from magnetar.wire.entries import entry as wire_entry
 
 if TYPE_CHECKING:

@@ -13,9 +13,11 @@ from pyroaring import BitMap
 
 from magnetar.base.errors import CorruptionError, DiskFullError, ServerError
 from magnetar.base.position import Position
+from magnetar.broker.delayed import due_windows, log_search, unwritten
 from magnetar.broker.delayed import index as indexes
 from magnetar.broker.delayed import store as stores
 from magnetar.broker.delayed import window as windows
+from magnetar.broker.delayed.incarnation import INCARNATION_PROPERTY
 from magnetar.broker.delayed.positions import PositionSet
 from magnetar.broker.dispatch.shared import SharedDispatcher
 from magnetar.ledger.managed_ledger import ManagedLedgerConfig
@@ -38,13 +40,13 @@ EXACT = {"delayedDeliveryTickTimeMillis": 0}
 def _small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pages so small that some messages fill several."""
     monkeypatch.setattr(windows, "PAGE_MAX", PAGE)
-    monkeypatch.setattr(indexes, "PAGE_MAX", PAGE)
+    monkeypatch.setattr(due_windows, "PAGE_MAX", PAGE)
     monkeypatch.setattr(stores, "PAGE_MAX", PAGE)
     monkeypatch.setattr(indexes, "REMOVABLE_MAX", 2 * PAGE)
     monkeypatch.setattr(stores, "REMOVABLE_MAX", 2 * PAGE)
-    monkeypatch.setattr(indexes, "WRITE_AFTER_ENTRIES", 2 * PAGE)
-    monkeypatch.setattr(indexes, "UNWRITTEN_MAX", 3 * PAGE)
-    monkeypatch.setattr(indexes, "SCAN_ENTRIES", PAGE)
+    monkeypatch.setattr(unwritten, "WRITE_AFTER_ENTRIES", 2 * PAGE)
+    monkeypatch.setattr(unwritten, "UNWRITTEN_MAX", 3 * PAGE)
+    monkeypatch.setattr(log_search, "SCAN_ENTRIES", PAGE)
 
 
 def publish(client: Client, text: str, delay_s: float = 0.0) -> None:
@@ -124,7 +126,7 @@ class Story:
 
     def jump(self, seconds: float) -> None:
         self.cluster.clock.jumped_s += seconds
-        self.advance(indexes.CLOCK_CHECK_S)
+        self.advance(due_windows.CLOCK_CHECK_S)
 
     def acknowledge(self, name: str, count: int) -> None:
         texts, self.held[name] = self.held[name][:count], self.held[name][count:]
@@ -530,7 +532,7 @@ def test_memory_is_bounded_while_the_disk_is_full_and_the_log_has_the_rest() -> 
     cluster.delayed.disk_full = True
     for number in range(200):
         publish(sender, str(number), 60 - number / 10)
-        assert len(cluster.topic().delayed._unwritten) <= indexes.UNWRITTEN_MAX
+        assert len(cluster.topic().delayed._unwritten) <= unwritten.UNWRITTEN_MAX
     receiver.say(commands.flow(consumer_id=1, message_permits=1000))
     cluster.loop.advance(30)
     assert receiver.messages() == []
@@ -597,7 +599,7 @@ def test_a_million_bits_cost_little() -> None:
     assert len(withheld) == 2_000_000
     assert withheld.first_absent(Position(1, 5)) == Position(1, 1_000_000)
     assert withheld.first_absent(Position(2, 64)) == Position(2, 65)
-    size = sum(len(entry_ids.serialize()) for _, entry_ids in withheld.ledgers())
+    size = sum(len(entry_ids.serialize()) for entry_ids in withheld._ledgers.values())
     assert size < 2.5 * len(withheld)
 
 
@@ -661,7 +663,7 @@ def test_an_index_that_is_ahead_of_a_log_that_lost_entries_begins_anew() -> None
     publish(publisher, "late", delay_s=60)
     cluster.loop.advance(2)
     tidy(cluster)
-    incarnation = cluster.topic().ledger.properties[indexes.INCARNATION_PROPERTY]
+    incarnation = cluster.topic().ledger.properties[INCARNATION_PROPERTY]
     lost = Position(999, 5)  # an entry that was written here, and that the log does not have after a power loss
     request = stores.Request(None, [windows.Delayed(1, lost)], lost, (), None)
     cluster.delayed_store.turn(str(TOPIC), incarnation, request)
@@ -670,7 +672,7 @@ def test_an_index_that_is_ahead_of_a_log_that_lost_entries_begins_anew() -> None
     worker = consumer(cluster)
     cluster.settle()
     topic = cluster.topic()
-    assert topic.ledger.properties[indexes.INCARNATION_PROPERTY] != incarnation
+    assert topic.ledger.properties[INCARNATION_PROPERTY] != incarnation
     assert lost not in topic.delayed.withheld
     assert len(topic.delayed.withheld) == 1
     assert worker.messages() == []

@@ -11,7 +11,9 @@ from magnetar.base.position import Position
 from magnetar.cursor.ranges import ENTRY_ID_MAX, Range, gaps
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
+
+    from magnetar.cursor.state import CursorState
 
 
 class PositionSet:
@@ -36,9 +38,9 @@ class PositionSet:
         entries = self._ledgers.get(position.ledger_id)
         return entries is not None and position.entry_id >= 0 and position.entry_id in entries
 
-    def ledgers(self) -> Iterator[tuple[int, BitMap]]:
-        """Each ledger that has some, with their entry ids; not to be changed."""
-        return iter(self._ledgers.items())
+    def undeleted(self, state: CursorState) -> int:
+        """How many of them a cursor has not acknowledged."""
+        return sum(state.undeleted_among(ledger_id, entry_ids) for ledger_id, entry_ids in self._ledgers.items())
 
     def add(self, position: Position) -> None:
         """Add an entry."""

@@ -254,6 +254,10 @@ class DelayedStore:
         )
         self.used_bytes = (pages - free) * size
 
+    def size_of(self, entries: int) -> int:
+        """The share of the file that so many entries have."""
+        return self.used_bytes * entries // max(self.entries, 1)
+
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
         connection, entries = self._connection(), self.entries

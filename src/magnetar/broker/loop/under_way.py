@@ -11,7 +11,8 @@ class UnderWay:
     def __init__(self) -> None:
         """Nothing has begun."""
         self._count = 0
-        self._over = asyncio.Event()
+        self._over: asyncio.Event | None = None
+        """Made for the first who waits: there are many of these, and few are waited for."""
 
     def __bool__(self) -> bool:
         """Whether anything is under way."""
@@ -20,15 +21,17 @@ class UnderWay:
     def begin(self) -> None:
         """Count one in."""
         self._count += 1
-        self._over.clear()
 
     def end(self) -> None:
         """Count one out."""
         self._count -= 1
-        if not self._count:
+        if not self._count and self._over is not None:
             self._over.set()
+            self._over = None
 
     async def over(self) -> None:
         """Return once nothing is under way."""
         while self._count:
+            if self._over is None:
+                self._over = asyncio.Event()
             await self._over.wait()

@@ -168,7 +168,7 @@ class Subscription(Part):
         if not withheld:
             return 0
         taken = {each for each in self.consumers.taken() if each in withheld}
-        return self.topic.delayed.undeleted(self.cursor.state) - len(taken)
+        return withheld.undeleted(self.cursor.state) - len(taken)
 
     def apply_policies(self) -> None:
         """Follow the topic's policies as they are now."""
