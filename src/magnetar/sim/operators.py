@@ -28,7 +28,7 @@ class Operators:
         """Acknowledge the next ``count`` entries."""
 
         async def work(subscription: Subscription) -> None:
-            confirmed = self._referee.topics[replica.name].skips(replica, subscription, count)
+            confirmed = self._referee.topics[replica.name].operations.skips(replica, subscription, count)
             await _administration(replica.site).subscriptions.skip(replica.name, name, count)
             confirmed()
 
@@ -38,7 +38,7 @@ class Operators:
         """Acknowledge everything."""
 
         async def work(subscription: Subscription) -> None:
-            confirmed = self._referee.topics[replica.name].clears(
+            confirmed = self._referee.topics[replica.name].operations.clears(
                 replica, subscription, subscription.topic.ledger.last_confirmed_entry
             )
             await _administration(replica.site).subscriptions.skip_all(replica.name, name)
@@ -50,7 +50,7 @@ class Operators:
         """Acknowledge what is older than that."""
 
         async def work(_: Subscription) -> None:
-            confirmed = self._referee.topics[replica.name].expires(replica, seconds, name)
+            confirmed = self._referee.topics[replica.name].operations.expires(replica, seconds, name)
             await _administration(replica.site).subscriptions.expire(replica.name, name, seconds)
             confirmed()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from magnetar.base.position import EARLIEST
+from magnetar.sim.referees.claimed import unclaimed
 from magnetar.sim.world import Invariant
 
 if TYPE_CHECKING:
@@ -89,7 +90,7 @@ def state_of(topic: TopicReferee, replica: Replica, name: str) -> dict[str, obje
     if subscription is None or subscription.progress is None:
         return {}
     state = subscription.progress.state
-    left = {text: topic.checker.unclaimed(state, entry) for text, entry in topic.model.texts.items()}
+    left = {text: unclaimed(state, entry) for text, entry in topic.model.texts.items()}
     return {"epoch": state.epoch, **{text: bits for text, bits in left.items() if bits}}
 
 

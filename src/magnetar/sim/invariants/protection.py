@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from magnetar.broker.replication.protection import protection_of
 from magnetar.geo.protection import Status
+from magnetar.sim.referees.claimed import unclaimed
 from magnetar.sim.world import Invariant
 
 if TYPE_CHECKING:
@@ -110,7 +111,7 @@ class Protection(Invariant):
         return {
             text: made.at[text]
             for text, mask in made.acknowledged.items()
-            if topic.checker.unclaimed(state, topic.model.texts[text]) & mask
+            if unclaimed(state, topic.model.texts[text]) & mask
         }
 
     def at_end(self) -> str:

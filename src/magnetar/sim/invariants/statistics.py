@@ -8,6 +8,7 @@ from magnetar.admin.service import StatsOptions
 from magnetar.base.position import EARLIEST
 from magnetar.broker.admin.stats import topic_stats_steps
 from magnetar.broker.loop.slices import at_once
+from magnetar.sim.referees.claimed import unclaimed
 from magnetar.sim.world import Invariant
 
 if TYPE_CHECKING:
@@ -114,7 +115,7 @@ class Statistics(Invariant):
             subscription = replica.topic.subscriptions[name]
             if subscription.progress is None:
                 continue
-            left = sum(topic.checker.unclaimed(subscription.progress.state, entry) != 0 for entry in held)
+            left = sum(unclaimed(subscription.progress.state, entry) != 0 for entry in held)
             if told.msg_backlog != left:
                 return f"{name} has a backlog of {told.msg_backlog} by its statistics, and {left} by its progress"
             for remote, count in (told.progress_lost or {}).items():

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 from magnetar.base.position import EARLIEST, Position
 from magnetar.sim.content import is_same
+from magnetar.sim.referees.claimed import unclaimed
+from magnetar.sim.referees.justified import Justified
 from magnetar.sim.referees.model import ATTEMPT, CHUNK, Entry, Model, read_entry
 
 if TYPE_CHECKING:
@@ -38,10 +40,7 @@ class Checker:
         """By cluster and origin, how many entries were compared, and the rank that may come next."""
         self._chunks: dict[tuple[str, str], int] = {}
         """By cluster and message, the id of the chunk that was published there last."""
-        self._settled: dict[tuple[str, str], tuple[object, set[str]]] = {}
-        """By cluster and subscription: texts found rightly acknowledged, in which epoch and with which starts."""
-        self._looked_at: dict[tuple[str, str], object] = {}
-        """By cluster and subscription: all that was there when everything was found rightly acknowledged."""
+        self._justified = Justified(model, violated)
 
     def lose(self, cluster: str) -> None:
         """A cluster lost the topic: nothing that was found of it holds any more."""
@@ -50,8 +49,7 @@ class Checker:
 
     def _forget_findings(self, cluster: str) -> None:
         self._compared = {key: found for key, found in self._compared.items() if key[0] != cluster}
-        self._settled = {key: found for key, found in self._settled.items() if key[0] != cluster}
-        self._looked_at = {key: found for key, found in self._looked_at.items() if key[0] != cluster}
+        self._justified.forget_findings(cluster)
 
     def ended(self, replica: Replica) -> None:
         """Note which ledgers a topic has, right after its broker ended: a lost entry is not taken for a trimmed one."""
@@ -79,7 +77,7 @@ class Checker:
                 self._check_missing(replica, name)
         for subscription in replica.topic.subscriptions.values():
             if subscription.progress is not None:
-                self._check_justified(replica, subscription, subscription.progress.state)
+                self._justified.check(replica, subscription, subscription.progress.state)
                 self._check_kept(replica, subscription, subscription.progress.state)
 
     # -- P1, P2, P5: the log ----------------------------------------------------------------------------------------
@@ -207,83 +205,6 @@ class Checker:
         """Deduplication is switched on and off from now on: what is sent again may be stored again."""
         self._deduplicated = False
 
-    # -- P3: nothing is skipped -------------------------------------------------------------------------------------
-
-    def _check_justified(self, replica: Replica, subscription: Subscription, state: SubscriptionProgress) -> None:
-        """What counts as acknowledged was acknowledged by somebody in this epoch, or lies outside."""
-        lifetime = self._model.lifetime(replica.cluster, subscription.name, state.epoch)
-        starts = state.starts()
-        if not lifetime.is_known:
-            return
-        looked_at = self._look_at(replica, subscription, state)
-        if self._looked_at.get((replica.cluster, subscription.name)) == looked_at:
-            return  # more may have been asked for meanwhile: what was right then is right now
-        self._looked_at[replica.cluster, subscription.name] = looked_at
-        settled = self._settled_in(replica, subscription, state, starts)
-        first = subscription.topic.ledger.first_position
-        places = self._model.logs[replica.cluster].places
-        for entries in self._model.published.values():
-            for entry in entries:
-                if entry.text not in settled:
-                    asked = lifetime.acknowledged.get(entry.text, 0)
-                    is_outside = entry.position <= starts.get(entry.cluster, EARLIEST)
-                    place = places.get(entry.text)
-                    if place is not None and place < first:
-                        place = None  # its ledger was trimmed: nobody here can have it any more
-                    wrong, done = self._judge(subscription, entry, place, asked, is_outside=is_outside)
-                    if is_outside and asked != entry.every and not lifetime.is_outside(entry):
-                        wrong = f"lies outside, where it starts at {starts[entry.cluster]}: nobody asked for that"
-                    if wrong:
-                        where = f"{subscription.name} in {replica.cluster}, epoch {state.epoch}"
-                        self._violated(f"P3: {entry.text} of {where}, {wrong}")
-                    elif done:
-                        settled.add(entry.text)
-
-    def _judge(
-        self, subscription: Subscription, entry: Entry, place: Position | None, asked: int, *, is_outside: bool
-    ) -> tuple[str, bool]:
-        """What is wrong with one entry, of which ``asked`` was acknowledged, and whether it is done with, rightly.
-
-        ``place`` is where the cluster has it, None where it does not.
-        """
-        assert subscription.progress is not None
-        cursor = subscription.cursor.state
-        done = place is not None and (place <= cursor.mark_delete_position or cursor.is_deleted(place))
-        covered, unclaimed = self._in_state(subscription.progress.state, entry)
-        held_back = cursor.remaining(place) if place is not None and not done else None
-        left = entry.every if held_back is None else held_back
-        if (done or covered) and not is_outside and asked != entry.every:
-            return f"counts as acknowledged, of which {asked:b} is all that anybody did", done
-        if place is not None and not done and (covered or is_outside):
-            return "is acknowledged elsewhere and would be delivered again", done
-        if (entry.every & ~(left & unclaimed)) & ~asked:
-            return f"counts as acknowledged but for {left & unclaimed:b}, and {asked:b} is all that anybody did", done
-        return "", done
-
-    def _look_at(self, replica: Replica, subscription: Subscription, state: SubscriptionProgress) -> object:
-        """All that an acknowledgement can be told by, as it is now."""
-        cursor, model = subscription.cursor.state, self._model
-        acknowledged = cursor.mark_delete_position, list(cursor.deleted()), list(cursor.partial_batches())
-        known = len(model.logs[replica.cluster].entries), sum(map(len, model.published.values()))
-        return state.copy(), acknowledged, subscription.topic.ledger.first_position, known
-
-    def _settled_in(
-        self, replica: Replica, subscription: Subscription, state: SubscriptionProgress, starts: dict[str, Position]
-    ) -> set[str]:
-        """The texts that were found rightly acknowledged, as long as nothing can have become unacknowledged."""
-        key, same = (replica.cluster, subscription.name), (state.epoch, starts, replica.crashes)
-        if key not in self._settled or self._settled[key][0] != same:
-            self._settled[key] = (same, set())
-        return self._settled[key][1]
-
-    def _in_state(self, state: SubscriptionProgress, entry: Entry) -> tuple[bool, int]:
-        """Whether an entry is claimed as a whole, and which of its messages are not claimed."""
-        origin = state.origins.get(entry.cluster)
-        if origin is None:
-            return False, entry.every
-        left = origin.partial.get(entry.position)
-        return entry.position in origin.acknowledged, entry.every if left is None else left
-
     # -- P3, P6: nothing that was confirmed is forgotten ------------------------------------------------------------
 
     def _check_kept(self, replica: Replica, subscription: Subscription, state: SubscriptionProgress) -> None:
@@ -296,7 +217,7 @@ class Checker:
         if state.epoch == promise.epoch:
             for text, mask in promise.acknowledged.items():
                 entry = self._model.texts[text]
-                if self.unclaimed(state, entry) & mask:
+                if unclaimed(state, entry) & mask:
                     self._violated(
                         f"P6: {text} of {subscription.name} in {replica.cluster}, epoch {state.epoch}, was "
                         f"acknowledged ({mask:b}) and that was confirmed: no other cluster will hear of it"
@@ -326,15 +247,8 @@ class Checker:
         cursor = subscription.cursor.state
         place = self._model.logs[replica.cluster].places.get(entry.text)
         if place is None or place < subscription.topic.ledger.first_position:  # it never came, or it was trimmed
-            return self.unclaimed(subscription.progress.state, entry)
+            return unclaimed(subscription.progress.state, entry)
         if place <= cursor.mark_delete_position or cursor.is_deleted(place):
             return 0
         left = cursor.remaining(place)
         return entry.every if left is None else left
-
-    def unclaimed(self, state: SubscriptionProgress, entry: Entry) -> int:
-        """Which messages of an entry a state does not say to be acknowledged."""
-        covered, partial = self._in_state(state, entry)
-        if covered or (entry.cluster in state.origins and entry.position <= state.origins[entry.cluster].start):
-            return 0
-        return partial

@@ -13,7 +13,7 @@ from magnetar.wire.entries.entry import parse_metadata
 from magnetar.wire.entries.origin import origin_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from magnetar.geo.progress.epochs import Epoch
     from magnetar.wire.proto import pulsar_api_pb2 as pb
@@ -298,6 +298,11 @@ class Model:
         self.lost_with_disk[cluster] = self.lost[cluster]
         self.disk_generations[cluster] = self.generations[cluster]
         self.returned[cluster].clear()
+
+    def unless_lost(self, cluster: str, work: Callable[[], None]) -> Callable[[], None]:
+        """``work`` for when something is confirmed; without effect if the topic is lost in the meantime."""
+        generation = self.generations[cluster]
+        return lambda: work() if self.generations[cluster] == generation else None
 
     def is_lost(self, entry: Entry) -> bool:
         """Whether the cluster that published an entry has lost it since."""

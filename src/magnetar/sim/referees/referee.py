@@ -216,7 +216,7 @@ class Referee(Tap):
         producer = session.producers.get(receipt.producer_id)
         if producer is not None:
             name = producer.topic.name
-            self.topics[name].receipt(site.replicas[name], producer, receipt)
+            self.topics[name].receipts.given(site.replicas[name], producer, receipt)
 
 
 def _subscription(session: Session, consumer_id: int) -> Subscription | None:

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from statistics import mean
 from typing import TYPE_CHECKING, Protocol
 
 from magnetar.base.errors import MagnetarError
-from magnetar.base.position import EARLIEST, LATEST, Position
-from magnetar.broker.publish.producer import LocalProducer
+from magnetar.base.position import EARLIEST, Position
 from magnetar.geo.progress.codec import decode_marker
-from magnetar.sim.referees.at_risk import AtRisk
 from magnetar.sim.referees.checkers import Checker
 from magnetar.sim.referees.key_holders import KeyHolders
 from magnetar.sim.referees.lifetimes import Lifetimes
 from magnetar.sim.referees.model import ATTEMPT, CHUNK, Made, Model
+from magnetar.sim.referees.operations import Operations
 from magnetar.sim.referees.readings import Readings
-from magnetar.sim.referees.times import DRIFTED_S
+from magnetar.sim.referees.receipts import Receipts
 from magnetar.sim.referees.unloads import Unloads
 from magnetar.sim.referees.unsynced import Unsynced
 from magnetar.sim.referees.updates import Updates
@@ -26,14 +24,12 @@ from magnetar.wire.message_id import position_of
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container
+    from collections.abc import Callable
 
     from magnetar.base.names import TopicName
     from magnetar.broker.dispatch.consumer import Consumer
-    from magnetar.broker.publish.interfaces import Producer
     from magnetar.broker.session.session import Session
     from magnetar.broker.subscription.subscription import Subscription
-    from magnetar.geo.progress.epochs import Epoch
     from magnetar.geo.progress.state import SubscriptionProgress
     from magnetar.sim.clients.consumer import Held, SimConsumer
     from magnetar.sim.clients.reader import SimReader
@@ -76,17 +72,14 @@ class TopicReferee:
         self.unsynced = Unsynced(self.model, sync=scenario.sync)
         self.checker = Checker(self.model, self.violate, self.unsynced, deduplicated=scenario.deduplication)
         self._referee = referee
-        self._at_risk = AtRisk(scenario.lag, self.model) if scenario.lag is not None else None
         self._lifetimes = Lifetimes(self.model, self.checker, self.note)
         self.updates = Updates(self.model, self.checker, self.note) if scenario.markers is not None else None
         """Those of mode ``markers``; None in mode ``exact``."""
         self._unloads = Unloads(self.model, self.checker)
         self._holders = KeyHolders(self.checker.is_left)
         self.readings = Readings(self.model, self.checker, self.violate)
-        self._receipted: dict[LocalProducer, tuple[int, Position]] = {}
-        """The newest receipt of each producer: its sequence id, and the highest position so far."""
-        self._expiring: list[tuple[str, str, list[Entry]]] = []
-        """What expiries that are not confirmed may acknowledge, and nobody else yet: by cluster and subscription."""
+        self.operations = Operations(self.model, self.checker, self.readings, self.note)
+        self.receipts = Receipts(self.model, self.checker, scenario.lag, self.violate)
         self._prefix = f"{name.local_name}: " if len(scenario.topics) > 1 else ""
 
     def note(self, source: str, target: str, text: str) -> None:
@@ -108,8 +101,7 @@ class TopicReferee:
         if self.updates is not None:
             self.updates.lose(replica.cluster)
         self._unloads.lose(replica.cluster)
-        if self._at_risk is not None:
-            self._at_risk.lose(replica.cluster)
+        self.receipts.lose(replica.cluster)
         self.note(replica.cluster, "", "the topic is lost, with all that it held")
 
     def damaged(self, cluster: str, position: Position) -> None:
@@ -117,11 +109,6 @@ class TopicReferee:
         entry = self.model.logs[cluster].at[position]
         self.model.damaged.add(entry.whole)
         self.readings.may_miss(cluster, [entry])
-
-    def _unless_lost(self, cluster: str, work: Then) -> Then:
-        """``work`` for when something is confirmed; without effect if the topic is lost in the meantime."""
-        generation = self.model.generations[cluster]
-        return lambda: work() if self.model.generations[cluster] == generation else None
 
     def check(self, replica: Replica) -> None:
         """Check everything about one cluster."""
@@ -158,98 +145,6 @@ class TopicReferee:
         self.checker.look_at_log(reader.replica)
         self.readings.read(reader, position, entry)
         self.note(reader.cluster, reader.machine, f"read at {position}")
-
-    # -- what operators do --------------------------------------------------------------------------------------------
-
-    def skips(self, replica: Replica, subscription: Subscription, count: int) -> Then:
-        """The next ``count`` entries are acknowledged now; to be called once that is confirmed."""
-        self.checker.look_at_log(replica)
-        return self._acknowledges(replica, subscription, self._left_through(subscription, LATEST)[:count], "skips")
-
-    def clears(self, replica: Replica, subscription: Subscription, through: Position) -> Then:
-        """Everything up to and including ``through`` is acknowledged now; to be called once that is confirmed."""
-        self.checker.look_at_log(replica)
-        return self._acknowledges(replica, subscription, self._left_through(subscription, through), "clears")
-
-    def expires(self, replica: Replica, age_s: float, name: str | None = None) -> Then:
-        """Entries older than ``age_s`` may be acknowledged now, in the subscription ``name`` or, without one, in all.
-
-        To be called once that is done.
-
-        Which entries are old is not asked of the broker. It may leave some of them for later.
-        """
-        log, now = self.model.logs[replica.cluster], replica.site.clock.monotonic()
-        old = log.ages.old(max(age_s - DRIFTED_S, 0.0), now, replica.site.seem_older)
-        return self._may_go(replica, [log.at[position] for position in old], name)
-
-    def evicts(self, replica: Replica, limit: int) -> Then:
-        """Entries beyond the newest ones may be acknowledged now, as ``expires`` does.
-
-        The newest are those that have together half of ``limit`` bytes, with those that are being written. A broker
-        keeps nine tenths, with entries that came in the meantime. The entries of one ledger count as of one size.
-        """
-        if replica.topic is None:
-            return lambda: None
-        self.checker.look_at_log(replica)
-        log, ledger, may_go = self.model.logs[replica.cluster], replica.topic.ledger, []
-        held = sum(size for (at, _), size in zip(log.entries, log.sizes, strict=True) if at >= ledger.first_position)
-        newest = float(ledger.size_bytes - held)
-        sizes: dict[int, list[int]] = {}
-        for (position, _), size in zip(log.entries, log.sizes, strict=True):
-            sizes.setdefault(position.ledger_id, []).append(size)
-        size_in = {ledger_id: mean(each) for ledger_id, each in sizes.items()}
-        for position, entry in reversed(log.entries):
-            newest += size_in[position.ledger_id]
-            if newest > limit / 2:
-                may_go.append(entry)
-        return self._may_go(replica, may_go)
-
-    def _may_go(self, replica: Replica, entries: list[Entry], name: str | None = None) -> Then:
-        if replica.topic is None:
-            return lambda: None
-        self.readings.may_miss(replica.cluster, entries)
-        asked: list[tuple[Subscription, Epoch, list[Entry]]] = []
-        self._expiring = [each for each in self._expiring if each[2]]
-        for subscription in replica.topic.subscriptions.values():
-            if subscription.progress is not None and name in (None, subscription.name):
-                epoch = subscription.progress.state.epoch
-                left = [entry for entry in entries if self.checker.is_left(subscription, entry)]
-                lifetime = self.model.lifetime(replica.cluster, subscription.name, epoch)
-                for entry in left:
-                    lifetime.acknowledge(entry.text, entry.every)
-                asked.append((subscription, epoch, left))
-        self._expiring += [(replica.cluster, each.name, left) for each, _, left in asked]
-
-        def done() -> None:
-            for subscription, epoch, left in asked:
-                gone = {entry.text: entry.every for entry in left if not self.checker.is_left(subscription, entry)}
-                if gone:  # else nothing was written, and the epoch may be one whose reset failed
-                    self.model.promise(replica.cluster, subscription.name).add(epoch, gone)
-                left.clear()
-
-        return self._unless_lost(replica.cluster, done)
-
-    def _acknowledged_otherwise(self, replica: Replica, name: str, texts: Container[str]) -> None:
-        """An expiry that is under way does not confirm what others acknowledge meanwhile."""
-        for cluster, subscription, left in self._expiring:
-            if (cluster, subscription) == (replica.cluster, name):
-                left[:] = [entry for entry in left if entry.text not in texts]
-
-    def _left_through(self, subscription: Subscription, through: Position) -> list[Entry]:
-        entries = self.model.logs[subscription.environment.cluster].entries
-        return [entry for at, entry in entries if at <= through and self.checker.is_left(subscription, entry)]
-
-    def _acknowledges(self, replica: Replica, subscription: Subscription, entries: list[Entry], what: str) -> Then:
-        if subscription.progress is None:
-            return lambda: None
-        name, epoch = subscription.name, subscription.progress.state.epoch
-        lifetime, promise = self.model.lifetime(replica.cluster, name, epoch), self.model.promise(replica.cluster, name)
-        for entry in entries:
-            lifetime.acknowledge(entry.text, entry.every)
-        texts = " ".join(entry.text for entry in entries)
-        self.note(replica.cluster, "", f"{name}: an operator {what} {texts or 'nothing'} in epoch {epoch}")
-        done = {entry.text: entry.every for entry in entries}
-        return self._unless_lost(replica.cluster, lambda: promise.add(epoch, done))
 
     # -- what brokers hear ------------------------------------------------------------------------------------------
 
@@ -289,7 +184,7 @@ class TopicReferee:
                 meant.update((other.text, other.every) for other in before)
         for text, mask in meant.items():
             lifetime.acknowledge(text, mask)
-        self._acknowledged_otherwise(replica, subscription.name, meant)
+        self.operations.acknowledged_otherwise(replica, subscription.name, meant)
         inside = {text: mask for text, mask in meant.items() if _is_inside(self.model.texts[text], starts)}
         texts = " ".join(f"{text}({mask:b})" for text, mask in list(inside.items())[-4:])
         self.note(session_name(session), replica.cluster, f"{subscription.name}: ack {texts} in epoch {state.epoch}")
@@ -305,7 +200,7 @@ class TopicReferee:
             promise.add(epoch, inside)
             made.add_at(epoch, new, replica.site.clock.monotonic())
 
-        return self._unless_lost(replica.cluster, confirmed)
+        return self.model.unless_lost(replica.cluster, confirmed)
 
     def refused(self, consumer: Consumer, positions: list[Position]) -> None:
         """A consumer wants entries again, all that it holds where none is named."""
@@ -326,7 +221,7 @@ class TopicReferee:
         )
         self.note(marker.source_cluster, replica.cluster, f"progress {told}")
         for state, claims in known:
-            self._acknowledged_otherwise(replica, state.name, claims)
+            self.operations.acknowledged_otherwise(replica, state.name, claims)
         # A cluster has what it tells the others for good, unless it lost the topic or power: this may be of before.
         is_current = self.unsynced.keeps(marker.source_cluster) and not self.model.generations[marker.source_cluster]
         for state, claims in known if is_current else ():
@@ -342,7 +237,7 @@ class TopicReferee:
             for each in replica.topic.subscriptions.values()
             if each.progress is not None
         }
-        return lambda: self._lifetimes.outlived(replica, epochs), self._unless_lost(replica.cluster, confirmed)
+        return lambda: self._lifetimes.outlived(replica, epochs), self.model.unless_lost(replica.cluster, confirmed)
 
     def _claimed(self, state: SubscriptionProgress) -> dict[str, int]:
         """What a state on its way says is acknowledged, entry by entry."""
@@ -382,41 +277,9 @@ class TopicReferee:
             to_end=mark_delete >= ledger.last_confirmed_entry,
         )
         promise = self.model.promise(replica.cluster, subscription.name)
-        return self._unless_lost(replica.cluster, lambda: promise.add(raised, {}))
+        return self.model.unless_lost(replica.cluster, lambda: promise.add(raised, {}))
 
     # -- what brokers say -------------------------------------------------------------------------------------------
-
-    def receipt(self, replica: Replica, producer: Producer | None, receipt: pb.CommandSendReceipt) -> None:
-        """R, L: receipts of a producer come in its order; what has one and is at risk does not exceed the bound."""
-        if isinstance(producer, LocalProducer):
-            self._check_order(replica, producer, receipt)
-        if self._at_risk is None:
-            return
-        self.checker.look_at_log(replica)  # an entry of another cluster counts there from its receipt on
-        if not isinstance(producer, LocalProducer) or replica.topic is None:
-            return
-        cluster, policy, log = replica.cluster, self._at_risk.policy, self.model.logs[replica.cluster]
-        base = f"{producer.options.name}-{receipt.sequence_id}"
-        entry = log.at.get(position_of(receipt.message_id)) or log.bases.get(base)
-        if entry is None or entry.cluster != cluster:
-            return  # another cluster's, where it is counted
-        unsafe = self._at_risk.receipted(cluster, entry.text)
-        if len(unsafe) > policy.messages and not replica.topic.is_closing:
-            self.violate(
-                f"L: {cluster} gave a receipt for {entry.text}: {len(unsafe)} are in fewer than {policy.copies} other "
-                f"clusters, and {policy.messages} may be: {unsafe[-5:]}"
-            )
-
-    def _check_order(self, replica: Replica, producer: LocalProducer, receipt: pb.CommandSendReceipt) -> None:
-        sequence_id, position = self._receipted.get(producer, (-1, EARLIEST))
-        given = position_of(receipt.message_id)
-        newest = sequence_id - (f"{producer.options.name}-{sequence_id}" in self.model.chunked)
-        if receipt.sequence_id <= newest or (given != EARLIEST and given <= position):
-            self.violate(
-                f"R: {replica.cluster} gave {producer.options.name} a receipt for {receipt.sequence_id} at {given} "
-                f"after that for {sequence_id} at {position}"
-            )
-        self._receipted[producer] = receipt.sequence_id, max(given, position)
 
     def dispatched(
         self, replica: Replica, consumer: Consumer, subscription: Subscription, message: pb.CommandMessage
