@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from magnetar.sim.happenings.consumers import Consumers
+from magnetar.sim.happenings.clients.consumers import Consumers
 from magnetar.sim.world import Action, Happening
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from magnetar.base.limits import MAX_MESSAGE_SIZE, REPLICATED_ENTRY_PADDING
 from magnetar.pipeline.limits import PARK_MAX_SECONDS
-from magnetar.sim.happenings.producers import Producers
+from magnetar.sim.happenings.clients.producers import Producers
 from magnetar.sim.world import Action, Happening
 
 if TYPE_CHECKING:

@@ -117,7 +117,7 @@ class Policies(Happening):
         for replica in site.replicas.values():
             topic = replica.topic
             if topic is not None and topic.policies.message_ttl_s:
-                self.world.referee.topics[replica.name].expires(replica, topic.policies.message_ttl_s)
+                self.world.referee.topics[replica.name].operations.expires(replica, topic.policies.message_ttl_s)
         before = _expired(site)
         await site.maintenance.expire()
         self.world.count("message expired by TTL", _expired(site) - before)
@@ -129,9 +129,9 @@ class Policies(Happening):
                 if quota.policy == "consumer_backlog_eviction":
                     referee = self.world.referee.topics[replica.name]
                     if quota.limitTime > 0:
-                        referee.expires(replica, quota.limitTime - 1e-9)  # the age of the limit is enough
+                        referee.operations.expires(replica, quota.limitTime - 1e-9)  # the age of the limit is enough
                     if quota.limitSize > 0:
-                        referee.evicts(replica, quota.limitSize)
+                        referee.operations.evicts(replica, quota.limitSize)
         before = _expired(site)
         await site.maintenance.check_backlogs()
         self.world.count("message evicted", _expired(site) - before)

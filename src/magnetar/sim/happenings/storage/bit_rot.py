@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from magnetar.base.errors import CorruptionError
 from magnetar.base.position import EARLIEST
 from magnetar.ledger.segments.segment import refuse_synced_damage, segment_sequences
-from magnetar.sim.happenings.producers import Producers
+from magnetar.sim.happenings.clients.producers import Producers
 from magnetar.sim.scenario import SHARING, SUBSCRIPTION_TYPES
 from magnetar.sim.world import Action, Happening
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from magnetar.base.errors import MagnetarError
 from magnetar.broker.admin.administration import Administration
-from magnetar.sim.happenings.producers import Producers
+from magnetar.sim.happenings.clients.producers import Producers
 from magnetar.sim.virtual.metadata import ProcessEnded
 from magnetar.sim.world import Action, Happening
 

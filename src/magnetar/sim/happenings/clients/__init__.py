@@ -1,0 +1,1 @@
+"""What happens to the clients of the clusters."""

@@ -1,0 +1,1 @@
+"""What happens to the disks, and to what is stored on them."""
