@@ -132,7 +132,7 @@ def test_a_cursor_beyond_its_topic_is_found(directory: Path) -> None:
     change_metadata(directory, path, {**stored, "ledgers": [], "lastPosition": "0:0"})
     (problem,) = check(directory).problems
     assert "acknowledged up to" in problem
-    assert "though the log ends at 0:0" in problem
+    assert "but the log ends at 0:0" in problem
 
 
 def test_sequence_ids_that_cannot_be_read_are_found(directory: Path, run: Callable[..., tuple[int, Any, str]]) -> None:
@@ -257,4 +257,4 @@ def test_a_damaged_index_of_delayed_messages_loses_nothing(
     code, found, _ = run()
     assert (code, found["losses"]) == (1, [])
     (problem,) = found["problems"]
-    assert "makes it again from the log" in problem
+    assert "rebuilds the index from the log" in problem

@@ -127,7 +127,7 @@ def test_a_subscription_that_cannot_be_read_starts_over_where_it_began(
     ledger_id = asyncio.run(damage())
     began = metadata_at(directory, CURSOR_PATH)["markDeletePosition"]
     (repair,) = run("--repair")[1]["repairs"]
-    assert repair["action"] == f"reset {CURSOR} to {began}, where it began"
+    assert repair["action"] == f"reset {CURSOR} to {began}, its first position"
     assert run("--repair", "--give-up-data")[0] == 0
     marks: list[tuple[str, int]] = []
 

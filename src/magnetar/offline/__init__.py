@@ -1,1 +1,1 @@
-"""Data directories that no broker uses: checking them, and repairing what keeps a topic from loading."""
+"""Checks and repairs of data directories while their broker is stopped."""

@@ -1,6 +1,7 @@
-"""Doubting a whole data directory: the log, the metadata, and that what either says of the other is so.
+"""Check of a whole data directory: the log, the metadata, and their agreement with each other.
 
-Nothing is changed. What cannot be read is said twice: where it lies, and what would be lost with it.
+The check changes nothing. Unreadable data is reported twice: as a problem with its place, and as a loss with its
+topic or subscription.
 """
 
 from __future__ import annotations
@@ -41,70 +42,70 @@ if TYPE_CHECKING:
     from magnetar.ledger.segments.index import LogIndex
 
     Progress = Callable[[str, int, int], None]
-    """Told of what ("segments", "topics") how much of how much is done."""
+    """Called with a kind of work ("segments", "topics"), the amount done, and the total."""
 
 _FILES = SystemFiles()
 
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """What would be lost if the directory were used as it is."""
+    """Data that is lost if the directory is used in its present state."""
 
     topic: str
     subscription: str | None
-    """None: entries of the topic; else the subscription's acknowledgements after the last readable state."""
+    """None: entries of the topic are lost; else acknowledgements after the subscription's last readable state."""
     first: Position | None = None
     last: Position | None = None
-    """The entries, both ends included."""
+    """First and last lost entry, both inclusive."""
     entries: int = 0
 
 
 @dataclass(slots=True)
 class DirectoryReport:
-    """What a data directory holds and what is wrong with it."""
+    """Content and damage of a data directory."""
 
     log: Report
     topics: int = 0
     cursors: int = 0
     problems: list[str] = field(default_factory=list)
-    """Of the log and of the metadata; each names a place."""
+    """Damage of the log and of the metadata, each with its place."""
     losses: list[Loss] = field(default_factory=list)
     repairs: list[Repair] = field(default_factory=list)
-    """What would let the topics open that cannot be loaded, and what each repair gives up."""
+    """Repairs that make damaged topics loadable, and the data that each gives up."""
     orphans: list[int] = field(default_factory=list)
-    """Ledgers that no topic and no subscription names. They take space, and may be data of a topic that was lost."""
+    """Ledgers that no topic and no subscription lists. They take space, and may hold data of a lost topic."""
     orphans_bytes: int = 0
     """Bytes of the entries in ``orphans``."""
 
     @property
     def intact(self) -> bool:
-        """Whether everything is as it was written."""
+        """Whether there is no damage."""
         return not self.problems and not self.losses and not self.repairs
 
 
 def check(directory: Path, progress: Progress = lambda _what, _done, _total: None) -> DirectoryReport:
-    """Check a data directory that no broker uses: hold its lock."""
+    """Check a data directory. The caller holds its lock."""
     log = ledger_check.check(directory / LEDGERS, _FILES, lambda done, total: progress("segments", done, total))
     report = DirectoryReport(log, problems=list(log.problems))
     try:
         metadata = LocalMetadataStore(directory / METADATA, SystemClock(), read_only=True)
         report.problems += metadata.damage()
     except StorageError as error:
-        report.problems.append(f"{error}; topics and subscriptions were not looked at")
+        report.problems.append(f"{error}; topics and subscriptions were not checked")
         return report
     try:
         _examine(directory, metadata, report, progress)
     except StorageError as error:
-        report.problems.append(f"{error}; topics and subscriptions were not looked at")
+        report.problems.append(f"{error}; topics and subscriptions were not checked")
     finally:
         metadata.close()
     return report
 
 
 def repair(directory: Path, repairs: Sequence[Repair], now: float) -> Path:
-    """Carry repairs out; return the file in ``directory`` that keeps what they replaced, made before anything changes.
+    """Carry out repairs; return the file in ``directory`` with the replaced metadata, which is written first.
 
-    Hold the directory's lock. ``now`` is in seconds since the epoch.
+    The caller holds the lock of the directory. ``now`` is in seconds since the epoch.
     """
     metadata = LocalMetadataStore(directory / METADATA, SystemClock())
     try:
@@ -134,7 +135,7 @@ def _examine(directory: Path, metadata: LocalMetadataStore, report: DirectoryRep
 
 
 def _examine_delayed(directory: Path, logs: list[ManagedLedger], report: DirectoryReport) -> None:
-    """Hold the index of delayed messages against the log; nothing is lost with it."""
+    """Compare the index of delayed messages with the log. Damage of the index is no loss."""
     if not (directory / DELAYED).exists():
         return
     store = DelayedStore(directory / DELAYED, read_only=True)
@@ -142,13 +143,13 @@ def _examine_delayed(directory: Path, logs: list[ManagedLedger], report: Directo
         for log in logs:
             report.problems += asyncio.run(problems_of(store, log))
     except StorageError as error:
-        report.problems.append(f"{error}; a broker that starts makes it again from the log")
+        report.problems.append(f"{error}; a starting broker rebuilds the index from the log")
     finally:
         store.close()
 
 
 class _Examination:
-    """Topics and cursors against the log."""
+    """Comparison of topics and cursors with the log."""
 
     def __init__(
         self, metadata: LocalMetadataStore, store: ReadOnlyLedgerStore, index: LogIndex, report: DirectoryReport
@@ -161,17 +162,17 @@ class _Examination:
         for damage in report.log.damaged:
             self._damaged.setdefault(damage.ledger_id, []).append(damage)
         self.opened: list[ManagedLedger] = []
-        """The logs of the topics that lack nothing."""
+        """Logs of the topics without missing entries."""
         self.may_lack_entries = False
-        """Whether a broker that starts accepts a log that is shorter than its topics' lists say."""
+        """Whether a starting broker accepts a log that is shorter than the topics' lists of ledgers state."""
         self._named: set[int] = set()
-        """Ledgers that something names."""
+        """Ledgers that a topic, a cursor or a deletion names."""
 
     def topic(self, name: TopicName) -> None:
         """Check a topic's list of ledgers and its cursors."""
         path = managed_ledger_path(name)
         stored = self._metadata.get(path)
-        if stored is None:  # only its cursors are left, and they are about to go
+        if stored is None:  # the topic is being deleted; only its cursors are left
             self._cursors(name, None)
             return
         self._report.topics += 1
@@ -193,13 +194,13 @@ class _Examination:
         self._cursors(name, log)
 
     def finish(self) -> None:
-        """Find what nobody names."""
+        """Find the ledgers that nothing names."""
         self._named.update(noted_deletions(self._metadata))
         self._report.orphans = sorted(set(self._index.ledgers) - self._named)
         self._report.orphans_bytes = sum(self._index.ledgers[each].entries_bytes for each in self._report.orphans)
 
     def _holds(self, name: TopicName, ledger_id: int, confirmed: int) -> bool:
-        """Check that a topic's ledger holds the entries that were known to be durable; whether it does."""
+        """Return whether a ledger holds the entries that were recorded as durable; report those that it lacks."""
         self._named.add(ledger_id)
         found = self._index.ledgers.get(ledger_id)
         length = found.length if found else 0
@@ -216,13 +217,13 @@ class _Examination:
         return False
 
     def _summaries(self, name: TopicName) -> None:
-        """Check that what is kept in short of a ledger's origins is what its runs say."""
+        """Check that the stored summaries of the origins of ledgers agree with their runs."""
         root = summaries_path(name)
         for child in self._metadata.children(root):
             stored, ledger = self._metadata.get(f"{root}/{child}"), self._index.ledgers.get(int(child))
             if stored is None or ledger is None:
                 continue
-            if decode_summary(stored.value, ledger.length) is None:  # it is made again when the topic is next used
+            if decode_summary(stored.value, ledger.length) is None:  # rebuilt when the topic is loaded
                 continue
             summary = OriginSummary()
             for run in self._store.runs(ledger.ledger_id):
@@ -252,7 +253,7 @@ class _Examination:
                 self._report.losses.append(Loss(str(name), unquote_plus(child)))
 
     def _cursor(self, path: str, name: str, value: dict[str, Any], log: ManagedLedger | None) -> None:
-        """Check that a cursor's records can be replayed, and that they lie within the topic."""
+        """Check that the records of a cursor are readable and lie within the topic."""
         if log is None:
             return
         home = CursorHome(self._store, self._metadata, path)
@@ -262,5 +263,5 @@ class _Examination:
             SequenceIds().load(cursor.attachments, 0)
         newest = max(cursor.state.mark_delete_position, cursor.recovered_through or began)
         if newest > max(log.last_confirmed_entry, began):
-            what = f"acknowledged up to {newest}, though the log ends at {log.last_confirmed_entry}"
+            what = f"acknowledged up to {newest}, but the log ends at {log.last_confirmed_entry}"
             self._report.problems.append(f"{path}: {what}")

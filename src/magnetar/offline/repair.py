@@ -1,8 +1,8 @@
-"""Repairs of topics whose data is damaged: what each gives up, and the metadata that carries it out.
+"""Repairs of damaged topics: the metadata changes of each, and the data that it gives up.
 
-A repair changes metadata only, so that the topic opens again. It never guesses: what cannot be read is given up, and
-named. Ledgers that nothing names any more stay in the log as orphans. No message id and no origin position is used
-again: a shortened ledger stays closed, and the store gives every new ledger a higher id.
+A repair changes only metadata, such that the topic can be loaded. It never guesses: unreadable data is given up and
+named. Ledgers that are no longer listed stay in the log as orphans. No message id and no origin position is reused: a
+shortened ledger stays closed, and every new ledger gets a higher id.
 """
 
 from __future__ import annotations
@@ -37,24 +37,24 @@ if TYPE_CHECKING:
     from magnetar.metadata.store import MetadataStore, Versioned
 
 UNREADABLE = (StorageError, ValueError, KeyError, TypeError, AttributeError, AssertionError)
-"""Errors of decoding."""
+"""Errors that decoding of damaged metadata raises."""
 
 _PROPERTIES: dict[str, tuple[Callable[[str], object], str]] = {
-    "pulsar.topic.epoch": (int, "an exclusive producer that was fenced out may publish again"),
+    "pulsar.topic.epoch": (int, "an exclusive producer that was fenced may publish again"),
     "magnetar.origins": (
         lambda text: {key: Position.parse(value) for key, value in json.loads(text).items()},
-        "entries of other clusters that were trimmed here may be stored again",
+        "entries of other clusters that were trimmed here may be stored twice",
     ),
     "magnetar.returned": (
         lambda text: [Position.parse(each) for each in json.loads(text)],
-        "entries that this cluster published before it lost its data may be stored again",
+        "entries that this cluster published before it lost its data may be stored twice",
     ),
-    "magnetar.tombstones": (json.loads, "subscriptions that were deleted may come back from other clusters"),
+    "magnetar.tombstones": (json.loads, "other clusters may create deleted subscriptions again"),
     "magnetar.replication.off": (json.loads, "subscriptions whose replication was switched off are replicated again"),
-    LOST_PROPERTY: (int, "it is no longer known that the topic may lack entries"),
-    "magnetar.skipped": (json.loads, "links stop again at the damaged entries that they were let past"),
+    LOST_PROPERTY: (int, "the stats no longer show that the topic may lack entries"),
+    "magnetar.skipped": (json.loads, "links stop again at damaged entries that they had skipped"),
 }
-"""The properties that a topic decodes when it is loaded, and what is lost without each."""
+"""Properties that a topic decodes when it is loaded, and the consequence of removing each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,14 +62,14 @@ class Repair:
     """One repair."""
 
     topic: str | None
-    """None: it concerns ledgers of no known topic."""
+    """None for a repair that concerns ledgers of no known topic."""
     action: str
     gives_up: str
     puts: tuple[Put, ...]
 
 
 class _Planned:
-    """The metadata as it will be; only read."""
+    """Read-only view of the metadata after the planned repairs."""
 
     def __init__(self, metadata: MetadataStore) -> None:
         self._metadata = metadata
@@ -85,24 +85,24 @@ class _Planned:
 def plan_repairs(
     metadata: MetadataStore, store: ReadOnlyLedgerStore, index: LogIndex, topics: Iterable[TopicName]
 ) -> list[Repair]:
-    """Return the repairs that let every topic open; nothing is changed."""
+    """Return the repairs that make every topic loadable, without carrying them out."""
     planner = _Planner(metadata, store, index)
     return [repair for name in topics for repair in planner.topic(name)]
 
 
 def deletion_of(ledger_ids: Sequence[int], size_bytes: int) -> Repair:
-    """Return the repair that deletes at least one ledger that nothing lists; the next start carries it out."""
+    """Return the repair that deletes unlisted ledgers, at least one. The next start of the broker deletes them."""
     named = ", ".join(map(str, ledger_ids))
     return Repair(
         None,
-        "delete ledgers that nothing lists",
+        "delete ledgers that no topic lists",
         f"{len(ledger_ids)} ledgers with {size_bytes} bytes of entries: {named}",
         (Put(note_of(ledger_ids), json.dumps(list(ledger_ids)).encode()),),
     )
 
 
 def values_before(metadata: MetadataStore, repairs: Sequence[Repair]) -> Iterator[tuple[str, bytes]]:
-    """Yield what the repairs replace, by path."""
+    """Yield path and value of the metadata that the repairs replace."""
     for put in (put for repair in repairs for put in repair.puts):
         found = metadata.get(put.path)
         if found is not None:
@@ -110,12 +110,12 @@ def values_before(metadata: MetadataStore, repairs: Sequence[Repair]) -> Iterato
 
 
 def carry_out(metadata: MetadataStore, repairs: Sequence[Repair]) -> None:
-    """Carry the repairs out, all in one transaction."""
+    """Carry out the repairs in one transaction."""
     metadata.put_many([put for repair in repairs for put in repair.puts])
 
 
 class _Planner:
-    """Looks at one topic after the other."""
+    """Plans the repairs of one topic after another."""
 
     def __init__(self, metadata: MetadataStore, store: ReadOnlyLedgerStore, index: LogIndex) -> None:
         self._metadata = metadata
@@ -123,7 +123,7 @@ class _Planner:
         self._store = store
         self._index = index
         self._loss_boundaries = loss_boundaries(metadata)
-        """Those that are stored, and what was planned: other clusters may hold the entries that are given up."""
+        """Stored and planned loss boundaries: other clusters may hold the entries that are given up."""
 
     def topic(self, name: TopicName) -> list[Repair]:
         path = managed_ledger_path(name)
@@ -144,9 +144,9 @@ class _Planner:
         return found
 
     def _opened(self, name: TopicName, found: Sequence[Repair]) -> ManagedLedger:
-        """Open the topic's log as it will be."""
+        """Open the log of the topic with the planned metadata."""
         self._planned.puts = {put.path: put for repair in found for put in repair.puts}
-        metadata = cast("MetadataStore", self._planned)  # opening only reads
+        metadata = cast("MetadataStore", self._planned)  # opening a log only reads metadata
         return ManagedLedger.open(self._store, metadata, name, ManagedLedgerConfig(), SystemClock())
 
     # -- the list of ledgers ------------------------------------------------------------------------------------
@@ -165,17 +165,17 @@ class _Planner:
             return []
         gives_up = [f"{end.entry_id - first.entry_id + 1} entries, {first} to {end}" for first, end in lost]
         gives_up += [f"{key}: {_PROPERTIES[key][1]}" for key in dropped]
-        # What is lost was acknowledged by some cursors, and stays used.
+        # Cursors may have acknowledged lost entries, whose positions stay in use.
         stored["lastPosition"] = str(max([last, *(end for _, end in lost)]))
         stored["properties"] = {key: text for key, text in properties.items() if key not in dropped}
-        action = "shorten the list of ledgers to what the log holds" if lost else "remove unreadable properties"
+        action = "shorten the list of ledgers to the content of the log" if lost else "remove unreadable properties"
         puts = [Put(path, json.dumps(stored).encode())]
         if lost:
             puts.append(self._with_boundaries_after(end.ledger_id for _, end in lost))
         return [Repair(str(name), action, "; ".join(gives_up), tuple(puts))]
 
     def _rebuilt(self, name: TopicName, path: str, error: Exception) -> Repair:
-        """Make a list anew from the ledgers that the topic's own subscriptions and summaries name."""
+        """Rebuild the list from the ledgers that the topic's subscriptions and summaries name."""
         positions = self._named_by(path)
         ids = sorted({each.ledger_id for each in positions if self._length(each.ledger_id)})
         ledgers = [{"ledgerId": each, "createdAt": 0, "closedAt": None, "entries": self._length(each)} for each in ids]
@@ -187,15 +187,15 @@ class _Planner:
         )
         boundaries = self._with_boundaries_after(ids)
         puts = (Put(path, json.dumps(stored).encode()), keep_unlisted(self._index.ledgers), boundaries)
-        return Repair(str(name), "make the list of ledgers anew", gives_up, puts)
+        return Repair(str(name), "rebuild the list of ledgers", gives_up, puts)
 
     def _with_boundaries_after(self, ledger_ids: Iterable[int]) -> Put:
-        """Have no acknowledgement go across the ends of these ledgers: entries may be missing behind them."""
+        """Place loss boundaries after these ledgers, since entries may be missing there."""
         self._loss_boundaries += [ledger_id + 1 for ledger_id in ledger_ids]
         return keep_loss_boundaries(self._loss_boundaries)
 
     def _named_by(self, path: str) -> list[Position]:
-        """Return positions that were the topic's for certain: cursors and summaries of origins name them."""
+        """Return positions that certainly belong to the topic: cursors and summaries of origins name them."""
         named = [Position(int(each), -1) for each in self._metadata.children(f"{path}/origins") if each.isdigit()]
         for child in self._metadata.children(f"{path}/cursors"):
             stored = self._metadata.get(f"{path}/cursors/{child}")
@@ -238,7 +238,7 @@ class _Planner:
 
 
 class _NoLog:
-    """The positions of a log of which nothing is known: every position is an entry's."""
+    """Positions of an unknown log, in which every position has an entry."""
 
     def next_position(self, position: Position) -> Position:
         return Position(position.ledger_id, position.entry_id + 1)
@@ -251,7 +251,7 @@ class _NoLog:
 
 
 def _reset(topic: TopicName, name: str, stored: tuple[str, dict[str, Any]], kept: Put, error: Exception) -> Repair:
-    """Send a cursor back to where it began; its records, if there are any, are deleted when the broker starts."""
+    """Reset a cursor to its first position; a starting broker deletes its records."""
     path, value = stored
     began = EARLIEST
     with suppress(*UNREADABLE):
@@ -267,10 +267,10 @@ def _reset(topic: TopicName, name: str, stored: tuple[str, dict[str, Any]], kept
     if isinstance(ledger_id, int) and ledger_id >= 0:
         puts.append(Put(note_of([ledger_id]), json.dumps([ledger_id]).encode()))
     gives_up = (
-        f"the cursor {name} cannot be read ({error}): everything after {began} that the log holds is delivered or sent "
-        "again; replication of the subscription is off until a client or an operator asks for it"
+        f"the cursor {name} cannot be read ({error}): all entries after {began} are delivered or sent again; the "
+        "subscription is not replicated until a client or an operator requests it"
     )
-    return Repair(str(topic), f"reset {name} to {began}, where it began", gives_up, tuple(puts))
+    return Repair(str(topic), f"reset {name} to {began}, its first position", gives_up, tuple(puts))
 
 
 def _is_readable(key: str, text: str) -> bool:

@@ -1,1 +1,1 @@
-"""What an operator runs around clusters: development clusters on one machine, and checks of the machine itself."""
+"""Development clusters on one machine, and checks of the machine's Java and Spark."""

@@ -1,6 +1,6 @@
-"""Whether this machine has the Java that Spark needs.
+"""Check of the machine's Java, which Spark needs.
 
-Only the standard library is used here: the Makefile runs this module before anything is installed.
+The module uses the standard library only, because the Makefile runs it before the dependencies are installed.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 JAVA_VERSION_MIN = 17
-"""The oldest Java that Spark 4 runs on."""
+"""Lowest major version of Java that Spark 4 supports."""
 
 VERSION_TIMEOUT_SECONDS = 30.0
-"""How long ``java -version`` may take."""
+"""Timeout of ``java -version``."""
 
 HINT = (
     f"install Java {JAVA_VERSION_MIN} or newer (Debian, Ubuntu: apt install openjdk-17-jre-headless), "
@@ -33,7 +33,7 @@ _VERSION = re.compile(r'version "(?P<first>\d+)(?:\.(?P<second>\d+))?')
 
 
 def major_version(text: str) -> int | None:
-    """Java's major version in what ``java -version`` printed (1.8 is 8); None when it names none."""
+    """Return the major version from the output of ``java -version`` (8 for 1.8); None if it contains none."""
     match = _VERSION.search(text)
     if match is None:
         return None
@@ -42,7 +42,7 @@ def major_version(text: str) -> int | None:
 
 
 def java_command(environment: Mapping[str, str]) -> str | None:
-    """The java that Spark would start: that of JAVA_HOME, else the first on the PATH; None when there is none."""
+    """Return the path of the java that Spark starts: from JAVA_HOME, else from the PATH; None without one."""
     home = environment.get("JAVA_HOME")
     if home:
         command = Path(home, "bin", "java")
@@ -51,7 +51,7 @@ def java_command(environment: Mapping[str, str]) -> str | None:
 
 
 def require_java(environment: Mapping[str, str]) -> int:
-    """Java's major version; raises ConfigurationError, naming what was found, when it is missing or too old."""
+    """Return Java's major version; raises ConfigurationError if there is no java or it is too old."""
     command = java_command(environment)
     if command is None:
         where = f"in JAVA_HOME={environment['JAVA_HOME']}" if environment.get("JAVA_HOME") else "on the PATH"
@@ -73,7 +73,7 @@ def require_java(environment: Mapping[str, str]) -> int:
 
 
 def main() -> int:
-    """Exit status 0 when Java will do; 1, with the fix on stderr, when it will not."""
+    """Return exit code 0 if Java is suitable; otherwise print the error and a hint, and return 1."""
     try:
         require_java(os.environ)
     except ConfigurationError as error:

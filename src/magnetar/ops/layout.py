@@ -1,7 +1,7 @@
-"""Where development clusters live on one machine: names, ports, directories, configuration files.
+"""Names, ports, directories and configuration files of development clusters on one machine.
 
-Cluster number ``i``, counted from 0 in the order given, listens on ``base_port + 10 * i`` for Pulsar's binary protocol
-and on the port after it for the admin REST API. Everything is on the loopback address.
+Cluster ``i``, counted from 0 in the given order, listens on the loopback address: on port ``base_port + 10 * i`` for
+Pulsar's binary protocol, and on the next port for the admin REST API.
 """
 
 from __future__ import annotations
@@ -30,38 +30,38 @@ PORT_STEP = 10
 PORT_MAX = 65535
 
 CLUSTERS_MAX = 32
-"""Clusters that one machine is asked to run at most."""
+"""Maximum number of clusters."""
 
-_PORT_HINT = "hint: stop what uses it, or choose another --base-port"
-_DATA_HINT = "hint: stop that one, or choose another directory"
+_PORT_HINT = "hint: stop the process that uses it, or choose another --base-port"
+_DATA_HINT = "hint: stop that process, or choose another directory"
 
 MAGNETAR = (sys.executable, "-P", "-m", "magnetar.cli.main")
-"""Our command line, run by this very Python; -P keeps the child's directory off its module path."""
+"""Magnetar's command line, run by the current Python; -P keeps the working directory off the module path."""
 
 
 @dataclass(frozen=True, slots=True)
 class LocalCluster:
-    """One cluster of this machine."""
+    """One development cluster."""
 
     name: str
     binary_port: int
     web_port: int
     directory: Path
-    """Holds its configuration and its data; logs of all clusters are beside it, in ``logs``."""
+    """Directory of its configuration and data; ``logs``, beside it, has the logs of all clusters."""
 
     @property
     def service_url(self) -> str:
-        """Where clients connect."""
+        """URL for clients."""
         return f"pulsar://{LOOPBACK}:{self.binary_port}"
 
     @property
     def admin_url(self) -> str:
-        """Where the admin REST API is."""
+        """URL of the admin REST API."""
         return f"http://{LOOPBACK}:{self.web_port}"
 
     @property
     def configuration(self) -> dict[str, str]:
-        """What ``broker.conf`` says."""
+        """Settings in ``broker.conf``."""
         return {
             "clusterName": self.name,
             "brokerServicePort": str(self.binary_port),
@@ -80,7 +80,7 @@ class LocalCluster:
         return file
 
     def broker_command(self) -> Command:
-        """The command of its broker; writes the configuration that the command reads."""
+        """Write the configuration and return the command of the broker, which reads it."""
         return Command(
             name=self.name,
             arguments=[*MAGNETAR, "broker", "--config", str(self.write_configuration())],
@@ -90,19 +90,24 @@ class LocalCluster:
 
 
 def lay_out(names: Sequence[str], data: Path, base_port: int) -> tuple[LocalCluster, ...]:
-    """The clusters ``names`` below ``data``; raises ConfigurationError for names or ports that cannot be."""
+    """Return the clusters ``names`` below ``data``; raises ConfigurationError for invalid names or ports."""
     if not names or len(names) > CLUSTERS_MAX:
-        message = f"{len(names)} clusters: name 1 to {CLUSTERS_MAX}"
+        message = f"{len(names)} clusters are named\nhint: name 1 to {CLUSTERS_MAX} clusters"
         raise ConfigurationError(message)
     if len(set(names)) < len(names):
         message = f"a cluster is named twice: {','.join(names)}"
         raise ConfigurationError(message)
     for name in names:
         if not is_named_entity(name) or name in {"logs", "pipeline", ".", ".."}:
-            message = f"not a name for a cluster here: {name!r} (letters, digits and -=:._; not logs, not pipeline)"
+            message = (
+                f"invalid name of a cluster: {name!r}\n"
+                "hint: use letters, digits and -=:._; the names logs and pipeline are reserved"
+            )
             raise ConfigurationError(message)
     if base_port < 1 or base_port + PORT_STEP * (len(names) - 1) + 1 > PORT_MAX:
-        message = f"no room for the ports of {len(names)} clusters from {base_port}: choose a smaller base port"
+        message = (
+            f"the ports of {len(names)} clusters from {base_port} are out of range\nhint: choose a lower --base-port"
+        )
         raise ConfigurationError(message)
     root = data.resolve()
     return tuple(
@@ -112,7 +117,7 @@ def lay_out(names: Sequence[str], data: Path, base_port: int) -> tuple[LocalClus
 
 
 def pipeline_command(clusters: Sequence[LocalCluster]) -> Command:
-    """The command of the pipeline that replicates between all of ``clusters``."""
+    """Return the command of the pipeline that replicates between all ``clusters``."""
     root = clusters[0].directory.parent
     served = ",".join(f"{cluster.name}={cluster.admin_url}" for cluster in clusters)
     return Command(
@@ -124,7 +129,7 @@ def pipeline_command(clusters: Sequence[LocalCluster]) -> Command:
 
 
 def require_free_ports(clusters: Sequence[LocalCluster]) -> None:
-    """Raise ConfigurationError, naming the port and what it is for, when something listens on one already."""
+    """Raise ConfigurationError, which names the port and its purpose, if a port is in use."""
     for cluster in clusters:
         for port, purpose in ((cluster.binary_port, "binary protocol"), (cluster.web_port, "admin REST API")):
             with socket.socket() as probe:
@@ -133,13 +138,13 @@ def require_free_ports(clusters: Sequence[LocalCluster]) -> None:
                     probe.bind((LOOPBACK, port))
                 except OSError as error:
                     reason = os.strerror(error.errno or 0)
-                    message = f"port {port} ({purpose} of {cluster.name}) cannot be used: {reason}\n{_PORT_HINT}"
+                    message = f"cannot use port {port} ({purpose} of {cluster.name}): {reason}\n{_PORT_HINT}"
                     raise ConfigurationError(message) from error
 
 
 @contextmanager
 def hold(data: Path) -> Iterator[None]:
-    """Keep ``data`` from being used twice at a time; raises ConfigurationError naming the process that has it."""
+    """Lock ``data`` for the block; raises ConfigurationError, which names the process that holds the lock."""
     data.mkdir(parents=True, exist_ok=True)
     with (data / "up.lock").open("a+", encoding="ascii") as lock:
         try:

@@ -1,4 +1,4 @@
-"""Clusters and their pipeline on one machine: started, introduced to each other, kept running, stopped in order."""
+"""Clusters and their pipeline on one machine: starting, registering, supervising and stopping them."""
 
 from __future__ import annotations
 
@@ -19,33 +19,33 @@ if TYPE_CHECKING:
     from magnetar.ops.layout import LocalCluster
 
 START_TIMEOUT_SECONDS = 120.0
-"""How long brokers, and then the pipeline, may take until they serve; Spark on a busy machine is the slowest."""
+"""Time for the brokers, and then for the pipeline, to become ready; Spark on a busy machine is the slowest."""
 
 STOP_TIMEOUT_SECONDS = 20.0
-"""How long the pipeline, and then the brokers, may take to end before they are killed."""
+"""Time for the pipeline, and then for the brokers, to end before they are killed."""
 
 POLL_SECONDS = 0.1
-"""How often children are looked at."""
+"""Interval at which child processes are checked."""
 
 READY_EVENT = b'"event": "ready"'
-"""What the pipeline says, in its log, once it replicates."""
+"""Event in the pipeline's log when it replicates."""
 
 
 class StoppedError(MagnetarError):
-    """The operator asked to stop before everything was up."""
+    """The operator stopped the clusters before all of them were ready."""
 
 
 class StopRequest(Protocol):
-    """What a signal sets (threading.Event)."""
+    """The request to stop, set by a signal (threading.Event)."""
 
     def wait(self, timeout: float) -> bool:
-        """Wait up to ``timeout`` seconds; whether stopping was asked for."""
+        """Wait up to ``timeout`` seconds; return whether the request was made."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """The world of `LocalClusters`: how processes start, what time it is, where words go."""
+    """Interface of `LocalClusters` to the machine: processes, time, and messages to the operator."""
 
     stop_request: StopRequest
     say: Callable[[str], None]
@@ -57,20 +57,20 @@ class Host:
 
 
 class LocalClusters:
-    """Brokers and a pipeline, supervised. `start`, then `supervise` until asked to stop, and always `stop`."""
+    """Supervised brokers and pipeline. Call `start`, then `supervise`, and `stop` in any case."""
 
     def __init__(self, clusters: Sequence[LocalCluster], host: Host, *, with_pipeline: bool) -> None:
-        """Nothing runs until `start`."""
+        """Prepare the processes; `start` starts them."""
         self.clusters = clusters
         self._world = host
         self._brokers = {each.name: Child(each.broker_command(), host.start) for each in clusters}
         self._pipeline = Child(pipeline_command(clusters), host.start) if with_pipeline else None
 
     def start(self) -> None:
-        """Return when all clusters serve and know each other and the pipeline replicates.
+        """Start everything; return when all clusters are registered with each other and the pipeline replicates.
 
-        Raises ConfigurationError, with the end of its log, for a child that ended or was not ready in time, and
-        StoppedError when stopping was asked for meanwhile.
+        Raises ConfigurationError, with the end of the child's log, if a child ended or was not ready in time, and
+        StoppedError if the operator requested to stop meanwhile.
         """
         for broker in self._brokers.values():
             broker.start(self._world.monotonic())
@@ -84,7 +84,7 @@ class LocalClusters:
             self._until(self._pipeline, partial(_replicates, log, log_start))
 
     def supervise(self) -> None:
-        """Start again what ends, until asked to stop."""
+        """Restart children that end, until the request to stop."""
         while not self._world.stop_request.wait(POLL_SECONDS):
             now = self._world.monotonic()
             for child in self._children():
@@ -93,13 +93,13 @@ class LocalClusters:
                     self._world.say(said)
 
     def stop(self) -> None:
-        """End the pipeline, then the brokers; what does not end in time is killed. Nothing runs afterwards."""
+        """Stop the pipeline, then the brokers, and kill the processes that do not end in time."""
         if self._pipeline is not None:
             self._end([self._pipeline])
         self._end(list(self._brokers.values()))
 
     def endpoints(self) -> dict[str, object]:
-        """Where everything is, as ``--output json`` shows it."""
+        """Return URLs and process ids, in the form that ``--output json`` prints."""
         return {
             "clusters": {
                 cluster.name: {
@@ -126,7 +126,7 @@ class LocalClusters:
             if self._world.monotonic() > deadline:
                 raise _start_error(child, f"was not ready within {START_TIMEOUT_SECONDS:g} s")
             if self._world.stop_request.wait(POLL_SECONDS):
-                message = "stopped before everything was up"
+                message = "stopped before all clusters were ready"
                 raise StoppedError(message)
 
     def _end(self, children: list[Child]) -> None:
@@ -147,7 +147,7 @@ def _start_error(child: Child, what: str) -> ConfigurationError:
 
 
 def _replicates(log: Path, start: int) -> bool:
-    """Whether the pipeline has said, after byte ``start`` of its log, that it replicates."""
+    """Return whether the pipeline has logged, after byte ``start`` of its log, that it replicates."""
     with log.open("rb") as file:
         file.seek(start)
         return READY_EVENT in file.read()

@@ -1,4 +1,4 @@
-"""Child processes that die with their parent, and what starts one again when it ends."""
+"""Child processes that die with their parent, and their restarts."""
 
 from __future__ import annotations
 
@@ -15,30 +15,30 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 RESTART_INITIAL_SECONDS = 0.5
-"""Pause before a child that ended is started again for the first time."""
+"""Pause before the first restart of a child."""
 
 RESTART_MAX_SECONDS = 15.0
-"""Longest pause between two starts of a child that keeps ending."""
+"""Longest pause before a restart of a child that ends repeatedly."""
 
 STABLE_SECONDS = 30.0
-"""A child that ran this long has recovered: the next pause is the initial one again."""
+"""Run time after which the pause is reset to the initial one."""
 
 LOG_TAIL_LINES = 12
-"""Lines of its log that are shown for a child that did not start."""
+"""Lines of its log that are printed if a child did not start."""
 
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """What to run, where, and the file that takes all that it says."""
+    """A command, its working directory, and the file for its output."""
 
     name: str
     arguments: Sequence[str]
     directory: Path
     log: Path
     environment: Mapping[str, str] = field(default_factory=dict)
-    """Added to the parent's."""
+    """Variables in addition to those of the parent."""
     outlives_parent: bool = False
 
 
@@ -47,27 +47,27 @@ class Running(Protocol):
 
     @property
     def pid(self) -> int:
-        """Its process id, which is also the id of its process group."""
+        """Process id, which is also the id of the process group."""
         ...
 
     def poll(self) -> int | None:
-        """Exit status, negative for a signal; None while it runs."""
+        """Return the exit status, negative for a signal; None while the process runs."""
         ...
 
     def terminate(self) -> None:
-        """Ask it to end (SIGTERM)."""
+        """Send SIGTERM."""
         ...
 
     def kill_group(self) -> None:
-        """End it, and whatever it left behind in its process group, at once (SIGKILL)."""
+        """Send SIGKILL to the process group, which includes processes that the process left behind."""
         ...
 
 
 class Process:
-    """A process of the operating system, in a process group of its own so that a terminal's Ctrl-C passes it by."""
+    """A process of the operating system, in its own process group, so that Ctrl-C does not reach it."""
 
     def __init__(self, command: Command) -> None:
-        """Start ``command``; raises OSError when it cannot be started."""
+        """Start ``command``; raises OSError if that fails."""
         command.directory.mkdir(parents=True, exist_ok=True)
         command.log.parent.mkdir(parents=True, exist_ok=True)
         with command.log.open("ab") as log:
@@ -105,7 +105,7 @@ class Process:
 
 
 def death_pact(parent: int) -> Callable[[], None] | None:
-    """What a child process calls first so that the kernel kills it when its ``parent`` dies; None without prctl."""
+    """Return a function for the child that makes the kernel kill it with its ``parent``; None without prctl."""
     try:
         prctl = ctypes.CDLL(None, use_errno=True).prctl
     except (AttributeError, OSError):
@@ -120,13 +120,13 @@ def death_pact(parent: int) -> Callable[[], None] | None:
 
 
 class Child:
-    """One process that is kept running: what ended is started again, after a pause that grows while it keeps ending.
+    """A process that is restarted when it ends, after a pause that grows with each restart.
 
-    Nothing here waits; `tick` is called again and again with the time. ``start`` makes a Running of the command.
+    No method waits; call `tick` repeatedly with the time. ``start`` starts the command.
     """
 
     def __init__(self, command: Command, start: Callable[[Command], Running] = Process) -> None:
-        """Nothing runs until `start`."""
+        """Prepare the process; `start` starts it."""
         self.command = command
         self._start = start
         self._process: Running | None = None
@@ -136,7 +136,7 @@ class Child:
 
     @property
     def pid(self) -> int | None:
-        """Process id of what runs now; None between an end and the next start."""
+        """Process id; None while the process is not running."""
         return self._process.pid if self._process is not None else None
 
     def start(self, now: float) -> None:
@@ -146,49 +146,49 @@ class Child:
         self._start_at = None
 
     def exit_status(self) -> int | None:
-        """Exit status of the process if it has ended and was not started again."""
+        """Return the exit status if the process has ended and was not restarted, else None."""
         return self._process.poll() if self._process is not None else None
 
     def tick(self, now: float) -> str | None:
-        """Start again what ended, when its pause is over; the text is what an operator should hear of it."""
+        """Restart the process when its pause is over; return a message for the operator, if there is news."""
         if self._process is not None:
             status = self._process.poll()
             return self._ended(status, now) if status is not None else None
         if self._start_at is not None and now >= self._start_at:
             self.start(now)
-            return f"{self.command.name} is started again: process {self.pid}"
+            return f"{self.command.name} restarted: process {self.pid}"
         return None
 
     def stop(self) -> None:
-        """Ask the process to end and do not start it again."""
+        """Send SIGTERM and do not restart the process."""
         self._start_at = None
         if self._process is not None and self._process.poll() is None:
             self._process.terminate()
 
     def kill(self) -> None:
-        """End the process and all that it left behind, at once."""
+        """Send SIGKILL to the process group and do not restart the process."""
         self._start_at = None
         if self._process is not None:
             self._process.kill_group()
 
     @property
     def stopped(self) -> bool:
-        """Whether nothing runs."""
+        """Whether no process is running."""
         return self._process is None or self._process.poll() is not None
 
     def _ended(self, status: int, now: float) -> str:
-        assert self._process is not None, "only what ran can end"
-        self._process.kill_group()  # what it had started must not outlive it
+        assert self._process is not None, "only a started process can end"
+        self._process.kill_group()  # its own children must not outlive it
         self._process = None
         if now - self._started_at >= STABLE_SECONDS:
             self._pause = RESTART_INITIAL_SECONDS
         pause, self._pause = self._pause, min(self._pause * 2, RESTART_MAX_SECONDS)
         self._start_at = now + pause
-        return f"{self.command.name} {describe_exit(status)}; starting it again in {pause:g} s"
+        return f"{self.command.name} {describe_exit(status)}; restarting it in {pause:g} s"
 
 
 def describe_exit(status: int) -> str:
-    """An exit status in words: "was killed (SIGKILL)", "ended with status 1"."""
+    """Return an exit status in words: "was killed (SIGKILL)", "ended with status 1"."""
     if status >= 0:
         return f"ended with status {status}"
     try:
@@ -198,7 +198,7 @@ def describe_exit(status: int) -> str:
 
 
 def tail(log: Path, lines: int = LOG_TAIL_LINES) -> str:
-    """The last ``lines`` lines of a log; empty when there is none."""
+    """Return the last ``lines`` lines of a log; empty if there is no log."""
     try:
         with log.open(encoding="utf-8", errors="replace") as file:
             return "".join(deque(file, lines)).rstrip()

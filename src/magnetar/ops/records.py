@@ -1,4 +1,4 @@
-"""What development clusters must know: each other's addresses, the tenant ``public``, ``public/default``."""
+"""Registration of development clusters: each other's addresses, the tenant ``public``, ``public/default``."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from magnetar.ops.layout import LocalCluster
 
 HEALTH_TIMEOUT_SECONDS = 2.0
-"""How long one question for a broker's health may take; a broker that starts is asked again."""
+"""Timeout of one health check; a broker that is starting is checked again."""
 
 TENANT = "public"
 NAMESPACE = NamespaceName(TENANT, "default")
 
 
 def is_healthy(admin_url: str) -> bool:
-    """Whether the broker at ``admin_url`` says that it can store and serve messages."""
+    """Return whether the broker at ``admin_url`` reports that it can store and serve messages."""
     with AdminClient(admin_url, timeout_s=HEALTH_TIMEOUT_SECONDS) as admin:
         try:
             admin.brokers.check_health()
@@ -32,9 +32,9 @@ def is_healthy(admin_url: str) -> bool:
 
 
 def introduce(clusters: Sequence[LocalCluster]) -> None:
-    """Make every cluster known to every cluster, and ``public/default``, local to each, in all of them.
+    """Register every cluster in every cluster, and create ``public/default`` in each, not replicated.
 
-    Done again it changes nothing but what became wrong: addresses, and clusters that the tenant may not use yet.
+    A repeated call corrects addresses and adds clusters that the tenant may not use yet; it changes nothing else.
     """
     for cluster in clusters:
         with AdminClient(cluster.admin_url) as admin:
@@ -59,7 +59,7 @@ def _create_default_namespace(admin: AdminClient, cluster: str, all_clusters: li
 
 
 def _created(create: Callable[[], None]) -> bool:
-    """Whether ``create`` created; False when the thing was there already."""
+    """Call ``create``; return False if the object already exists."""
     try:
         create()
     except AdminError as error:

@@ -1,4 +1,4 @@
-"""Whether Spark can run here: PySpark and its Java are installed."""
+"""Check that PySpark and its Java are installed."""
 
 from __future__ import annotations
 

@@ -123,8 +123,8 @@ def test_what_dies_is_started_again_and_said(tmp_path: Path) -> None:
     stage.local.supervise()
     assert stage.processes.names == ["ewr", "jfk", "jfk"]
     assert stage.said == [
-        "jfk was killed (SIGKILL); starting it again in 0.5 s",
-        "jfk is started again: process 102",
+        "jfk was killed (SIGKILL); restarting it in 0.5 s",
+        "jfk restarted: process 102",
     ]
 
 

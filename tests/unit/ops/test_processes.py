@@ -34,10 +34,10 @@ def test_starts_again_what_ended_after_a_pause(command: Command) -> None:
     child = Child(command, processes)
     child.start(0.0)
     processes.latest("jfk").status = -9
-    assert child.tick(1.0) == "jfk was killed (SIGKILL); starting it again in 0.5 s"
+    assert child.tick(1.0) == "jfk was killed (SIGKILL); restarting it in 0.5 s"
     assert child.pid is None
     assert child.tick(1.0 + RESTART_INITIAL_SECONDS / 2) is None
-    assert child.tick(1.0 + RESTART_INITIAL_SECONDS) == "jfk is started again: process 101"
+    assert child.tick(1.0 + RESTART_INITIAL_SECONDS) == "jfk restarted: process 101"
     assert child.tick(2.0) is None
     assert processes.names == ["jfk", "jfk"]
 
