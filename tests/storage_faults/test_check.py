@@ -239,7 +239,7 @@ def test_an_index_of_delayed_messages_that_says_what_the_log_does_not_is_named(
     assert (code, found["losses"]) == (1, [])
     (problem,) = found["problems"]
     assert problem.startswith(str(directory / DELAYED))
-    assert problem.endswith(":1 is due at 5, its entry says 0")
+    assert problem.endswith(":1 is due at 5, but its entry states 0")
 
 
 def test_an_index_of_delayed_messages_that_agrees_is_intact(

@@ -1,1 +1,1 @@
-"""Administration over HTTP: Pulsar's REST API, its metrics, and a client for both."""
+"""Administration over HTTP: Pulsar's REST API, Prometheus metrics, and a client for both."""

@@ -37,13 +37,13 @@ if TYPE_CHECKING:
     from magnetar.metadata.resources import Resources
 
 NOUNS = (clusters, tenants, namespaces, topics, policies, subscriptions, protection, brokers, unsupported)
-"""The modules that the routes come from, each with a function ``routes``; the last has what is refused."""
+"""Modules with routes, each with a function ``routes``; the last one refuses unsupported requests."""
 
 
 def build_app(service: AdminService, resources: Resources, extra_routes: Sequence[BaseRoute] = ()) -> Starlette:
-    """Pulsar's REST API over ``service`` and ``resources``, then ``extra_routes``; run it on the broker's loop.
+    """Return Pulsar's REST API for ``service`` and ``resources``, then ``extra_routes``. Run it on the broker's loop.
 
-    Every refusal is a status and ``{"reason": text}``, for unknown routes and malformed requests too.
+    Every refusal is a status and ``{"reason": text}``, also for unknown routes and malformed requests.
     """
     context = Context(service, resources)
     app = Starlette(
@@ -63,7 +63,7 @@ def build_app(service: AdminService, resources: Resources, extra_routes: Sequenc
 
 
 class _RawPath:
-    """Route on the path as it was sent, so that a name may hold an encoded slash; handlers decode the parts."""
+    """Route on the encoded path, so that names can contain an encoded slash; handlers decode the parts."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -87,7 +87,7 @@ async def _not_routed(request: Request, error: Exception) -> Response:
 
 
 async def _disconnected(_: Request, __: Exception) -> Response:
-    """Answer nobody: the client is gone, which is no error of the broker."""
+    """Answer a request whose client has disconnected, which is not an error of the broker."""
     return refusal(HTTPStatus.BAD_REQUEST, "The request does not end")
 
 

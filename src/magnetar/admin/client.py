@@ -1,4 +1,4 @@
-"""Administer a cluster over HTTP, Magnetar's or Apache Pulsar's."""
+"""Client of the admin API of a cluster of Magnetar or Apache Pulsar."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ __all__ = ["AdminClient", "AdminError", "ClusterUnreachableError"]
 class AdminClient:
     """The admin API of one cluster, by noun.
 
-    Every method raises AdminError with the status and reason of a refusal, or ClusterUnreachableError. Objects are
-    returned as their JSON, in Pulsar's field names.
+    Every method raises AdminError, with the status and reason of a refusal, or ClusterUnreachableError. Objects are
+    returned as JSON with Pulsar's field names.
     """
 
     def __init__(
         self, url: str, *, transport: httpx.BaseTransport | None = None, timeout_s: float = TIMEOUT_SECONDS
     ) -> None:
-        """Speak to the admin URL ``http://host:port``; nothing is sent yet."""
+        """Create a client of the admin URL ``http://host:port``; nothing is sent yet."""
         self._connection = Connection(url, transport, timeout_s)
         self.url = self._connection.url
         self.clusters = Clusters(self._connection)
@@ -44,5 +44,5 @@ class AdminClient:
         self.close()
 
     def close(self) -> None:
-        """Let the connections go."""
+        """Close the connections."""
         self._connection.close()

@@ -1,4 +1,4 @@
-"""One HTTP connection to a cluster's admin API: what it was asked, refused, or did not answer."""
+"""HTTP connection to the admin API of a cluster."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ import httpx
 from magnetar.base.errors import AdminError, MagnetarError
 
 TIMEOUT_SECONDS = 60.0
-"""How long a request may take (``readTimeoutMs`` of Pulsar's admin client)."""
+"""Timeout of a request (``readTimeoutMs`` of Pulsar's admin client)."""
 
 
 class ClusterUnreachableError(MagnetarError):
-    """Nobody answered at the URL; the text names it and what to do."""
+    """The admin URL does not answer; the text names the URL."""
 
 
 class Connection:
     """Requests to one admin URL."""
 
     def __init__(self, url: str, transport: httpx.BaseTransport | None, timeout_s: float) -> None:
-        """Speak to ``url`` through ``transport``, by default the network; nothing is sent yet."""
+        """Send requests to ``url`` through ``transport``, by default the network; nothing is sent yet."""
         self.url = url.rstrip("/")
         # Redirects to the owner of a topic keep the method (307); proxies of the environment must not see a
         # cluster on localhost.
         self._http = httpx.Client(transport=transport, timeout=timeout_s, follow_redirects=True, trust_env=False)
 
     def send(self, method: str, path: str, **options: Any) -> httpx.Response:  # noqa: ANN401 - httpx's own
-        """Request and return the answer; raises AdminError if refused, ClusterUnreachableError if not answered."""
+        """Send a request and return the answer; raises AdminError if refused, ClusterUnreachableError if unanswered."""
         try:
             response = self._http.request(method, f"{self.url}{path}", **options)
         except (httpx.TransportError, httpx.InvalidURL) as error:
@@ -39,12 +39,12 @@ class Connection:
         return response
 
     def get(self, path: str, **parameters: str | int | bool) -> Any:  # noqa: ANN401 - any JSON value
-        """What is at ``path``; None if it is not set."""
+        """Return the JSON value at ``path``; None if it is not set."""
         response = self.send("GET", path, params=_query(parameters))
         try:
             return response.json() if response.content else None
         except ValueError:
-            message = f"{self.url} answers, but not as a cluster's admin URL does"
+            message = f"the answer of {self.url} is not JSON: it is not the admin URL of a cluster"
             raise ClusterUnreachableError(message) from None
 
     def put(self, path: str, value: object = None, **parameters: str | int | bool) -> None:
@@ -60,7 +60,7 @@ class Connection:
         self.send("DELETE", path, params=_query(parameters))
 
     def close(self) -> None:
-        """Let the connections go."""
+        """Close the connections."""
         self._http.close()
 
 
@@ -69,7 +69,7 @@ def _query(parameters: dict[str, str | int | bool]) -> dict[str, str]:
 
 
 def _status(response: httpx.Response) -> HTTPStatus:
-    """The answer's status; one that HTTP does not define counts as the server's failure."""
+    """Return the status of an answer; an undefined status counts as 500."""
     try:
         return HTTPStatus(response.status_code)
     except ValueError:

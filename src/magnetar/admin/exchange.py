@@ -1,4 +1,4 @@
-"""What every handler shares: reading a request, finding what it is about, writing the answer."""
+"""Functions that all handlers share: reading a request, finding its object, writing the answer."""
 
 from __future__ import annotations
 
@@ -41,26 +41,26 @@ Kind = TypeVar("Kind")
 
 
 LARGE_ANSWERS_AT_ONCE = 4
-"""Large answers that are made at the same time; further requests wait in order. Each takes memory until it is sent."""
+"""Large answers in progress; further requests wait in order. An answer takes memory until it is sent."""
 
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What handlers act on."""
+    """The broker and the metadata that handlers use."""
 
     service: AdminService
     resources: Resources
     large_answers: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(LARGE_ANSWERS_AT_ONCE))
 
     def tenant(self, name: str) -> TenantInfo:
-        """The tenant; refuses with 404."""
+        """Return the tenant; refuses with 404 if it does not exist."""
         found = self.resources.tenants.get(name)
         if found is None:
             raise AdminError(HTTPStatus.NOT_FOUND, "Tenant does not exist")
         return found
 
     def check_new_name(self, kind: str, name: str) -> None:
-        """Refuse with 412 what is too long for the name of a new ``kind``. What exists keeps its name."""
+        """Refuse with 412 a name of a new ``kind`` that is too long. Existing names are not checked."""
         try:
             if kind == "cluster":
                 check_cluster_name(name)
@@ -69,14 +69,14 @@ class Context:
             raise AdminError(HTTPStatus.PRECONDITION_FAILED, str(error), error.limit) from None
 
     def policies(self, namespace: NamespaceName) -> Policies:
-        """The policies of a namespace; refuses with 404."""
+        """Return the policies of a namespace; refuses with 404 if it does not exist."""
         found = self.resources.namespaces.get(namespace)
         if found is None:
             raise AdminError(HTTPStatus.NOT_FOUND, "Namespace does not exist")
         return found
 
     def topic(self, request: Request) -> TopicName:
-        """The topic that a path names, in a namespace that is served here (protocol: Clusters of a namespace)."""
+        """Return the topic in a path, in a namespace of this cluster (protocol: Clusters of a namespace)."""
         name = topic_name(request)
         self.check_lives_here(name.namespace_name)
         return name
@@ -96,16 +96,16 @@ class Context:
             )
 
     def parts(self, topic: TopicName) -> list[TopicName]:
-        """The topics with a log of their own that ``topic`` stands for: its partitions, or itself."""
+        """Return the partitions of ``topic``, or ``topic`` itself if it is not partitioned."""
         return [topic.partition(index) for index in range(self.service.topics.partitions_of(topic) or 0)] or [topic]
 
     async def answer(self, document: Model | Mapping[str, Any]) -> Response:
-        """An answer that may be large, made in slices of the event loop's turns."""
+        """Return an answer that may be large, encoded in slices."""
         text = await self.service.in_slices(encoding(document))
         return Response(text.encode(), media_type="application/json")
 
     async def in_turn(self, topics: Iterable[TopicName]) -> AsyncIterator[TopicName]:
-        """Yield topics to do something for, in slices of the event loop's turns."""
+        """Yield topics such that the work for them is done in slices."""
         for topic in topics:
             yield topic
             await self.service.in_slices(_one_step())
@@ -114,7 +114,7 @@ class Context:
 def large_answer(
     handler: Callable[[Any, Request], Awaitable[Response]],
 ) -> Callable[[Any, Request], Awaitable[Response]]:
-    """Decorate a handler whose answers may be large: few of them are made at the same time."""
+    """Decorate a handler with large answers: at most LARGE_ANSWERS_MAX of them are in progress."""
 
     @wraps(handler)
     async def answer(noun: Any, request: Request) -> Response:  # noqa: ANN401 - any class with a context
@@ -125,7 +125,7 @@ def large_answer(
 
 
 def encoding(value: object) -> Generator[None, None, str]:
-    """Encode what may be large as JSON, in steps: each object that a Model stands for is one."""
+    """Encode a value as JSON in steps, one for each Model in it."""
     match value:
         case Model():
             text = yield from encoding(value.members())
@@ -147,7 +147,7 @@ def encoding(value: object) -> Generator[None, None, str]:
 
 
 _dumps = partial(json.dumps, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-"""As Starlette's JSONResponse."""
+"""Encoder with the options of Starlette's JSONResponse."""
 
 
 def _one_step() -> Generator[None, None, None]:
@@ -155,12 +155,12 @@ def _one_step() -> Generator[None, None, None]:
 
 
 def path_text(request: Request, name: str) -> str:
-    """A part of the path, decoded."""
+    """Return a part of the path, decoded."""
     return unquote(request.path_params[name])
 
 
 def entity_name(request: Request, kind: str) -> str:
-    """The ``cluster`` or ``tenant`` that a path names; refuses with 412 what could not have been created."""
+    """Return the ``cluster`` or ``tenant`` in a path; refuses an invalid name with 412."""
     name = path_text(request, kind)
     if not is_named_entity(name):
         raise AdminError(HTTPStatus.PRECONDITION_FAILED, f"{kind.capitalize()} name is not valid")
@@ -168,7 +168,7 @@ def entity_name(request: Request, kind: str) -> str:
 
 
 def namespace_name(request: Request) -> NamespaceName:
-    """The namespace that a path names; refuses with 412."""
+    """Return the namespace in a path; refuses an invalid name with 412."""
     tenant, namespace = path_text(request, "tenant"), path_text(request, "namespace")
     if not (is_named_entity(tenant) and is_named_entity(namespace)):
         raise AdminError(HTTPStatus.PRECONDITION_FAILED, "Namespace name is not valid")
@@ -176,7 +176,7 @@ def namespace_name(request: Request) -> NamespaceName:
 
 
 def topic_name(request: Request) -> TopicName:
-    """The topic that a path names; refuses with 412."""
+    """Return the topic in a path; refuses an invalid name with 412."""
     namespace = namespace_name(request)
     local_name = path_text(request, "topic")
     if local_name.strip() == "" or "/" in local_name:
@@ -185,16 +185,16 @@ def topic_name(request: Request) -> TopicName:
 
 
 def flag(request: Request, name: str, *, default: bool = False) -> bool:
-    """A query parameter that is ``true`` or ``false``; anything but ``true`` is false, as in Pulsar."""
+    """Return a boolean query parameter; every value except ``true`` is false, as in Pulsar."""
     value = request.query_params.get(name)
     return default if value is None else value.lower() == "true"
 
 
 async def body(request: Request, kind: TypeAdapter[Kind]) -> Kind:
-    """The request's JSON, null if it has no body, as ``kind``; refuses with 400 naming what is wrong with it.
+    """Return the JSON body of a request as ``kind``; no body counts as null.
 
-    Refuses with 413 what is larger than BODY_SIZE_MAX, and with 503 what is larger than the memory that other bodies
-    leave, without reading the rest.
+    Refuses an invalid body with 400, a body above BODY_SIZE_MAX with 413, and a body that does not fit into the memory
+    that other bodies leave with 503. The rest of a refused body is not read.
     """
     content, bodies = bytearray(), request.app.state.bodies
     try:
@@ -207,7 +207,7 @@ async def body(request: Request, kind: TypeAdapter[Kind]) -> Kind:
                 raise AdminError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, text, limit)
             if len(content) > bodies.room:
                 limit = Limit.HTTP_BODIES_SIZE
-                text = f"The bodies of other requests take the memory that there is; try again later ({limit})"
+                text = f"The bodies of other requests take up the memory for bodies; try again later ({limit})"
                 raise AdminError(HTTPStatus.SERVICE_UNAVAILABLE, text, limit)
         return _validated(kind, content)
     finally:
@@ -224,14 +224,14 @@ def _validated(kind: TypeAdapter[Kind], content: bytearray) -> Kind:
 
 
 def refusal(status: int, reason: str) -> JSONResponse:
-    """The answer to a request that is not granted."""
+    """Return the answer that refuses a request."""
     return JSONResponse({"reason": reason}, status)
 
 
 def route(methods: str, path: str, handler: Callable[[Request], Any]) -> Route:
-    """Answer one method, or several separated by spaces, on ``path`` with what ``handler`` returns.
+    """Route one method, or several separated by spaces, on ``path`` to ``handler``, which may be a coroutine.
 
-    A Response is sent as it is, None becomes 204, a Model or JSON value 200. The handler may be a coroutine.
+    A Response from the handler is sent unchanged, None is answered with 204, a Model or JSON value with 200.
     """
 
     async def endpoint(request: Request) -> Response:
@@ -252,5 +252,5 @@ def route(methods: str, path: str, handler: Callable[[Request], Any]) -> Route:
 
 
 def words(text: str) -> list[str]:
-    """The words of ``text``: a table of many short names, kept readable."""
+    """Return the words of ``text``: a readable form for tables of short names."""
     return text.split()

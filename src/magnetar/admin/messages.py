@@ -1,4 +1,4 @@
-"""An entry as Pulsar's peek and examine routes answer it: metadata in headers, the payload as the body."""
+"""Answers of Pulsar's peek and examine routes: metadata of an entry in headers, its payload as the body."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ _TIMES = {"publish_time": "publish-time", "event_time": "event-time", "deliver_a
 
 
 def entry_response(position: Position, entry: bytes) -> Response:
-    """Answer with ``entry``: decompressed; a batch as it is, its messages one after the other.
+    """Return an answer with ``entry``: its payload is decompressed, and a batch is not split.
 
-    An encrypted payload stays as it is, because only its consumers have the key; so does one that cannot be
-    decompressed, and a header says why. Headers take printable Latin-1 only: other characters are percent-encoded in
-    UTF-8, and another header names the headers with such values.
+    An encrypted payload is not changed, because only consumers have the key. A payload that cannot be decompressed is
+    not changed either, and a header states the reason. Headers allow printable Latin-1 only: other characters are
+    percent-encoded in UTF-8, and another header names the headers with such values.
     """
     metadata = parse_metadata(entry)
     payload = payload_of(entry)
@@ -87,13 +87,13 @@ def _headers(position: Position, metadata: pb.MessageMetadata) -> dict[str, str]
 
 
 def _text(value: object) -> str:
-    if isinstance(value, bytes):  # protobuf leaves as bytes what is not UTF-8
+    if isinstance(value, bytes):  # protobuf keeps text that is not UTF-8 as bytes
         return value.decode(errors="backslashreplace")
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _time(timestamp_ms: int) -> str:
-    """The moment; the number itself where no calendar has it."""
+    """Return a time as ISO 8601; the number itself if it is outside the calendar."""
     try:
         return iso_time(timestamp_ms)
     except (ValueError, OverflowError, OSError):

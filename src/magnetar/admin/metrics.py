@@ -1,7 +1,7 @@
-"""``/metrics``: statistics as Prometheus text, under Pulsar's names and labels.
+"""``/metrics``: statistics as Prometheus text, with Pulsar's names and labels.
 
-Only what the broker measures is exposed: a metric of Pulsar's that is missing here is unknown, not zero. As in
-Pulsar all are gauges, also the ones that only grow.
+Only measured values are exposed: a metric of Pulsar that is missing here is unknown, not zero. As in Pulsar, all
+metrics are gauges, including those that only grow.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 _STORAGE = {
-    "magnetar_storage_failed": "1 when a write or sync has failed: nothing is confirmed until the broker is restarted",
+    "magnetar_storage_failed": "1 after a failed write or sync: nothing is confirmed until the broker is restarted",
     "magnetar_storage_full": "1 while publishing is paused because the disk is full",
 }
 
@@ -36,7 +36,7 @@ _STORAGE = {
 async def exposition(service: AdminService) -> list[bytes]:
     """Return the metrics of the broker and of every open topic, as chunks of Prometheus text.
 
-    This is done in slices: the samples are of several moments.
+    The metrics are gathered in slices, so the samples are taken at different times.
     """
     return await service.in_slices(_chunks(service))
 
@@ -63,7 +63,7 @@ def _chunks(service: AdminService) -> Generator[None, None, list[bytes]]:
 
 
 class _BrokerMetrics:
-    """The metrics of the whole broker, as a collector of prometheus_client."""
+    """Collector of prometheus_client for the metrics of the whole broker."""
 
     def __init__(self, service: AdminService) -> None:
         self._cluster = service.cluster_name
@@ -74,12 +74,12 @@ class _BrokerMetrics:
         self._limit_hits = service.limit_hits()
         self._memory = service.memory()
         self._topics: Counter[str] = Counter()
-        """How many each namespace has."""
+        """Number of topics by namespace."""
         self._totals = dict.fromkeys(TOTALLED, 0.0)
         self._found_snapshots: list[SnapshotStats] = []
 
     def add_topic(self, name: TopicName, stats: TopicStats) -> None:
-        """Count a topic in."""
+        """Count a topic."""
         self._topics[str(name.namespace_name)] += 1
         for total, value_of in TOTALLED.items():
             self._totals[total] += value_of(stats)
@@ -91,7 +91,7 @@ class _BrokerMetrics:
         yield from self._snapshots()
         unloadable = GaugeMetricFamily(
             "magnetar_topic_load_failed",
-            "1 for each topic that could not be loaded; its stats name the reason",
+            "1 for each topic that could not be loaded; its stats state the reason",
             labels=("cluster", "namespace", "topic"),
         )
         for failed in sorted(self._unloadable):
@@ -105,19 +105,19 @@ class _BrokerMetrics:
         return family
 
     def _snapshots(self) -> Iterator[Metric]:
-        """Of the whole broker, as in Pulsar."""
+        """Yield Pulsar's metrics of snapshots, for the whole broker."""
         snapshots = self._found_snapshots
         name = "pulsar_replicated_subscriptions_{}".format
         pending = GaugeMetricFamily(
-            name("pending_snapshots"), "Snapshots for replicated subscriptions that are under way", labels=("cluster",)
+            name("pending_snapshots"), "Snapshots for replicated subscriptions in progress", labels=("cluster",)
         )
         pending.add_metric((self._cluster,), sum(each.pending for each in snapshots))
         timed_out = CounterMetricFamily(
-            name("timedout_snapshots"), "Snapshots given up because a cluster did not answer", labels=("cluster",)
+            name("timedout_snapshots"), "Snapshots that timed out because a cluster did not answer", labels=("cluster",)
         )
         timed_out.add_metric((self._cluster,), sum(each.timed_out for each in snapshots))
         took = SummaryMetricFamily(
-            name("snapshot_ms"), "Milliseconds that complete snapshots took", labels=("cluster",)
+            name("snapshot_ms"), "Duration of complete snapshots, in milliseconds", labels=("cluster",)
         )
         completed = sum(each.completed for each in snapshots)
         took.add_metric((self._cluster,), completed, sum(each.took_ms for each in snapshots))
@@ -137,7 +137,7 @@ class _BrokerMetrics:
             yield storage
         hits = CounterMetricFamily(
             "magnetar_limit_hits",
-            "How often a limit was hit since the start of the broker",
+            "Number of times that a limit was reached since the start of the broker",
             labels=("cluster", "limit"),
         )
         for limit, count in self._limit_hits.items():
@@ -145,11 +145,11 @@ class _BrokerMetrics:
         yield hits
         held = GaugeMetricFamily(
             "magnetar_memory_bytes",
-            "Memory that is held, by share of memoryLimitMB; total is the resident memory of the process",
+            "Memory in use, by share of memoryLimitMB; total is the resident memory of the process",
             labels=("cluster", "share"),
         )
         allowed = GaugeMetricFamily(
-            "magnetar_memory_limit_bytes", "Memory that each share may hold", labels=("cluster", "share")
+            "magnetar_memory_limit_bytes", "Maximum memory of each share", labels=("cluster", "share")
         )
         for share, (used, most) in self._memory.items():
             held.add_metric((self._cluster, share), used)
@@ -157,12 +157,12 @@ class _BrokerMetrics:
         yield from (held, allowed)
         yield self._histogram(
             "magnetar_loop_stall_seconds",
-            "How late the event loop was: how long a client waits because of others. Looked at 50 times a second",
+            "Delay of the event loop: the time that a client waits because of others. Measured 50 times a second",
             self._stalls,
         )
         yield self._histogram(
             "magnetar_storage_commit_seconds",
-            "How long it took to write and sync a group of entries: a receipt waits for one or two groups",
+            "Duration of writing and syncing a group of entries; a receipt waits for one or two groups",
             self._commit_times,
         )
         per_namespace = GaugeMetricFamily("pulsar_topics_count", "", labels=("cluster", "namespace"))

@@ -1,4 +1,4 @@
-"""Statistics of a partitioned topic: the sum of its partitions'."""
+"""Statistics of a partitioned topic: the sum over its partitions."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _GREATEST = frozenset(
     }
 )
 _UNKNOWN_IN_SUM = frozenset({"progress_age_seconds", "progress_lost", "progress_unconfirmed"})
-"""Where one partition's value is not known, the sum's is not."""
+"""Fields whose sum is unknown if the value of any partition is unknown."""
 
 _MOMENTS = ("timestamp", "time_stamp", "time_in_backlog", "time_in_backlogs")
 
@@ -32,7 +32,7 @@ Stats = TypeVar("Stats", bound=Model)
 
 @dataclass(slots=True, kw_only=True)
 class PartitionedTopicStats(TopicStats):
-    """The sum of the partitions' statistics."""
+    """Return the sum of the partitions' statistics."""
 
     metadata: dict[str, Any] = field(default_factory=dict)
 
@@ -46,7 +46,7 @@ class PartitionedTopicStats(TopicStats):
             yield
         for each in fields(TopicStats):
             setattr(total, each.name, getattr(summed, each.name))
-        # The partitions' rates add up, their average sizes do not.
+        # Rates of partitions add up; average sizes do not.
         total.average_msg_size = total.msg_throughput_in / total.msg_rate_in if total.msg_rate_in else 0.0
         total.owner_broker = None
         return total
@@ -58,7 +58,7 @@ def _sum(first: Stats, second: Stats) -> Stats:
 
 
 def _merge(name: str, first: Any, second: Any) -> Any:  # noqa: ANN401 - the values of any field
-    """Both values of the field ``name`` as one: numbers add up, collections unite, texts keep the first."""
+    """Merge two values of the field ``name``: numbers are added, collections united, of texts the first is kept."""
     match first, second:
         case (bool(), bool()):
             merged: Any = first or second

@@ -18,7 +18,7 @@ def tenant_path(name: str) -> str:
 
 
 def owner_path(owner: NamespaceName | TopicName) -> str:
-    """Return the path of what has policies: a namespace, or a topic."""
+    """Return the path of a namespace or a topic."""
     return topic_path(owner) if isinstance(owner, TopicName) else namespace_path(owner)
 
 

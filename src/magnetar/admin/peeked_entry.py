@@ -1,4 +1,4 @@
-"""An entry as the admin API shows it."""
+"""An entry in the answer of a peek request."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class PeekedEntry:
-    """An entry as it was peeked at."""
+    """An entry, as a peek request returns it."""
 
     position: Position
     publish_time: str | None
     properties: dict[str, str]
     messages: int
-    """How many messages the entry holds."""
+    """Number of messages in the entry."""
     payload: bytes
-    """Not compressed; of a batch, its messages with their metadata."""
+    """Decompressed payload; for a batch, its messages with their metadata."""
 
     @classmethod
     def of(cls, response: httpx.Response) -> Self:
-        """Read the answer of a peek; a message id may name a place in a batch after the entry."""
+        """Parse the answer to a peek request. The message id can include a batch index, which is ignored."""
         headers = response.headers
         ledger, entry, *_ = headers["X-Pulsar-Message-ID"].split(":")
         return cls(

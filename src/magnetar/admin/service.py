@@ -1,4 +1,4 @@
-"""What a broker offers to administration; handlers know nothing else of it."""
+"""Interface between the handlers and the broker."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatsOptions:
-    """How much of a topic's statistics to compute."""
+    """Options for the statistics of a topic."""
 
     precise_backlog: bool = False
     subscription_backlog_size: bool = True
@@ -36,27 +36,27 @@ class StatsOptions:
 
 
 class TopicOperations(Protocol):
-    """What operators do with topics.
+    """Operations on topics.
 
-    A topic is one that has a log: not a partitioned topic, whose partitions are topics of their own, unless the
-    method says so. Refusals are AdminErrors; the functions below make those that Pulsar's clients know.
-    The namespace was checked by the caller.
+    *Topic* means a topic with a log: a partition, or a topic that is not partitioned. Methods for partitioned topics
+    say so. A refusal is an AdminError; the functions below create the errors that Pulsar's clients expect. The caller
+    checks the namespace.
     """
 
     def names(self, namespace: NamespaceName) -> list[TopicName]:
-        """The topics of ``namespace``, partitions included."""
+        """Return the topics of ``namespace``, including partitions."""
         ...
 
     def partitioned_names(self, namespace: NamespaceName) -> list[TopicName]:
-        """The partitioned topics of ``namespace``."""
+        """Return the partitioned topics of ``namespace``."""
         ...
 
     def partitions_of(self, topic: TopicName) -> int | None:
-        """How many partitions a partitioned topic has, 0 for a topic, None for neither."""
+        """Return the number of partitions of a partitioned topic, 0 for a topic, None if neither exists."""
         ...
 
     def applied_policies(self, topic: TopicName) -> EffectivePolicies:
-        """What holds for a topic, or for the partitions of a partitioned one."""
+        """Return the policies in effect for a topic, or for the partitions of a partitioned topic."""
         ...
 
     async def create(self, topic: TopicName, properties: Mapping[str, str]) -> None:
@@ -66,84 +66,84 @@ class TopicOperations(Protocol):
     async def create_partitioned(self, topic: TopicName, partitions: int, properties: Mapping[str, str]) -> None:
         """Create a partitioned topic and its partitions, at least one; refuses with ``topic_exists``.
 
-        Of a topic with so many partitions, of which some are missing, those are created.
+        If the topic exists with the same number of partitions, missing ones are created.
         """
         ...
 
     async def update_partitioned(self, topic: TopicName, partitions: int) -> None:
-        """Add partitions to a partitioned topic, and create those that are missing; see ``check_not_fewer``."""
+        """Add partitions to a partitioned topic and create missing ones; see ``check_not_fewer``."""
         ...
 
     async def delete(self, topic: TopicName, *, force: bool) -> None:
-        """Delete a topic; without ``force`` refuses with ``topic_in_use`` while anyone is connected.
+        """Delete a topic; without ``force``, refuses with ``topic_in_use`` while clients are connected.
 
-        A topic that cannot be loaded is deleted only with ``force``: it is not known whether clients use it.
+        A topic that cannot be loaded is deleted only with ``force``, since it is unknown whether clients use it.
         """
         ...
 
     async def delete_partitioned(self, topic: TopicName, *, force: bool) -> None:
-        """Delete a partitioned topic and its partitions, as ``delete`` does."""
+        """Delete a partitioned topic and its partitions, like ``delete``."""
         ...
 
     async def unload(self, topic: TopicName) -> None:
-        """Close the topic and disconnect its clients; it is opened again on the next use."""
+        """Close the topic and disconnect its clients; the next use loads it again."""
         ...
 
     async def stats(self, topic: TopicName, options: StatsOptions) -> TopicStats:
-        """Statistics of a topic."""
+        """Return the statistics of a topic."""
         ...
 
     async def protection(self, topic: TopicName) -> Mapping[str, SubscriptionProtection]:
-        """How well off each durable subscription is towards the other clusters, by name."""
+        """Return the protection of each durable subscription, by name."""
         ...
 
     async def internal_stats(self, topic: TopicName) -> PersistentTopicInternalStats:
-        """The state of a topic's managed ledger."""
+        """Return the state of a topic's managed ledger."""
         ...
 
     def open_names(self) -> list[TopicName]:
-        """The topics that are open, in no order."""
+        """Return the loaded topics, in no particular order."""
         ...
 
     def open_stats(self, topic: TopicName) -> Generator[None, None, TopicStats | None]:
-        """Gather the statistics of a topic for metrics, a subscription a step; returns None if it is not open.
+        """Gather the statistics of a topic for metrics, one subscription per step; None if it is not loaded.
 
-        Producers and consumers are counted only.
+        Producers and consumers are only counted.
         """
         ...
 
     async def skip_entries(self, topic: TopicName, cluster: str, through: Position) -> None:
-        """Let the link to ``cluster`` go past the damaged entries at which it has stopped; durable on return.
+        """Let the link to ``cluster`` skip the damaged entries at which it has stopped; durable on return.
 
-        ``through`` is the last entry to skip. Refuses unless every entry from ``damagedAt`` to it is damaged.
+        ``through`` is the last entry to skip. Refuses unless all entries from ``damagedAt`` to ``through`` are damaged.
         """
         ...
 
     async def begin_snapshot(self, topic: TopicName, without: Collection[str]) -> None:
-        """Begin a snapshot for replicated subscriptions (PIP-33) now, without some clusters.
+        """Start a snapshot for replicated subscriptions (PIP-33) now, and leave out the clusters ``without``.
 
-        Refuses where the topic takes none, a cluster that is not left out is away, or one must not be left out.
+        Refuses if the topic takes no snapshots, a cluster that is not left out is absent, or one must not be left out.
         """
         ...
 
     async def read_entry(self, topic: TopicName, position: Position) -> bytes:
-        """The entry at ``position``; refuses with ``message_id_not_found``."""
+        """Return the entry at ``position``; refuses with ``message_id_not_found``."""
         ...
 
     async def last_message_id(self, topic: TopicName) -> MessageId:
-        """The id of the newest message; -1:-1 in a topic that has none."""
+        """Return the id of the newest message; -1:-1 if the topic is empty."""
         ...
 
     async def message_id_by_time(self, topic: TopicName, timestamp_ms: int) -> MessageId:
-        """The id of the first entry published at or after the time, else of the last one."""
+        """Return the id of the first entry published at or after a time, else of the last entry."""
         ...
 
 
 class SubscriptionOperations(Protocol):
-    """What operators do with subscriptions; refuses as ``TopicOperations`` does."""
+    """Operations on subscriptions; refusals as in ``TopicOperations``."""
 
     async def names(self, topic: TopicName) -> list[str]:
-        """Names of the subscriptions, without the cursors of replication and deduplication."""
+        """Return the names of the subscriptions, without the cursors of replication and deduplication."""
         ...
 
     async def create(self, topic: TopicName, subscription: str, position: Position, *, replicated: bool) -> None:
@@ -162,90 +162,90 @@ class SubscriptionOperations(Protocol):
         ...
 
     async def skip_all(self, topic: TopicName, subscription: str) -> None:
-        """Acknowledge everything that is in the log now."""
+        """Acknowledge all entries that the log contains now."""
         ...
 
     async def reset_to_time(self, topic: TopicName, subscription: str, timestamp_ms: int) -> None:
-        """Go to the first entry published at or after the time."""
+        """Move a subscription to the first entry published at or after a time."""
         ...
 
     async def reset(self, topic: TopicName, subscription: str, position: Position, *, is_excluded: bool) -> None:
-        """Go to ``position``, or after it if ``is_excluded``; EARLIEST and LATEST are valid."""
+        """Move a subscription to ``position``, or after it if ``is_excluded``; EARLIEST and LATEST are valid."""
         ...
 
     async def expire(self, topic: TopicName, subscription: str, seconds: int) -> None:
-        """Acknowledge all entries published more than ``seconds`` ago."""
+        """Acknowledge all entries older than ``seconds``."""
         ...
 
     async def set_replicated(self, topic: TopicName, subscription: str, *, replicated: bool) -> None:
-        """Start or stop to carry the subscription's progress to the other clusters."""
+        """Start or stop the replication of a subscription."""
         ...
 
     async def is_replicated(self, topic: TopicName, subscription: str) -> bool:
-        """Whether the subscription's progress is carried to the other clusters."""
+        """Return whether a subscription is replicated."""
         ...
 
     async def peek(self, topic: TopicName, subscription: str, message: int) -> tuple[Position, bytes]:
-        """The ``message``-th (from 1) unacknowledged entry; refuses with ``message_not_found`` beyond the end."""
+        """Return the ``message``-th (from 1) unacknowledged entry; refuses with ``message_not_found`` without one."""
         ...
 
 
 class AdminService(Protocol):
-    """A broker."""
+    """Operations of a broker."""
 
     @property
     def topics(self) -> TopicOperations:
-        """Its topics."""
+        """Operations on topics."""
         ...
 
     @property
     def subscriptions(self) -> SubscriptionOperations:
-        """The subscriptions of its topics."""
+        """Operations on subscriptions."""
         ...
 
     @property
     def cluster_name(self) -> str:
-        """The name of this cluster."""
+        """Name of this cluster."""
         ...
 
     @property
     def service_url(self) -> str:
-        """Where clients connect, ``pulsar://host:port``."""
+        """URL for clients, ``pulsar://host:port``."""
         ...
 
     @property
     def admin_url(self) -> str:
-        """Where this API is served, ``http://host:port``."""
+        """URL of this API, ``http://host:port``."""
         ...
 
     @property
     def name_length_max(self) -> int:
-        """Bytes that the name of something new may have (``maxNameLength``)."""
+        """Maximum length of new names in bytes (``maxNameLength``)."""
         ...
 
     @property
     def version(self) -> str:
-        """The release of the broker."""
+        """Version of the broker."""
         ...
 
     async def in_slices(self, steps: Generator[None, None, Result]) -> Result:
-        """Run all steps and return what they return; between two slices of them other work has its turn."""
+        """Run all steps in slices and return their result; other work runs between the slices."""
         ...
 
     def runtime_configuration(self) -> dict[str, str]:
-        """Every setting in effect, as text."""
+        """Return all settings in effect, as text."""
         ...
 
     def load_failures(self) -> Mapping[TopicName, str]:
-        """The topics that could not be loaded when they were last asked for, each with the reason."""
+        """Return the topics whose last load failed, each with the reason."""
         ...
 
     def storage_refuses(self) -> tuple[bool, bool]:
-        """Whether storage has failed for good, and whether publishing is paused because the disk is full."""
+        """Return whether storage has failed, and whether publishing is paused because the disk is full."""
         ...
 
     def limit_hits(self) -> Mapping[str, int]:
-        """How often each limit was hit since the start of the broker, by its name; 0 for one that was not."""
+        """Return the number of hits since the start of the broker, by name of the limit, including zeros."""
         ...
 
     def limit_hit(self, limit: Limit) -> None:
@@ -254,68 +254,68 @@ class AdminService(Protocol):
 
     @property
     def bodies(self) -> Share:
-        """The memory of the bodies of all requests that are being read."""
+        """Memory of the request bodies that are being read."""
         ...
 
     def memory(self) -> Mapping[str, tuple[int, int]]:
-        """By share, the bytes that are held and the limit; ``total`` is the whole process."""
+        """Return the bytes in use and the limit, by share; ``total`` is the whole process."""
         ...
 
     def loop_stalls(self) -> Histogram:
-        """How late the event loop was."""
+        """Histogram of the delays of the event loop."""
         ...
 
     def commit_times(self) -> Histogram:
-        """How long it took to write and sync groups of entries, see LedgerStore."""
+        """Histogram of the durations of commits, see LedgerStore."""
         ...
 
     async def health(self) -> None:
-        """Return if the broker can store and serve messages; else refuse, saying why."""
+        """Return if the broker can store and serve messages; otherwise refuse with the reason."""
         ...
 
 
 def topic_not_found(topic: TopicName) -> AdminError:
-    """There is no such topic."""
+    """Return the refusal for a topic that does not exist."""
     return AdminError(HTTPStatus.NOT_FOUND, f"Topic {topic} not found")
 
 
 def topic_exists() -> AdminError:
-    """A topic or partitioned topic of that name is there."""
+    """Return the refusal for a topic or partitioned topic that exists."""
     return AdminError(HTTPStatus.CONFLICT, "This topic already exists")
 
 
 def check_not_fewer(partitions: int, current: int) -> None:
-    """Refuse to take partitions away."""
+    """Refuse to reduce the number of partitions."""
     if partitions < current:
         message = f"Desired partitions {partitions} can't be less than the current partitions {current}."
         raise AdminError(HTTPStatus.UNPROCESSABLE_ENTITY, message)
 
 
 def topic_in_use() -> AdminError:
-    """The topic cannot be deleted while clients use it."""
+    """Return the refusal to delete a topic that clients use."""
     return AdminError(HTTPStatus.PRECONDITION_FAILED, "Topic has active producers/subscriptions")
 
 
 def subscription_not_found(topic: TopicName, subscription: str) -> AdminError:
-    """The topic has no such subscription."""
+    """Return the refusal for a subscription that does not exist."""
     return AdminError(HTTPStatus.NOT_FOUND, f"Subscription {subscription} not found for topic {topic}")
 
 
 def subscription_exists() -> AdminError:
-    """The topic has that subscription already."""
+    """Return the refusal for a subscription that exists."""
     return AdminError(HTTPStatus.CONFLICT, "Subscription already exists for topic")
 
 
 def subscription_in_use() -> AdminError:
-    """The subscription cannot be deleted while consumers use it."""
+    """Return the refusal to delete a subscription that consumers use."""
     return AdminError(HTTPStatus.PRECONDITION_FAILED, "Subscription has active connected consumers")
 
 
 def message_not_found() -> AdminError:
-    """The subscription has no so many unacknowledged entries."""
+    """Return the refusal for an entry beyond the backlog."""
     return AdminError(HTTPStatus.NOT_FOUND, "Message not found")
 
 
 def message_id_not_found() -> AdminError:
-    """The topic has no entry at that position."""
+    """Return the refusal for a position without an entry."""
     return AdminError(HTTPStatus.NOT_FOUND, "Message id not found")

@@ -1,4 +1,4 @@
-"""The part of ``/metrics`` that grows with topics, subscriptions and links: rendered for one of them at a time."""
+"""Metrics of topics, subscriptions and links, rendered one at a time."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ if TYPE_CHECKING:
 Stats = TypeVar("Stats")
 
 CHUNK_LINES = 1000
-"""Lines of one chunk of text, some 120 bytes each."""
+"""Lines of one chunk of text, about 120 bytes each."""
 
 
 class Metric(NamedTuple, Generic[Stats]):
-    """A metric with one sample for each topic, or each of what there is more of."""
+    """A metric with one sample for each topic, subscription or link."""
 
     name: str
-    """As it is exposed; that of a counter ends with ``_total``."""
+    """Exposed name; the name of a counter ends with ``_total``."""
     value_of: Callable[[Stats], float | None]
-    """None: there is no sample."""
+    """Reads the value; None: no sample."""
     documentation: str = ""
     kind: str = "gauge"
 
 
 def _pulsars(values: Mapping[str, Callable[[Stats], float | None]]) -> list[Metric[Stats]]:
-    """Pulsar's metrics, which have no documentation."""
+    """Return metrics of Pulsar, which have no documentation text."""
     return [Metric(f"pulsar_{name}", value_of) for name, value_of in values.items()]
 
 
 def _bounded(value_of: Callable[[TopicStats], float | None]) -> Callable[[TopicStats], float | None]:
-    """A value of topics where a policy bounds what is at risk."""
+    """Read a value only for topics with a policy that limits the entries at risk."""
     return lambda stats: value_of(stats) if stats.withheld_receipts is not None else None
 
 
@@ -53,7 +53,7 @@ TOTALLED: Mapping[str, Callable[[TopicStats], float]] = {
     "storage_logical_size": attrgetter("storage_size"),
     "storage_backlog_size": attrgetter("backlog_size"),
 }
-"""Of each topic, ``pulsar_…``, and summed over the broker, ``pulsar_broker_…``."""
+"""Values of each topic, ``pulsar_…``, and their sums over the broker, ``pulsar_broker_…``."""
 
 _PULSARS_TOPIC: Mapping[str, Callable[[TopicStats], float | None]] = {
     **TOTALLED,
@@ -73,29 +73,33 @@ TOPIC: list[Metric[TopicStats]] = [
     Metric(
         "magnetar_deduplicated_entries_total",
         attrgetter("deduplicated_entries"),
-        "Entries that were there already and were not stored again",
+        "Duplicates that were not stored",
         "counter",
     ),
     Metric(
         "magnetar_deduplication_producers",
         attrgetter("deduplication_producers"),
-        "Producers whose last sequence ids are known",
+        "Producers with known sequence ids",
     ),
     Metric(
         "magnetar_at_risk_messages",
         _bounded(attrgetter("at_risk_messages")),
-        "Entries published here that too few other clusters have, where a policy bounds that",
+        "Receipted entries that too few other clusters have, for topics with a policy that limits them",
     ),
-    Metric("magnetar_withheld_receipts", attrgetter("withheld_receipts"), "Receipts that wait until less is at risk"),
+    Metric(
+        "magnetar_withheld_receipts",
+        attrgetter("withheld_receipts"),
+        "Receipts withheld until fewer entries are at risk",
+    ),
     Metric(
         "magnetar_publishing_throttled",
         _bounded(lambda stats: stats.publishing_throttled is not None),
-        "Whether publishing is slowed down because too much is at risk",
+        "Whether receipts are withheld because too many entries are at risk",
     ),
     Metric(
         "magnetar_damaged_entries",
         lambda stats: stats.damaged_entries or 0,
-        "Entries that were found damaged on the disk; nobody is sent them, and they stay unacknowledged",
+        "Damaged entries found on the disk; they are not dispatched and stay unacknowledged",
     ),
 ]
 
@@ -133,17 +137,17 @@ SUBSCRIPTION: list[Metric[SubscriptionStats]] = [
     Metric(
         "magnetar_subscription_ack_state_used_ratio",
         attrgetter("ack_state_used"),
-        "Share of the limits of persisted acknowledgement state that is used",
+        "Used share of the limit of persisted acknowledgement state",
     ),
     Metric(
         "magnetar_subscription_ack_state_blocked",
         attrgetter("is_blocked_on_ack_state_persistent"),
-        "Whether dispatch is paused because more acknowledgement state could not be persisted",
+        "Whether dispatch is paused because further acknowledgement state could not be persisted",
     ),
     Metric(
         "magnetar_subscription_unpersisted_acks",
         attrgetter("unpersisted_acks"),
-        "Acknowledged entries beyond the limit of what is persisted, which come again after a crash",
+        "Acknowledged entries beyond the limit of persisted state, which a crash would redeliver",
     ),
 ]
 
@@ -151,7 +155,7 @@ PROGRESS: list[Metric[tuple[SubscriptionStats, str]]] = [
     Metric(
         "magnetar_progress_age_seconds",
         lambda of: (of[0].progress_age_seconds or {}).get(of[1]),
-        "Age of the oldest acknowledgement that the remote cluster has not confirmed; 0 when it has them all",
+        "Age of the oldest acknowledgement that the remote cluster has not confirmed; 0: all are confirmed",
     ),
     Metric(
         "magnetar_progress_unconfirmed_entries",
@@ -161,10 +165,10 @@ PROGRESS: list[Metric[tuple[SubscriptionStats, str]]] = [
     Metric(
         "magnetar_progress_lost_entries",
         lambda of: (of[0].progress_lost or {}).get(of[1]),
-        "Entries that the remote cluster published and lost with its data, held here and not acknowledged",
+        "Unacknowledged entries, held here, that the remote cluster published and lost with its data",
     ),
 ]
-"""Of each replicated subscription and remote cluster; no sample while the value is unknown."""
+"""Values of each replicated subscription and remote cluster; no sample while a value is unknown."""
 
 _PULSARS_REPLICATION: Mapping[str, Callable[[ReplicatorStats], float | None]] = {
     "replication_backlog": attrgetter("replication_backlog"),
@@ -183,25 +187,25 @@ REPLICATION: list[Metric[ReplicatorStats]] = [
     Metric(
         "magnetar_replication_handovers_total",
         attrgetter("handovers"),
-        "How often a link's replication passed from one lease to the next",
+        "Hand-overs of a link from one lease to the next",
         "counter",
     ),
     Metric(
         "magnetar_replication_parked",
         lambda stats: stats.parked_reason is not None,
-        "Whether the pipeline gave up the link for a while; the topic's stats say why",
+        "Whether the pipeline has parked the link; the topic's stats state the reason",
     ),
     Metric(
         "magnetar_skipped_entries",
         lambda stats: stats.skipped_entries or 0,
-        "Damaged entries that an operator let a link go past",
+        "Damaged entries that a link skipped by request of an operator",
     ),
 ]
-"""Of each topic and remote cluster."""
+"""Values of each topic and remote cluster."""
 
 
 class TopicMetrics:
-    """The samples of all topics as Prometheus text, which has those of one metric in a row."""
+    """Samples of all topics as Prometheus text, which requires the samples of a metric to be consecutive."""
 
     def __init__(self, cluster: str) -> None:
         """No samples."""
@@ -213,7 +217,7 @@ class TopicMetrics:
         }
 
     def add_topic(self, namespace: str, topic: str, stats: TopicStats) -> str:
-        """Add a topic with its links, without its subscriptions; return its labels, for ``add_subscription``."""
+        """Add a topic with its links; return its labels for ``add_subscription``."""
         labels = f'cluster="{_escaped(self._cluster)}",namespace="{_escaped(namespace)}",topic="{_escaped(topic)}"'
         self._add(TOPIC, labels, stats)
         for remote, link in stats.replication.items():
@@ -228,7 +232,7 @@ class TopicMetrics:
             self._add(PROGRESS, f'{labels},remote_cluster="{_escaped(remote)}"', (stats, remote))
 
     def chunks(self) -> Iterator[bytes]:
-        """The text, in parts of at most CHUNK_LINES lines."""
+        """Yield the text in chunks of at most CHUNK_LINES lines."""
         for lines in self._lines.values():
             for first in range(0, len(lines), CHUNK_LINES):
                 yield "".join(lines[first : first + CHUNK_LINES]).encode()

@@ -76,7 +76,9 @@ def test_refusals_without_a_reason(response: httpx.Response, status: HTTPStatus,
 
 
 def test_something_else_answers() -> None:
-    with pytest.raises(ClusterUnreachableError, match="http://h:1 answers, but not as a cluster's admin URL does"):
+    with pytest.raises(
+        ClusterUnreachableError, match="answer of http://h:1 is not JSON: it is not the admin URL of a cluster"
+    ):
         answering(httpx.Response(200, text="<html>")).tenants.names()
 
 

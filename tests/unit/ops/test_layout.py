@@ -46,7 +46,7 @@ def test_the_pipeline_serves_all_clusters(tmp_path: Path) -> None:
         (["a", "b", "a"], 16650, "named twice: a,b,a"),
         (["a/b"], 16650, "'a/b'"),
         (["logs"], 16650, "'logs'"),
-        (["a", "b"], 65530, "smaller base port"),
+        (["a", "b"], 65530, "lower --base-port"),
     ],
 )
 def test_refuses_what_cannot_be(tmp_path: Path, names: list[str], base_port: int, what: str) -> None:

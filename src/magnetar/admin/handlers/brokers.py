@@ -1,4 +1,4 @@
-"""``/admin/v2/brokers``, ``/lookup/v2``, schemas, metrics: the broker itself and what surrounds its topics."""
+"""``/admin/v2/brokers``, ``/lookup/v2``, schemas and metrics."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def routes(context: Context) -> list[Route]:
-    """Answer for the broker."""
+    """Handlers for brokers, lookups, schemas and metrics."""
     handlers = _Brokers(context)
     root = "/admin/v2/brokers"
     topic = "{tenant}/{namespace}/{topic}"
@@ -47,7 +47,7 @@ class _Brokers:
         self._service = context.service
         self._scraping = asyncio.Lock()
         self._next_scrape: asyncio.Task[list[bytes]] | None = None
-        """What a scrape that comes now waits for; None if it has to be started."""
+        """The next scrape, shared by the requests that arrive before it starts; None if there is none."""
 
     def names(self, _: Request) -> list[str]:
         return [self._broker_id]
@@ -92,7 +92,7 @@ class _Brokers:
         return StreamingResponse(_each(chunks), media_type=CONTENT_TYPE)
 
     async def _scrape(self) -> list[bytes]:
-        """Gather the metrics, after those that are being gathered: all who ask meanwhile share the result."""
+        """Gather the metrics after the current scrape; requests that arrive meanwhile share the result."""
         async with self._scraping:
             self._next_scrape = None
             return await exposition(self._service)
@@ -111,5 +111,5 @@ async def _each(chunks: list[bytes]) -> AsyncIterator[bytes]:
 
 
 def _text(text: str) -> Response:
-    """Bare text under the content type that Pulsar gives it."""
+    """Return plain text with Pulsar's content type."""
     return Response(text, media_type="application/json")

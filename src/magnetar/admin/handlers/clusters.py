@@ -1,4 +1,4 @@
-"""``/admin/v2/clusters``: the clusters that this one knows."""
+"""``/admin/v2/clusters``: the registered clusters."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _DATA: TypeAdapter[ClusterData] = TypeAdapter(ClusterData)
 
 
 def routes(context: Context) -> list[Route]:
-    """Answer for the clusters."""
+    """Handlers for clusters."""
     handlers = _Clusters(context)
     root = "/admin/v2/clusters"
     return [
@@ -101,7 +101,7 @@ def _does_not_exist() -> AdminError:
 
 
 def _checked(data: ClusterData) -> ClusterData:
-    """Refuse with 400 a URL that is none, or of another protocol than its field is for."""
+    """Refuse with 400 an invalid URL, or one with the wrong scheme for its field."""
     for field, scheme in _URL_SCHEMES.items():
         url = getattr(data, field)
         if url is None or url == "":
@@ -112,7 +112,7 @@ def _checked(data: ClusterData) -> ClusterData:
 
 
 def _is_url(url: str, scheme: str) -> bool:
-    """Whether ``url`` is ``scheme://host:port``; there may be several hosts, separated by commas."""
+    """Return whether ``url`` is ``scheme://host:port``, with one host or several separated by commas."""
     found, separator, authorities = url.partition("://")
     try:
         hosts = [urlsplit(f"//{authority}").hostname for authority in authorities.split(",")]

@@ -1,4 +1,4 @@
-"""``/admin/v2/namespaces``: where topics live and the policies that the broker acts on."""
+"""``/admin/v2/namespaces``: namespaces and the supported policies."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ _OTHER_POLICIES = frozenset(
     persistence resource_group_name schema_auto_update_compatibility_strategy subscription_expiration_time_minutes
     """)
 )
-"""Pulsar's policies that are null by default and that nothing acts on."""
+"""Unsupported policies of Pulsar that are null by default."""
 _POLICIES: TypeAdapter[Policies | None] = TypeAdapter(Policies | None)
 _CLUSTERS: TypeAdapter[list[str]] = TypeAdapter(list[str])
 
 
 def routes(context: Context) -> list[Route]:
-    """Answer for the namespaces."""
+    """Handlers for namespaces."""
     handlers = _Namespaces(context)
     root = "/admin/v2/namespaces/{tenant}"
     one = f"{root}/{{namespace}}"
@@ -145,9 +145,9 @@ class _Namespaces:
 
 
 def _check_acted_on(policies: Policies) -> None:
-    """Refuse with 501 what nothing would act on: a policy that is stored and ignored is worse than none.
+    """Refuse unsupported policies with 501, so that no policy is stored and ignored.
 
-    A field that is no policy of Pulsar's is tolerated, as Pulsar does.
+    Fields that are no policy of Pulsar are accepted, as Pulsar does.
     """
     default = Policies()
     for field, value in policies:

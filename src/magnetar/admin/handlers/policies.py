@@ -1,4 +1,4 @@
-"""Policies that a namespace and a topic may set: one table, the same verbs for all of them at both levels."""
+"""Policies of namespaces and topics: one table, with the same verbs for all policies at both levels."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from magnetar.metadata.effective import EffectivePolicies
 
 Read = Callable[["Request"], Awaitable[Any]]
-"""Takes a policy's new value from a request."""
+"""Reads the new value of a policy from a request."""
 
 Method = Callable[["Request"], Any]
 
@@ -121,7 +121,7 @@ async def _milliseconds(request: Request) -> int | None:
 
 
 async def _pause(_: Request) -> bool:
-    return True  # the request has no body: POST switches it on, DELETE off
+    return True  # the request has no body: POST enables the policy, DELETE disables it
 
 
 async def _replicated_subscription_sync(request: Request) -> ReplicatedSubscriptionSync:
@@ -134,24 +134,24 @@ async def _cluster(request: Request) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Policy:
-    """One policy: its name in EffectivePolicies, and how it is read."""
+    """One policy: its field in EffectivePolicies, and the function that reads it."""
 
     policy: Policy
     effective: str
     read: Read
     read_of_topic: Read | None = None
-    """None: as that of a namespace."""
+    """Reader of the topic's policy; None: the same as for a namespace."""
     unset: bool | None = None
-    """What GET answers while it is not set."""
+    """Answer of GET if the policy is not set."""
 
     @property
     def field(self) -> str:
-        """The field of Policies."""
+        """Field of Policies."""
         return LEVEL_FIELDS[self.effective][0]
 
     @property
     def topic_field(self) -> str:
-        """The field of TopicPolicies."""
+        """Field of TopicPolicies."""
         return LEVEL_FIELDS[self.effective][1]
 
 
@@ -176,14 +176,14 @@ POLICIES = (
     ),
     _Policy(Policy.REPLICATED_SUBSCRIPTION_ACTIVE_CLUSTER, "replicated_subscription_active_cluster", _cluster),
 )
-"""All but the backlog quotas, which have verbs of their own."""
+"""All policies except backlog quotas, which have their own verbs."""
 
 ACTED_ON = frozenset({"backlog_quota_map", *(policy.field for policy in POLICIES)})
-"""Fields of Policies that are answered for here."""
+"""Fields of Policies that this module handles."""
 
 
 def routes(context: Context) -> list[Route]:
-    """Answer for the policies."""
+    """Handlers for policies."""
     handlers = _Handlers(context)
     namespace = "/admin/v2/namespaces/{tenant}/{namespace}"
     topic = "/admin/v2/persistent/{tenant}/{namespace}/{topic}"
@@ -276,7 +276,7 @@ class _Handlers:
         left.pop(_quota_type(request), None)
         self._set_topic(topic, backLogQuotaMap=left)
 
-    # -- where they are -----------------------------------------------------------------------------------------
+    # -- storage ------------------------------------------------------------------------------------------------
 
     def _namespace(self, request: Request) -> Policies:
         return self._context.policies(namespace_name(request))
@@ -302,7 +302,7 @@ class _Handlers:
 
 
 def check(policies: Policies) -> None:
-    """Refuse what could not have been set one by one."""
+    """Check policies that are set together, as if they were set individually."""
     if policies.retention_policies is not None:
         _check_retention(policies.retention_policies)
     _checked_ttl(policies.message_ttl_in_seconds or 0)
@@ -312,7 +312,7 @@ def check(policies: Policies) -> None:
 
 
 def _check_retention(retention: RetentionPolicies) -> None:
-    """Refuse with 400 what contradicts itself."""
+    """Refuse a retention with inconsistent limits with 400."""
     time, size = retention.retentionTimeInMinutes, retention.retentionSizeInMB
     if time < -1:
         raise AdminError(HTTPStatus.BAD_REQUEST, "Invalid retention policy: time limit must be >= -1")
@@ -323,7 +323,7 @@ def _check_retention(retention: RetentionPolicies) -> None:
 
 
 def _check_quota(kind: BacklogQuotaType, quota: BacklogQuota, retention: RetentionPolicies | None, owner: str) -> None:
-    """Refuse with 412 a quota that is larger than what is kept of acknowledged messages."""
+    """Refuse a backlog quota that exceeds the retention with 412."""
     if retention is None or (retention.retentionTimeInMinutes == 0 and retention.retentionSizeInMB == 0):
         return
     if kind == "destination_storage":

@@ -1,4 +1,4 @@
-"""Ours: how well off subscriptions are towards the other clusters, of a topic or of a whole namespace."""
+"""Magnetar's own: the protection of subscriptions of a topic or a namespace against the loss of this cluster."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def routes(context: Context) -> list[Route]:
-    """Answer for the protection of subscriptions."""
+    """Handlers for the protection of subscriptions."""
     handlers = _Protection(context)
     return [
         route("GET", "/admin/v2/namespaces/{tenant}/{namespace}/subscriptionProtection", handlers.of_namespace),
@@ -45,7 +45,7 @@ class _Protection:
         return await self._of(self._context.parts(topic))
 
     async def _of(self, topics: Iterable[TopicName]) -> Response:
-        """By topic, and in it by subscription."""
+        """Return the protection by topic and subscription."""
         found = {
             str(topic): await self._service.topics.protection(topic) async for topic in self._context.in_turn(topics)
         }

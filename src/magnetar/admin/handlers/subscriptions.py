@@ -1,4 +1,4 @@
-"""``/admin/v2/persistent/…/subscription``: where consumers stand, and moving them."""
+"""``/admin/v2/persistent/…/subscription``: subscriptions and their cursors."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _REPLICATED: TypeAdapter[bool] = TypeAdapter(bool)
 
 
 def routes(context: Context) -> list[Route]:
-    """Answer for the subscriptions."""
+    """Handlers for subscriptions."""
     handlers = _Subscriptions(context)
     topic = "/admin/v2/persistent/{tenant}/{namespace}/{topic}"
     one = f"{topic}/subscription/{{subscription}}"

@@ -1,4 +1,4 @@
-"""``/admin/v2/tenants``: who owns namespaces, and in which clusters."""
+"""``/admin/v2/tenants``: tenants, their clusters and their roles."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _INFO: TypeAdapter[TenantInfo] = TypeAdapter(TenantInfo)
 
 
 def routes(context: Context) -> list[Route]:
-    """Answer for the tenants."""
+    """Handlers for tenants."""
     handlers = _Tenants(context)
     root = "/admin/v2/tenants"
     return [

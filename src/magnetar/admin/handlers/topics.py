@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from magnetar.base.names import TopicName
 
 PARTITIONS_MAX = 10_000
-"""Partitions of one topic; each costs a log and file handles."""
+"""Maximum number of partitions of a topic, since each has a log."""
 
 
 class _Through(BaseModel):
@@ -45,7 +45,7 @@ _PARTITIONED: TypeAdapter[int | PartitionedTopicMetadata] = TypeAdapter(int | Pa
 
 
 def routes(context: Context) -> list[Route]:
-    """Answer for the topics."""
+    """Handlers for topics."""
     handlers = _Topics(context)
     root = "/admin/v2/persistent/{tenant}/{namespace}"
     one = f"{root}/{{topic}}"

@@ -37,7 +37,7 @@ _NAMESPACE_POLICIES: dict[str, Any] = dict.fromkeys(
     "schemaValidationEnforced": False,
     "subscriptionTypesEnabled": [],
 }
-"""Each with what Pulsar answers while it is unset (None: 204)."""
+"""Unsupported policies, with Pulsar's answer if they are not set (None: 204)."""
 
 _NAMESPACE_WRITES = words("clearBacklog permissions unload unsubscribe")
 
@@ -58,7 +58,7 @@ _SUBSCRIPTION_OPERATIONS = words("analyzeBacklog properties")
 
 
 def routes(context: Context) -> list[Route]:
-    """Answer for what is not there."""
+    """Return routes that refuse unsupported requests."""
 
     def unset(request: Request) -> Any:  # noqa: ANN401 - any JSON value
         context.policies(namespace_name(request))

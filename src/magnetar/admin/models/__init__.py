@@ -1,5 +1,5 @@
-"""What a broker tells about its topics; every field starts with the value that Apache Pulsar shows when idle.
+"""Statistics that a broker reports. The default of each field is the value of an idle topic in Apache Pulsar.
 
-A field ``msg_rate_in`` is ``msgRateIn`` in JSON; one that is None is left out. Rates are per second, sizes bytes,
-``…_timestamp`` milliseconds since the epoch (0: never), ``…_since`` ISO 8601 (see ``iso_time``).
+A field ``msg_rate_in`` is ``msgRateIn`` in JSON; a field that is None is omitted. Rates are per second, sizes in bytes,
+``…_timestamp`` in milliseconds since the epoch (0: never), ``…_since`` in ISO 8601 (see ``iso_time``).
 """

@@ -28,7 +28,7 @@ class PublisherStats(Model):
 
 @dataclass(slots=True, kw_only=True)
 class DrainingHash(Model):
-    """A hash of keys that is not sent to its new consumer before the old one has acknowledged what it holds of it."""
+    """A hash whose messages are held back from its new consumer until the old one has acknowledged its own."""
 
     hash: int
     unack_msgs: int
@@ -55,7 +55,7 @@ class ConsumerStats(Model):
     draining_hashes_cleared_total: int = 0
     draining_hashes_unacked_messages: int = 0
     draining_hashes: list[DrainingHash] | None = None
-    """Of a Key_Shared subscription: the hashes of which it holds messages, and that belong to others by now."""
+    """Key_Shared: hashes that belong to other consumers now, and of which this consumer holds messages."""
     address: str | None = None
     connected_since: str | None = None
     client_version: str | None = None
@@ -63,7 +63,7 @@ class ConsumerStats(Model):
     last_consumed_timestamp: int = 0
     last_consumed_flow_timestamp: int = 0
     key_hash_range_arrays: list[list[int]] | None = None
-    """Of a Key_Shared subscription: the hashes of the keys that it gets, ranges with both their ends."""
+    """Key_Shared: hashes of the consumer's keys, as ranges with inclusive bounds."""
     metadata: dict[str, str] = field(default_factory=dict)
 
     def _derived(self) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from magnetar.base.position import EARLIEST, Position
 
 @dataclass(slots=True, kw_only=True)
 class LedgerInfo(Model):
-    """One ledger of a topic; Pulsar shows 0 entries and 0 bytes for the one that is being written."""
+    """One ledger of a topic; Pulsar shows 0 entries and 0 bytes for the open ledger."""
 
     ledger_id: int = -1
     entries: int = -1
@@ -32,7 +32,7 @@ class CursorStats(Model):
     cursor_ledger_last_entry: int = -1
     individually_deleted_messages: str = "[]"
     individually_deleted_messages_omitted: int | None = None
-    """Ours. How many further ranges there are than ``individually_deleted_messages`` shows, the highest ones."""
+    """Ours. Number of ranges that ``individually_deleted_messages`` omits, which are the highest ones."""
 
     last_ledger_switch_timestamp: str | None = None
     state: str = "Open"
@@ -42,10 +42,10 @@ class CursorStats(Model):
     subscription_have_pending_read: bool = False
     subscription_have_pending_replay_read: bool = False
     properties: dict[str, int] = field(default_factory=dict)
-    """Of the cursor of deduplication: the producers of its last snapshot and their sequence ids (PIP-6)."""
+    """Cursor of deduplication: the producers of its last snapshot and their sequence ids (PIP-6)."""
 
     properties_omitted: int | None = None
-    """Ours. How many further producers there are than ``properties`` shows."""
+    """Ours. Number of producers that ``properties`` omits."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -67,6 +67,6 @@ class PersistentTopicInternalStats(Model):
     schema_ledgers: list[LedgerInfo] = field(default_factory=list)
     compacted_ledger: LedgerInfo = field(default_factory=LedgerInfo)
     may_lack_entries: bool | None = None
-    """True after a crash with journalSyncData=false: confirmed entries may be lost. None: none can be."""
+    """True after a crash with journalSyncData=false: confirmed entries may be lost. None: no entry is lost."""
     entries_known_lost: int | None = None
-    """Entries whose loss is proven; more may be lost. None: unknown, or ``may_lack_entries`` is None."""
+    """Entries that are certainly lost; more may be lost. None: unknown, or ``may_lack_entries`` is None."""

@@ -1,4 +1,4 @@
-"""What the models of the admin API share: their names in JSON are Pulsar's."""
+"""Base of the models of the admin API, which have Pulsar's names in JSON."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from magnetar.base.position import Position
 
 
 def iso_time(timestamp_ms: float) -> str:
-    """The moment, milliseconds since the epoch, as Pulsar writes it."""
+    """Return a time, given in milliseconds since the epoch, in Pulsar's form of ISO 8601."""
     moment = datetime.fromtimestamp(timestamp_ms / 1000, UTC)
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
@@ -23,7 +23,7 @@ def _json_name(attribute: str) -> str:
 
 
 def to_json(value: object) -> Any:  # noqa: ANN401 - JSON has no narrower type
-    """Return a value as JSON has it."""
+    """Return a value in a form that JSON can represent."""
     match value:
         case Model():
             return value.to_json()
@@ -38,22 +38,22 @@ def to_json(value: object) -> Any:  # noqa: ANN401 - JSON has no narrower type
 
 
 NOT_SHOWN = {"json": False}
-"""Metadata of a field that is no part of the JSON object."""
+"""Metadata of a field that is omitted from the JSON object."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Model:
-    """Something that is answered as a JSON object."""
+    """A value that is answered as a JSON object."""
 
     def to_json(self) -> dict[str, Any]:
-        """The object in Pulsar's field names."""
+        """Return the JSON object with Pulsar's field names."""
         return {name: to_json(value) for name, value in self.members().items()}
 
     def members(self) -> dict[str, Any]:
-        """The members of the object in Pulsar's field names, with their values as they are here."""
+        """Return the members with Pulsar's field names; the values are not converted."""
         values = ((each.name, getattr(self, each.name)) for each in fields(self) if each.metadata != NOT_SHOWN)
         return {_json_name(name): value for name, value in values if value is not None} | self._derived()
 
     def _derived(self) -> dict[str, Any]:
-        """JSON fields that follow from the others."""
+        """Return JSON fields that are derived from the others."""
         return {}

@@ -1,4 +1,4 @@
-"""What would happen to a subscription if this cluster were lost."""
+"""Protection of a subscription against the loss of this cluster."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ from magnetar.admin.models.model import Model
 
 @dataclass(slots=True, kw_only=True)
 class ClusterProtection(Model):
-    """Ours. How well off a subscription is towards one other cluster."""
+    """Ours. Protection of a subscription in one other cluster."""
 
     status: str
     """``protected``, ``at risk`` or ``unprotected``."""
     since: str
     since_at_least: bool = False
-    """Whether it may have been so for longer: what was before the broker started is not known."""
+    """True if ``since`` is a lower bound, because the broker does not know the status before its start."""
     reasons: list[str] = field(default_factory=list)
     unconfirmed_acknowledgements: int | None = None
-    """Entries acknowledged here that the cluster has not confirmed; None: that is not known."""
+    """Entries acknowledged here that the cluster has not confirmed; None: unknown."""
     unreplicated_messages: int | None = None
     """Entries published here that the cluster has not confirmed."""
     lost_messages: int | None = None
-    """Entries that the cluster published before it lost its data, and that this cluster holds and the subscription has
-    not acknowledged, until they are sent back. None while it is not known in which life the cluster is."""
+    """Entries that the cluster published and lost with its data, that are held here, that the subscription has not
+    acknowledged, and that were not sent back yet. None: the life of the cluster is unknown."""
 
 
 @dataclass(slots=True, kw_only=True)
 class SubscriptionProtection(Model):
-    """Ours. How well off a subscription is: as towards the cluster that it is worst off towards."""
+    """Ours. Protection of a subscription: that of the cluster with the worst status."""
 
     status: str
     since: str

@@ -13,16 +13,16 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, kw_only=True)
 class AckHole(Model):
-    """Ours. Entries that are not acknowledged below some that are, such as ``(1:2..1:4]``."""
+    """Ours. Unacknowledged entries before acknowledged ones, such as ``(1:2..1:4]``."""
 
     entries: str
     consumers: list[str] = field(default_factory=list)
-    """Those that hold some of them, by name; none for what waits to be sent."""
+    """Names of the consumers that hold some of the entries; empty for entries that wait to be sent."""
 
 
 @dataclass(slots=True, kw_only=True)
 class SubscriptionStats(Model):
-    """One subscription; ``msg_backlog`` counts messages (entries where the broker cannot look inside)."""
+    """One subscription; ``msg_backlog`` counts messages (entries, if the broker does not know their messages)."""
 
     msg_rate_out: float = 0.0
     msg_throughput_out: float = 0.0
@@ -50,7 +50,7 @@ class SubscriptionStats(Model):
     last_mark_delete_advanced_timestamp: int = 0
     consumers: list[ConsumerStats] = field(default_factory=list)
     consumers_count: int = field(default=0, metadata=NOT_SHOWN)
-    """Also where ``consumers`` are left out."""
+    """Number of consumers, also if ``consumers`` is omitted."""
     is_durable: bool = True
     is_replicated: bool = False
     allow_out_of_order_delivery: bool = False
@@ -74,39 +74,39 @@ class SubscriptionStats(Model):
     dispatch_throttled_msg_events_by_broker_limit: int = 0
     dispatch_throttled_bytes_events_by_broker_limit: int = 0
     is_blocked_on_ack_state_persistent: bool = False
-    """Ours, of PIP-299. Whether nothing new is sent because more acknowledgement state could not be persisted."""
+    """Ours (PIP-299). Whether dispatch is paused because further acknowledgement state could not be persisted."""
 
     ack_state_used: float = 0.0
-    """Ours. The share of the limits of persisted acknowledgement state that is used; 1.0 is all."""
+    """Ours. Used share of the limit of persisted acknowledgement state; 1.0 is all of it."""
 
     unpersisted_acks: int = 0
-    """Ours. Acknowledged entries beyond the limit of what is persisted: exactly these come again after a crash."""
+    """Ours. Acknowledged entries beyond the limit of persisted state, which a crash would redeliver."""
 
     unpersisted_batch_acks: int = 0
-    """Ours. Batches of which more is acknowledged than is persisted, for the same reason."""
+    """Ours. Batches whose acknowledged members are not all persisted, because of the limit."""
 
     oldest_holes: list[AckHole] | None = None
-    """Ours. The first of the entries that are not acknowledged below acknowledged ones, and who holds them."""
+    """Ours. Oldest unacknowledged entries before acknowledged ones, and the consumers that hold them."""
 
     progress_age_seconds: dict[str, float | None] | None = None
-    """Ours. Of a replicated subscription, per remote cluster: how old the oldest acknowledgement is that it has
-    not confirmed (0.0: it has them all; null: that is not known)."""
+    """Ours. Replicated subscriptions, by remote cluster: age in seconds of the oldest acknowledgement that the cluster
+    has not confirmed (0.0: all are confirmed; null: unknown)."""
 
     progress_unconfirmed: dict[str, int | None] | None = None
-    """Ours. The same in entries: how many were acknowledged here that it has not confirmed. A batch that is
-    acknowledged in part, and a seek, have an age and count for none."""
+    """Ours. The same in entries: number of entries acknowledged here that the cluster has not confirmed. A partly
+    acknowledged batch and a seek have an age, but do not count as entries."""
 
     progress_lost: dict[str, int | None] | None = None
-    """Ours. Of a replicated subscription, per remote cluster: entries that the cluster published before it lost its
-    data, held here and not acknowledged, until they are sent back. None: it is not known in which life it is."""
+    """Ours. Replicated subscriptions, by remote cluster: entries that the cluster published and lost with its data,
+    held here, unacknowledged, and not sent back yet. None: the life of the cluster is unknown."""
 
     progress_unavailable: dict[str, str] | None = None
-    """Ours. Of a replicated subscription, the remote clusters that cannot have exact progress, as Apache Pulsar's
-    cannot: why, and what applies instead."""
+    """Ours. Replicated subscriptions, by remote cluster that cannot have exact progress, such as Apache Pulsar: the
+    reason, and what applies instead."""
 
     progress_applied: dict[str, dict[str, float]] | None = None
-    """Ours. Of a replicated subscription, per source cluster: how many progress messages took effect here, and the
-    delays between acknowledgement there and effect here, in ms: ``{"count", "p50", "p99", "max"}``."""
+    """Ours. Replicated subscriptions, by source cluster: number of progress messages applied here, and the time from
+    the acknowledgement there to its application here, in ms: ``{"count", "p50", "p99", "max"}``."""
 
     def _derived(self) -> dict[str, Any]:
         return {"durable": self.is_durable, "replicated": self.is_replicated}

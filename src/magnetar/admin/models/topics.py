@@ -15,7 +15,7 @@ from magnetar.admin.models.model import NOT_SHOWN, Model
 
 @dataclass(slots=True, kw_only=True)
 class ReplicatorStats(Model):
-    """One remote cluster: "in" is what its replicator publishes here, "out" what is sent there."""
+    """One remote cluster: "in" counts entries that its replicator publishes here, "out" entries sent there."""
 
     msg_rate_in: float = 0.0
     msg_in_count: int = 0
@@ -27,38 +27,38 @@ class ReplicatorStats(Model):
     bytes_out_count: int = 0
     msg_rate_expired: float = 0.0
     replication_backlog: int | None = 0
-    """Entries that the remote cluster does not hold; None while that is not known."""
+    """Entries that the remote cluster does not hold; None: unknown."""
     connected: bool = False
     replication_delay_in_seconds: int | None = 0
-    """None while it is not known what the remote cluster holds."""
+    """None: the content of the remote cluster is unknown."""
     inbound_connection: str | None = None
     inbound_connected_since: str | None = None
     outbound_connection: str | None = None
     outbound_connected_since: str | None = None
     msg_expired_count: int = 0
     handovers: int = 0
-    """Ours. How often the link passed from one lease to the next."""
+    """Ours. Number of hand-overs of the link from one lease to the next."""
     damaged_at: str | None = None
-    """Ours. The damaged entry that the link has stopped at."""
+    """Ours. Damaged entry at which the link has stopped."""
     pipeline: str | None = None
-    """Ours. The run of the pipeline that holds the link: host, process and a random part."""
+    """Ours. Identity of the pipeline that holds the link: host, process id and a random part."""
     parked_reason: str | None = None
-    """Ours. Why the pipeline gave up the link for a while, as an entry that is too large for the remote cluster."""
+    """Ours. Reason why the pipeline has parked the link, such as an entry that is too large for the remote cluster."""
     replication_unknown_since: str | None = None
-    """Ours. Since when it is not known what the remote cluster holds; None while it is known."""
+    """Ours. Time since which the content of the remote cluster is unknown; None: it is known."""
     replication_backlog_at_least: int | None = None
-    """Ours. Entries that the remote cluster has not confirmed, while it is not known what else it lacks."""
+    """Ours. Lower bound of the backlog while it is unknown: entries that the remote cluster has not confirmed."""
     unfilled_through: str | None = None
-    """Ours. The newest entry that the remote cluster lost, and that was trimmed here before it could be sent again."""
+    """Ours. Newest entry that the remote cluster lost and that was trimmed here before it could be sent again."""
     skipped_entries: int | None = None
-    """Ours. Damaged entries that an operator let the link go past; None: none, or their ledgers were trimmed."""
+    """Ours. Damaged entries that the link skipped; None: none, or their ledgers were trimmed."""
     skipped_ranges: list[str] | None = None
-    """Ours. Which those are, each as ``first..last``, both included."""
+    """Ours. Ranges of the skipped entries, each ``first..last``, both inclusive."""
 
 
 @dataclass(slots=True, kw_only=True)
 class CompactionStats(Model):
-    """Of a topic that is never compacted."""
+    """Compaction of a topic that is never compacted."""
 
     last_compaction_removed_event_count: int = 0
     last_compaction_succeed_timestamp: int = 0
@@ -68,22 +68,22 @@ class CompactionStats(Model):
 
 @dataclass(slots=True, kw_only=True)
 class SnapshotStats(Model):
-    """Snapshots that a topic takes for replicated subscriptions (PIP-33), since it began to."""
+    """Snapshots of a topic for replicated subscriptions (PIP-33), since it was loaded."""
 
     pending: int = 0
-    """Under way: some cluster has not answered."""
+    """Snapshots in progress: at least one cluster has not answered."""
     completed: int = 0
     timed_out: int = 0
-    """Given up because some cluster did not answer in time."""
+    """Snapshots that timed out because a cluster did not answer."""
     took_ms: float = 0.0
-    """Milliseconds that the completed ones took, added up."""
+    """Total duration of the completed snapshots, in milliseconds."""
     age_seconds: float | None = None
-    """Since the newest complete one was begun; null: there is none."""
+    """Time since the start of the newest complete snapshot; null: there is none."""
 
 
 @dataclass(slots=True, kw_only=True)
 class TopicStats(Model):
-    """One topic; ``storage_size`` is what is on disk, ``backlog_size`` what the slowest subscription still needs."""
+    """One topic; ``storage_size`` is its size on disk, ``backlog_size`` the backlog of the slowest subscription."""
 
     msg_rate_in: float = 0.0
     msg_throughput_in: float = 0.0
@@ -114,28 +114,28 @@ class TopicStats(Model):
     committed_txn_count: int = 0
     publishers: list[PublisherStats] = field(default_factory=list)
     publishers_count: int = field(default=0, metadata=NOT_SHOWN)
-    """Also where ``publishers`` are left out."""
+    """Number of producers, also if ``publishers`` is omitted."""
     waiting_publishers: int = 0
     at_risk_messages: int | None = None
-    """Ours. Entries published here that too few other clusters have; None: no policy bounds them."""
+    """Ours. Receipted entries that too few other clusters have; None: no policy limits them."""
 
     withheld_receipts: int | None = None
-    """Ours. Receipts that wait until less is at risk; None likewise."""
+    """Ours. Receipts withheld until fewer entries are at risk; None: no policy limits them."""
 
     publishing_throttled: str | None = None
-    """Ours. Why publishing is slowed down for that."""
+    """Ours. Reason why receipts are withheld."""
 
     clusters_not_counted: list[str] | None = None
-    """Ours. Clusters that have been absent for longer than the policy waits; where it is all, nothing is bounded."""
+    """Ours. Clusters that the policy does not wait for any longer; if these are all, nothing is limited."""
 
     subscriptions: dict[str, SubscriptionStats] = field(default_factory=dict)
     replication: dict[str, ReplicatorStats] = field(default_factory=dict)
     deduplication_status: str = "Disabled"
     deduplicated_entries: int | None = None
-    """Ours. Entries that were there already and were not stored again, since the topic was loaded; None: it is off."""
+    """Ours. Duplicates that were not stored since the topic was loaded; None: deduplication is off."""
 
     deduplication_producers: int | None = None
-    """Ours. Producers whose last sequence ids are known; None: deduplication is off."""
+    """Ours. Number of producers with known sequence ids; None: deduplication is off."""
 
     topic_epoch: int | None = None
     non_contiguous_deleted_messages_ranges: int = 0
@@ -143,15 +143,15 @@ class TopicStats(Model):
     delayed_message_index_size_in_bytes: int = 0
     compaction: CompactionStats = field(default_factory=CompactionStats)
     damaged_entries: int | None = None
-    """Ours. Entries that were found damaged on the disk since the topic was loaded."""
+    """Ours. Damaged entries found on the disk since the topic was loaded."""
     replicated_subscription_snapshots: SnapshotStats | None = None
-    """Ours. None: no subscription and no other cluster needs any."""
+    """Ours. None: no subscription and no other cluster needs snapshots."""
     owner_broker: str | None = None
 
 
 @dataclass(slots=True, kw_only=True)
 class MessageId(Model):
-    """A position as clients see it; ``partition_index`` and ``batch_index`` are -1 where there is none."""
+    """A message id; ``partition_index`` and ``batch_index`` are -1 if there is none."""
 
     ledger_id: int
     entry_id: int
@@ -161,5 +161,5 @@ class MessageId(Model):
 
     @classmethod
     def of(cls, position: Position, topic: TopicName) -> Self:
-        """The entry at ``position`` of ``topic``."""
+        """Return the id of the entry at ``position`` of ``topic``."""
         return cls(ledger_id=position.ledger_id, entry_id=position.entry_id, partition_index=topic.partition_index)
