@@ -1,4 +1,4 @@
-# Everything starts here. `make help` lists the targets; a fresh clone needs Python 3.11+ and Java 17+, nothing else.
+# `make help` lists the targets. A fresh clone needs Python 3.11+ and Java 17+, nothing else.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 
@@ -15,71 +15,71 @@ PROTO := src/magnetar/wire/proto
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1|\2/' | column -t -s '|'
 
-setup: $(INSTALLED) ## make .venv with everything that is needed (nothing to do when it is up to date)
+setup: $(INSTALLED) ## create or update .venv
 
 $(INSTALLED): pyproject.toml constraints.txt | python
-	@echo "making $(VENV): takes about a minute, once" >&2
+	@echo "creating $(VENV): about a minute, once" >&2
 	@$(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --editable '.[demo,dev]' --constraint constraints.txt
 	@touch $@
 
 python:
 	@[ -n "$(PYTHON)" ] || { echo "error: no Python 3.11 or newer on the PATH" >&2; \
-	  echo "hint: install one (Debian, Ubuntu: apt install python3 python3-venv), or name it: make $(MAKECMDGOALS) PYTHON=/path/to/python3" >&2; exit 1; }
+	  echo "hint: install one (Debian, Ubuntu: apt install python3 python3-venv), or run: make $(MAKECMDGOALS) PYTHON=/path/to/python3" >&2; exit 1; }
 
 java: | python
 	@PYTHONPATH=src $(PYTHON) -m magnetar.ops.java
 
-demo: java setup ## the whole story: three clusters, real flights, a planned switch and a kill (ARGS="--flights 20000")
+demo: java setup ## three clusters, real flights, a planned switch and a kill (ARGS="--flights 20000")
 	@$(BIN)/magnetar demo $(ARGS)
 
-test: java setup ## all tests but the long ones; 17 minutes
+test: java setup ## all tests except the long suites; 17 minutes
 	@$(BIN)/python -m pytest tests $(ARGS)
 
-test-long: java setup ## the full-sized forms of tests that make test runs smaller, and the built wheel; some minutes
+test-long: java setup ## full-sized forms of tests that make test runs smaller, and the built wheel; some minutes
 	@$(BIN)/python -m pytest tests -m long $(ARGS)
 
-test-memory: setup ## the broker's memory while consumers keep up: no growth in an hour (ARGS="--minutes 15 --settle-minutes 5")
+test-memory: setup ## memory of a broker over one hour, which must not grow (ARGS="--minutes 15 --settle-minutes 5")
 	@$(BIN)/python -m bench.memory $(ARGS)
 
-test-chaos: java setup ## kill and stop real processes at random, replace disks, lose power, run an earlier commit; 42 minutes
+test-chaos: java setup ## kills and stops at random, replaced disks, power loss, an earlier commit; 42 minutes
 	@$(BIN)/python -m pytest tests -m chaos -rP $(ARGS)
 
-test-hostile: java setup ## hostile clients and faults; a table of what another client experiences; 35 minutes (ARGS="-k garbage")
+test-hostile: java setup ## hostile clients and faults, and their effect on another client; 35 minutes (ARGS="-k garbage")
 	@$(BIN)/python -m pytest tests/hostile -m hostile -rP $(ARGS)
 
-interop: java setup ## against Apache Pulsar itself, fetched with Maven the first time; 25 minutes
+interop: java setup ## tests with Apache Pulsar, which Maven downloads the first time; 25 minutes
 	@$(BIN)/python -m pytest tests/interop -m interop -rP $(ARGS)
 
-sim: setup ## 10,000 simulated worlds of 3 to 5 clusters, and every mutant of the core found (SEEDS=0:1000 JOBS=1)
+sim: setup ## 10,000 simulated worlds of 2 to 5 clusters, then every mutant of the core (SEEDS=0:1000 JOBS=1)
 	@$(BIN)/magnetar simulate --seeds $(or $(SEEDS),0:10000) --jobs $(or $(JOBS),$(shell nproc))
 	@$(BIN)/python -m pytest tests/sim -m long $(ARGS)
 
-transcripts: java setup ## record the golden transcripts anew, from Apache Pulsar itself (ARGS="seek_by_id": only that)
+transcripts: java setup ## record the golden transcripts of Apache Pulsar again (ARGS="seek_by_id": only this one)
 	@$(BIN)/python -m tests.golden.record $(ARGS)
 	$(if $(ARGS),,@$(BIN)/python -m tests.golden.record_markers)
 
-check: setup ## style, types and layers; a minute
+check: setup ## style, types and import contracts; one minute
 	@$(BIN)/ruff check
 	@$(BIN)/ruff format --check
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 
-unit: setup ## the unit tests alone, which make test runs, too; 3 minutes
+unit: setup ## the unit tests, which make test includes; 3 minutes
 	@$(BIN)/python -m pytest tests/unit --quiet $(ARGS)
 
-format: setup ## let ruff format the tree
+format: setup ## format the tree with ruff
 	@$(BIN)/ruff check --fix-only --quiet
 	@$(BIN)/ruff format
 
-proto: setup ## generate the protobuf modules again
+proto: setup ## generate the protobuf modules
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m grpc_tools.protoc --proto_path=src --python_out=src --mypy_out=quiet:src \
 	  $(wildcard $(PROTO)/*.proto) src/magnetar/cursor/cursor.proto
 
-reference: setup ## generate docs/reference again, from the code
+reference: setup ## generate docs/reference from the code
 	@$(BIN)/python -m reference
 
-bench: java setup ## Magnetar beside Apache Pulsar, measured in turn: one table; 25 minutes (QUICK=1: three; ARGS=--resume)
+bench: java setup ## compare Magnetar with Apache Pulsar; 25 minutes (QUICK=1: three minutes; ARGS=--resume)
 	@$(BIN)/python -m bench $(if $(QUICK),--quick) $(ARGS)
 	@$(BIN)/python -m bench.ledger $(if $(QUICK),--quick)
 	@$(BIN)/python -m bench.acks $(if $(QUICK),--quick)
