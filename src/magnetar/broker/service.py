@@ -21,6 +21,7 @@ from magnetar.broker.admin.administration import Administration
 from magnetar.broker.delayed.store import DELAYED, DelayedStore
 from magnetar.broker.delayed.thread import StoreThread
 from magnetar.broker.environment import Environment
+from magnetar.broker.first_start import NAMESPACE, register_cluster
 from magnetar.broker.housekeeping.maintenance import Maintenance
 from magnetar.broker.loop.cycles import CycleCollector
 from magnetar.broker.loop.stack_sampler import StackSampler
@@ -43,6 +44,7 @@ from magnetar.ledger.local import LocalLedgerStore, LocalStoreOptions
 from magnetar.ledger.managed_ledger import ManagedLedgerConfig
 from magnetar.ledger.medium.space import give_reserve
 from magnetar.metadata.local import LocalMetadataStore
+from magnetar.metadata.policies import ClusterData
 from magnetar.metadata.resources import Resources
 from magnetar.metadata.sqlite_wal import write_wal_again
 
@@ -91,7 +93,11 @@ class Broker:
         """Recover the data directory; ``opened`` closes, the last one first, what has been opened."""
         loop, config = asyncio.get_running_loop(), self.config
         loop.set_exception_handler(_log_unhandled)
-        _FILES.make_directory(config.dataDirectory)
+        try:
+            _FILES.make_directory(config.dataDirectory)
+        except OSError as error:
+            message = f"cannot use dataDirectory {config.dataDirectory}: {error.strerror}\nhint: name another directory"
+            raise ConfigurationError(message) from error
         opened.callback(DirectoryLock(config.dataDirectory).release)
         _write_metadata_again(config.dataDirectory)
         memory = MemoryBudget(memory_limits(config, machine_memory_bytes()))
@@ -142,8 +148,11 @@ class Broker:
             message = f"cannot listen on brokerServicePort {config.brokerServicePort} of {config.bindAddress}: {error}"
             raise ConfigurationError(message) from error
         self.topics.service_url = f"pulsar://{config.advertisedAddress}:{binary_port}"
-        loaded = self.topics.linked.load_all(lambda done, total: starting.told("topics", done, total))
         admin_url = f"http://{config.advertisedAddress}:{config.webServicePort}"
+        data = ClusterData(serviceUrl=admin_url, brokerServiceUrl=self.topics.service_url)
+        if register_cluster(environment.resources, config.clusterName, data):
+            log.info("cluster_registered", cluster=config.clusterName, namespace=str(NAMESPACE))
+        loaded = self.topics.linked.load_all(lambda done, total: starting.told("topics", done, total))
         administration = Administration(environment, self.topics, admin_url)
         app = build_app(administration, environment.resources)
         options = _web_options(config, web_connections)

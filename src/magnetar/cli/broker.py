@@ -7,6 +7,7 @@ import os
 import sys
 import time
 from pathlib import Path
+from textwrap import wrap
 from typing import TYPE_CHECKING, Annotated
 
 import structlog
@@ -14,15 +15,20 @@ import typer
 
 from magnetar.base.errors import ConfigurationError
 from magnetar.base.log_limit import LogLimit
+from magnetar.cli.output import say
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from pydantic.fields import FieldInfo
 
 HELP = """Run the broker of one cluster until SIGINT or SIGTERM.
 
 Settings are read from the file --config (key=value lines, as in Pulsar's broker.conf), the environment
 (MAGNETAR_<key>) and flags (--<key> VALUE). Flags override the environment, which overrides the file.
 --list-settings prints every key with its default and meaning.
+
+The first start in an empty data directory registers the cluster and creates the namespace public/default.
 """
 
 
@@ -30,7 +36,10 @@ def broker(
     context: typer.Context,
     config: Annotated[Path | None, typer.Option(help="File with key=value lines.")] = None,
     *,
-    list_settings: Annotated[bool, typer.Option("--list-settings", help="Print all settings and exit.")] = False,
+    list_settings: Annotated[
+        bool, typer.Option("--list-settings", help="Print all settings, as a file for --config, and exit.")
+    ] = False,
+    check_config: Annotated[bool, typer.Option("--check-config", help="Check the settings and exit.")] = False,
 ) -> None:
     """Run a broker in the foreground; raises ConfigurationError if the settings are invalid."""
     import uvloop  # noqa: PLC0415 - heavy, and needed by this command only
@@ -39,16 +48,25 @@ def broker(
     from magnetar.broker.settings.config import BrokerConfig, load  # noqa: PLC0415
 
     if list_settings:
-        for key, field in BrokerConfig.model_fields.items():
-            print(f"{key}={field.default}  # {field.description}")  # noqa: T201 - this is the command's output
+        print("\n\n".join(_described(*each) for each in BrokerConfig.model_fields.items()))  # noqa: T201 - the output
         return
     if not __debug__:
         message = "the broker does not run under python -O\nhint: omit -O; the broker's assertions protect the data"
         raise ConfigurationError(message)
     settings = load(config, os.environ, _flags(context.args))
+    if check_config:
+        say(f"the configuration of cluster {settings.clusterName} is valid")
+        return
     log_limit = LogLimit(time.monotonic)
     _log_to_stderr(log_limit)
     uvloop.run(Broker(settings, log_limit=log_limit).run())
+
+
+def _described(key: str, field: FieldInfo) -> str:
+    """Return a setting with its default as lines of a configuration file."""
+    default = str(field.default).lower() if isinstance(field.default, bool) else field.default
+    comment = wrap(str(field.description), 118, initial_indent="# ", subsequent_indent="# ")
+    return "\n".join([*comment, f"{key}={default}"])
 
 
 def _flags(arguments: Sequence[str]) -> dict[str, str]:

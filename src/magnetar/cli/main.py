@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import sys
 from enum import IntEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+import magnetar
 from magnetar.admin.client import AdminError, ClusterUnreachableError
 from magnetar.base.errors import MagnetarError
 from magnetar.cli import (
@@ -40,13 +41,30 @@ class ExitCode(IntEnum):
     UNREACHABLE = 3
 
 
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print(f"magnetar {magnetar.__version__}")  # noqa: T201 - the output
+        raise typer.Exit
+
+
 app = typer.Typer(
     name="magnetar",
     help="Geo-replicated publish/subscribe that keeps a consumer's place between clusters.",
     epilog="Exit codes: 0 success, 1 failed or refused, 2 wrong usage, 3 no cluster answered.",
     no_args_is_help=True,
-    add_completion=False,
 )
+
+
+@app.callback()
+def root(
+    *,
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and exit.", callback=_print_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Geo-replicated publish/subscribe that keeps a consumer's place between clusters."""
+
+
 app.add_typer(clusters.app, name="clusters")
 app.add_typer(tenants.app, name="tenants")
 app.add_typer(namespaces.app, name="namespaces")
@@ -55,7 +73,9 @@ app.add_typer(policies.topic_policies, name="topicPolicies")
 app.add_typer(subscriptions.app, name="subscriptions")
 app.add_typer(brokers.app, name="brokers")
 app.add_typer(pipeline.app, name="pipeline")
-app.command(help=broker.HELP, context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(
+_SETTINGS_AS_FLAGS = {"allow_extra_args": True, "ignore_unknown_options": True}
+app.command(help=broker.HELP, context_settings=_SETTINGS_AS_FLAGS)(broker.broker)
+app.command("standalone", help="Run a broker: another name of `magnetar broker`.", context_settings=_SETTINGS_AS_FLAGS)(
     broker.broker
 )
 app.command()(check.check)

@@ -1,0 +1,32 @@
+"""The first start of a cluster: a client can publish at once, as with Pulsar's standalone."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from magnetar.base.names import NamespaceName
+from magnetar.metadata.policies import DEFAULT_NUMBER_OF_NAMESPACE_BUNDLES, BundlesData, Policies, TenantInfo
+
+if TYPE_CHECKING:
+    from magnetar.metadata.policies import ClusterData
+    from magnetar.metadata.resources import Resources
+
+TENANT = "public"
+NAMESPACE = NamespaceName(TENANT, "default")
+
+
+def register_cluster(resources: Resources, cluster: str, data: ClusterData) -> bool:
+    """Register ``cluster`` and create ``public/default`` unless a cluster is registered; return whether it did.
+
+    The cluster is registered last, so a start that was interrupted is completed by the next one. Later starts change
+    nothing: an operator may have deleted the namespace, or set other addresses.
+    """
+    if resources.clusters.names():
+        return False
+    if not resources.tenants.exists(TENANT):
+        resources.tenants.create(TENANT, TenantInfo(allowedClusters=[cluster]))
+    if not resources.namespaces.exists(NAMESPACE):
+        bundles = BundlesData.of(DEFAULT_NUMBER_OF_NAMESPACE_BUNDLES)
+        resources.namespaces.create(NAMESPACE, Policies(replication_clusters=[cluster], bundles=bundles))
+    resources.clusters.create(cluster, data)
+    return True
