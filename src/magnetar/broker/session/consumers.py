@@ -10,6 +10,7 @@ from magnetar.base.errors import RemoteProtocolError, RequestError, ServerError,
 from magnetar.base.position import EARLIEST
 from magnetar.broker.dispatch.multiple_consumers import MultipleConsumersDispatcher
 from magnetar.broker.replication.outbound.replicator import Replicator
+from magnetar.broker.session.requests import start
 from magnetar.broker.subscription.subscription import Subscription
 from magnetar.wire import commands, transactions
 from magnetar.wire.entries import ack_set
@@ -162,10 +163,10 @@ def seek(session: Session, command: pb.CommandSeek) -> None:
         subscription.dispatch()
     elif isinstance(subscription, Subscription) and command.HasField("message_id"):
         work = _seek_to_id(session, command.request_id, subscription, command.message_id)
-        session.start(command.request_id, work)
+        start(session, command.request_id, work)
     elif isinstance(subscription, Subscription) and command.HasField("message_publish_time"):
         work = _seek_to_time(session, command.request_id, subscription, command.message_publish_time)
-        session.start(command.request_id, work)
+        start(session, command.request_id, work)
     else:
         message = "Message id and message publish time were not present"
         session.answer_error(command.request_id, RequestError(ServerError.MetadataError, message))
@@ -201,7 +202,7 @@ def get_last_message_id(session: Session, command: pb.CommandGetLastMessageId) -
     if consumer is None or not isinstance(consumer.subscription, Subscription):
         session.answer_error(command.request_id, RequestError(ServerError.MetadataError, "Consumer not found"))
         return
-    session.start(command.request_id, _last_message_id(session, command.request_id, consumer.subscription))
+    start(session, command.request_id, _last_message_id(session, command.request_id, consumer.subscription))
 
 
 async def _last_message_id(session: Session, request_id: int, subscription: Subscription) -> None:

@@ -15,6 +15,7 @@ from magnetar.broker.publish.producer import LocalProducer, answer_failed
 from magnetar.broker.replication.lives import check_life
 from magnetar.broker.replication.progress.progress_producer import ProgressProducer
 from magnetar.broker.replication.receiver import ReplicatedProducer
+from magnetar.broker.session.requests import attempt, start_after
 from magnetar.broker.settings.properties import producer_metadata
 from magnetar.broker.topic.registry import parse_topic
 from magnetar.wire import commands, transactions
@@ -57,7 +58,7 @@ def create(session: Session, command: pb.CommandProducer) -> None:
         message = f"Producer {command.producer_id} is already being created on this connection"
         session.answer_error(command.request_id, RequestError(ServerError.ServiceNotReady, message))
         return
-    session.attempt(command.request_id, lambda: _create(session, command))
+    attempt(session, command.request_id, lambda: _create(session, command))
 
 
 def _create(session: Session, command: pb.CommandProducer) -> None:
@@ -128,7 +129,8 @@ def _is_predecessor(owner: Producer, producer: Producer) -> bool:
 
 def _create_after(session: Session, command: pb.CommandProducer, event: Awaitable[None]) -> None:
     """Look again after ``event``, from the start. If CLOSE_PRODUCER came first, there is nothing to do."""
-    session.start_after(
+    start_after(
+        session,
         event,
         session.starting_producers,
         command.producer_id,

@@ -11,6 +11,7 @@ from magnetar.base.errors import MetadataError, RemoteProtocolError, RequestErro
 from magnetar.broker.session import consumers as session_consumers
 from magnetar.broker.session import lookup as session_lookup
 from magnetar.broker.session import producers as session_producers
+from magnetar.broker.session.requests import attempt
 from magnetar.broker.session.subscribing import subscribe
 from magnetar.wire import commands
 from magnetar.wire.proto import pulsar_api_pb2 as pb
@@ -69,7 +70,7 @@ def _handle(session: Session, command: pb.BaseCommand) -> None:
         return
     if command.type in _ANSWERED_BY_ERROR:
         request_id = getattr(command, _BODY_FIELDS[command.type]).request_id
-        session.attempt(request_id, lambda: handler(session, command))
+        attempt(session, request_id, lambda: handler(session, command))
         return
     try:
         handler(session, command)

@@ -9,18 +9,14 @@ from typing import TYPE_CHECKING, Protocol
 
 import structlog
 
-from magnetar.base.errors import LinkHeldError, RemoteProtocolError, RequestError
+from magnetar.base.errors import LinkHeldError, RequestError
 from magnetar.base.limits import Limit
-from magnetar.base.tasks import report_bug, start_task
 from magnetar.broker.dispatch.consumer import Consumer
 from magnetar.broker.loop.closing import close_one
 from magnetar.broker.resources.memory import Account
-from magnetar.broker.session.refusals import REFUSED, as_request_error, internal_error
 from magnetar.wire import commands
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Generator
-
     from magnetar.broker.environment import Environment
     from magnetar.broker.publish.interfaces import Producer
     from magnetar.broker.topic.registry import TopicRegistry
@@ -116,7 +112,8 @@ class Session:
         """Whether the client is gone, and what it has published and acknowledged is still to be handled."""
         self._reading = True
         self._open = True
-        self._tasks: set[asyncio.Task[None]] = set()
+        self.tasks: set[asyncio.Task[None]] = set()
+        """Requests that take longer than a turn of the loop."""
         self._liveness: asyncio.Event | None = None
 
     @property
@@ -145,7 +142,7 @@ class Session:
         self._transport = _NO_SOCKET
         self.account.close()
         self.is_writable = False
-        for task in self._tasks:
+        for task in self.tasks:
             task.cancel()
         producers = *self.waiting.values(), *self.producers.values()
         consumers = tuple(self.consumers.values())
@@ -313,51 +310,6 @@ class Session:
             else:
                 self._transport.pause_reading()
 
-    def attempt(self, request_id: int, work: Callable[[], None]) -> None:
-        """Do ``work`` now; what it refuses is the request's answer. Raises RemoteProtocolError only."""
-        try:
-            work()
-        except REFUSED as error:
-            self.answer_error(request_id, as_request_error(error))
-        except RemoteProtocolError:
-            raise
-        except Exception as error:  # noqa: BLE001 - the root of a request's work
-            self.answer_bug(request_id, error)
-
-    # -- work that takes longer than a turn ---------------------------------------------------------------------
-
-    def start(self, request_id: int, work: Awaitable[None]) -> None:
-        """Run ``work`` in the background; what it raises is the request's answer."""
-        task = start_task(self.environment.loop, self._run(request_id, work), f"request of {self.address}")
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-    def start_after(
-        self, event: Awaitable[None], starting: dict[int, object], key: int, request_id: int, work: Callable[[], None]
-    ) -> None:
-        """Do ``work`` after ``event``, unless ``key`` was taken out of ``starting`` or the connection was closed.
-
-        CLOSE takes it out: the client was told that nothing is left. A later request with the same id has its own turn.
-        """
-        attempt = starting[key] = object()
-
-        def once() -> Generator[None, None, None]:
-            if starting.get(key) is attempt:
-                del starting[key]
-                if self._open:
-                    work()
-            yield
-
-        async def wait() -> None:
-            try:
-                await event
-                await self.environment.slices.run(once())  # thousands may have waited for the same
-            finally:
-                if starting.get(key) is attempt:
-                    del starting[key]
-
-        self.start(request_id, wait())
-
     async def is_alive(self) -> bool:
         """Whether the client answers a PING within ``connectionLivenessCheckTimeoutMillis``; a dead one is dropped."""
         if not self._open:
@@ -376,16 +328,3 @@ class Session:
             self.closed()
             return False
         return self._open
-
-    async def _run(self, request_id: int, work: Awaitable[None]) -> None:
-        try:
-            await work
-        except REFUSED as error:
-            self.answer_error(request_id, as_request_error(error))
-        except Exception as error:  # noqa: BLE001 - the root of a request's task
-            self.answer_bug(request_id, error)
-
-    def answer_bug(self, request_id: int, error: Exception) -> None:
-        """Answer a request that met a bug: the client hears something, and its other topics do not notice."""
-        report_bug(self.environment.loop, f"request {request_id} of {self.address} failed", error)
-        self.answer_error(request_id, internal_error())

@@ -12,6 +12,7 @@ from magnetar.base.position import EARLIEST, LATEST
 from magnetar.broker.dispatch.consumer import Consumer, ConsumerOptions, KeySharedPolicy
 from magnetar.broker.dispatch.selectors import check_number_of_ranges, check_ranges
 from magnetar.broker.replication.outbound.replicator import Replicator
+from magnetar.broker.session.requests import attempt, start_after
 from magnetar.broker.settings.properties import LINK_METADATA_SIZE_MAX, consumer_metadata, subscription_properties
 from magnetar.broker.subscription.names import check_subscription_name
 from magnetar.broker.subscription.subscription import Subscription
@@ -42,7 +43,7 @@ def subscribe(session: Session, command: pb.CommandSubscribe) -> None:
         error = RequestError(ServerError.ServiceNotReady, "Consumer is already being created on this connection")
         session.answer_error(command.request_id, error)
         return
-    session.attempt(command.request_id, lambda: _subscribe(session, command))
+    attempt(session, command.request_id, lambda: _subscribe(session, command))
 
 
 def _subscribe(session: Session, command: pb.CommandSubscribe) -> None:
@@ -100,7 +101,8 @@ def _options(session: Session, command: pb.CommandSubscribe) -> ConsumerOptions:
 
 def _subscribe_after(session: Session, command: pb.CommandSubscribe, event: Awaitable[None]) -> None:
     """Look again after ``event``. If CLOSE_CONSUMER came first, it was answered, and there is nothing to do."""
-    session.start_after(
+    start_after(
+        session,
         event,
         session.starting_consumers,
         command.consumer_id,
