@@ -14,6 +14,7 @@ from magnetar.base.real import SystemClock
 from magnetar.broker.delayed.store import DelayedStore
 from magnetar.broker.delayed.thread import StoreThread
 from magnetar.broker.environment import Environment
+from magnetar.broker.housekeeping.trimming import trimming
 from magnetar.broker.loop.turns import LoopTurns
 from magnetar.broker.resources.memory import MemoryBudget
 from magnetar.broker.resources.memory_limits import memory_limits
@@ -132,7 +133,7 @@ class Story:
 
     def step(self, broker: Broker, name: str, client: Client) -> None:
         if self.chance.random() < 0.05 and TOPIC in broker.topics.loaded:
-            list(broker.topics.loaded[TOPIC].trimming())
+            list(trimming(broker.topics.loaded[TOPIC]))
             return
         first = self.chance.randint(max(1, self.sent[name] - 5), self.sent[name] + 1)
         numbers = range(first, first + self.chance.randint(1, 4))

@@ -11,6 +11,7 @@ from magnetar.base.limits import BATCHED_MESSAGE_SIZE_MIN
 from magnetar.base.names import NamespaceName, TopicName
 from magnetar.broker.delayed.store import DelayedStore
 from magnetar.broker.environment import Environment
+from magnetar.broker.housekeeping.trimming import trimming
 from magnetar.broker.loop.slices import at_once
 from magnetar.broker.loop.turns import LoopTurns
 from magnetar.broker.resources.memory import MemoryBudget
@@ -173,7 +174,7 @@ class Cluster:
     def trim(self, name: TopicName = TOPIC) -> None:
         """Trim a topic, loaded if need be."""
         topic = self.topic(name)
-        self.do(lambda: list(topic.trimming()))
+        self.do(lambda: list(trimming(topic)))
 
     def partition(self, name: TopicName, partitions: int) -> None:
         """Have a partitioned topic with so many partitions, no fewer than it has."""

@@ -20,6 +20,7 @@ from magnetar.broker.delayed import window as windows
 from magnetar.broker.delayed.incarnation import INCARNATION_PROPERTY
 from magnetar.broker.delayed.positions import PositionSet
 from magnetar.broker.dispatch.shared import SharedDispatcher
+from magnetar.broker.housekeeping.maintenance import measuring
 from magnetar.ledger.managed_ledger import ManagedLedgerConfig
 from magnetar.metadata.policies import DelayedDeliveryPolicies
 from magnetar.sim.cluster import TOPIC, Client, Cluster, Exclusive, entry
@@ -207,7 +208,7 @@ class Story:
             assert set(self.held[name]) | self.acknowledged[name] == set(self.due_at_ms), name
         topic = self.cluster.topic()
         for _ in range(20):
-            self.cluster.do(lambda: list(topic.measuring(self.cluster.clock.monotonic())))
+            self.cluster.do(lambda: list(measuring(topic, self.cluster.clock.monotonic())))
             self.advance(10)
         assert (len(topic.delayed.withheld), self.cluster.delayed_store.entries) == (0, 0)
 
@@ -356,7 +357,7 @@ def test_a_subscription_that_is_deleted_holds_nothing_back() -> None:
 
 def tidy(cluster: Cluster, rounds: int = 10) -> None:
     for _ in range(rounds):
-        cluster.do(lambda: list(cluster.topics.loaded[TOPIC].measuring(cluster.clock.monotonic())))
+        cluster.do(lambda: list(measuring(cluster.topics.loaded[TOPIC], cluster.clock.monotonic())))
         cluster.loop.advance(2)
 
 

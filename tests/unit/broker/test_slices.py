@@ -11,10 +11,10 @@ from magnetar.admin.metrics import exposition
 from magnetar.admin.service import StatsOptions
 from magnetar.base.names import TopicName
 from magnetar.broker.admin.administration import Administration
+from magnetar.broker.housekeeping import maintenance
 from magnetar.broker.housekeeping.maintenance import Maintenance
 from magnetar.broker.loop import slices
 from magnetar.broker.loop.slices import SLICE_ITEMS_MAX, SLICE_S, SharedSlices, SlicedWork, in_slices
-from magnetar.broker.topic.topic import Topic
 from magnetar.metadata.policies import Policies
 from magnetar.sim.cluster import NAMESPACE, Cluster, Failover, Key_Shared, Shared
 from magnetar.sim.virtual.loop import HandClock, HandLoop
@@ -22,6 +22,7 @@ from magnetar.sim.virtual.loop import HandClock, HandLoop
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Generator, Iterator
 
+    from magnetar.broker.topic.topic import Topic
     from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 TOPICS = 30
@@ -174,7 +175,7 @@ def test_a_topic_that_is_unloaded_between_two_slices_is_left_alone(monkeypatch: 
         measured.append(str(topic.name))
         yield
 
-    monkeypatch.setattr(Topic, "measuring", measuring)
+    monkeypatch.setattr(maintenance, "measuring", measuring)
     cluster.loop.create_task(Maintenance(cluster.environment, cluster.topics).measure())
     cluster.loop.call_soon(cluster.topics.loaded.pop, last)
     cluster.loop.spin()

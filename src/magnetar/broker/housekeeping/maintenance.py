@@ -16,6 +16,7 @@ from magnetar.base.tasks import report_bug, start_task
 from magnetar.broker.housekeeping.clock_watch import ClockWatch
 from magnetar.broker.housekeeping.idle_topics import LOOK_INTERVAL_S, IdleTopics
 from magnetar.broker.housekeeping.storage_watch import StorageWatch
+from magnetar.broker.housekeeping.trimming import trimming
 from magnetar.broker.loop.slices import in_slices
 from magnetar.cursor.store import release_segment, renewal_of_checkpoints
 
@@ -88,7 +89,7 @@ class Maintenance:
     async def measure(self) -> None:
         """Update the rates."""
         now = self._environment.clock.monotonic()
-        await self._each_topic(lambda topic: topic.measuring(now))
+        await self._each_topic(lambda topic: measuring(topic, now))
 
     async def look_at_storage(self) -> None:
         """Pause publishing while there is no room, and let it go on."""
@@ -97,7 +98,7 @@ class Maintenance:
     async def trim(self) -> None:
         """Delete what everybody has acknowledged and nothing keeps."""
         by_age = self._ages_are_trusted()
-        await self._each_topic(lambda topic: topic.trimming(by_age=by_age))
+        await self._each_topic(lambda topic: trimming(topic, by_age=by_age))
         await self._release_segments()
 
     async def _release_segments(self) -> None:
@@ -161,7 +162,7 @@ class Maintenance:
             if by_age:
                 yield from self._expiry(topic)
             yield from topic.backlog_quotas.enforcement(now, by_age=by_age)
-            yield from topic.trimming(by_age=by_age)
+            yield from trimming(topic, by_age=by_age)
             yield from renewal_of_checkpoints(self._environment.store, topic.all_cursors(), CURSOR_SEGMENTS_MAX)
 
         await self._in_slices(self._work_on(topic, work))
@@ -197,6 +198,17 @@ class Maintenance:
         if jump:
             log.warning("clock_jumped", seconds=round(jump), effect="for now nothing is deleted for its age")
         return not jump
+
+
+def measuring(topic: Topic, now: float) -> Iterator[None]:
+    """Update the rates, and tidy up what is delayed, in steps; ``now`` in monotonic seconds."""
+    topic.rates_in.update(now, topic.counters.messages_in, topic.counters.bytes_in)
+    for subscription in topic.each_subscription():
+        subscription.rates_out.update(now, *subscription.consumers.sent())
+        yield
+    for replicator in topic.replicators.values():
+        replicator.rates_out.update(now, replicator.own.entries_out, replicator.own.bytes_out)
+    topic.delayed.tidy()
 
 
 def _in_one_step(work: Callable[[Topic], None]) -> TopicWork:

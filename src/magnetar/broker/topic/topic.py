@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from magnetar.base.errors import RequestError, ServerError, StorageError
+from magnetar.base.errors import RequestError, ServerError
 from magnetar.base.names import check_length
 from magnetar.base.parts import Part
 from magnetar.base.rates import Rates
@@ -337,39 +337,3 @@ class Topic(Part):
         for name, subscription in tuple(self.subscriptions.items()):
             if self.subscriptions.get(name) is subscription:
                 yield subscription
-
-    def measuring(self, now: float) -> Iterator[None]:
-        """Update the rates, and tidy up what is delayed, in steps; ``now`` in monotonic seconds."""
-        self.rates_in.update(now, self.counters.messages_in, self.counters.bytes_in)
-        for subscription in self.each_subscription():
-            subscription.rates_out.update(now, *subscription.consumers.sent())
-            yield
-        for replicator in self.replicators.values():
-            replicator.rates_out.update(now, replicator.own.entries_out, replicator.own.bytes_out)
-        self.delayed.tidy()
-
-    def trimming(self, *, by_age: bool = True) -> Iterator[None]:
-        """Delete ledgers that everybody has acknowledged and that retention does not keep, in steps.
-
-        Without ``by_age`` those whose time is over stay. They are deleted after the last step, once all claims on what
-        may go are durable: afterwards the index no longer knows it.
-        """
-        self.deduplication.snapshot()
-        consumed = self.consumed_through(self.all_cursors())
-        for subscription in self.each_subscription():
-            if subscription.flushes.is_unwritten:
-                subscription.flushes.now()
-            yield
-        self.log.barrier(lambda error: self._trim(consumed, by_age=by_age) if error is None else None)
-
-    def _trim(self, consumed: Position, *, by_age: bool) -> None:
-        # A subscription may have been created, or moved back, in the meantime.
-        consumed = min(consumed, self.consumed_through(self.all_cursors()))
-        now_ms = int(self.environment.clock.now() * 1000)
-        try:
-            first = self.log.trim(consumed, now_ms, self.policies.retention, by_age=by_age)
-        except StorageError as error:  # everything is as it was, and the next trim tries again
-            log.warning("trim_failed", topic=str(self.name), error=str(error))
-            return
-        if first is not None:
-            self.delayed.trim(first)

@@ -1,0 +1,45 @@
+"""Deleting the ledgers of a topic that nobody needs any more."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import structlog
+
+from magnetar.base.errors import StorageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from magnetar.base.position import Position
+    from magnetar.broker.topic.topic import Topic
+
+log = structlog.get_logger(__name__)
+
+
+def trimming(topic: Topic, *, by_age: bool = True) -> Iterator[None]:
+    """Delete ledgers that everybody has acknowledged and that retention does not keep, in steps.
+
+    Without ``by_age`` those whose time is over stay. They are deleted after the last step, once all claims on what
+    may go are durable: afterwards the index no longer knows it.
+    """
+    topic.deduplication.snapshot()
+    consumed = topic.consumed_through(topic.all_cursors())
+    for subscription in topic.each_subscription():
+        if subscription.flushes.is_unwritten:
+            subscription.flushes.now()
+        yield
+    topic.log.barrier(lambda error: _trim(topic, consumed, by_age=by_age) if error is None else None)
+
+
+def _trim(topic: Topic, consumed: Position, *, by_age: bool) -> None:
+    # A subscription may have been created, or moved back, in the meantime.
+    consumed = min(consumed, topic.consumed_through(topic.all_cursors()))
+    now_ms = int(topic.environment.clock.now() * 1000)
+    try:
+        first = topic.log.trim(consumed, now_ms, topic.policies.retention, by_age=by_age)
+    except StorageError as error:  # everything is as it was, and the next trim tries again
+        log.warning("trim_failed", topic=str(topic.name), error=str(error))
+        return
+    if first is not None:
+        topic.delayed.trim(first)
