@@ -5,10 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 
-from magnetar.broker.settings.config import ENVIRONMENT_PREFIX, BrokerConfig
+from magnetar.broker.settings.config import ENVIRONMENT_PREFIX, SECTIONS
 from reference.markdown import code, table, value
 
 if TYPE_CHECKING:
+    from pydantic import BaseModel
     from pydantic.fields import FieldInfo
 
 _BOUNDS = {"ge": "≥", "gt": ">", "le": "≤", "lt": "<"}
@@ -24,12 +25,17 @@ the same.
 
 
 def page() -> str:
-    """Return a table of all settings."""
+    """Return a table of the settings for each section."""
+    return "\n".join([_ABOUT, *map(_section, SECTIONS)])
+
+
+def _section(section: type[BaseModel]) -> str:
     rows = [
         (code(name), _type(field.annotation), code(value(field.default)), _bounds(field), field.description or "")
-        for name, field in BrokerConfig.model_fields.items()
+        for name, field in section.model_fields.items()
     ]
-    return f"{_ABOUT}\n{table(('key', 'type', 'default', 'bounds', 'meaning'), rows)}"
+    heading = (section.__doc__ or "").removesuffix(".")
+    return f"## {heading}\n\n{table(('key', 'type', 'default', 'bounds', 'meaning'), rows)}"
 
 
 def _type(annotation: Any) -> str:  # noqa: ANN401 - any type
