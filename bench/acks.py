@@ -90,11 +90,14 @@ class Bench:
     """One cursor in a log on the disk."""
 
     def __init__(self, directory: Path) -> None:
-        """Open the log in ``directory`` within a running loop."""
+        """Use the log in ``directory`` within a running loop."""
         self._loop = asyncio.get_running_loop()
         self.store = LocalLedgerStore(directory, SystemFiles(), self._loop, LocalStoreOptions())
-        self.store.open()
         self._metadata = MemoryMetadataStore(SystemClock())
+
+    async def open(self) -> None:
+        """Open the log and create the cursor."""
+        await self.store.open()
         self.cursor = self._cursors().create("s", Position(FIRST_LEDGER_ID, -1))
 
     def recover(self) -> Cursor:
@@ -133,6 +136,7 @@ async def measure(directory: Path, sizes: Sequence[int]) -> list[Line]:
     """Grow one cursor to each of ``sizes`` acknowledgements."""
     order = random.Random(1).sample(range(1, BACKLOG), sizes[-1])  # never the first, so mark-delete stays where it is
     bench = Bench(directory)
+    await bench.open()
     lines: list[Line] = []
     for before, size in zip((0, *sizes), sizes, strict=False):
         count, cursor = size - before, bench.cursor

@@ -178,7 +178,7 @@ async def append_once(directory: Path, entry: bytes, count: int, per_run: int) -
     """Append to a new log in ``directory``; return seconds, processor seconds, and what was done to the disk."""
     files = RecordedFiles()
     store = LocalLedgerStore(directory, files, asyncio.get_running_loop(), LocalStoreOptions())
-    store.open()
+    await store.open()
     ledger_id = store.create()
     started, used = time.perf_counter(), processor_seconds()
     await append(store, ledger_id, entry, count, per_run)
@@ -231,7 +231,7 @@ async def reads(directory: Path, size: int, scale: Scale) -> dict[str, float]:
     per_run = max(RUN_BYTES // len(entry), 1)
     count = scale.append_bytes // len(entry) // per_run * per_run
     store = LocalLedgerStore(directory, SystemFiles(), asyncio.get_running_loop(), LocalStoreOptions())
-    store.open()
+    await store.open()
     ledger_id = store.create()
     await append(store, ledger_id, entry, count, per_run)
     first = count - LocalStoreOptions().tail_cache_bytes // 2 // len(entry)
@@ -242,7 +242,7 @@ async def reads(directory: Path, size: int, scale: Scale) -> dict[str, float]:
     await store.close()
     forget(directory)
     store = LocalLedgerStore(directory, SystemFiles(), asyncio.get_running_loop(), LocalStoreOptions())
-    store.open()
+    await store.open()
     started, at = time.perf_counter(), 0
     while entries := await store.read(ledger_id, at, READ_ENTRIES, READ_BYTES):
         at += len(entries)
@@ -269,13 +269,16 @@ class Opened:
     """A store, its metadata, and one topic in it."""
 
     def __init__(self, directory: Path) -> None:
-        """Recover the store, and note how long that takes and how long the topic does."""
-        started = time.perf_counter()
+        """Use the log in ``directory`` within a running loop."""
         self._metadata = LocalMetadataStore(directory / METADATA, CLOCK)
         self._store = LocalLedgerStore(
             directory / LEDGERS, SystemFiles(), asyncio.get_running_loop(), LocalStoreOptions()
         )
-        self._store.open()
+
+    async def open(self) -> None:
+        """Recover the store, and note how long that takes and how long the topic does."""
+        started = time.perf_counter()
+        await self._store.open()
         self.store_s = time.perf_counter() - started
         config = ManagedLedgerConfig(min_rollover_ms=0)
         self.log = ManagedLedger.open(self._store, self._metadata, TOPIC, config, CLOCK)
@@ -304,6 +307,7 @@ async def recovery(directory: Path, scale: Scale, per_run: int) -> dict[str, flo
     (directory / LEDGERS).mkdir(parents=True)
     run, count = [entry_of(SMALL_ENTRY_BYTES)] * per_run, scale.recovery_entries
     opened = Opened(directory)
+    await opened.open()
     for number in range(count // per_run):
         opened.log.append(run, lambda first, _error: opened.origins.appended(first, per_run, b""))
         if number % 1_000 == 0:  # let the log keep up, and the maintenance have its turn
@@ -315,6 +319,7 @@ async def recovery(directory: Path, scale: Scale, per_run: int) -> dict[str, flo
     figures = {}
     for state, place in ("killed", killed), ("stopped", directory):
         again = Opened(place)
+        await again.open()
         assert again.log.entries == count
         figures[f"{state}_store_s_per_million"] = again.store_s / count * 1e6
         figures[f"{state}_topic_s_per_million"] = again.topic_s / count * 1e6

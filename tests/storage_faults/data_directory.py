@@ -37,7 +37,7 @@ async def write(directory: Path) -> None:
     metadata = LocalMetadataStore(directory / METADATA, clock)
     options = LocalStoreOptions(segment_bytes=600)
     store = LocalLedgerStore(directory / LEDGERS, SystemFiles(), asyncio.get_running_loop(), options)
-    store.open()
+    await store.open()
     log = ManagedLedger.open(store, metadata, TOPIC, ManagedLedgerConfig(6, 1 << 30, 0, 1 << 40), clock)
     for start in range(0, 10, 2):
         log.append(ENTRIES[start : start + 2], lambda _position, _error: None)

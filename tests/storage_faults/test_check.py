@@ -22,8 +22,9 @@ from magnetar.broker.settings.data_directory import LEDGERS, METADATA
 from magnetar.broker.subscription.names import DEDUPLICATION_CURSOR
 from magnetar.cli.main import main
 from magnetar.cursor.store import CursorStore
-from magnetar.ledger.local import UNSYNCED_NAME, LocalLedgerStore, LocalStoreOptions
+from magnetar.ledger.local import LocalLedgerStore, LocalStoreOptions
 from magnetar.ledger.managed_ledger import ManagedLedger, ManagedLedgerConfig
+from magnetar.ledger.shared_log.notes import UNSYNCED_NAME
 from magnetar.metadata.local import LocalMetadataStore
 from magnetar.metadata.resources import managed_ledger_path
 from magnetar.offline.check import Loss, check
@@ -140,7 +141,7 @@ def test_sequence_ids_that_cannot_be_read_are_found(directory: Path, run: Callab
         clock = SystemClock()
         metadata = LocalMetadataStore(directory / METADATA, clock)
         store = LocalLedgerStore(directory / LEDGERS, SystemFiles(), asyncio.get_running_loop(), LocalStoreOptions())
-        store.open()
+        await store.open()
         log = ManagedLedger.open(store, metadata, TOPIC, ManagedLedgerConfig(), clock)
         cursors = CursorStore(store, metadata, str(TOPIC), log)
         cursors.delete(DEDUPLICATION_CURSOR)

@@ -49,7 +49,7 @@ class Story:
         disk.crash_in(self.chance.randint(1, 60), self.chance)
         store = LocalLedgerStore(DIRECTORY, disk, asyncio.get_running_loop(), OPTIONS)
         try:
-            store.open()
+            await store.open()
         except StorageError:
             assert disk.after_crash is not None
             return disk.after_crash

@@ -73,7 +73,7 @@ class Story:
         disk.crash_in(self.chance.randint(10, 90), self.chance)
         store = LocalLedgerStore(DIRECTORY, disk, asyncio.get_running_loop(), OPTIONS)
         try:
-            store.open()
+            await store.open()
             cursor = self.cursor(store)
         except StorageError:
             assert disk.after_crash is not None

@@ -10,7 +10,10 @@ import pytest
 from magnetar.base.errors import CorruptionError
 from magnetar.broker.settings.data_directory import LEDGERS
 from magnetar.cli.main import main
-from magnetar.ledger.segments.recovery import recover
+from magnetar.ledger.medium.blocking import run_blocking
+from magnetar.ledger.medium.local import LocalMedium
+from magnetar.ledger.medium.local_segment import LocalSegmentReader
+from magnetar.ledger.segments.recovery import survey
 from magnetar.ledger.segments.segment import read_footer
 from magnetar.sim.virtual.disk import FaultyDisk
 from tests.kit.in_process import BrokerInProcess
@@ -33,7 +36,7 @@ def killed_broker(directory: Path) -> FaultyDisk:
         client.close()
     path = max(path for path in disk.nodes if path.name.startswith("segment-"))
     file = disk.open(path)
-    footer = read_footer(file, int(path.stem[-16:]))
+    footer = run_blocking(read_footer, LocalSegmentReader(path, file), int(path.stem[-16:]))
     assert footer is not None
     file.truncate(footer.place.offset)
     file.sync()
@@ -86,7 +89,7 @@ def test_a_flipped_bit_in_the_head_of_a_record_refuses_the_start_and_says_where_
     record_at = bytes(data).rindex(b"MgRc", 0, bytes(data).index(PAYLOADS[3]))
     data[record_at + 33] ^= 0x01  # a ledger id
     with pytest.raises(CorruptionError, match=rf"offset {record_at}: .* restore the data directory from a copy"):
-        recover(disk, tmp_path / LEDGERS)
+        run_blocking(survey, LocalMedium(tmp_path / LEDGERS, disk))
     code, said = repair(tmp_path, disk, capsys)
     assert code == 1
     assert f"offset {record_at}: broken record" in said

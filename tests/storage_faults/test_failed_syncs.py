@@ -30,7 +30,7 @@ def entry(number: int) -> bytes:
 async def fail_a_sync(disk: FaultyDisk, options: LocalStoreOptions = OPTIONS) -> int:
     """Leave a log whose last entry was written and not synced, as the process that ends after it does."""
     store = LocalLedgerStore(DIRECTORY, disk, asyncio.get_running_loop(), options)
-    store.open()
+    await store.open()
     ledger_id = store.create()
     await append(store, ledger_id, [entry(0)])
     disk.fail_syncs = True
@@ -68,7 +68,7 @@ def test_a_segment_whose_sealing_failed_is_sealed_again_before_the_next_one_begi
     async def story() -> None:
         disk = FaultyDisk()
         store = LocalLedgerStore(DIRECTORY, disk, asyncio.get_running_loop(), OPTIONS)
-        store.open()
+        await store.open()
         ledger_id = store.create()
         await append(store, ledger_id, [entry(0)])
         disk.fail_syncs_after = 1  # the INDEX records are synced, the FOOTER is not
@@ -93,7 +93,7 @@ def test_power_may_fail_at_any_step_of_recovery(step: int) -> None:
         disk = FaultyDisk()
         options = LocalStoreOptions(segment_bytes=4000)
         store = LocalLedgerStore(DIRECTORY, disk, asyncio.get_running_loop(), options)
-        store.open()
+        await store.open()
         ledger_id = store.create()
         for number in range(20):
             await append(store, ledger_id, [entry(number)])
@@ -102,7 +102,7 @@ def test_power_may_fail_at_any_step_of_recovery(step: int) -> None:
         disk.crash_in(step, random.Random(step))
         again = LocalLedgerStore(DIRECTORY, disk, asyncio.get_running_loop(), options)
         try:
-            again.open()
+            await again.open()
         except StorageError:
             assert disk.after_crash is not None
         else:
@@ -123,7 +123,7 @@ def test_a_log_that_cannot_be_written_again_is_not_served(fault: str) -> None:
         setattr(disk, fault, True)
         store = LocalLedgerStore(DIRECTORY, disk, asyncio.get_running_loop(), OPTIONS)
         with pytest.raises(StorageError):
-            store.open()
+            await store.open()
         setattr(disk, fault, False)
         async with opened(DIRECTORY, OPTIONS, disk) as store:
             assert await read_all(store, ledger_id) == [entry(0), entry(1)]
@@ -150,7 +150,7 @@ def test_without_room_for_the_copy_the_log_stays_as_it_is() -> None:
         disk.room = 10
         store = LocalLedgerStore(DIRECTORY, disk, asyncio.get_running_loop(), OPTIONS)
         with pytest.raises(DiskFullError, match="No space left"):
-            store.open()
+            await store.open()
         disk.room = None
         async with opened(DIRECTORY, OPTIONS, disk) as store:
             assert await read_all(store, ledger_id) == [entry(0), entry(1)]

@@ -13,6 +13,7 @@ from magnetar.base.names import TopicName
 from magnetar.base.real import SystemClock
 from magnetar.ledger.local import LocalLedgerStore, LocalStoreOptions
 from magnetar.ledger.managed_ledger import ManagedLedger, ManagedLedgerConfig
+from magnetar.ledger.medium.local import LocalMedium
 from magnetar.ledger.segments.check import check
 from magnetar.ledger.shared_log.log import Log
 from magnetar.metadata.memory import MemoryMetadataStore
@@ -62,7 +63,7 @@ def test_after_a_failed_sync_or_write_everything_fails_for_ever(kind: str) -> No
     async def story() -> None:
         disk = FaultyDisk()
         store = LocalLedgerStore(DIRECTORY, disk, asyncio.get_running_loop(), OPTIONS)
-        store.open()
+        await store.open()
         ledger_id = store.create()
         await append(store, ledger_id, [entry(0)])
         setattr(disk, kind, True)
@@ -110,7 +111,7 @@ def test_a_full_disk_fails_what_was_asked_and_nothing_that_comes_later() -> None
                 assert [type(error) for error in reports[kept:]] == [DiskFullError] * (8 - kept), "none after a failed"
                 assert store.state.healthy
                 assert store.length(one) == first + (kept + 1) // 2
-                assert check(DIRECTORY, disk).torn_bytes == 0, "cut back"
+                assert check(LocalMedium(DIRECTORY, disk)).torn_bytes == 0, "cut back"
                 disk.room = None
                 await append(store, one, [entry(9)])
             length_one, length_two = store.length(one), store.length(two)
@@ -202,7 +203,7 @@ def test_opening_on_a_full_disk_says_so() -> None:
         disk.room = 10
         store = LocalLedgerStore(DIRECTORY, disk, asyncio.get_running_loop(), OPTIONS)
         with pytest.raises(DiskFullError, match="No space left"):
-            store.open()
+            await store.open()
         disk.room = None
         async with opened(DIRECTORY, OPTIONS, disk):
             pass
@@ -249,7 +250,7 @@ def test_a_bug_under_the_log_fails_the_store_instead_of_keeping_everybody_waitin
 ) -> None:
     async def story() -> None:
         store = LocalLedgerStore(DIRECTORY, FaultyDisk(), asyncio.get_running_loop(), OPTIONS)
-        store.open()
+        await store.open()
         ledger_id = store.create()
         with monkeypatch.context() as patch:
             patch.setattr(Log, "_apply_run", lambda *_: 1 / 0)
@@ -378,7 +379,7 @@ def test_whatever_fails_nothing_is_confirmed_that_is_not_there_afterwards(fault:
     async def story() -> None:
         disk = FaultyDisk()
         store = LocalLedgerStore(DIRECTORY, disk, asyncio.get_running_loop(), LocalStoreOptions(segment_bytes=400))
-        store.open()
+        await store.open()
         ledger_id = store.create()
         await append(store, ledger_id, [entry(0)])
         break_disk(disk, fault)
@@ -469,4 +470,4 @@ def test_no_room_is_set_aside_that_is_much_of_what_is_free() -> None:
     disk = FaultyDisk()
     disk.room = 8 * OPTIONS.segment_bytes + 500  # which is enough for the first segment alone
     asyncio.run(fill(disk))
-    assert check(DIRECTORY, disk).intact
+    assert check(LocalMedium(DIRECTORY, disk)).intact

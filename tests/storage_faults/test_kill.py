@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from magnetar.base.real import SystemFiles
 from magnetar.ledger.local import LocalStoreOptions
+from magnetar.ledger.medium.local import LocalMedium
 from magnetar.ledger.segments.check import check
 from tests.unit.ledger.support import opened, read_all
 
@@ -30,7 +32,7 @@ async def main():
     store = LocalLedgerStore(
         Path(sys.argv[1]), SystemFiles(), asyncio.get_running_loop(), LocalStoreOptions(segment_bytes=200_000)
     )
-    store.open()
+    await store.open()
     ledgers = [store.create() for _ in range(3)]
     while True:
         for ledger_id in ledgers:
@@ -59,7 +61,7 @@ def test_a_killed_writer_has_lost_nothing_that_it_reported(tmp_path: Path, lines
         if match := re.fullmatch(r"(\d+) (\d+)\n", line):  # the last line may be torn as well
             reported[int(match[1])] = int(match[2])
     assert reported
-    assert check(tmp_path).intact
+    assert check(LocalMedium(tmp_path, SystemFiles())).intact
 
     async def verify() -> None:
         async with opened(tmp_path, OPTIONS) as store:

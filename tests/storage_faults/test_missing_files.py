@@ -14,7 +14,7 @@ from magnetar.broker.settings.data_directory import LEDGERS, METADATA
 from magnetar.ledger.agreement import bring_to_agreement, read_named_ledgers
 from magnetar.ledger.local import LocalLedgerStore, LocalStoreOptions
 from magnetar.ledger.managed_ledger import ManagedLedger, ManagedLedgerConfig
-from magnetar.ledger.shared_log.life_file import LIFE_NAME
+from magnetar.ledger.shared_log.notes import LIFE_NAME
 from magnetar.metadata.local import LocalMetadataStore
 from magnetar.metadata.resources import managed_ledger_path
 from tests.storage_faults.data_directory import ENTRIES, TOPIC, change_metadata, metadata_at
@@ -53,7 +53,7 @@ async def start(directory: Path, *, sync: bool, first_ledger_id: int) -> tuple[l
         sync=sync, identity="new", first_ledger_id=first_ledger_id, named_ledger_id=named.highest
     )
     store = LocalLedgerStore(directory / LEDGERS, SystemFiles(), asyncio.get_running_loop(), options)
-    store.open()
+    await store.open()
     try:
         bring_to_agreement(store, metadata, named)
         for _ in range(2):  # the second one finds what the first one left

@@ -48,7 +48,7 @@ def opened(directory: Path, look: Callable[[ManagedLedger, Cursor | None], objec
         clock = SystemClock()
         metadata = LocalMetadataStore(directory / METADATA, clock)
         store = LocalLedgerStore(directory / LEDGERS, SystemFiles(), asyncio.get_running_loop(), LocalStoreOptions())
-        store.open()
+        await store.open()
         try:
             bring_to_agreement(store, metadata, read_named_ledgers(metadata))
             log = ManagedLedger.open(store, metadata, TOPIC, ManagedLedgerConfig(), clock)
@@ -114,7 +114,7 @@ def test_a_subscription_that_cannot_be_read_starts_over_where_it_began(
     async def damage() -> int:
         metadata = LocalMetadataStore(directory / METADATA, SystemClock())
         store = LocalLedgerStore(directory / LEDGERS, SystemFiles(), asyncio.get_running_loop(), LocalStoreOptions())
-        store.open()
+        await store.open()
         stored = metadata.get(CURSOR_PATH)
         assert stored is not None
         ledger_id = int(json.loads(stored.value)["cursorsLedgerId"])

@@ -47,11 +47,10 @@ class Broker:
     """A broker's parts on a disk that is about to lose power; clients take it for a cluster."""
 
     def __init__(self, disk: FaultyDisk, metadata: MemoryMetadataStore) -> None:
-        """Open the disk; raises StorageError if power is lost already."""
+        """Use ``open``."""
         loop = asyncio.get_running_loop()
         self.clock = SystemClock()
         self.store = LocalLedgerStore(DIRECTORY, disk, loop, OPTIONS)
-        self.store.open()
         self.environment = Environment(
             config=CONFIG,
             clock=self.clock,
@@ -66,6 +65,10 @@ class Broker:
             memory=MemoryBudget(memory_limits(CONFIG, 1 << 30)),
         )
         self.topics = TopicRegistry(self.environment, "pulsar://here:6650")
+
+    async def open(self) -> None:
+        """Open the disk; raises StorageError if power is lost already."""
+        await self.store.open()
 
     @property
     def is_up(self) -> bool:
@@ -106,8 +109,9 @@ class Story:
 
     async def live_and_crash(self, disk: FaultyDisk) -> FaultyDisk:
         disk.crash_in(self.chance.randint(10, 200), self.chance)
+        broker = Broker(disk, self.metadata)
         try:
-            broker = Broker(disk, self.metadata)
+            await broker.open()
         except StorageError:
             assert disk.after_crash is not None
             return disk.after_crash

@@ -8,6 +8,7 @@ import pytest
 
 from magnetar.base.errors import CorruptionError, DamagedEntriesError
 from magnetar.ledger.local import LocalLedgerStore, LocalStoreOptions
+from magnetar.ledger.medium.local import LocalMedium
 from magnetar.ledger.segments.check import check
 from magnetar.ledger.segments.segment import SEGMENT_HEADER_SIZE
 from magnetar.sim.virtual.disk import FaultyDisk, Node
@@ -48,7 +49,7 @@ async def written(entries: int, options: LocalStoreOptions = LARGE) -> tuple[Fau
 async def opens(disk: FaultyDisk) -> None:
     """Open the log and close it again as a kill would."""
     store = LocalLedgerStore(DIRECTORY, disk, asyncio.get_running_loop(), LARGE)
-    store.open()
+    await store.open()
     await store.close()
 
 
@@ -58,7 +59,7 @@ def test_a_tail_torn_at_any_byte_is_cut_and_nothing_else() -> None:
         for size in range(ends[-2], ends[-1] + 1):
             torn = copy_of(disk)
             del torn.nodes[FIRST].data[size:]
-            report = check(DIRECTORY, torn)
+            report = check(LocalMedium(DIRECTORY, torn))
             assert report.intact
             assert report.torn_bytes == (size - ends[-2] if size < ends[-1] else 0)
             kept = 4 if size == ends[-1] else 3
@@ -96,7 +97,7 @@ def _start_of_last_group(disk: FaultyDisk, start: int, end: int) -> int:
             continue
         broken = copy_of(disk)
         broken.nodes[FIRST].data[offset] ^= 0xFF
-        if check(DIRECTORY, broken).intact:
+        if check(LocalMedium(DIRECTORY, broken)).intact:
             return offset
     raise AssertionError
 
@@ -114,7 +115,7 @@ def test_a_flipped_byte_below_what_was_synced_is_refused_by_file_and_offset(mask
                 start = max([end for end in ends if end <= offset], default=None) or _record_start(disk, offset)
             with pytest.raises(CorruptionError, match=re.escape(f"{FIRST}: offset {start}: ")):
                 await opens(broken)
-            report = check(DIRECTORY, broken)
+            report = check(LocalMedium(DIRECTORY, broken))
             assert any(f"{FIRST}: offset {start}: " in problem for problem in report.problems)
 
     asyncio.run(story())
@@ -131,10 +132,10 @@ def test_a_flipped_byte_in_a_sealed_segment_is_found_by_whoever_reads_it() -> No
         for offset in range(len(disk.nodes[SECOND].data)):
             broken = copy_of(disk)
             broken.nodes[SECOND].data[offset] ^= 0x10
-            assert any(str(SECOND) in problem for problem in check(DIRECTORY, broken).problems), offset
+            assert any(str(SECOND) in problem for problem in check(LocalMedium(DIRECTORY, broken)).problems), offset
             store = LocalLedgerStore(DIRECTORY, broken, asyncio.get_running_loop(), SMALL)
             try:
-                store.open()
+                await store.open()
                 found = await read_all(store, ledger_id)
                 await store.close()
             except CorruptionError as error:
@@ -151,7 +152,7 @@ def test_a_missing_segment_is_refused() -> None:
         del disk.nodes[SECOND]
         with pytest.raises(CorruptionError, match="misses entries"):
             await opens(disk)
-        assert not check(DIRECTORY, disk).intact
+        assert not check(LocalMedium(DIRECTORY, disk)).intact
 
     asyncio.run(story())
 
@@ -178,7 +179,7 @@ def test_a_segment_whose_creation_was_interrupted_is_removed() -> None:
             torn = copy_of(disk)
             torn.nodes[unborn] = Node()
             torn.nodes[unborn].data = bytearray(b"MAGNETAR".ljust(SEGMENT_HEADER_SIZE, b"\1")[:size])
-            assert check(DIRECTORY, torn).intact
+            assert check(LocalMedium(DIRECTORY, torn)).intact
             async with opened(DIRECTORY, SMALL, torn) as store:
                 assert await read_all(store, ledger_id) == [entry(number) for number in range(12)]
 
@@ -194,7 +195,7 @@ def test_a_sealing_torn_at_any_byte_is_done_again() -> None:
         for size in range(ends[-1] + 48, len(sealed)):  # 48: the reservation of the second opening
             torn = copy_of(disk)
             del torn.nodes[FIRST].data[size:]
-            assert check(DIRECTORY, torn).intact
+            assert check(LocalMedium(DIRECTORY, torn)).intact
             async with opened(DIRECTORY, LARGE, torn) as store:
                 assert await read_all(store, ledger_id) == [entry(number) for number in range(3)]
 
@@ -247,12 +248,12 @@ def test_damage_costs_the_entry_that_it_is_in_and_check_says_which() -> None:
         for number, each in enumerate(messages):
             broken = copy_of(disk)
             broken.nodes[FIRST].data[data.index(each) + len(each) - 1] ^= 0x01
-            report = check(DIRECTORY, broken)
+            report = check(LocalMedium(DIRECTORY, broken))
             assert report.damaged == [(ledger_id, number, number + 1)]
             what = f"offset \\d+: entries {number} to {number} of ledger {ledger_id} are damaged"
             assert any(re.search(what, problem) for problem in report.problems)
             store = LocalLedgerStore(DIRECTORY, broken, asyncio.get_running_loop(), LARGE)
-            store.open()
+            await store.open()
             assert await readable(store, ledger_id, 12) == {
                 other: messages[other] for other in range(12) if other != number
             }
@@ -274,16 +275,16 @@ def test_a_damaged_index_is_made_again_from_the_runs_and_check_names_it() -> Non
         for ledger_id, index_at in zip((one, two), starts[-3:-1], strict=True):  # before the footer
             broken = copy_of(disk)
             broken.nodes[FIRST].data[index_at + 50] ^= 0x01
-            assert any(f"offset {index_at}: " in problem for problem in check(DIRECTORY, broken).problems)
+            assert any(f"offset {index_at}: " in problem for problem in check(LocalMedium(DIRECTORY, broken)).problems)
             store = LocalLedgerStore(DIRECTORY, broken, asyncio.get_running_loop(), LARGE)
-            store.open()
+            await store.open()
             assert await read_all(store, one) == [entry(number) for number in range(5)]
             assert await read_all(store, two) == [entry(number) for number in range(10)]
             await store.close()
             broken.nodes[FIRST].data[starts[2] + 50] ^= 0x01  # and a run of each
             broken.nodes[FIRST].data[starts[3] + 50] ^= 0x01
             store = LocalLedgerStore(DIRECTORY, broken, asyncio.get_running_loop(), LARGE)
-            store.open()
+            await store.open()
             with pytest.raises(CorruptionError, match="broken INDEX record"):
                 await read_all(store, ledger_id)
             await store.close()

@@ -119,12 +119,24 @@ class StorageError(MagnetarError):
     """Something could not be made durable or be read back."""
 
 
-class DiskFullError(StorageError):
-    """No space was left to write; nothing of the failed write remains, later ones may succeed."""
+class StorageShortageError(StorageError):
+    """Something cannot be stored for now; nothing of the failed write remains, later ones may succeed."""
+
+
+class DiskFullError(StorageShortageError):
+    """No space was left to write."""
 
 
 class TooManyOpenFilesError(DiskFullError):
     """No file could be opened because too many are open. As with a full disk, nothing of the failed write remains."""
+
+
+class StoreFencedError(StorageError):
+    """Another writer has taken the log over: nothing can be written here any more, even if the log is opened again."""
+
+
+class SegmentRemovedError(StorageError):
+    """A segment of the log cannot be read because nothing in it was needed any more and it was removed."""
 
 
 class CorruptionError(StorageError):

@@ -85,11 +85,11 @@ class Broker:
         """
         async with self._lifecycle, AsyncExitStack() as opened:
             starting = Starting(self._clock)
-            environment = self._open_storage(opened, starting)
+            environment = await self._open_storage(opened, starting)
             await self._serve(opened, starting, environment)
             self._opened = opened.pop_all()
 
-    def _open_storage(self, opened: AsyncExitStack, starting: Starting) -> Environment:
+    async def _open_storage(self, opened: AsyncExitStack, starting: Starting) -> Environment:
         """Recover the data directory; ``opened`` closes, the last one first, what has been opened."""
         loop, config = asyncio.get_running_loop(), self.config
         loop.set_exception_handler(_log_unhandled)
@@ -108,7 +108,7 @@ class Broker:
         named = read_named_ledgers(metadata)
         options = replace(_store_options(config, self._clock, memory.limits), named_ledger_id=named.highest)
         store = LocalLedgerStore(config.dataDirectory / LEDGERS, self._files, loop, options)
-        store.open(lambda done, total: starting.told("segments", done, total))
+        await store.open(lambda done, total: starting.told("segments", done, total))
         opened.push_async_callback(store.close)
         loss_boundaries = bring_to_agreement(store, metadata, named)
         resources = Resources.over(metadata)

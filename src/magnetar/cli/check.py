@@ -14,7 +14,9 @@ from magnetar.base.real import SystemClock, SystemFiles
 from magnetar.broker.settings.data_directory import LEDGERS
 from magnetar.cli.output import Output, say, show_fields, show_json
 from magnetar.cli.progress import progress
-from magnetar.ledger.segments.recovery import recover
+from magnetar.ledger.medium.blocking import run_blocking
+from magnetar.ledger.medium.local import LocalMedium
+from magnetar.ledger.shared_log.log import Log
 from magnetar.offline.check import DirectoryReport
 from magnetar.offline.check import check as check_directory
 from magnetar.offline.check import repair as carry_out_repairs
@@ -92,9 +94,9 @@ def _as_json(report: DirectoryReport) -> dict[str, Any]:
 
 
 def _cut_tail(directory: Path) -> None:
-    _, writer = recover(SystemFiles(), directory / LEDGERS)
-    if writer is not None:
-        writer.close()
+    log = Log(LocalMedium(directory / LEDGERS, SystemFiles()), 0, sync=True)
+    run_blocking(log.open)
+    run_blocking(log.abandon)
 
 
 def _tell(report: DirectoryReport) -> None:

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 
 from magnetar.base.errors import StorageError
 from magnetar.base.histogram import Histogram
-from magnetar.ledger.shared_log.life_file import read_life
+from magnetar.ledger.medium.blocking import run_blocking
+from magnetar.ledger.shared_log.notes import read_life
 from magnetar.ledger.shared_log.reader import LogReader
 from magnetar.ledger.store import StoreState
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from pathlib import Path
 
     from magnetar.base.life import Life
-    from magnetar.base.world import Files
+    from magnetar.ledger.medium.interface import SegmentMedium
     from magnetar.ledger.segments.index import LedgerIndex, LogIndex
     from magnetar.ledger.store import OnDurable, Run
 
@@ -28,14 +28,14 @@ _CACHED_RUNS = 500_000
 class ReadOnlyLedgerStore:
     """A LedgerStore over the index that ``survey`` found; what it is asked to change stays as it is."""
 
-    def __init__(self, directory: Path, files: Files, index: LogIndex) -> None:
-        """Read the segments in ``directory``."""
+    def __init__(self, medium: SegmentMedium, index: LogIndex) -> None:
+        """Read the segments of ``medium``, which blocks."""
         self.state = StoreState(_REASON)
-        self.life: Life | None = read_life(files, directory)
+        self.life: Life | None = run_blocking(read_life, medium)
         self.syncs = True
         self.commit_times = Histogram()
         self._index = index
-        self._reader = LogReader(files, directory, index, _CACHED_RUNS)
+        self._reader = LogReader(medium, index, _CACHED_RUNS)
 
     @property
     def cached_bytes(self) -> int:
@@ -78,7 +78,7 @@ class ReadOnlyLedgerStore:
     async def read(self, ledger_id: int, first: int, max_entries: int, max_bytes: int) -> list[bytes]:
         """See LedgerStore; blocks."""
         self._require(ledger_id)
-        return self._reader.read(ledger_id, first, max_entries, max_bytes)
+        return await self._reader.read(ledger_id, first, max_entries, max_bytes)
 
     def runs(self, ledger_id: int) -> Iterator[Run]:
         """See LedgerStore."""

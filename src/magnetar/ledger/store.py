@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from magnetar.base.errors import DiskFullError, StorageError
+from magnetar.base.errors import StorageError, StorageShortageError, StoreFencedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -33,8 +33,10 @@ class StoreState:
 
     failure: str | None = None
     """Why it takes none any more, until it is opened again; None while it is healthy."""
-    shortage: str | None = None
-    """Why it takes only urgent ones for now; None while there is room on the disk."""
+    shortage: StorageShortageError | None = None
+    """Why it takes only urgent ones for now; None while there is enough room, and enough storage nodes."""
+    is_fenced: bool = False
+    """Whether ``failure`` is for good: another owner has the log, and opening it again would take it from that one."""
 
     @property
     def healthy(self) -> bool:
@@ -43,14 +45,14 @@ class StoreState:
 
     @property
     def refusal(self) -> StorageError | None:
-        """What an append that is not urgent would fail with; None while it would not."""
+        """What an append that is not urgent would fail with; None while it would not. A new error each time."""
         if self.failure is not None:
-            return StorageError(self.failure)
-        return DiskFullError(self.shortage) if self.shortage is not None else None
+            return StoreFencedError(self.failure) if self.is_fenced else StorageError(self.failure)
+        return None if self.shortage is None else type(self.shortage)(str(self.shortage))
 
 
 class LedgerStore(Protocol):
-    """Ledgers of one cluster. Used on the event loop's thread, where it also reports.
+    """Ledgers with one owner. Used on the event loop's thread, where it also reports.
 
     Nothing here waits for the disk but ``read``. What concerns the disk's health is reported, never raised; raised is
     StorageError for a ledger that does not exist or that is sealed.
@@ -86,7 +88,7 @@ class LedgerStore(Protocol):
         ...
 
     def create(self) -> int:
-        """Return the id of a new, empty ledger, greater than every id that was ever given in this cluster."""
+        """Return the id of a new, empty ledger, greater than every id that was ever given in this store."""
         ...
 
     def has_given(self, ledger_id: int) -> bool:
@@ -105,10 +107,11 @@ class LedgerStore(Protocol):
         """Append a run of at least one entry and return the entry id of its first; ids are contiguous from 0.
 
         ``on_durable`` is called once, later, in the order of all appends and barriers of the whole store: with None
-        after the run is on the disk, or with the error if it is not. DiskFullError: nothing of the run remains, nor of
-        any run appended before this report; their ids will be given again. Any other error: the store has failed.
+        after the run is durable, or with the error if it is not. StorageShortageError: nothing of the run remains, nor
+        of any run appended before this report; their ids will be given again. Any other error: the store has failed,
+        with StoreFencedError for good.
 
-        What is ``urgent`` goes on when the disk is full, in room that was held back. All appends to a ledger are alike.
+        What is ``urgent`` goes on in a shortage, in room that was held back. All appends to a ledger are alike.
         """
         ...
 

@@ -23,11 +23,13 @@ from magnetar.broker.subscription.names import DEDUPLICATION_CURSOR
 from magnetar.cursor.cursor import Cursor, CursorHome
 from magnetar.geo.origins.summary import OriginSummary, decode_summary
 from magnetar.ledger.deletions import noted_deletions
-from magnetar.ledger.local import UNSYNCED_NAME
 from magnetar.ledger.managed_ledger import ManagedLedger, ManagedLedgerConfig
+from magnetar.ledger.medium.blocking import run_blocking
+from magnetar.ledger.medium.local import LocalMedium
 from magnetar.ledger.read_only import ReadOnlyLedgerStore
 from magnetar.ledger.segments import check as ledger_check
 from magnetar.ledger.segments.recovery import survey
+from magnetar.ledger.shared_log.notes import UNSYNCED_NAME
 from magnetar.metadata.local import LocalMetadataStore
 from magnetar.metadata.resources import Topics, managed_ledger_path
 from magnetar.offline.delayed_check import problems_of
@@ -43,8 +45,6 @@ if TYPE_CHECKING:
 
     Progress = Callable[[str, int, int], None]
     """Called with a kind of work ("segments", "topics"), the amount done, and the total."""
-
-_FILES = SystemFiles()
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ class DirectoryReport:
 
 def check(directory: Path, progress: Progress = lambda _what, _done, _total: None) -> DirectoryReport:
     """Check a data directory. The caller holds its lock."""
-    log = ledger_check.check(directory / LEDGERS, _FILES, lambda done, total: progress("segments", done, total))
+    log = ledger_check.check(_medium(directory), lambda done, total: progress("segments", done, total))
     report = DirectoryReport(log, problems=list(log.problems))
     try:
         metadata = LocalMetadataStore(directory / METADATA, SystemClock(), read_only=True)
@@ -119,11 +119,16 @@ def repair(directory: Path, repairs: Sequence[Repair], now: float) -> Path:
     return record
 
 
+def _medium(directory: Path) -> LocalMedium:
+    return LocalMedium(directory / LEDGERS, SystemFiles())
+
+
 def _examine(directory: Path, metadata: LocalMetadataStore, report: DirectoryReport, progress: Progress) -> None:
-    index = survey(_FILES, directory / LEDGERS).index
-    store = ReadOnlyLedgerStore(directory / LEDGERS, _FILES, index)
+    medium = _medium(directory)
+    index = run_blocking(survey, medium).index
+    store = ReadOnlyLedgerStore(medium, index)
     examination = _Examination(metadata, store, index, report)
-    examination.may_lack_entries = (directory / LEDGERS / UNSYNCED_NAME).exists()
+    examination.may_lack_entries = run_blocking(medium.note, UNSYNCED_NAME) is not None
     topics = list(Topics(metadata).all())
     report.repairs = plan_repairs(metadata, store, index, topics)
     for done, name in enumerate(topics):

@@ -28,6 +28,7 @@ from magnetar.geo.progress.link import LinkOptions, ProgressLinks
 from magnetar.ledger.agreement import bring_to_agreement, read_named_ledgers
 from magnetar.ledger.local import LocalLedgerStore, LocalStoreOptions
 from magnetar.ledger.managed_ledger import ManagedLedgerConfig
+from magnetar.ledger.medium.blocking import run_blocking
 from magnetar.metadata.policies import TenantInfo
 from magnetar.metadata.resources import Resources, managed_ledger_path
 from magnetar.sim.cluster import MACHINE_BYTES
@@ -40,14 +41,14 @@ from magnetar.sim.virtual.scheduler import MachineLoop
 from magnetar.sim.virtual.thread import HandThread
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from random import Random
 
     from magnetar.base.names import TopicName
     from magnetar.broker.session.session import Session
     from magnetar.broker.topic.lifecycle import Event, State
     from magnetar.broker.topic.topic import Topic
-    from magnetar.ledger.shared_log.committer import Commit, Report
+    from magnetar.ledger.shared_log.log import Log, Operation, Report
     from magnetar.metadata.policies import Policies
     from magnetar.sim.scenario import Scenario
     from magnetar.sim.virtual.network import Network
@@ -149,7 +150,7 @@ class Site:
         self.store = LocalLedgerStore(
             _DIRECTORY, self.disk, loop, options, committer=partial(self._make_committer, loop, chance)
         )
-        self.store.open()
+        loop.complete(self.store.open())
         link_options = replace(_LINKS, life=self.store.life)
         loss_boundaries = bring_to_agreement(self.store, self.metadata, named)
         self.unswept = set() if named.unreadable is None else set(self.store.list())
@@ -256,16 +257,16 @@ class Site:
         self,
         loop: MachineLoop,
         chance: Random,
-        commit: Commit,
+        log: Log,
         group_bytes: int,
         report: Report,
-        after_group: Callable[[], None],
     ) -> VirtualCommitter:
-        def reported() -> None:
-            after_group()
-            loop.call_soon(self._tap.wrote, self)  # behind those who are told that their entries are durable
+        def reported(operations: Sequence[Operation], error: StorageError | None) -> None:
+            report(operations, error)
+            if error is None:
+                loop.call_soon(self._tap.wrote, self)  # behind those who are told that their entries are durable
 
-        self._committer = VirtualCommitter(loop, chance, commit, group_bytes, report, reported)
+        self._committer = VirtualCommitter(loop, chance, log, group_bytes, reported)
         return self._committer
 
     async def _serve(self) -> None:
@@ -385,7 +386,7 @@ class Replica:
                 entries = store.read_cached(*position, 1000, 1 << 20)
                 if entries is None:
                     with self.site.disk.intact():
-                        entries = store._reader.read(*position, 1000, 1 << 20)  # noqa: SLF001 - without waiting
+                        entries = run_blocking(store._reader.read, *position, 1000, 1 << 20)  # noqa: SLF001 - without waiting
                 if not entries:  # the topic counts entries that the store does not have
                     return
                 for entry in entries[: end - position.entry_id]:

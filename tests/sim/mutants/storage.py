@@ -10,7 +10,7 @@ from magnetar.broker.log.topic_log import TopicLog
 from magnetar.broker.topic.topic import Topic
 from magnetar.ledger import deletions
 from magnetar.ledger.managed_ledger import ManagedLedger
-from magnetar.ledger.segments.segment import SegmentWriter
+from magnetar.ledger.medium.local_segment import LocalOpenSegment
 from magnetar.sim import site
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def sync_forgotten(_: Any) -> Any:
-    return lambda _writer: None
+    return lambda _segment: None
 
 
 def trimmed_past_a_cursor(_: Any) -> Any:
@@ -65,7 +65,7 @@ def unlisted_and_kept(_: Any) -> Any:
 
 
 MUTANTS: dict[str, Mutant] = {
-    "receipts before the disk was synced": (SegmentWriter, "sync", sync_forgotten),
+    "receipts before the disk was synced": (LocalOpenSegment, "_sync", sync_forgotten),
     "trimmed past a cursor": (Topic, "consumed_through", trimmed_past_a_cursor),
     "links forgotten when trimming": (Topic, "all_cursors", links_forgotten_when_trimming),
     "ledger ids of a new disk begin at 1": (site, "first_ledger_id", ledger_ids_begin_anew),

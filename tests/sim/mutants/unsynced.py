@@ -10,8 +10,8 @@ from unittest.mock import patch
 
 from magnetar.geo.origins.index import OriginIndex
 from magnetar.ledger import agreement
-from magnetar.ledger.segments import recovery
-from magnetar.ledger.segments.segment import SegmentWriter
+from magnetar.ledger.medium import local
+from magnetar.ledger.medium.local_segment import LocalOpenSegment
 from magnetar.ledger.shared_log.log import Log
 
 if TYPE_CHECKING:
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 
 
 def control_records_not_synced(original: Any) -> Any:
-    def mutant(self: Log, operations: Sequence[Operation]) -> None:
-        skipped = nullcontext() if self._sync else patch.object(SegmentWriter, "sync", lambda _writer: None)
+    async def mutant(self: Log, operations: Sequence[Operation]) -> None:
+        skipped = nullcontext() if self._sync else patch.object(LocalOpenSegment, "_sync", lambda _segment: None)
         with skipped:
-            original(self, operations)
+            await original(self, operations)
 
     return mutant
 
@@ -62,5 +62,5 @@ MUTANTS: dict[str, Mutant] = {
     "control records not synced where entries are not": (Log, "commit", control_records_not_synced),
     "the loss of entries that were not synced not accepted": (agreement, "shorten", losses_not_accepted),
     "claims go across entries that were lost without syncs": (OriginIndex, "_behind_loss", claims_across_a_loss),
-    "an unsealed segment not written again": (recovery, "write_again", tail_not_written_again),
+    "an unsealed segment not written again": (local, "write_again", tail_not_written_again),
 }

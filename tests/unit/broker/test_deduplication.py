@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from magnetar.base.errors import StorageError
+from magnetar.base.errors import DiskFullError, StorageError
 from magnetar.base.position import EARLIEST
 from magnetar.broker.admin.administration import Administration
 from magnetar.broker.publish.deduplication import Status
@@ -300,7 +300,7 @@ def test_what_is_refused_while_the_disk_is_full_leaves_what_is_on_its_way() -> N
     publisher.client.names()
     cluster.prompt = False
     publisher.send(0)
-    cluster.store.state = StoreState(shortage="no space left")
+    cluster.store.state = StoreState(shortage=DiskFullError("no space left"))
     publisher.send(1)
     cluster.store.state = StoreState()
     cluster.prompt = True
@@ -793,7 +793,7 @@ def test_newer_messages_of_a_producer_that_moved_arrive_while_older_ones_are_ref
         pipe.read()
     jfk.prompt = False
     newer.send(1)
-    jfk.store.state = StoreState(shortage="no space left")
+    jfk.store.state = StoreState(shortage=DiskFullError("no space left"))
     older.send(1)
     jfk.store.state = StoreState()
     jfk.prompt = True

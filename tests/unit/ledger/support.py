@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from magnetar.base.real import SystemFiles
 from magnetar.ledger.local import LocalLedgerStore, LocalStoreOptions
+from magnetar.ledger.medium.local import LocalMedium
 from magnetar.ledger.segments.check import check
 
 if TYPE_CHECKING:
@@ -29,12 +30,12 @@ async def opened(
     """Open a store, close it, and check what it leaves behind."""
     files = files or SystemFiles()
     store = LocalLedgerStore(directory, files, asyncio.get_running_loop(), options)
-    store.open()
+    await store.open()
     try:
         yield store
     finally:
         await store.close()
-    assert check(directory, files).problems == ()
+    assert check(LocalMedium(directory, files)).problems == ()
 
 
 async def barrier(store: LedgerStore) -> StorageError | None:

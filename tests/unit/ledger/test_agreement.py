@@ -24,9 +24,10 @@ from magnetar.ledger.agreement import (
     read_named_ledgers,
     shorten,
 )
-from magnetar.ledger.local import UNSYNCED_NAME, LocalLedgerStore, LocalStoreOptions
+from magnetar.ledger.local import LocalLedgerStore, LocalStoreOptions
 from magnetar.ledger.managed_ledger import ManagedLedger, ManagedLedgerConfig
 from magnetar.ledger.medium.space import RESERVE_NAME
+from magnetar.ledger.shared_log.notes import UNSYNCED_NAME
 from magnetar.metadata.memory import MemoryMetadataStore
 from magnetar.metadata.resources import managed_ledger_path
 from magnetar.sim.virtual.disk import FaultyDisk, Node
@@ -100,9 +101,9 @@ async def publish(ledger: ManagedLedger, store: LocalLedgerStore, count: int) ->
     return positions
 
 
-def open_store(disk: FaultyDisk, options: LocalStoreOptions) -> LocalLedgerStore:
+async def open_store(disk: FaultyDisk, options: LocalStoreOptions) -> LocalLedgerStore:
     store = LocalLedgerStore(DIRECTORY, disk, asyncio.get_running_loop(), options)
-    store.open()
+    await store.open()
     return store
 
 
@@ -121,7 +122,7 @@ def without_unsynced_bytes(disk: FaultyDisk) -> FaultyDisk:
 async def power_loss_without_syncs(entries: int) -> tuple[FaultyDisk, MemoryMetadataStore, list[Position]]:
     """A topic whose list says more than its log holds, and the positions that were confirmed."""
     disk, metadata = FaultyDisk(), MemoryMetadataStore(CLOCK)
-    store = open_store(disk, UNSYNCED)
+    store = await open_store(disk, UNSYNCED)
     bring_to_agreement(store, metadata, read_named_ledgers(metadata))
     ledger = open_topic(store, metadata)
     positions = await publish(ledger, store, entries)
@@ -286,7 +287,7 @@ def test_power_loss_without_syncs_loses_the_end_and_gives_no_id_twice(seed: int)
         options = LocalStoreOptions(sync=False, segment_bytes=1500, ledger_id_block=8)
         seen: list[Position] = []
         for _ in range(6):
-            store = open_store(disk, options)
+            store = await open_store(disk, options)
             bring_to_agreement(store, metadata, read_named_ledgers(metadata))
             ledger = open_topic(store, metadata)
             held = [position for position in seen if ledger.contains(position)]

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from magnetar.base.errors import CorruptionError, DamagedEntriesError
+from magnetar.ledger.medium.blocking import run_blocking
+from magnetar.ledger.medium.local import LocalMedium
 from magnetar.ledger.segments.check import check
 from magnetar.ledger.segments.record import HEADER_SIZE, Kind
 from magnetar.ledger.shared_log.log import Log, with_entries, without_entries
@@ -41,14 +43,14 @@ OTHER_ENTRIES = [entry(100 + number) for number in range(3)]
 
 
 def commit(log: Log, ledger_id: int, first: int, entries: Sequence[bytes], annotation: bytes = b"") -> None:
-    log.commit([with_entries(ledger_id, first, entries, annotation, lambda _: None, urgent=True)])
+    run_blocking(log.commit, [with_entries(ledger_id, first, entries, annotation, lambda _: None, urgent=True)])
 
 
 def written(entries: Sequence[bytes] = HIT_ENTRIES) -> tuple[FaultyDisk, int, int]:
     """A log that was killed; the offsets [start, end) of the record that a test damages, the second run of HIT."""
     disk = FaultyDisk()
-    log = Log(disk, DIRECTORY, MIB, sync=True)
-    log.commit([without_entries(Kind.RESERVE, 100)])
+    log = reopened(disk)
+    run_blocking(log.commit, [without_entries(Kind.RESERVE, 100)])
     commit(log, HIT, 0, entries[:2], ANNOTATION)
     commit(log, OTHER, 0, OTHER_ENTRIES[:1])
     start = len(disk.nodes[SEGMENT].data)
@@ -56,7 +58,7 @@ def written(entries: Sequence[bytes] = HIT_ENTRIES) -> tuple[FaultyDisk, int, in
     end = len(disk.nodes[SEGMENT].data)
     commit(log, OTHER, 1, OTHER_ENTRIES[1:])
     commit(log, HIT, 4, entries[4:], ANNOTATION)
-    log.abandon()
+    run_blocking(log.abandon)
     return disk, start, end
 
 
@@ -71,19 +73,21 @@ def with_bytes(disk: FaultyDisk, changes: dict[int, int]) -> FaultyDisk:
 
 
 def reopened(disk: FaultyDisk) -> Log:
-    return Log(disk, DIRECTORY, MIB, sync=True)
+    log = Log(LocalMedium(DIRECTORY, disk), MIB, sync=True)
+    run_blocking(log.open)
+    return log
 
 
 def readable(disk: FaultyDisk, index: LogIndex, ledger_id: int, runs: list[Run] | None = None) -> dict[int, bytes]:
     """The entries of a ledger that can be read, past those that are said to be damaged."""
-    reader = LogReader(disk, DIRECTORY, index, 10_000)
+    reader = LogReader(LocalMedium(DIRECTORY, disk), index, 10_000)
     if runs is not None:
         runs += reader.runs(ledger_id)
     found: dict[int, bytes] = {}
     at = 0
     while at < index.ledgers[ledger_id].length:
         try:
-            entries = reader.read(ledger_id, at, 100, MIB)
+            entries = run_blocking(reader.read, ledger_id, at, 100, MIB)
         except DamagedEntriesError as error:
             at = error.end
         else:
@@ -111,9 +115,11 @@ def test_every_flipped_byte_of_a_run_costs_at_most_its_entry_or_is_refused_by_fi
             with pytest.raises(CorruptionError, match=re.escape(f"{SEGMENT}: offset {start}: ")) as refused:
                 reopened(broken)
             assert "restore the data directory from a copy" in str(refused.value)
-            assert any(f"{SEGMENT}: offset {start}: " in problem for problem in check(DIRECTORY, broken).problems)
+            assert any(
+                f"{SEGMENT}: offset {start}: " in problem for problem in check(LocalMedium(DIRECTORY, broken)).problems
+            )
             continue
-        report = check(DIRECTORY, broken)
+        report = check(LocalMedium(DIRECTORY, broken))
         assert report.damaged == [(HIT, hit, hit + 1)]
         what = f"{SEGMENT}: offset {start}: entries {hit} to {hit} of ledger {HIT} are damaged"
         assert report.problems == (what,)
@@ -123,7 +129,7 @@ def test_every_flipped_byte_of_a_run_costs_at_most_its_entry_or_is_refused_by_fi
         assert readable(broken, log.index, HIT, runs) == expected
         assert runs == [Run(first, 2, ANNOTATION) for first in (0, 2, 4)]
         assert readable(broken, log.index, OTHER) == dict(enumerate(OTHER_ENTRIES))
-        log.abandon()
+        run_blocking(log.abandon)
 
 
 def test_the_damage_stays_as_it_is_while_the_log_goes_on_and_is_sealed() -> None:
@@ -134,13 +140,13 @@ def test_the_damage_stays_as_it_is_while_the_log_goes_on_and_is_sealed() -> None
     kept = {number: each for number, each in enumerate([*HIT_ENTRIES, entry(6)]) if number != 2}
     log = reopened(broken)
     commit(log, HIT, 6, [entry(6)])
-    log.abandon()
+    run_blocking(log.abandon)
     for _ in range(2):  # walked the first time, of the index the second time
         log = reopened(broken)
         assert readable(broken, log.index, HIT) == kept
-        log.close(100)
+        run_blocking(log.close, 100)
         assert bytes(broken.nodes[SEGMENT].data[start:end]) == record
-        assert check(DIRECTORY, broken).damaged == [(HIT, 2, 3)]
+        assert check(LocalMedium(DIRECTORY, broken)).damaged == [(HIT, 2, 3)]
 
 
 def test_several_damaged_entries_in_neighbouring_records_cost_only_these() -> None:
@@ -154,7 +160,7 @@ def test_several_damaged_entries_in_neighbouring_records_cost_only_these() -> No
     log = reopened(broken)
     assert readable(broken, log.index, HIT) == {4: HIT_ENTRIES[4], 5: HIT_ENTRIES[5]}
     assert readable(broken, log.index, OTHER) == {0: OTHER_ENTRIES[0], 2: OTHER_ENTRIES[2]}
-    log.abandon()
+    run_blocking(log.abandon)
 
 
 def test_damage_of_an_entry_does_not_hide_damage_of_anything_else_in_the_record() -> None:
@@ -177,7 +183,7 @@ def test_an_entry_without_a_checksum_proves_nothing_of_its_record() -> None:
     log = reopened(broken)
     found = readable(broken, log.index, HIT)
     assert sorted(found) == [0, 1, 4, 5], "in a damaged run it counts as damaged, as in a sealed segment"
-    log.abandon()
+    run_blocking(log.abandon)
 
 
 def test_damage_that_no_later_sync_proves_is_a_torn_tail() -> None:
@@ -186,11 +192,11 @@ def test_damage_that_no_later_sync_proves_is_a_torn_tail() -> None:
     last = data.rindex(b"MgRc")
     for offset in range(last, len(data)):
         torn = with_bytes(disk, {offset: 0x01})
-        assert check(DIRECTORY, torn).problems == ()
+        assert check(LocalMedium(DIRECTORY, torn)).problems == ()
         log = reopened(torn)
         assert log.index.ledgers[HIT].length == 4
         assert len(torn.nodes[SEGMENT].data) == last
-        log.abandon()
+        run_blocking(log.abandon)
 
 
 def test_a_damaged_control_record_is_refused() -> None:

@@ -186,7 +186,7 @@ def test_starts_that_use_no_id_skip_fewer_than_the_milliseconds_they_take() -> N
         disk, starts = FaultyDisk(), 50
         for _ in range(starts):
             store = LocalLedgerStore(Path("/log"), disk, asyncio.get_running_loop(), LocalStoreOptions())
-            store.open()
+            await store.open()
             abandoned = disk.crash(random.Random(1))
             await store.close()
             disk = abandoned
@@ -428,6 +428,6 @@ def test_a_life_that_cannot_be_read_is_named() -> None:
         disk.nodes[Path("/log/life")].data = bytearray(b"?")
         store = LocalLedgerStore(Path("/log"), disk, asyncio.get_running_loop(), SMALL)
         with pytest.raises(CorruptionError, match="/log/life"):
-            store.open()
+            await store.open()
 
     asyncio.run(story())

@@ -3,7 +3,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from magnetar.base.real import SystemFiles
-from magnetar.ledger.segments.recovery import recover
+from magnetar.ledger.medium.blocking import run_blocking
+from magnetar.ledger.medium.local import LocalMedium
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -26,5 +27,5 @@ class Watched(SystemFiles):
 
 def test_the_name_of_the_directory_is_durable_before_the_log_is_used(tmp_path: Path) -> None:
     files = Watched()
-    recover(files, tmp_path / "data" / "ledgers")
+    run_blocking(LocalMedium(tmp_path / "data" / "ledgers", files).open)
     assert files.done[:2] == [("made", "ledgers"), ("synced", "data")]

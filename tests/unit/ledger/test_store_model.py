@@ -14,6 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from magnetar.base.real import SystemFiles
 from magnetar.ledger.local import LocalLedgerStore
+from magnetar.ledger.medium.local import LocalMedium
 from magnetar.ledger.segments.check import check
 from magnetar.ledger.store import Run
 from tests.unit.ledger.support import SMALL, append, barrier, read_all
@@ -44,12 +45,12 @@ class StoreMachine(RuleBasedStateMachine):
         self.loop.run_until_complete(self._open())
 
     async def _open(self) -> None:
-        self.store.open()
+        await self.store.open()
 
     def teardown(self) -> None:
         self.loop.run_until_complete(self.store.close())
         self.loop.close()
-        assert check(self.directory).problems == ()
+        assert check(LocalMedium(self.directory, SystemFiles())).problems == ()
         shutil.rmtree(self.directory)
 
     def any_ledger(self, data: st.DataObject) -> tuple[int, Model]:
@@ -94,7 +95,7 @@ class StoreMachine(RuleBasedStateMachine):
     @rule()
     def reopen(self) -> None:
         self.loop.run_until_complete(self.store.close())
-        assert check(self.directory).problems == ()
+        assert check(LocalMedium(self.directory, SystemFiles())).problems == ()
         self.open()
 
     @rule()

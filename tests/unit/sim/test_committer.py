@@ -28,7 +28,7 @@ def opened(scheduler: Scheduler, disk: FaultyDisk, chance: Random) -> tuple[Loca
     store = LocalLedgerStore(
         Path("ledgers"), disk, loop, LocalStoreOptions(segment_bytes=2048), committer=partial(make)
     )
-    store.open()
+    loop.complete(store.open())
     return store, made
 
 

@@ -32,10 +32,12 @@ def check_publishable(state: StoreState) -> None:
 
 def reason_against(state: StoreState) -> str | None:
     """Why nothing can be published, and what helps; None while it can."""
+    if state.is_fenced:
+        return f"another broker has taken the storage over: {state.failure}"
     if state.failure is not None:
         remedy = "what was confirmed can still be read; start the broker again once the disk is sound"
         return f"storage has failed: {state.failure}; {remedy}"
-    return state.shortage
+    return None if state.shortage is None else str(state.shortage)
 
 
 class StorageWatch:
@@ -58,6 +60,6 @@ class StorageWatch:
         if state.failure is not None and seen.failure is None:
             log.error("storage_failed", reason=reason_against(state))
         elif state.shortage is not None and seen.shortage is None:
-            log.error("publishing_paused", reason=state.shortage)
+            log.error("publishing_paused", reason=reason_against(state))
         elif state.refusal is None and seen.refusal is not None:
             log.info("publishing_resumed")

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from magnetar.base.errors import CorruptionError, StorageError
-from magnetar.base.real import SystemFiles
+from magnetar.ledger.medium.blocking import run_blocking
 from magnetar.ledger.segments.record import (
     HEADER_SIZE,
     Footer,
@@ -25,19 +25,15 @@ from magnetar.ledger.segments.segment import (
     corruption,
     decode_segment_header,
     read_footer,
-    segment_path,
-    segment_sequences,
+    read_whole,
     walk,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
-    from magnetar.base.world import File, Files
+    from magnetar.ledger.medium.interface import SegmentMedium, SegmentReader
     from magnetar.ledger.segments.recovery import Progress
-
-_SYSTEM = SystemFiles()
 
 
 class Damage(NamedTuple):
@@ -61,7 +57,7 @@ class Report:
     torn_bytes: int = 0
     """Bytes that a crash left at the end and that recovery will cut: no problem, nothing of it was reported."""
     problems: tuple[str, ...] = ()
-    """Each names the file and the offset."""
+    """Each names the segment and the offset."""
     damaged: list[Damage] = field(default_factory=list)
     """The entries in broken records, where an index says which those are."""
     opens: bool = False
@@ -73,19 +69,21 @@ class Report:
         return not self.problems
 
 
-def check(directory: Path, files: Files = _SYSTEM, progress: Progress = lambda _done, _total: None) -> Report:
-    """Check the log in ``directory`` and change nothing; nobody may be writing it. ``progress`` counts segments."""
+def check(medium: SegmentMedium, progress: Progress = lambda _done, _total: None) -> Report:
+    """Check the log that ``medium`` keeps, which blocks, and change nothing; nobody may be writing it.
+
+    ``progress`` counts segments.
+    """
     report = Report()
-    report.problems = tuple(_Check(files, directory, report).problems(progress))
+    report.problems = tuple(_Check(medium, report).problems(progress))
     return report
 
 
 class _Check:
     """One pass over all segments, oldest first."""
 
-    def __init__(self, files: Files, directory: Path, report: Report) -> None:
-        self._files = files
-        self._directory = directory
+    def __init__(self, medium: SegmentMedium, report: Report) -> None:
+        self._medium = medium
         self._report = report
         self._lengths: dict[int, int] = {}
         """Ledger id -> the entry that the next run must start with."""
@@ -96,7 +94,7 @@ class _Check:
         In the unsealed segment, records whose entries alone are damaged do not end the look.
         """
         try:
-            found = survey(self._files, self._directory)
+            found = run_blocking(survey, self._medium)
         except StorageError as error:
             yield str(error)
             unborn = None
@@ -105,7 +103,7 @@ class _Check:
             self._report.ledgers = len(found.index.ledgers)
             self._report.torn_bytes = found.tail.size - found.tail.end if found.tail else 0
             unborn = found.unborn
-        sequences = segment_sequences(self._files.list(self._directory))
+        sequences = run_blocking(self._medium.segments)
         for done, sequence in enumerate(sequences):
             progress(done, len(sequences))
             if sequence - 1 not in sequences:
@@ -121,78 +119,79 @@ class _Check:
 
     def _name_damaged(self, sequence: int) -> Iterator[str]:
         """Yield which entries are gone with the broken records of a sealed segment."""
-        path = segment_path(self._directory, sequence)
-        file = self._files.open(path)
+        name = self._medium.name_of(sequence)
+        reader = run_blocking(self._medium.read, sequence)
         try:
-            found = read_footer(file, sequence)
+            found = run_blocking(read_footer, reader, sequence)
             for line in Footer.decode_extents(found.body) if found is not None else ():
-                index = decode_record(file.read_at(line.index_offset, line.index_size), 0, sequence, line.index_offset)
+                (data,) = run_blocking(reader.read, [(line.index_offset, line.index_size)])
+                index = decode_record(data, 0, sequence, line.index_offset)
                 if index is None:
-                    yield f"{path}: offset {line.index_offset}: broken index of ledger {line.ledger_id}"
+                    yield f"{name}: offset {line.index_offset}: broken index of ledger {line.ledger_id}"
                 else:
-                    yield from self._name_damaged_of(file, path, sequence, index)
+                    yield from self._name_damaged_of(reader, name, sequence, index)
         finally:
-            file.close()
+            reader.close()
 
-    def _name_damaged_of(self, file: File, path: Path, sequence: int, index: Record) -> Iterator[str]:
+    def _name_damaged_of(self, reader: SegmentReader, name: str, sequence: int, index: Record) -> Iterator[str]:
         ledger_id, table = Table.decode(index.body)
         runs = zip(table.firsts, table.counts, table.offsets, table.sizes, table.annotations, strict=True)
         for first, count, offset, size, annotation in runs:
-            data = file.read_at(offset, size)
+            (data,) = run_blocking(reader.read, [(offset, size)])
             if decode_record(data, 0, sequence, offset) is None:
                 head = RunHead(ledger_id, first, count, annotation, 0)
-                yield from self._name_damaged_run(path, offset, head, data[HEADER_SIZE:])
+                yield from self._name_damaged_run(name, offset, head, data[HEADER_SIZE:])
         self._lengths[ledger_id] = table.firsts[-1] + table.counts[-1]
 
-    def _name_damaged_run(self, path: Path, offset: int, head: RunHead, body: bytes) -> Iterator[str]:
+    def _name_damaged_run(self, name: str, offset: int, head: RunHead, body: bytes) -> Iterator[str]:
         salvaged = salvage(body, head.entries, len(head.annotation))
         for start, end in damaged_ranges(salvaged, head.first_entry_id):
             self._report.damaged.append(Damage(head.ledger_id, start, end))
-            yield f"{path}: offset {offset}: entries {start} to {end - 1} of ledger {head.ledger_id} are damaged"
+            yield f"{name}: offset {offset}: entries {start} to {end - 1} of ledger {head.ledger_id} are damaged"
 
     def _check_segment(self, sequence: int) -> Iterator[str]:
         """Yield the damaged entries of an unsealed segment; raises CorruptionError for other damage."""
-        path = segment_path(self._directory, sequence)
-        file = self._files.open(path)
+        name = self._medium.name_of(sequence)
+        reader = run_blocking(self._medium.read, sequence)
         try:
-            data = file.read_at(0, file.size())
-            is_sealed = read_footer(file, sequence) is not None
+            data = run_blocking(read_whole, reader)
+            is_sealed = run_blocking(read_footer, reader, sequence) is not None
         finally:
-            file.close()
+            reader.close()
         header = decode_segment_header(data, sequence)
         if header is None:
-            raise corruption(path, 0, "broken segment header")
+            raise corruption(name, 0, "broken segment header")
         tables: dict[int, Table] = {}
         indexes: dict[int, tuple[int, Record]] = {}
         end = SEGMENT_HEADER_SIZE
-        for record in walk(data, header, path):
+        for record in walk(data, header, name):
             if not record.intact and is_sealed:
-                raise corruption(path, record.place.offset, "broken record")
+                raise corruption(name, record.place.offset, "broken record")
             end = record.end
             if record.kind is Kind.RUN:
-                self._check_run(record, tables, path)
+                self._check_run(record, tables, name)
                 if not record.intact:
                     yield from self._name_damaged_run(
-                        path, record.place.offset, decode_run_head(record.body), record.body
+                        name, record.place.offset, decode_run_head(record.body), record.body
                     )
             elif record.kind is Kind.INDEX:
                 ledger_id, _ = Table.decode(record.body)
                 indexes[record.place.offset] = ledger_id, record
             elif record.kind is Kind.FOOTER:
-                _check_footer(record, tables, indexes, path)
+                _check_footer(record, tables, indexes, name)
                 if record.end != len(data):
-                    raise corruption(path, record.end, "bytes behind the footer")
-        if end != len(data) and sequence != max(segment_sequences(self._files.list(self._directory))):
-            raise corruption(path, end, "broken record in a sealed segment")
+                    raise corruption(name, record.end, "bytes behind the footer")
+        if end != len(data) and sequence != max(run_blocking(self._medium.segments)):
+            raise corruption(name, end, "broken record in a sealed segment")
 
-    def _check_run(self, record: Record, tables: dict[int, Table], path: Path) -> None:
+    def _check_run(self, record: Record, tables: dict[int, Table], name: str) -> None:
         head = decode_run_head(record.body)
         expected = self._lengths.get(head.ledger_id, head.first_entry_id)
         if head.first_entry_id != expected:
             what = f"ledger {head.ledger_id} goes on with entry {head.first_entry_id}, expected {expected}"
-            raise corruption(path, record.place.offset, what)
+            raise corruption(name, record.place.offset, what)
         if sum(map(len, decode_run_entries(record.body))) != head.entries_bytes:
-            raise corruption(path, record.place.offset, "lengths of the entries do not add up")
+            raise corruption(name, record.place.offset, "lengths of the entries do not add up")
         self._lengths[head.ledger_id] = head.first_entry_id + head.entries
         size = HEADER_SIZE + len(record.body)
         tables.setdefault(head.ledger_id, Table()).append(head, record.place.offset, size)
@@ -201,13 +200,13 @@ class _Check:
         self._report.entries_bytes += head.entries_bytes
 
 
-def _check_footer(footer: Record, tables: dict[int, Table], indexes: dict[int, tuple[int, Record]], path: Path) -> None:
+def _check_footer(footer: Record, tables: dict[int, Table], indexes: dict[int, tuple[int, Record]], name: str) -> None:
     """Raise CorruptionError unless the index says of the runs what they say themselves."""
     for line in Footer.decode(footer.body).extents:
         ledger_id, index = indexes.get(line.index_offset, (None, None))
         if index is None or ledger_id != line.ledger_id or HEADER_SIZE + len(index.body) != line.index_size:
-            raise corruption(path, footer.place.offset, f"footer names no index of ledger {line.ledger_id}")
+            raise corruption(name, footer.place.offset, f"footer names no index of ledger {line.ledger_id}")
         _, table = Table.decode(index.body)
         walked = tables.get(line.ledger_id, Table()).suffix_from(table.firsts[0])
         if table != walked or (line.first, line.end) != (table.firsts[0], table.firsts[-1] + table.counts[-1]):
-            raise corruption(path, index.place.offset, f"index of ledger {line.ledger_id} differs from its runs")
+            raise corruption(name, index.place.offset, f"index of ledger {line.ledger_id} differs from its runs")

@@ -143,6 +143,11 @@ class LogIndex:
         self.newest_sealed = segment
         self._changed = True
 
+    @property
+    def may_have_dead_segments(self) -> bool:
+        """Whether it is worth asking ``take_dead_segments``."""
+        return self._changed and self.newest_sealed is not None
+
     def take_dead_segments(self) -> list[int]:
         """Return the segments that are sealed and that no ledger needs; none if nothing changed since the last call.
 

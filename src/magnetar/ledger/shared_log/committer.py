@@ -1,41 +1,41 @@
 """Group commit: one thread that takes all that is pending, writes and syncs it once, reports once, and goes on.
 
-It clocks itself: while one group is on its way to the disk, the next one gathers. The event loop's thread only puts
-into a queue. After a full disk the thread waits until the loop has taken back what was appended behind the failed
-group, so that no ledger gets a hole.
+For a medium that blocks. It clocks itself: while one group is on its way to the disk, the next one gathers. The event
+loop's thread only puts into a queue. After a shortage, such as a full disk, the thread waits until the loop has taken
+back what was appended behind the failed group, so that no ledger gets a hole.
 """
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import threading
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING
 
-from magnetar.base.errors import DiskFullError, StorageError
+from magnetar.base.errors import StorageError, StorageShortageError
+from magnetar.ledger.medium.blocking import run_blocking
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
-    from magnetar.ledger.shared_log.log import Operation
-
-    Commit = Callable[[Sequence[Operation]], None]
-    Report = Callable[[Sequence[Operation], StorageError | None], None]
+    from magnetar.ledger.shared_log.log import Log, Operation, Report
 
 
 class Committer:
     """Feeds a log from another thread. Every method but the thread's own is called on the event loop's thread."""
 
-    def __init__(self, commit: Commit, group_bytes: int, report: Report, after_group: Callable[[], None]) -> None:
-        """Commit in groups that are closed once they exceed ``group_bytes``.
+    def __init__(self, log: Log, group_bytes: int, report: Report) -> None:
+        """Commit to ``log`` in groups that are closed once they exceed ``group_bytes``.
 
-        ``commit`` is ``Log.commit``, or calls it. ``report`` is called on the committing thread, once per group and in
-        order; ``after_group`` behind it.
+        ``report`` is told what the log reports, on the committing thread.
         """
-        self._commit = commit
+        log.report = self._reported
+        self._log = log
         self._group_bytes = group_bytes
         self._report = report
-        self._after_group = after_group
+        self._failure: StorageError | None = None
+        """What the group failed with that was committed last."""
         self._pending: SimpleQueue[Operation | None] = SimpleQueue()
         """What is to be committed; None only wakes the thread."""
         self._resumed = threading.Semaphore(0)
@@ -59,37 +59,39 @@ class Committer:
         return [operation for operation in taken if operation is not None]
 
     def resume(self) -> None:
-        """Go on after a group that failed with DiskFullError."""
+        """Go on after a group that failed with StorageShortageError."""
         self._resumed.release()
 
-    def stop(self) -> None:
-        """Let the thread end once nothing is pending."""
+    async def end(self) -> None:
+        """Return when nothing is pending and all was reported, and the thread has ended."""
         self._stopping = True
         self._pending.put(None)
-
-    def join(self) -> None:
-        """Wait for the end of the thread; called on any thread but the loop's, which the last reports need."""
-        self._thread.join()
+        await asyncio.to_thread(self._thread.join)
 
     def _run(self) -> None:
+        log = self._log
         while True:
             group = self._take()
             if group is None:
                 return
             try:
-                self._commit(group)
-            except DiskFullError as error:
-                self._report(group, error)
-                self._resumed.acquire()
-            except StorageError as error:
-                self._report(group, error)
-                return
+                if not log.commit_now(group):
+                    run_blocking(log.commit, group)
             except Exception as error:  # noqa: BLE001 - the thread's root: who waits must learn that nothing comes
                 self._report(group, StorageError(f"the log failed: {error!r}"))
                 return
+            failure, self._failure = self._failure, None
+            if failure is None:
+                if log.index.may_have_dead_segments:
+                    run_blocking(log.remove_dead_segments)
+            elif isinstance(failure, StorageShortageError):
+                self._resumed.acquire()
             else:
-                self._report(group, None)
-                self._after_group()
+                return
+
+    def _reported(self, operations: Sequence[Operation], error: StorageError | None) -> None:
+        self._failure = error
+        self._report(operations, error)
 
     def _take(self) -> list[Operation] | None:
         """Wait for work and return a group of it; None when there is none left and no more will come."""

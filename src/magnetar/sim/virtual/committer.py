@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from magnetar.base.errors import DiskFullError, StorageError
+from magnetar.ledger.medium.blocking import run_blocking
 from magnetar.ledger.shared_log.committer import Committer
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
     from random import Random
 
-    from magnetar.ledger.shared_log.committer import Commit, Report
-    from magnetar.ledger.shared_log.log import Operation
+    from magnetar.ledger.shared_log.log import Log, Operation, Report
 
 QUICK_S = (0.0002, 0.004)
 """How long a write and its sync take."""
@@ -32,13 +30,12 @@ class VirtualCommitter(Committer):
         self,
         loop: asyncio.AbstractEventLoop,
         chance: Random,
-        commit: Commit,
+        log: Log,
         group_bytes: int,
         report: Report,
-        after_group: Callable[[], None],
     ) -> None:
         """Commit on ``loop``, as fast as ``chance`` has it."""
-        super().__init__(commit, group_bytes, report, after_group)
+        super().__init__(log, group_bytes, report)
         self._loop = loop
         self._chance = chance
         self._queue: list[Operation] = []
@@ -63,18 +60,15 @@ class VirtualCommitter(Committer):
 
     def resume(self) -> None:
         """See Committer."""
+        self._failure = None
         self._go_on()
 
-    def stop(self) -> None:
-        """Nothing ends but with the process."""
-
-    def join(self) -> None:
+    async def end(self) -> None:
         """Nothing ends but with the process."""
 
     def tear(self) -> None:
         """Have the disk see what it can of the group that is on its way, while power is lost."""
-        with suppress(StorageError, OSError):
-            self._commit(self._group)
+        run_blocking(self._log.commit, self._group)
 
     def _begin(self) -> None:
         self._group, self._queue = self._queue, []
@@ -83,15 +77,9 @@ class VirtualCommitter(Committer):
 
     def _end(self) -> None:
         group, self._group = self._group, ()
-        try:
-            self._commit(group)
-        except DiskFullError as error:
-            self._report(group, error)  # and goes on when it is told to
-        except StorageError as error:
-            self._report(group, error)
-        else:
-            self._report(group, None)
-            self._after_group()
+        run_blocking(self._log.commit, group)
+        if self._failure is None:
+            run_blocking(self._log.remove_dead_segments)
             self._go_on()
 
     def _go_on(self) -> None:

@@ -9,10 +9,13 @@ import itertools
 import warnings
 from asyncio.events import _set_running_loop
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
+from magnetar.ledger.medium.blocking import run_blocking
+
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Coroutine
     from contextvars import Context
 
     _Due = tuple[float, int, "MachineLoop", asyncio.Handle]
@@ -94,6 +97,7 @@ class MachineLoop(asyncio.BaseEventLoop):
         """Until when the process is stopped (SIGSTOP): its connections stay, and everything waits."""
         self._scheduler = scheduler
         self._network = network
+        self._is_starting = False
         self._tasks: list[asyncio.Task[Any]] = []
         """All there ever were: those of a dead process must not be found and ended before everything ends."""
         scheduler.loops.append(self)
@@ -137,13 +141,22 @@ class MachineLoop(asyncio.BaseEventLoop):
         """Do it now, and answer in the next turn."""
         del executor
         future: asyncio.Future[Any] = self.create_future()
+        answer = _settle if self._is_starting else partial(self.call_soon, _settle)
         try:
             result = func(*args)
         except Exception as error:  # noqa: BLE001 - it is the caller's
-            self.call_soon(_settle, future, future.set_exception, error)
+            answer(future, future.set_exception, error)
         else:
-            self.call_soon(_settle, future, future.set_result, result)
+            answer(future, future.set_result, result)
         return future
+
+    def complete(self, starting: Coroutine[Any, Any, None]) -> None:
+        """Run to its end, in no time, what a process does when it starts and waits for executors only."""
+        self._is_starting = True
+        try:
+            run_blocking(lambda: starting)
+        finally:
+            self._is_starting = False
 
     async def create_connection(self, protocol_factory: Callable[[], Any], host: Any, port: Any) -> Any:  # type: ignore[override]
         """Connect over the virtual network."""

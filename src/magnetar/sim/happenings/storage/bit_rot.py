@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from magnetar.base.errors import CorruptionError
 from magnetar.base.position import EARLIEST
-from magnetar.ledger.segments.segment import refuse_synced_damage, segment_sequences
+from magnetar.ledger.medium.local import segment_sequences
+from magnetar.ledger.segments.segment import refuse_synced_damage
 from magnetar.sim.happenings.clients.producers import Producers
 from magnetar.sim.scenario import SHARING, SUBSCRIPTION_TYPES
 from magnetar.sim.world import Action, Happening
@@ -121,7 +122,7 @@ class BitRot(Happening):
 def _is_proven(site: Site, path: Path, offset: int) -> bool:
     """Whether a record behind ``offset`` proves that a crash did not tear what is there: otherwise a start cuts it."""
     try:
-        refuse_synced_damage(bytes(site.disk.nodes[path].data), segment_sequences([path.name])[0], offset, path)
+        refuse_synced_damage(bytes(site.disk.nodes[path].data), segment_sequences([path.name])[0], offset, path.name)
     except CorruptionError:
         return True
     return False
