@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from magnetar.base.errors import RemoteProtocolError
 from magnetar.base.limits import BATCH_MESSAGES_MAX
 from magnetar.wire.entries import entry as wire_entry
-from magnetar.wire.entries.plain_metadata import is_plain, messages_in_plain, publish_time_in_plain
+from magnetar.wire.entries.plain_metadata import is_plain, messages_of, publish_time_in_plain
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 names = st.text(max_size=3) | st.text("n", max_size=70)
@@ -83,14 +83,13 @@ def test_plain_is_what_protobuf_reads_with_nothing_that_concerns_dispatch(
     data: bytes, before: bytes, behind: bytes
 ) -> None:
     start, end = len(before), len(before) + len(data)
-    messages = messages_in_plain(before + data + behind, start, end)
-    assert (messages is not None) == bool(is_plain(before + data + behind, start, end))
-    if messages is None:
+    plain = is_plain(before + data + behind, start, end)
+    if plain is None:
         return
     read = pb.MessageMetadata.FromString(data)
     assert read.IsInitialized()
     assert isinstance(read.producer_name, str)
-    assert messages == naive_messages(read)
+    assert messages_of(plain[1]) == naive_messages(read)
     assert publish_time_in_plain(before + data + behind, start, end) == read.publish_time
     assert {field.name for field, _ in read.ListFields()} <= {*REQUIRED, *PLAIN}
 

@@ -69,21 +69,18 @@ def batch_fits(batch: bytes, size: int) -> bool:
     return varint.read(batch, 0)[0] * BATCHED_MESSAGE_SIZE_MIN <= size
 
 
-def messages_in_plain(data: bytes, start: int, end: int) -> int | None:
-    """How many messages, at least 1, an entry has whose metadata lies there; None if that is not plain."""
-    plain = is_plain(data, start, end)
-    return None if plain is None else _messages(plain[1])
-
-
 def messages_and_key_in_plain(data: bytes, start: int, end: int) -> tuple[int, bytes] | None:
-    """The same, and the sticky key; None also if the key is encoded."""
+    """How many messages, at least 1, an entry has whose metadata lies there, and its sticky key.
+
+    None if the metadata is not plain or the key is encoded.
+    """
     plain = _KEYED.fullmatch(data, start, end)
     if plain is None:
         return None
     producer_name, sequence_id, partition_key, batch, encoded = plain.groups()
     if partition_key is None:
-        return _messages(batch), b"%b-%d" % (producer_name[1:], varint.read(sequence_id, 0)[0])
-    return (_messages(batch), partition_key[1:]) if encoded != b"\x01" else None
+        return messages_of(batch), b"%b-%d" % (producer_name[1:], varint.read(sequence_id, 0)[0])
+    return (messages_of(batch), partition_key[1:]) if encoded != b"\x01" else None
 
 
 def publish_time_in_plain(data: bytes, start: int, end: int) -> int | None:
@@ -92,7 +89,8 @@ def publish_time_in_plain(data: bytes, start: int, end: int) -> int | None:
     return None if plain is None else varint.read(plain[1], 0)[0]
 
 
-def _messages(batch: bytes | None) -> int:
+def messages_of(batch: bytes | None) -> int:
+    """How many messages, at least 1, the count of a plain match says; None for metadata without a count."""
     return 1 if batch is None else bounded(varint.read(batch, 0)[0])
 
 
