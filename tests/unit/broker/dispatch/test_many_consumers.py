@@ -14,7 +14,7 @@ from magnetar.sim.cluster import TOPIC, Cluster, Failover, Key_Shared, Shared, e
 from magnetar.wire import commands
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 from tests.kit.work import lines_run
-from tests.unit.broker.test_selectors import Person
+from tests.unit.broker.dispatch.test_selectors import Person
 
 if TYPE_CHECKING:
     from magnetar.base.names import TopicName

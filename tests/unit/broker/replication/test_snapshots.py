@@ -22,7 +22,7 @@ from magnetar.wire.entries.entry import assemble, metadata_bytes
 from magnetar.wire.entries.origin import SOURCE_POSITION
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 from tests.unit.broker.mesh import MARKERS, Mesh
-from tests.unit.broker.test_changing_clusters import configure
+from tests.unit.broker.replication.test_changing_clusters import configure
 from tests.unit.broker.world import Worker, World
 
 if TYPE_CHECKING:

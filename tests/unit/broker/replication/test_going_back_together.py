@@ -10,7 +10,7 @@ from magnetar.sim.cluster import Client, Key_Shared, entry
 from magnetar.wire import commands
 from magnetar.wire.message_id import position_of
 from magnetar.wire.proto import pulsar_api_pb2 as pb
-from tests.unit.broker.test_moving_everywhere import seek_to_earliest
+from tests.unit.broker.replication.test_moving_everywhere import seek_to_earliest
 from tests.unit.broker.world import Worker, World
 
 if TYPE_CHECKING:

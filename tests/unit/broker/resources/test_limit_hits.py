@@ -44,7 +44,7 @@ from magnetar.wire.proto import pulsar_api_pb2 as pb
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-GUIDE = Path(__file__).parents[3] / "docs" / "guides" / "limits.md"
+GUIDE = Path(__file__).parents[4] / "docs" / "guides" / "limits.md"
 
 
 class Socket:

@@ -10,7 +10,7 @@ from magnetar.broker.housekeeping.maintenance import Maintenance
 from magnetar.broker.loop import slices
 from magnetar.cursor.cursor import Cursor
 from magnetar.sim.cluster import Cluster
-from tests.unit.broker.test_slices import turns_taken
+from tests.unit.broker.loop.test_slices import turns_taken
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
