@@ -1,0 +1,48 @@
+"""What waits for work that is under way goes on when all of it has ended, and not before."""
+
+from __future__ import annotations
+
+from magnetar.broker.loop.under_way import UnderWay
+from magnetar.sim.virtual.loop import HandLoop
+
+
+def test_whoever_waits_goes_on_when_all_has_ended() -> None:
+    loop, work = HandLoop(), UnderWay()
+    work.begin()
+    work.begin()
+    waiting = [loop.start(work.over()) for _ in range(3)]
+    work.end()
+    loop.spin()
+    assert work
+    assert not any(each.done() for each in waiting)
+    work.end()
+    loop.spin()
+    assert not work
+    assert all(each.done() for each in waiting)
+
+
+def test_nobody_waits_for_nothing() -> None:
+    loop, work = HandLoop(), UnderWay()
+    waiting = loop.start(work.over())
+    loop.spin()
+    assert waiting.done()
+    work.begin()
+    work.end()
+    assert not work
+
+
+def test_what_begins_before_the_waiting_go_on_is_waited_for_too() -> None:
+    loop, work = HandLoop(), UnderWay()
+    work.begin()
+    waiting = loop.start(work.over())
+    loop.spin()
+    work.end()
+    work.begin()
+    loop.spin()
+    assert not waiting.done()
+    later = loop.start(work.over())
+    loop.spin()
+    work.end()
+    loop.spin()
+    assert waiting.done()
+    assert later.done()
