@@ -15,7 +15,7 @@ from magnetar.sim.pipe import Pipe
 from magnetar.sim.virtual.loop import HandLoop
 from magnetar.wire import commands
 from magnetar.wire.entries.origin import Origin, stamp
-from magnetar.wire.links import LEASE_METADATA, PARKED_METADATA
+from magnetar.wire.links import LEASE_METADATA, PARKED_AFTER_METADATA, PARKED_METADATA
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 if TYPE_CHECKING:
@@ -76,12 +76,13 @@ def test_a_stamp_is_no_larger_than_what_is_left_for_it() -> None:
     assert ENTRY_METADATA_PADDING + STAMP_SIZE_MAX + len(command) < FRAME_SIZE_PADDING
 
 
-def attach(pipe: Pipe, reason: str | None) -> None:
-    """Take the link over as a pipeline does that had parked it for ``reason``."""
+def attach(pipe: Pipe, reason: str | None, *, after: Position | None = None) -> None:
+    """Take the link over as a pipeline does that had parked it for ``reason``, behind ``after``."""
     pipe.attach(seek=False, permits=0x7FFF)
     pipe.reader.leave()
     pipe.reader = pipe.source.client()
     metadata = {LEASE_METADATA: str(pipe.lease)} | ({PARKED_METADATA: reason} if reason else {})
+    metadata |= {PARKED_AFTER_METADATA: str(after)} if after is not None else {}
     body = pb.CommandSubscribe(
         topic=str(TOPIC),
         subscription="pulsar.repl.jfk",
@@ -130,4 +131,16 @@ def test_a_link_without_a_backlog_is_not_parked_once_the_target_has_answered() -
     attach(pipe, "the target closed the producer")
     assert stats(pipe).parked_reason == "the target closed the producer"
     pipe.run()
+    assert stats(pipe).parked_reason is None
+
+
+def test_a_link_that_sends_again_is_not_parked_once_the_target_has_all_there_is() -> None:
+    pipe, _ = carrying()
+    pipe.source.crash()  # before the replication cursor was written
+    topic = pipe.source.topic()
+    assert topic.replicators["jfk"].lag.unconfirmed == 1
+    attach(pipe, "entry 1:1 is too large", after=topic.ledger.last_confirmed_entry)
+    assert stats(pipe).parked_reason == "entry 1:1 is too large"
+    pipe.run()
+    assert topic.replicators["jfk"].lag.unconfirmed == 0
     assert stats(pipe).parked_reason is None

@@ -233,9 +233,9 @@ class Replicator(Part):
         held = self.own.take_confirmed(position)
         if held is not None:
             self.target_position.advance(held)
+        self.cursor.acknowledge_cumulative(self.own.confirmed_through)
         if self.parking.reason is not None and self.parking.confirmed(held, is_all=not self.lag.unconfirmed):
             log.info("link_goes_on", topic=str(self.topic.name), target=self.target)
-        self.cursor.acknowledge_cumulative(self.own.confirmed_through)
         self.flush_soon()
         self._advanced()
 
