@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import sqlite3
+import threading
 from contextlib import contextmanager
+from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING
 
-from magnetar.base.errors import NotFoundError, StorageError
+from magnetar.base.errors import StorageError
+from magnetar.metadata.cached import CachedMetadataStore, net_changes
 from magnetar.metadata.sqlite_errors import sqlite_errors
-from magnetar.metadata.store import Put, Versioned, Watchers, check_version
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    import asyncio
+    from collections.abc import Iterator, Sequence
     from contextlib import AbstractContextManager
     from pathlib import Path
 
     from magnetar.base.world import Clock
+    from magnetar.metadata.cached import Transaction
 
 _SCHEMA_VERSION = 1
 # Exclusive locking keeps a second broker out of the directory; FULL makes every commit reach the disk (P1).
@@ -27,93 +31,127 @@ CREATE TABLE IF NOT EXISTS entries (
     path TEXT PRIMARY KEY, value BLOB NOT NULL, version INTEGER NOT NULL, modified_ms INTEGER NOT NULL
 ) WITHOUT ROWID;
 """
-_GET = "SELECT value, version, modified_ms FROM entries WHERE path = ?"
+_LOAD = "SELECT path, value, version, modified_ms FROM entries"
 _PUT = "INSERT OR REPLACE INTO entries (path, value, version, modified_ms) VALUES (?, ?, ?, ?)"
 _DELETE = "DELETE FROM entries WHERE path = ?"
-# Paths below a parent are those from "parent/" up to "parent0", for "0" is the character after "/".
-_CHILDREN = """
-SELECT DISTINCT substr(path, :skip, instr(substr(path, :skip) || '/', '/') - 1) AS name
-FROM entries WHERE path >= :parent || '/' AND path < :parent || '0' ORDER BY name
-"""
+_HAS_ENTRIES = "SELECT count(*) FROM sqlite_schema WHERE name = 'entries'"
+
+GROUP_MAX = 10_000
+"""Commits that are written in one transaction of SQLite."""
 
 
-class LocalMetadataStore:
-    """A MetadataStore in the file ``path``; one connection, one thread, every call committed before it returns."""
+class LocalMetadataStore(CachedMetadataStore):
+    """A MetadataStore in the file ``path``, read into memory when it is opened.
+
+    Until ``serve`` a commit is durable, or has failed, when it returns. From then on one thread commits: it takes all
+    that waits, and writes it as one transaction of SQLite.
+    """
 
     def __init__(self, path: Path, clock: Clock, *, read_only: bool = False) -> None:
         """Open or create the file; ``read_only`` changes nothing in it, and refuses to.
 
         Raises StorageError if another broker holds it, CorruptionError if it is not such a store.
         """
+        super().__init__(clock)
         self._path = path
-        self._clock = clock
-        self._watchers = Watchers()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._queue: SimpleQueue[Transaction | None] = SimpleQueue()
+        """What the thread is to commit; None ends it."""
+        self._resumed = threading.Semaphore(0)
+        self._thread = threading.Thread(target=self._run, name="magnetar-metadata", daemon=True)
         mode = "ro" if read_only else "rwc"
         with self._errors():
             address = f"{path.absolute().as_uri()}?mode={mode}"
-            self._connection = sqlite3.connect(address, uri=True, isolation_level=None, timeout=0)
+            self._connection = sqlite3.connect(
+                address, uri=True, isolation_level=None, timeout=0, check_same_thread=False
+            )
             if not read_only:
                 self._connection.executescript(_OPEN)
         self._check_schema_version()
-
-    def get(self, path: str) -> Versioned | None:
-        """See MetadataStore."""
         with self._errors():
-            row = self._connection.execute(_GET, (path,)).fetchone()
-        return Versioned(*row) if row else None
+            if self._connection.execute(_HAS_ENTRIES).fetchone() == (1,):
+                self._tree.load(self._connection.execute(_LOAD))
 
-    def put(self, path: str, value: bytes, expected_version: int | None = None) -> int:
-        """See MetadataStore."""
-        return self.put_many([Put(path, value, expected_version)])[0]
-
-    def put_many(self, puts: Sequence[Put]) -> list[int]:
-        """See MetadataStore."""
-        modified_ms = int(self._clock.now() * 1000)
-        versions = []
-        with self._transaction():
-            for put in puts:
-                current = self._version(put.path)
-                check_version(put.path, current, put.expected_version)
-                versions.append(0 if current is None else current + 1)
-                self._connection.execute(_PUT, (put.path, put.value, versions[-1], modified_ms))
-        for put in puts:
-            self._watchers.notify(put.path)
-        return versions
-
-    def delete(self, path: str, expected_version: int | None = None) -> None:
-        """See MetadataStore."""
-        with self._transaction():
-            current = self._version(path)
-            if current is None:
-                raise NotFoundError(path)
-            check_version(path, current, expected_version)
-            self._connection.execute(_DELETE, (path,))
-        self._watchers.notify(path)
-
-    def children(self, path: str) -> list[str]:
-        """See MetadataStore."""
-        parent = path.rstrip("/")
-        with self._errors():
-            rows = self._connection.execute(_CHILDREN, {"parent": parent, "skip": len(parent) + 2})
-            return [name for (name,) in rows]
-
-    def watch(self, prefix: str, callback: Callable[[str], None]) -> Callable[[], None]:
-        """See MetadataStore."""
-        return self._watchers.add(prefix, callback)
+    def serve(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Commit in a thread from now on, and report on ``loop``."""
+        self._loop = loop
+        self._thread.start()
 
     def damage(self) -> list[str]:
-        """Read the whole file and return what is wrong with it, naming it."""
+        """Read the whole file and return what is wrong with it, naming it; not to be called behind ``serve``."""
         with self._errors():
             found = [text for (text,) in self._connection.execute("PRAGMA integrity_check")]
         return [] if found == ["ok"] else [f"metadata store {self._path}: {text}" for text in found]
 
     def close(self) -> None:
-        """See MetadataStore."""
+        """Write what is pending, and release the file; what is reported from then on comes with a later turn."""
+        if self._loop is not None:
+            self._queue.put(None)
+            self._resumed.release()
+            self._thread.join()
         self._connection.close()
 
-    def _version(self, path: str) -> int | None:
-        row = self._connection.execute("SELECT version FROM entries WHERE path = ?", (path,)).fetchone()
-        return row[0] if row else None
+    def _submit(self, transaction: Transaction) -> None:
+        if self._loop is not None:
+            self._queue.put(transaction)
+            return
+        try:
+            self._write([transaction])
+        except StorageError as error:
+            self._failed(error)
+        else:
+            self._committed(1)
+
+    # -- the thread ---------------------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        loop = self._loop
+        assert loop is not None
+        while group := self._take():
+            try:
+                self._write(group)
+            except StorageError as error:
+                loop.call_soon_threadsafe(self._fail, error)
+                self._resumed.acquire()  # what follows rests on what failed, and is taken back first
+            else:
+                loop.call_soon_threadsafe(self._committed, len(group))
+
+    def _take(self) -> list[Transaction]:
+        """Wait for work, and return all there is; nothing when no more will come."""
+        group: list[Transaction] = []
+        transaction = self._queue.get()
+        while transaction is not None:
+            group.append(transaction)
+            if len(group) == GROUP_MAX or self._queue.empty():
+                return group
+            transaction = self._queue.get()
+        if group:
+            self._queue.put(None)
+        return group
+
+    def _fail(self, error: StorageError) -> None:
+        """Take back what the thread has not looked at, and let it go on; called on the loop."""
+        is_ending = False
+        try:
+            while True:
+                is_ending |= self._queue.get_nowait() is None
+        except Empty:
+            pass
+        if is_ending:
+            self._queue.put(None)
+        self._resumed.release()
+        self._failed(error)
+
+    def _write(self, group: Sequence[Transaction]) -> None:
+        changed = net_changes(group)
+        if not changed:
+            return
+        with self._transaction():
+            for path, stored in changed.items():
+                if stored is None:
+                    self._connection.execute(_DELETE, (path,))
+                else:
+                    self._connection.execute(_PUT, (path, stored.value, stored.version, stored.modified_ms))
 
     def _check_schema_version(self) -> None:
         with self._errors():

@@ -23,7 +23,7 @@ from magnetar.metadata.topic_names import TopicNames
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from magnetar.metadata.store import MetadataStore
+    from magnetar.metadata.store import Change, MetadataStore
 
 _CLUSTERS = "/admin/clusters"
 _POLICIES = "/admin/policies"
@@ -96,7 +96,7 @@ class Clusters(Documents[str, ClusterData]):
 
     def watch(self, callback: Callable[[str], None]) -> Callable[[], None]:
         """Call ``callback`` with each cluster's name after it changed; returns what ends the watch."""
-        return self._store.watch(_CLUSTERS, lambda path: callback(path.removeprefix(f"{_CLUSTERS}/")))
+        return self._store.watch(_CLUSTERS, lambda change: callback(change.path.removeprefix(f"{_CLUSTERS}/")))
 
     def _path(self, key: str) -> str:
         return f"{_CLUSTERS}/{key}"
@@ -127,8 +127,8 @@ class Namespaces(Documents[NamespaceName, Policies]):
     def watch(self, callback: Callable[[NamespaceName], None]) -> Callable[[], None]:
         """Call ``callback`` with each namespace after its policies changed; returns what ends the watch."""
 
-        def changed(path: str) -> None:
-            tenant, separator, namespace = path.removeprefix(f"{_POLICIES}/").partition("/")
+        def changed(change: Change) -> None:
+            tenant, separator, namespace = change.path.removeprefix(f"{_POLICIES}/").partition("/")
             if separator:
                 callback(NamespaceName(tenant, namespace))
 
@@ -176,8 +176,8 @@ class TopicPoliciesOf(Documents[TopicName, TopicPolicies]):
     def watch(self, callback: Callable[[TopicName], None]) -> Callable[[], None]:
         """Call ``callback`` with each topic after its own policies changed; returns what ends the watch."""
 
-        def changed(path: str) -> None:
-            tenant, namespace, domain, local_name = path.removeprefix(f"{_TOPIC_POLICIES}/").split("/")
+        def changed(change: Change) -> None:
+            tenant, namespace, domain, local_name = change.path.removeprefix(f"{_TOPIC_POLICIES}/").split("/")
             callback(TopicName(domain, tenant, namespace, unquote_plus(local_name)))
 
         return self._store.watch(_TOPIC_POLICIES, changed)

@@ -1,4 +1,9 @@
-"""The interface of a metadata store: small versioned values at slash-separated paths."""
+"""The interface of a metadata store: small versioned values at slash-separated paths.
+
+Reads are answered from a tree in memory. A commit is checked against the tree and applied to it at once, so that reads
+and commits that follow see it, and is then made durable off the event loop. What it means may be told to others only
+once it is reported as durable.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +14,11 @@ from magnetar.base.errors import BadVersionError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
+    from magnetar.base.errors import StorageError
+
+    OnDurable = Callable[[StorageError | None], None]
+    """Told None once durable, or why it never will be."""
 
 ABSENT = -1
 """The version to expect of a path that must not exist yet."""
@@ -33,42 +43,74 @@ class Put:
     expected_version: int | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Delete:
+    """The removal of one path, not of those below it; None as ``expected_version`` also takes a path that is absent."""
+
+    path: str
+    expected_version: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What became of one path in a commit."""
+
+    path: str
+    before: Versioned | None
+    """None: the path was created."""
+    after: Versioned | None
+    """None: the path was removed."""
+
+
 class MetadataStore(Protocol):
-    """Synchronous, and durable when a call returns. Used from one thread.
+    """Used on the event loop's thread, where it also reports; nothing here waits for a disk.
 
     A path starts with a slash and does not end with one. A path need not have a stored parent.
     """
 
     def get(self, path: str) -> Versioned | None:
-        """What is stored at ``path``, None if nothing is."""
-        ...
-
-    def put(self, path: str, value: bytes, expected_version: int | None = None) -> int:
-        """Store and return the new version; raises BadVersionError and changes nothing if another was expected."""
-        ...
-
-    def put_many(self, puts: Sequence[Put]) -> list[int]:
-        """Store all in one transaction and return their versions; raises BadVersionError and changes nothing."""
-        ...
-
-    def delete(self, path: str, expected_version: int | None = None) -> None:
-        """Remove one path, not those below it; raises NotFoundError or BadVersionError."""
+        """What is stored at ``path``, None if nothing is; also what is not durable yet."""
         ...
 
     def children(self, path: str) -> list[str]:
         """Names one level below ``path``, sorted; also of those that only have something stored further below."""
         ...
 
-    def watch(self, prefix: str, callback: Callable[[str], None]) -> Callable[[], None]:
-        """Call ``callback`` with each path, ``prefix`` or below it, whose value was stored or removed.
+    def commit(self, operations: Sequence[Put | Delete], on_durable: OnDurable | None = None) -> list[int]:
+        """Carry out all operations in one transaction, and return the versions of what was put, in order.
 
-        It is called after the change is durable, on the thread that made it, and must not raise.
-        Returns the function that ends the watch.
+        Raises BadVersionError, and changes nothing, where another version was expected. ``on_durable`` is called once,
+        in the order of all commits and barriers. After an error everything is as it was before the commit, as is what
+        was committed before that report: each of these commits reports an error, too.
+        """
+        ...
+
+    def put(self, path: str, value: bytes, expected_version: int | None = None) -> int:
+        """Commit one value, durable on return, and return its version; not to be called on a loop that serves."""
+        ...
+
+    def put_many(self, puts: Sequence[Put]) -> list[int]:
+        """Commit values in one transaction, durable on return; not to be called on a loop that serves."""
+        ...
+
+    def delete(self, path: str, expected_version: int | None = None) -> None:
+        """Commit one removal, durable on return; raises NotFoundError. Not to be called on a loop that serves."""
+        ...
+
+    def barrier(self, on_durable: Callable[[], None]) -> None:
+        """Call ``on_durable`` when all that was committed before is durable, or was reported as failed."""
+        ...
+
+    def watch(self, prefix: str, callback: Callable[[Change], None]) -> Callable[[], None]:
+        """Call ``callback`` with each change of ``prefix`` or a path below it.
+
+        It is called when the change is durable, before that is reported, and must not raise. Returns the function that
+        ends the watch.
         """
         ...
 
     def close(self) -> None:
-        """Release the store; it cannot be used afterwards."""
+        """Write what is pending, and release the store; it cannot be used afterwards."""
         ...
 
 
@@ -85,9 +127,9 @@ class Watchers:
 
     def __init__(self) -> None:
         """Nobody yet."""
-        self._watches: dict[object, tuple[str, Callable[[str], None]]] = {}
+        self._watches: dict[object, tuple[str, Callable[[Change], None]]] = {}
 
-    def add(self, prefix: str, callback: Callable[[str], None]) -> Callable[[], None]:
+    def add(self, prefix: str, callback: Callable[[Change], None]) -> Callable[[], None]:
         """Tell ``callback`` of changes at ``prefix`` and below, until the returned function is called."""
         key = object()
         self._watches[key] = (prefix.rstrip("/"), callback)
@@ -97,8 +139,9 @@ class Watchers:
 
         return end
 
-    def notify(self, path: str) -> None:
-        """Tell all whose prefix covers ``path``, in the order in which they came."""
+    def notify(self, change: Change) -> None:
+        """Tell all whose prefix covers the path, in the order in which they came."""
+        path = change.path
         for prefix, callback in tuple(self._watches.values()):
             if path == prefix or path.startswith(f"{prefix}/"):
-                callback(path)
+                callback(change)

@@ -11,7 +11,7 @@ from urllib.parse import unquote_plus
 from magnetar.base.names import PERSISTENT, NamespaceName, TopicName
 
 if TYPE_CHECKING:
-    from magnetar.metadata.store import MetadataStore
+    from magnetar.metadata.store import Change, MetadataStore
 
 NAMES_CACHED_MAX = 100_000
 """Topics whose names stay in memory, some 300 bytes each, beside the namespace that was asked for last."""
@@ -91,8 +91,8 @@ class TopicNames:
             del listing.texts[at]
             listing.shown = None
 
-    def _note(self, path: str) -> None:
-        tenant, _, rest = path.removeprefix(f"{self._root}/").partition("/")
+    def _note(self, change: Change) -> None:
+        tenant, _, rest = change.path.removeprefix(f"{self._root}/").partition("/")
         namespace, _, rest = rest.partition("/")
         domain, _, rest = rest.partition("/")
         listing = self._listings.get(NamespaceName(tenant, namespace))

@@ -263,7 +263,7 @@ def test_what_is_to_be_remembered_of_trimmed_entries_is_kept_with_the_shorter_li
             ledger = world.open()
             positions = [await world.append(ledger, [b"x"]) for _ in range(10)]
             versions: list[str] = []
-            world.metadata.watch("/managed-ledgers", versions.append)
+            world.metadata.watch("/managed-ledgers", lambda change: versions.append(change.path))
             ledger.trim(positions[8], world.now_ms, NONE, lambda last: {"through": str(last)})
             assert len(versions) == 1, "in one change"
             again = await world.reopen(ledger)

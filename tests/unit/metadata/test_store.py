@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
 
 from magnetar.base.errors import BadVersionError, CorruptionError, NotFoundError, StorageError
+from magnetar.metadata.awaiting import write
 from magnetar.metadata.local import LocalMetadataStore
 from magnetar.metadata.memory import MemoryMetadataStore
-from magnetar.metadata.store import ABSENT, MetadataStore, Put, Versioned
+from magnetar.metadata.store import ABSENT, Change, Delete, MetadataStore, Put, Versioned
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -67,7 +70,7 @@ def test_compare_and_set(store: MetadataStore) -> None:
 def test_many_puts_are_one(store: MetadataStore) -> None:
     """All writes of a transaction happen, or none; a path may come twice."""
     heard: list[str] = []
-    store.watch("/", heard.append)
+    store.watch("/", lambda change: heard.append(change.path))
     with pytest.raises(BadVersionError):
         store.put_many([Put("/a", b"1"), Put("/b", b"1", 7)])
     assert store.get("/a") is None
@@ -89,7 +92,7 @@ def test_children_are_one_level_below(store: MetadataStore) -> None:
 def test_watch_covers_a_subtree_until_it_ends(store: MetadataStore) -> None:
     """The path itself and those below it are reported once they can be read back."""
     heard: list[tuple[str, bool]] = []
-    end = store.watch("/p", lambda path: heard.append((path, store.get(path) is not None)))
+    end = store.watch("/p", lambda change: heard.append((change.path, store.get(change.path) is not None)))
     store.put("/p", b"")
     store.put("/p/a", b"")
     store.put("/pq", b"")
@@ -98,6 +101,96 @@ def test_watch_covers_a_subtree_until_it_ends(store: MetadataStore) -> None:
     end()
     store.put("/p", b"")
     assert heard == [("/p", True), ("/p/a", True), ("/p/a", False)]
+
+
+def test_a_commit_deletes_with_checks(store: MetadataStore) -> None:
+    """Removals are part of a transaction; watches hear the old and the new version."""
+    heard: list[Change] = []
+    store.put("/a", b"1")
+    store.watch("/", heard.append)
+    with pytest.raises(BadVersionError):
+        store.commit([Put("/b", b"1"), Delete("/a", 7)])
+    assert store.get("/b") is None
+    assert store.commit([Delete("/a", 0), Put("/b", b"2", ABSENT), Delete("/c")]) == [0]
+    assert store.get("/a") is None
+    assert heard == [
+        Change("/a", Versioned(b"1", 0, 12500), None),
+        Change("/b", None, Versioned(b"2", 0, 12500)),
+        Change("/c", None, None),
+    ]
+
+
+def test_a_barrier_with_nothing_pending_is_passed(store: MetadataStore) -> None:
+    """Whoever asks need not wait."""
+    store.put("/a", b"1")
+    passed: list[bool] = []
+    store.barrier(lambda: passed.append(True))
+    assert passed == [True]
+
+
+def test_a_store_that_serves_reports_in_order(tmp_path: Path) -> None:
+    """Reads see what is pending; reports and watches come in later turns, in the order of the commits."""
+
+    async def story() -> None:
+        path = tmp_path / "metadata.db"
+        store = LocalMetadataStore(path, FixedClock())
+        store.serve(asyncio.get_running_loop())
+        heard: list[str] = []
+        done = asyncio.Event()
+        store.watch("/", lambda change: heard.append(f"watch {change.path}"))
+
+        def note(number: int, error: StorageError | None) -> None:
+            heard.append(f"{number} {error}")
+
+        for number in range(3):
+            store.commit([Put("/a", b"%d" % number)], partial(note, number))
+            assert store.get("/a") == Versioned(b"%d" % number, number, 12500)
+        store.barrier(done.set)
+        assert heard == []
+        await done.wait()
+        assert heard == ["watch /a", "0 None", "watch /a", "1 None", "watch /a", "2 None"]
+        await write(store, Delete("/a", 2), Put("/b", b""))
+        store.close()
+        reopened = LocalMetadataStore(path, FixedClock())
+        assert (reopened.get("/a"), reopened.children("/")) == (None, ["b"])
+        reopened.close()
+
+    asyncio.run(story())
+
+
+def test_a_failed_commit_takes_back_what_rests_on_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Everything pending fails with it, in order; afterwards the store goes on from what is durable."""
+
+    async def story() -> None:
+        store = LocalMetadataStore(tmp_path / "metadata.db", FixedClock())
+        store.put("/a", b"old")
+        store.serve(asyncio.get_running_loop())
+        write_group = store._write
+        monkeypatch.setattr(store, "_write", fail)
+        heard: list[tuple[int, str]] = []
+        done = asyncio.Event()
+
+        def note(number: int, error: StorageError | None) -> None:
+            heard.append((number, str(error)))
+
+        for number in range(3):
+            store.commit([Put("/a", b"new")], partial(note, number))
+        store.barrier(done.set)
+        await done.wait()
+        assert heard == [(0, "no disk"), (1, "no disk"), (2, "no disk")]
+        assert store.get("/a") == Versioned(b"old", 0, 12500)
+        monkeypatch.setattr(store, "_write", write_group)
+        await write(store, Put("/a", b"newer", 0))
+        assert store.get("/a") == Versioned(b"newer", 1, 12500)
+        store.close()
+
+    asyncio.run(story())
+
+
+def fail(_group: object) -> None:
+    """Write nothing."""
+    message = "no disk"
+    raise StorageError(message)
 
 
 def test_local_store_keeps_everything(tmp_path: Path) -> None:

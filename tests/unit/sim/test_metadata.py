@@ -35,7 +35,7 @@ def test_failing_writes_change_nothing_and_reads_go_on() -> None:
 @pytest.mark.parametrize("is_written", [True, False])
 def test_the_process_ends_with_the_chosen_write(is_written: bool) -> None:
     store, heard, ended = a_store(), list[str](), list[FaultyMetadataStore]()
-    store.watch("/", heard.append)
+    store.watch("/", lambda change: heard.append(change.path))
     store.end_process_in(2, lambda: ended.append(store.reopened()), is_written=is_written)
     store.put("/a", b"1")
     with pytest.raises(ProcessEnded):

@@ -9,12 +9,17 @@ from magnetar.base.errors import DiskFullError, StorageError
 from magnetar.metadata.memory import MemoryMetadataStore
 
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import Callable, Sequence
     from random import Random
 
     from magnetar.base.world import Clock
-    from magnetar.metadata.store import Put, Versioned
+    from magnetar.metadata.cached import Transaction
+    from magnetar.metadata.store import Versioned
     from magnetar.sim.virtual.disk import FaultyDisk
+
+COMMIT_S = 0.001
+"""Virtual seconds that a group of commits takes where the store is not slow."""
 
 
 class ProcessEnded(BaseException):
@@ -24,9 +29,11 @@ class ProcessEnded(BaseException):
 class FaultyMetadataStore(MemoryMetadataStore):
     """See MetadataStore; faults are switched on and off by its attributes and methods.
 
-    With a disk it fails as the disk does. It promises what ``LocalMetadataStore`` does: every write is synced before it
-    returns, so that a loss of power takes none. A write whose sync failed has no effect while the process runs, unless
-    the process ends before the next write: the next process may find it (ADR 12).
+    Until ``serve`` a commit is durable, or has failed, when it returns, as with ``LocalMetadataStore``.
+
+    With a disk it fails as the disk does. What is reported as durable is synced, so that a loss of power takes none of
+    it. Commits whose sync failed have no effect while the process runs, unless the process ends before the next write:
+    the next process may find them (ADR 12). It may also find commits that were on their way when the process ended.
     """
 
     def __init__(
@@ -37,25 +44,31 @@ class FaultyMetadataStore(MemoryMetadataStore):
     ) -> None:
         """An empty store without faults, on ``disk`` if there is one; ``waits`` lets the process do nothing."""
         super().__init__(clock)
-        self._clock = clock
         self._disk = disk
         self._waits = waits
+        self._loop: asyncio.AbstractEventLoop | None = None
         self.commit_s = 0.0
-        """Virtual seconds that each write takes, in which the broker does nothing else."""
-        self.in_doubt: Callable[[MemoryMetadataStore], object] | None = None
+        """Virtual seconds that each write takes; 0: not worth to be said."""
+        self.in_doubt: Sequence[Transaction] | None = None
         """The newest write, if its sync failed."""
-        self.found: Callable[[MemoryMetadataStore], object] | None = None
+        self.found: Sequence[Transaction] | None = None
         """What was ``in_doubt`` in the process before, if this one found it."""
         self.fail_writes = False
         """Whether every write raises DiskFullError and changes nothing."""
         self.failed_writes = 0
         """How many writes have failed."""
+        self._group: Sequence[Transaction] = ()
+        """What is on its way to the disk."""
         self._writes_to_failure: int | None = None
         self._damaged: dict[str, tuple[Versioned, Versioned]] = {}
         """By path, what was written, and what is there since it was damaged."""
         self._writes_left: int | None = None
         self._is_last_written = False
         self._end: Callable[[], None] = lambda: None
+
+    def serve(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Write in a later turn of ``loop`` from now on."""
+        self._loop = loop
 
     def end_process_in(self, writes: int, end: Callable[[], None], *, is_written: bool) -> None:
         """Call ``end`` at the given write from now on (1: the next one), and raise ProcessEnded out of that write.
@@ -75,22 +88,20 @@ class FaultyMetadataStore(MemoryMetadataStore):
         self._writes_left = self._writes_to_failure = None
 
     def reopened(self, *, with_doubtful: bool = False) -> FaultyMetadataStore:
-        """What the next process finds: the same entries, watched by nobody, without faults.
+        """What the next process finds: what is durable, watched by nobody, without faults.
 
-        ``with_doubtful``: also a write whose sync failed, if no other followed.
+        ``with_doubtful``: also what was on its way, or a write whose sync failed, if no other followed.
         """
         store = FaultyMetadataStore(self._clock, self._disk, self._waits)
-        store._entries, store._damaged = self._entries, self._damaged
-        if with_doubtful and self.in_doubt is not None:
-            store._entries, store.found = self._entries_after(self.in_doubt), self.in_doubt
+        store._tree, store._damaged = self._tree.copy(), self._damaged
+        for transaction in reversed(self._pending):
+            store._tree.revert(transaction.changes)
+        if with_doubtful:
+            store.found = self.in_doubt
+            for transaction in (*(self.in_doubt or ()), *self._group):
+                for change in transaction.changes:
+                    store._tree.set(change.path, change.after)
         return store
-
-    def _entries_after(self, write: Callable[[MemoryMetadataStore], object]) -> dict[str, Versioned]:
-        """Return what there would be after a write, which nobody hears of; raises as the write does."""
-        trial = MemoryMetadataStore(self._clock)
-        trial._entries = self._entries  # noqa: SLF001 - nobody else has it
-        write(trial)
-        return trial._entries  # noqa: SLF001
 
     def damage(self, path: str, chance: Random) -> bool:
         """Lose the end of what is stored at ``path``, until ``restore``; False where there is nothing to lose."""
@@ -99,72 +110,84 @@ class FaultyMetadataStore(MemoryMetadataStore):
             return False
         broken = replace(stored, value=stored.value[: chance.randint(1, len(stored.value) - 1)])
         self._damaged[path] = stored, broken
-        self._entries = {**self._entries, path: broken}
+        self._tree.set(path, broken)
         return True
 
     def restore(self, path: str) -> bool:
         """Put back what ``damage`` took; False if it was written or deleted in the meantime."""
         stored, broken = self._damaged.pop(path, (None, None))
-        if stored is None or self.get(path) is not broken:
+        if stored is None or self.get(path) != broken:
             return False
-        self._entries = {**self._entries, path: stored}
+        self._tree.set(path, stored)
         return True
 
     def written(self, path: str) -> Versioned | None:
         """As ``get``, and what was written where it is damaged now."""
         found = self.get(path)
         stored, broken = self._damaged.get(path, (None, None))
-        return stored if found is not None and found is broken else found
+        return stored if found is not None and found == broken else found
 
-    def put_many(self, puts: Sequence[Put]) -> list[int]:
-        """See MetadataStore."""
-        size = sum(len(put.path) + len(put.value) for put in puts)
-        self._before_write(lambda store: store.put_many(puts), size)
-        return super().put_many(puts)
+    def _submit(self, transaction: Transaction) -> None:
+        if self._loop is None:
+            if self.commit_s:
+                self._waits(self.commit_s)
+            self._group = [transaction]
+            self._write()
+        elif not self._group:
+            self._begin_group(self._loop)
 
-    def delete(self, path: str, expected_version: int | None = None) -> None:
-        """See MetadataStore."""
-        self._before_write(lambda store: store.delete(path, expected_version), len(path))
-        super().delete(path, expected_version)
+    def _begin_group(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._group = tuple(self._pending)
+        loop.call_later(self.commit_s or COMMIT_S, self._write)
 
-    def _before_write(self, write: Callable[[MemoryMetadataStore], object], size: int) -> None:
-        if self.commit_s:
-            self._waits(self.commit_s)
-        if self.fail_writes or self._is_to_fail():
+    def _write(self) -> None:
+        """Bring the group to the disk, and report it."""
+        group = self._group
+        changes = [transaction for transaction in group if transaction.changes]
+        error = self._error_of(changes) if changes else None
+        if error is None and changes:
+            self._end_process_unless_left(changes)
+        self._group = ()
+        if error is not None:
             self.failed_writes += 1
-            message = "metadata store: database or disk is full"
-            raise DiskFullError(message)
-        if self._disk is not None:
-            self._write_to(self._disk(), write, size)
+            self._failed(error)
+        else:
+            self._committed(len(group))
+        if self._loop is not None and self._pending and not self._group:
+            self._begin_group(self._loop)
+
+    def _error_of(self, group: Sequence[Transaction]) -> StorageError | None:
+        """Take room of the disk, and sync; an error as SQLite's errors are."""
+        fails_alone = sum(self._is_to_fail() for _ in group)  # each of them counts
+        if self.fail_writes or fails_alone:
+            return DiskFullError("metadata store: database or disk is full")
+        disk = self._disk() if self._disk is not None else None
+        if disk is not None:
+            changes = [change for transaction in group for change in transaction.changes]
+            size = sum(len(change.path) + (len(change.after.value) if change.after else 0) for change in changes)
+            if disk.room is not None and disk.room < size:
+                return DiskFullError("metadata store: database or disk is full")
+            if disk.takes_no_sync():
+                self.in_doubt = group
+                return StorageError("metadata store: disk I/O error")
+            disk.take_room(size)
         self.in_doubt = None
+        return None
+
+    def _end_process_unless_left(self, group: Sequence[Transaction]) -> None:
         if self._writes_left is None:
             return
-        self._writes_left -= 1
-        if self._writes_left:
+        self._writes_left -= len(group)
+        if self._writes_left > 0:
             return
-        if self._is_last_written:
-            store = self.reopened()  # nobody may hear of this write any more
-            write(store)
-            self._entries = store._entries  # noqa: SLF001 - the two are one store
         self._writes_left = None
+        if self._is_last_written:  # nobody may hear of this write any more
+            for _ in self._group:
+                self._pending.popleft()
+        self._group = ()
         self._end()
+        self._pending.clear()
         raise ProcessEnded
-
-    def _write_to(self, disk: FaultyDisk, write: Callable[[MemoryMetadataStore], object], size: int) -> None:
-        """Take room of the disk, and sync; raises as SQLite's errors are raised."""
-        is_full = disk.room is not None and disk.room < size
-        fails = not is_full and disk.takes_no_sync()
-        if not is_full and not fails:
-            disk.take_room(size)
-            return
-        self._entries_after(write)  # one that is refused for its version gets no further
-        self.failed_writes += 1
-        if is_full:
-            message = "metadata store: database or disk is full"
-            raise DiskFullError(message)
-        self.in_doubt = write
-        message = "metadata store: disk I/O error"
-        raise StorageError(message)
 
     def _is_to_fail(self) -> bool:
         """Whether the write that begins now is the one that was to fail alone."""

@@ -36,7 +36,7 @@ class Operator:
     def __init__(self, **settings: object) -> None:
         self.cluster = Cluster(settings=settings)
         self.store = FaultyMetadataStore(HandClock(self.cluster.loop))
-        self.store._entries = self.cluster.metadata._entries
+        self.store._tree = self.cluster.metadata._tree
         self._start()
 
     def _start(self) -> None:

@@ -21,7 +21,7 @@ def a_cluster() -> tuple[Cluster, FaultyMetadataStore]:
     """A topic with an entry that a subscription has not acknowledged, on a metadata store that may fail."""
     cluster = Cluster()
     store = FaultyMetadataStore(HandClock(cluster.loop))
-    store._entries = cluster.metadata._entries
+    store._tree = cluster.metadata._tree
     use(cluster, store)
     client = cluster.client()
     client.produce()

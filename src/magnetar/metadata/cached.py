@@ -1,0 +1,117 @@
+"""A metadata store over a tree in memory: what all stores have in common, wherever they make commits durable."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from magnetar.base.errors import NotFoundError
+from magnetar.metadata.store import Delete, Put, Watchers
+from magnetar.metadata.tree import MetadataTree
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from magnetar.base.errors import StorageError
+    from magnetar.base.world import Clock
+    from magnetar.metadata.store import Change, OnDurable, Versioned
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Transaction:
+    """A commit on its way to the disk; a barrier changes nothing."""
+
+    changes: Sequence[Change]
+    on_durable: OnDurable | None
+
+
+class CachedMetadataStore(ABC):
+    """See MetadataStore. A subclass makes transactions durable in the order in which they are submitted."""
+
+    def __init__(self, clock: Clock) -> None:
+        """Nothing is stored; ``clock`` dates the changes."""
+        self._clock = clock
+        self._tree = MetadataTree()
+        self._watchers = Watchers()
+        self._pending: deque[Transaction] = deque()
+        """What was submitted and is not reported, oldest first."""
+
+    def get(self, path: str) -> Versioned | None:
+        """See MetadataStore."""
+        return self._tree.get(path)
+
+    def children(self, path: str) -> list[str]:
+        """See MetadataStore."""
+        return self._tree.children(path)
+
+    def commit(self, operations: Sequence[Put | Delete], on_durable: OnDurable | None = None) -> list[int]:
+        """See MetadataStore."""
+        changes = self._tree.apply(operations, int(self._clock.now() * 1000))
+        self._submit_next(Transaction(changes, on_durable))
+        return [each.after.version for each in changes if each.after is not None]
+
+    def put(self, path: str, value: bytes, expected_version: int | None = None) -> int:
+        """See MetadataStore."""
+        return self.put_many([Put(path, value, expected_version)])[0]
+
+    def put_many(self, puts: Sequence[Put]) -> list[int]:
+        """See MetadataStore."""
+        return self._commit_at_once(puts)
+
+    def delete(self, path: str, expected_version: int | None = None) -> None:
+        """See MetadataStore."""
+        if self.get(path) is None:
+            raise NotFoundError(path)
+        self._commit_at_once([Delete(path, expected_version)])
+
+    def _commit_at_once(self, operations: Sequence[Put | Delete]) -> list[int]:
+        outcome: list[StorageError | None] = []
+        versions = self.commit(operations, outcome.append)
+        assert outcome, "a store that serves reports in a later turn"
+        if outcome[0] is not None:
+            raise outcome[0]
+        return versions
+
+    def barrier(self, on_durable: Callable[[], None]) -> None:
+        """See MetadataStore."""
+        if self._pending:
+            self._submit_next(Transaction((), lambda _: on_durable()))
+        else:
+            on_durable()
+
+    def watch(self, prefix: str, callback: Callable[[Change], None]) -> Callable[[], None]:
+        """See MetadataStore."""
+        return self._watchers.add(prefix, callback)
+
+    def _submit_next(self, transaction: Transaction) -> None:
+        self._pending.append(transaction)
+        self._submit(transaction)
+
+    @abstractmethod
+    def _submit(self, transaction: Transaction) -> None:
+        """Begin to make a transaction durable."""
+
+    def _committed(self, count: int) -> None:
+        """The ``count`` oldest transactions are durable: say so."""
+        for transaction in [self._pending.popleft() for _ in range(count)]:
+            for change in transaction.changes:
+                self._watchers.notify(change)
+            if transaction.on_durable is not None:
+                transaction.on_durable(None)
+
+    def _failed(self, error: StorageError) -> None:
+        """Nothing that is pending will be durable, for each rests on the one before: take it back, and say so."""
+        failed = tuple(self._pending)
+        self._pending.clear()
+        for transaction in reversed(failed):
+            self._tree.revert(transaction.changes)
+        for transaction in failed:
+            if transaction.on_durable is not None:
+                transaction.on_durable(error)
+
+
+def net_changes(transactions: Sequence[Transaction]) -> dict[str, Versioned | None]:
+    """Return what each path holds after ``transactions``; None: it is absent."""
+    return {change.path: change.after for transaction in transactions for change in transaction.changes}

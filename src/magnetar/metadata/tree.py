@@ -1,0 +1,91 @@
+"""All values of a metadata store in memory, in little of it. Pure."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from struct import Struct
+from typing import TYPE_CHECKING
+
+from magnetar.metadata.store import Change, Put, Versioned, check_version
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from magnetar.metadata.store import Delete
+
+_HEAD = Struct("<qq")
+"""Version and milliseconds of the last change, in front of the value: one object for each path."""
+
+
+class MetadataTree:
+    """The values by path. Paths are also kept sorted, so that those below a path lie together."""
+
+    def __init__(self) -> None:
+        """Nothing is stored."""
+        self._values: dict[str, bytes] = {}
+        self._paths: list[str] = []
+
+    def load(self, rows: Iterable[tuple[str, bytes, int, int]]) -> None:
+        """Take path, value, version and time of everything that is stored, in any order."""
+        self._values = {path: _HEAD.pack(version, modified_ms) + value for path, value, version, modified_ms in rows}
+        self._paths = sorted(self._values)
+
+    def copy(self) -> MetadataTree:
+        """Return a tree with the same values."""
+        copied = MetadataTree()
+        copied._values, copied._paths = self._values.copy(), self._paths.copy()
+        return copied
+
+    def get(self, path: str) -> Versioned | None:
+        """What is stored at ``path``, None if nothing is."""
+        packed = self._values.get(path)
+        if packed is None:
+            return None
+        version, modified_ms = _HEAD.unpack_from(packed)
+        return Versioned(packed[_HEAD.size :], version, modified_ms)
+
+    def children(self, path: str) -> list[str]:
+        """Names one level below ``path``, sorted; also of those that only have something stored further below."""
+        parent, paths = path.rstrip("/") + "/", self._paths
+        names: set[str] = set()
+        at = bisect_left(paths, parent)
+        while at < len(paths) and paths[at].startswith(parent):
+            name = paths[at][len(parent) :].partition("/")[0]
+            names.add(name)
+            # All that is stored below a name lies between "name/" and "name0": "0" is the character after "/".
+            below = f"{parent}{name}/"
+            at += 1
+            if at < len(paths) and paths[at].startswith(below):
+                at = bisect_left(paths, f"{parent}{name}0", at)
+        return sorted(names)
+
+    def apply(self, operations: Sequence[Put | Delete], modified_ms: int) -> list[Change]:
+        """Carry out all operations, or none: raises BadVersionError. Returns what they changed, in order."""
+        changes: list[Change] = []
+        try:
+            for operation in operations:
+                before = self.get(operation.path)
+                check_version(operation.path, before.version if before else None, operation.expected_version)
+                after = None
+                if isinstance(operation, Put):
+                    after = Versioned(operation.value, before.version + 1 if before else 0, modified_ms)
+                changes.append(Change(operation.path, before, after))
+                self.set(operation.path, after)
+        except BaseException:
+            self.revert(changes)
+            raise
+        return changes
+
+    def revert(self, changes: Sequence[Change]) -> None:
+        """Take back changes, the last one first."""
+        for change in reversed(changes):
+            self.set(change.path, change.before)
+
+    def set(self, path: str, stored: Versioned | None) -> None:
+        """Store a value as it is, or remove it."""
+        if stored is not None:
+            if path not in self._values:
+                self._paths.insert(bisect_left(self._paths, path), path)
+            self._values[path] = _HEAD.pack(stored.version, stored.modified_ms) + stored.value
+        elif self._values.pop(path, None) is not None:
+            del self._paths[bisect_left(self._paths, path)]
