@@ -8,6 +8,7 @@ import pytest
 
 import magnetar
 from magnetar.broker.settings.config import BrokerConfig, load
+from magnetar.cli import broker
 from magnetar.cli.main import ExitCode, main
 
 if TYPE_CHECKING:
@@ -30,8 +31,9 @@ def test_the_configuration_is_checked_without_a_start(tmp_path: Path, capsys: py
 
 @pytest.mark.parametrize("command", ["broker", "standalone"])
 def test_a_data_directory_that_cannot_be_made_is_named(
-    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(broker, "_log_to_stderr", lambda _: None)  # it holds for all tests behind this one
     in_the_way = tmp_path / "file"
     in_the_way.touch()
     assert main([command, "--dataDirectory", str(in_the_way / "data")]) is ExitCode.FAILED
