@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from magnetar.base.names import NamespaceName, TopicName
+from magnetar.base.names import TopicName
 from magnetar.base.position import Position
 from magnetar.broker import service
 from magnetar.broker.settings.config import BrokerConfig
 from magnetar.cursor.ranges import ranges_of
-from magnetar.metadata.policies import Policies, TenantInfo
 from tests.kit.broker import Broker
 from tests.kit.child import LOOPBACK
 from tests.kit.raw import RawConnection, entry
@@ -48,9 +47,6 @@ async def _fill_and_die(data: Path, entries: int, holes: int) -> None:
     config = BrokerConfig(dataDirectory=data, bindAddress=LOOPBACK, brokerServicePort=0, webServicePort=0)
     broker = service.Broker(config)
     await broker.start()
-    resources = broker.environment.resources
-    resources.tenants.create("public", TenantInfo(allowedClusters=["standalone"]))
-    resources.namespaces.create(NamespaceName("public", "default"), Policies(replication_clusters=["standalone"]))
     topic = broker.topics.get_or_create(TOPIC)
     subscription = topic.create_subscription("s", topic.log.before_first())
     run = [entry(b"")] * APPENDED_AT_ONCE
