@@ -16,7 +16,7 @@ from magnetar.metadata.effective import EffectivePolicies, effective
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from magnetar.base.errors import StorageError
     from magnetar.base.names import NamespaceName, TopicName
@@ -95,10 +95,23 @@ class Environment:
         return effective(broker_policies(self.config), namespace, self.resources.topic_policies.get(topic))
 
     async def durable(self) -> None:
-        """Return once everything appended until now is durable; raises StorageError if it never will be."""
+        """Return once everything written until now is durable; raises StorageError if it never will be."""
         future: asyncio.Future[None] = self.loop.create_future()
-        self.store.barrier(partial(settle, future))
+        self.barrier(partial(settle, future))
         await future
+
+    async def recorded(self) -> None:
+        """Return once all metadata written until now are durable; raises StorageError if some never will be."""
+        future: asyncio.Future[None] = self.loop.create_future()
+        self.metadata.barrier(partial(settle, future))
+        await future
+
+    def barrier(self, done: Callable[[StorageError | None], None]) -> None:
+        """Call ``done`` once everything written until now is durable, with why if it never will be.
+
+        What waits to be appended until its ledger is listed is appended when that is durable: metadata come first.
+        """
+        self.metadata.barrier(lambda failure: self.store.barrier(lambda error: done(error or failure)))
 
 
 def settle(future: asyncio.Future[None], error: StorageError | None) -> None:

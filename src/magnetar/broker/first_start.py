@@ -15,7 +15,7 @@ TENANT = "public"
 NAMESPACE = NamespaceName(TENANT, "default")
 
 
-def register_cluster(resources: Resources, cluster: str, data: ClusterData) -> bool:
+async def register_cluster(resources: Resources, cluster: str, data: ClusterData) -> bool:
     """Register ``cluster`` and create ``public/default`` unless a cluster is registered; return whether it did.
 
     The cluster is registered last, so a start that was interrupted is completed by the next one. Later starts change
@@ -24,9 +24,9 @@ def register_cluster(resources: Resources, cluster: str, data: ClusterData) -> b
     if resources.clusters.names():
         return False
     if not resources.tenants.exists(TENANT):
-        resources.tenants.create(TENANT, TenantInfo(allowedClusters=[cluster]))
+        await resources.tenants.create(TENANT, TenantInfo(allowedClusters=[cluster]))
     if not resources.namespaces.exists(NAMESPACE):
         bundles = BundlesData.of(DEFAULT_NUMBER_OF_NAMESPACE_BUNDLES)
-        resources.namespaces.create(NAMESPACE, Policies(replication_clusters=[cluster], bundles=bundles))
-    resources.clusters.create(cluster, data)
+        await resources.namespaces.create(NAMESPACE, Policies(replication_clusters=[cluster], bundles=bundles))
+    await resources.clusters.create(cluster, data)
     return True

@@ -150,7 +150,7 @@ class Broker:
         self.topics.service_url = f"pulsar://{config.advertisedAddress}:{binary_port}"
         admin_url = f"http://{config.advertisedAddress}:{config.webServicePort}"
         data = ClusterData(serviceUrl=admin_url, brokerServiceUrl=self.topics.service_url)
-        if register_cluster(environment.resources, config.clusterName, data):
+        if await register_cluster(environment.resources, config.clusterName, data):
             log.info("cluster_registered", cluster=config.clusterName, namespace=str(NAMESPACE))
         loaded = self.topics.linked.load_all(lambda done, total: starting.told("topics", done, total))
         administration = Administration(environment, self.topics, admin_url)

@@ -1,27 +1,38 @@
-"""Commits for those who may wait: coroutines."""
+"""Commits that coroutines wait for."""
 
 from __future__ import annotations
 
 import asyncio
-from functools import partial
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Generator, Sequence
+
     from magnetar.base.errors import StorageError
     from magnetar.metadata.store import Delete, MetadataStore, Put
 
 
-async def write(store: MetadataStore, *operations: Put | Delete) -> None:
-    """Commit ``operations`` and return once they are durable; raises BadVersionError, StorageError."""
-    future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-    store.commit(operations, partial(_settle, future))
-    await future
+class Commit:
+    """A commit on its way. ``await`` returns when it is durable, and raises StorageError if it failed."""
 
+    def __init__(self, store: MetadataStore, operations: Sequence[Put | Delete]) -> None:
+        """Commit ``operations``; raises BadVersionError."""
+        self._is_reported = False
+        self._error: StorageError | None = None
+        self._waiting: list[asyncio.Future[None]] = []
+        store.commit(operations, self._report)
 
-def _settle(future: asyncio.Future[None], error: StorageError | None) -> None:
-    if future.done():  # nobody waits for it any more
-        return
-    if error is None:
-        future.set_result(None)
-    else:
-        future.set_exception(error)
+    def __await__(self) -> Generator[object, None, None]:
+        """Wait for the report."""
+        if not self._is_reported:
+            future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._waiting.append(future)
+            yield from future
+        if self._error is not None:
+            raise self._error
+
+    def _report(self, error: StorageError | None) -> None:
+        self._is_reported, self._error = True, error
+        for future in self._waiting:
+            if not future.done():
+                future.set_result(None)

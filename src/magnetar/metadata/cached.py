@@ -74,12 +74,12 @@ class CachedMetadataStore(ABC):
             raise outcome[0]
         return versions
 
-    def barrier(self, on_durable: Callable[[], None]) -> None:
+    def barrier(self, on_durable: OnDurable) -> None:
         """See MetadataStore."""
         if self._pending:
-            self._submit_next(Transaction((), lambda _: on_durable()))
+            self._submit_next(Transaction((), on_durable))
         else:
-            on_durable()
+            on_durable(None)
 
     def watch(self, prefix: str, callback: Callable[[Change], None]) -> Callable[[], None]:
         """See MetadataStore."""

@@ -9,6 +9,7 @@ from urllib.parse import quote_plus, unquote_plus
 
 from magnetar.base.errors import CorruptionError, NotFoundError
 from magnetar.base.names import PERSISTENT, NamespaceName, TopicName
+from magnetar.metadata.awaiting import Commit
 from magnetar.metadata.policies import (
     ClusterData,
     Document,
@@ -17,7 +18,7 @@ from magnetar.metadata.policies import (
     TenantInfo,
     TopicPolicies,
 )
-from magnetar.metadata.store import ABSENT
+from magnetar.metadata.store import ABSENT, Delete, Put
 from magnetar.metadata.topic_names import TopicNames
 
 if TYPE_CHECKING:
@@ -36,7 +37,10 @@ Value = TypeVar("Value", bound=Document)
 
 
 class Documents(ABC, Generic[Key, Value]):
-    """Documents of one kind, found by ``Key``."""
+    """Documents of one kind, found by ``Key``.
+
+    A change is seen at once. Whoever answers for it awaits its Commit.
+    """
 
     _kind: type[Value]
 
@@ -53,12 +57,12 @@ class Documents(ABC, Generic[Key, Value]):
         """Whether there is a document."""
         return self._store.get(self._path(key)) is not None
 
-    def create(self, key: Key, value: Value) -> None:
+    def create(self, key: Key, value: Value) -> Commit:
         """Store a new document; raises BadVersionError if there is one."""
-        self._store.put(self._path(key), value.to_bytes(), ABSENT)
+        return Commit(self._store, [Put(self._path(key), value.to_bytes(), ABSENT)])
 
-    def update(self, key: Key, change: Callable[[Value], Value]) -> Value:
-        """Replace a document by ``change`` of it and return the new one.
+    def update(self, key: Key, change: Callable[[Value], Value]) -> Commit:
+        """Replace a document by ``change`` of it.
 
         Raises NotFoundError if there is none, BadVersionError if another writer came in between.
         """
@@ -67,12 +71,15 @@ class Documents(ABC, Generic[Key, Value]):
         if found is None:
             raise NotFoundError(path)
         value = change(self._read(key, found.value))
-        self._store.put(path, value.to_bytes(), found.version)
-        return value
+        return Commit(self._store, [Put(path, value.to_bytes(), found.version)])
 
-    def delete(self, key: Key) -> None:
+    def delete(self, key: Key) -> Commit:
         """Remove a document; raises NotFoundError if there is none."""
-        self._store.delete(self._path(key))
+        path = self._path(key)
+        found = self._store.get(path)
+        if found is None:
+            raise NotFoundError(path)
+        return Commit(self._store, [Delete(path, found.version)])
 
     def _read(self, key: Key, text: bytes) -> Value:
         try:
@@ -158,20 +165,19 @@ class TopicPoliciesOf(Documents[TopicName, TopicPolicies]):
 
     _kind = TopicPolicies
 
-    def change(self, key: TopicName, **fields: object) -> None:
+    def change(self, key: TopicName, **fields: object) -> Commit:
         """Set fields of a topic's policies, which may not be there yet; None takes one away.
 
         Raises BadVersionError if another writer came in between.
         """
         if self.exists(key):
-            self.update(key, lambda found: found.model_copy(update=fields))
-        else:
-            self.create(key, TopicPolicies().model_copy(update=fields))
+            return self.update(key, lambda found: found.model_copy(update=fields))
+        return self.create(key, TopicPolicies().model_copy(update=fields))
 
-    def forget(self, key: TopicName) -> None:
+    async def forget(self, key: TopicName) -> None:
         """Remove what a topic, not a partition, has set, if anything."""
         if key == key.partitioned_topic and self.exists(key):
-            self.delete(key)
+            await self.delete(key)
 
     def watch(self, callback: Callable[[TopicName], None]) -> Callable[[], None]:
         """Call ``callback`` with each topic after its own policies changed; returns what ends the watch."""

@@ -97,8 +97,11 @@ class MetadataStore(Protocol):
         """Commit one removal, durable on return; raises NotFoundError. Not to be called on a loop that serves."""
         ...
 
-    def barrier(self, on_durable: Callable[[], None]) -> None:
-        """Call ``on_durable`` when all that was committed before is durable, or was reported as failed."""
+    def barrier(self, on_durable: OnDurable) -> None:
+        """Call ``on_durable`` when all that was committed before is durable; at once if that is so.
+
+        It gets the error of a commit that was pending and failed.
+        """
         ...
 
     def watch(self, prefix: str, callback: Callable[[Change], None]) -> Callable[[], None]:

@@ -249,7 +249,7 @@ class Site:
         namespaces = self.environment.resources.namespaces
         while namespaces.get(NAMESPACE) != self.policies:
             try:
-                namespaces.update(NAMESPACE, lambda _: self.policies)
+                await namespaces.update(NAMESPACE, lambda _: self.policies)
             except MagnetarError:  # the operator is told, and tries again
                 await asyncio.sleep(0.5)
 

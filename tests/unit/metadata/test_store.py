@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from magnetar.base.errors import BadVersionError, CorruptionError, NotFoundError, StorageError
-from magnetar.metadata.awaiting import write
+from magnetar.metadata.awaiting import Commit
 from magnetar.metadata.local import LocalMetadataStore
 from magnetar.metadata.memory import MemoryMetadataStore
 from magnetar.metadata.store import ABSENT, Change, Delete, MetadataStore, Put, Versioned
@@ -123,9 +123,9 @@ def test_a_commit_deletes_with_checks(store: MetadataStore) -> None:
 def test_a_barrier_with_nothing_pending_is_passed(store: MetadataStore) -> None:
     """Whoever asks need not wait."""
     store.put("/a", b"1")
-    passed: list[bool] = []
-    store.barrier(lambda: passed.append(True))
-    assert passed == [True]
+    passed: list[StorageError | None] = []
+    store.barrier(passed.append)
+    assert passed == [None]
 
 
 def test_a_store_that_serves_reports_in_order(tmp_path: Path) -> None:
@@ -145,11 +145,11 @@ def test_a_store_that_serves_reports_in_order(tmp_path: Path) -> None:
         for number in range(3):
             store.commit([Put("/a", b"%d" % number)], partial(note, number))
             assert store.get("/a") == Versioned(b"%d" % number, number, 12500)
-        store.barrier(done.set)
+        store.barrier(lambda _: done.set())
         assert heard == []
         await done.wait()
         assert heard == ["watch /a", "0 None", "watch /a", "1 None", "watch /a", "2 None"]
-        await write(store, Delete("/a", 2), Put("/b", b""))
+        await Commit(store, [Delete("/a", 2), Put("/b", b"")])
         store.close()
         reopened = LocalMetadataStore(path, FixedClock())
         assert (reopened.get("/a"), reopened.children("/")) == (None, ["b"])
@@ -175,12 +175,12 @@ def test_a_failed_commit_takes_back_what_rests_on_it(tmp_path: Path, monkeypatch
 
         for number in range(3):
             store.commit([Put("/a", b"new")], partial(note, number))
-        store.barrier(done.set)
+        store.barrier(lambda _: done.set())
         await done.wait()
         assert heard == [(0, "no disk"), (1, "no disk"), (2, "no disk")]
         assert store.get("/a") == Versioned(b"old", 0, 12500)
         monkeypatch.setattr(store, "_write", write_group)
-        await write(store, Put("/a", b"newer", 0))
+        await Commit(store, [Put("/a", b"newer", 0)])
         assert store.get("/a") == Versioned(b"newer", 1, 12500)
         store.close()
 

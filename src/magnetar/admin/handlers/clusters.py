@@ -61,18 +61,18 @@ class _Clusters:
         if self._clusters.exists(name):
             raise AdminError(HTTPStatus.CONFLICT, "Cluster already exists")
         self._context.check_new_name("cluster", name)
-        self._clusters.create(name, data)
+        await self._clusters.create(name, data)
         return Response()
 
     async def update(self, request: Request) -> Response:
         data = _checked(await body(request, _DATA))
         try:
-            self._clusters.update(entity_name(request, "cluster"), lambda _: data)
+            await self._clusters.update(entity_name(request, "cluster"), lambda _: data)
         except NotFoundError:
             raise _does_not_exist() from None
         return Response()
 
-    def delete(self, request: Request) -> None:
+    async def delete(self, request: Request) -> None:
         name = entity_name(request, "cluster")
         self._get(name)
         for tenant in self._tenants.names():
@@ -80,7 +80,7 @@ class _Clusters:
                 policies = self._namespaces.get(namespace)
                 if policies is not None and name in policies.replication_clusters:
                     raise AdminError(HTTPStatus.PRECONDITION_FAILED, f"Cluster not empty: {namespace} replicates to it")
-        self._clusters.delete(name)
+        await self._clusters.delete(name)
 
     def peers(self, request: Request) -> list[str]:
         return self._get(entity_name(request, "cluster")).peerClusterNames or []

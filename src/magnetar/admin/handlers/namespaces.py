@@ -81,11 +81,11 @@ class _Namespaces:
         if self._namespaces.exists(namespace):
             raise AdminError(HTTPStatus.CONFLICT, "Namespace already exists")
         self._context.check_new_name("namespace", str(namespace))
-        self._namespaces.create(
+        await self._namespaces.create(
             namespace, wanted.model_copy(update={"replication_clusters": clusters, "bundles": bundles})
         )
 
-    def delete(self, request: Request) -> None:
+    async def delete(self, request: Request) -> None:
         namespace = namespace_name(request)
         policies = self._context.policies(namespace)
         if flag(request, "force"):
@@ -99,7 +99,7 @@ class _Namespaces:
         service = self._context.service
         if service.topics.names(namespace) or service.topics.partitioned_names(namespace):
             raise AdminError(HTTPStatus.CONFLICT, "Cannot delete non empty namespace")
-        self._namespaces.delete(namespace)
+        await self._namespaces.delete(namespace)
 
     def topics(self, request: Request) -> list[str]:
         self._policies(request)
@@ -124,13 +124,13 @@ class _Namespaces:
         if not clusters:
             raise AdminError(HTTPStatus.PRECONDITION_FAILED, "ClusterIds should not be null or empty")
         self._check_clusters(namespace, clusters)
-        self._update(namespace, replication_clusters=clusters)
+        await self._update(namespace, replication_clusters=clusters)
 
     def _policies(self, request: Request) -> Policies:
         return self._context.policies(namespace_name(request))
 
-    def _update(self, namespace: NamespaceName, **fields: object) -> None:
-        self._namespaces.update(namespace, lambda policies: policies.model_copy(update=fields))
+    async def _update(self, namespace: NamespaceName, **fields: object) -> None:
+        await self._namespaces.update(namespace, lambda policies: policies.model_copy(update=fields))
 
     def _check_clusters(self, namespace: NamespaceName, clusters: list[str]) -> None:
         allowed = self._context.tenant(namespace.tenant).allowedClusters

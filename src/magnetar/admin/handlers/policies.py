@@ -216,11 +216,11 @@ class _Handlers:
 
         async def post(request: Request) -> None:
             self._namespace(request)
-            self._set(request, **{policy.field: await policy.read(request)})
+            await self._set(request, **{policy.field: await policy.read(request)})
 
-        def delete(request: Request) -> None:
+        async def delete(request: Request) -> None:
             self._namespace(request)
-            self._set(request, **{policy.field: None})
+            await self._set(request, **{policy.field: None})
 
         return {"GET": get, "POST": post, "DELETE": delete}
 
@@ -235,10 +235,10 @@ class _Handlers:
 
         async def post(request: Request) -> None:
             topic = self._topic(request)
-            self._set_topic(topic, **{policy.topic_field: await read(request)})
+            await self._set_topic(topic, **{policy.topic_field: await read(request)})
 
-        def delete(request: Request) -> None:
-            self._set_topic(self._topic(request), **{policy.topic_field: None})
+        async def delete(request: Request) -> None:
+            await self._set_topic(self._topic(request), **{policy.topic_field: None})
 
         return {"GET": get, "POST": post, "DELETE": delete}
 
@@ -251,12 +251,12 @@ class _Handlers:
         policies = self._namespace(request)
         kind, quota = await _quota(request, f"namespace[{namespace_name(request)}]")
         _check_quota(kind, quota, policies.retention_policies, "namespace")
-        self._set(request, backlog_quota_map={**policies.backlog_quota_map, kind: quota})
+        await self._set(request, backlog_quota_map={**policies.backlog_quota_map, kind: quota})
 
-    def remove_quota(self, request: Request) -> None:
+    async def remove_quota(self, request: Request) -> None:
         left = dict(self._namespace(request).backlog_quota_map)
         left.pop(_quota_type(request), None)
-        self._set(request, backlog_quota_map=left)
+        await self._set(request, backlog_quota_map=left)
 
     def topic_quotas(self, request: Request) -> dict[str, Any]:
         topic = self._topic(request)
@@ -268,13 +268,13 @@ class _Handlers:
         topic = self._topic(request)
         kind, quota = await _quota(request, f"topic[{topic}]")
         _check_quota(kind, quota, self._applied(topic).retention, "topic")
-        self._set_topic(topic, backLogQuotaMap={**self._own(topic).backLogQuotaMap, kind: quota})
+        await self._set_topic(topic, backLogQuotaMap={**self._own(topic).backLogQuotaMap, kind: quota})
 
-    def remove_topic_quota(self, request: Request) -> None:
+    async def remove_topic_quota(self, request: Request) -> None:
         topic = self._topic(request)
         left = dict(self._own(topic).backLogQuotaMap)
         left.pop(_quota_type(request), None)
-        self._set_topic(topic, backLogQuotaMap=left)
+        await self._set_topic(topic, backLogQuotaMap=left)
 
     # -- storage ------------------------------------------------------------------------------------------------
 
@@ -293,12 +293,12 @@ class _Handlers:
     def _applied(self, topic: TopicName) -> EffectivePolicies:
         return self._context.service.topics.applied_policies(topic)
 
-    def _set(self, request: Request, **fields: object) -> None:
+    async def _set(self, request: Request, **fields: object) -> None:
         namespaces = self._context.resources.namespaces
-        namespaces.update(namespace_name(request), lambda policies: policies.model_copy(update=fields))
+        await namespaces.update(namespace_name(request), lambda policies: policies.model_copy(update=fields))
 
-    def _set_topic(self, topic: TopicName, **fields: object) -> None:
-        self._context.resources.topic_policies.change(topic, **fields)
+    async def _set_topic(self, topic: TopicName, **fields: object) -> None:
+        await self._context.resources.topic_policies.change(topic, **fields)
 
 
 def check(policies: Policies) -> None:

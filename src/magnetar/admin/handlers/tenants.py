@@ -48,7 +48,7 @@ class _Tenants:
         if self._tenants.exists(name):
             raise AdminError(HTTPStatus.CONFLICT, "Tenant already exist")
         self._context.check_new_name("tenant", name)
-        self._tenants.create(name, info)
+        await self._tenants.create(name, info)
 
     async def update(self, request: Request) -> None:
         name = entity_name(request, "tenant")
@@ -61,16 +61,16 @@ class _Tenants:
         ]
         if in_use:
             raise AdminError(HTTPStatus.CONFLICT, f"Active namespaces use the removed clusters: {', '.join(in_use)}")
-        self._tenants.update(name, lambda _: info)
+        await self._tenants.update(name, lambda _: info)
 
-    def delete(self, request: Request) -> None:
+    async def delete(self, request: Request) -> None:
         name = entity_name(request, "tenant")
         self._context.tenant(name)
         if flag(request, "force"):
             raise AdminError(HTTPStatus.METHOD_NOT_ALLOWED, "Broker doesn't allow forced deletion of tenants")
         if self._namespaces.of_tenant(name):
             raise AdminError(HTTPStatus.CONFLICT, "The tenant still has active namespaces")
-        self._tenants.delete(name)
+        await self._tenants.delete(name)
 
     async def _info(self, request: Request) -> TenantInfo:
         info = await body(request, _INFO)

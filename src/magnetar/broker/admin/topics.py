@@ -72,6 +72,7 @@ class TopicOperations:
         created = self._topics.create(topic)
         for key, value in properties.items():
             created.ledger.set_property(key, value)
+        await self._environment.recorded()
 
     async def create_partitioned(self, topic: TopicName, partitions: int, properties: Mapping[str, str]) -> None:
         """Create a partitioned topic and its partitions, or those that are missing because that was not finished."""
@@ -87,6 +88,7 @@ class TopicOperations:
                 raise topic_exists()
             with refusals(topic):
                 await self._environment.slices.run(partitioned.creation(topic, partitions, properties))
+                await self._environment.recorded()
 
     async def update_partitioned(self, topic: TopicName, partitions: int) -> None:
         """Add partitions, and create those that are missing; subscriptions of partition 0 exist on the new ones too."""
@@ -100,6 +102,7 @@ class TopicOperations:
                 partitioned.check_open(topic)
                 check_not_fewer(partitions, self._partitions(topic))
                 await self._environment.slices.run(partitioned.addition(topic, partitions))
+                await self._environment.recorded()
 
     async def delete(self, topic: TopicName, *, force: bool) -> None:
         """Delete a topic."""
@@ -107,7 +110,7 @@ class TopicOperations:
             with suppress(TopicLoadError):  # one that cannot be loaded can be deleted
                 await self._topics.ready(topic)
             await self._environment.slices.run(self._deletion(topic, force=force))
-        self._environment.resources.topic_policies.forget(topic)
+        await self._environment.resources.topic_policies.forget(topic)
 
     def _deletion(self, topic: TopicName, *, force: bool) -> Generator[None, None, None]:
         if not force:

@@ -110,7 +110,7 @@ class TopicLog:
 
     def barrier(self, done: Callable[[StorageError | None], None]) -> None:
         """Call ``done`` once everything appended until now is durable, or with why something never will be."""
-        self._environment.store.barrier(lambda error: done(error or self._failure))
+        self._environment.barrier(lambda error: done(error or self._failure))
 
     def _when_durable(self, entries: list[bytes], durable: Durable, annotation: bytes) -> Durable:
         def confirmed(first: Position, error: StorageError | None) -> None:

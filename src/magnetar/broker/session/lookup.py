@@ -15,7 +15,7 @@ from magnetar.wire.proto import pulsar_api_pb2 as pb
 from magnetar.wire.topic_list import topic_list_response
 
 if TYPE_CHECKING:
-    from magnetar.base.errors import RequestError
+    from magnetar.base.errors import RequestError, StorageError
     from magnetar.broker.session.refusals import Refused
     from magnetar.broker.session.session import Session
     from magnetar.broker.topic.topic_lists import TopicList
@@ -28,12 +28,23 @@ def partitioned_metadata(session: Session, command: pb.CommandPartitionedTopicMe
             parse_topic(command.topic), create=command.metadata_auto_creation_enabled
         )
     except REFUSED as error:
-        refusal = _refusal(session, error)
-        session.write(
-            commands.partitioned_metadata_failed(request_id=command.request_id, code=refusal.code, message=str(refusal))
-        )
-    else:
-        session.write(commands.partitioned_metadata_response(request_id=command.request_id, partitions=partitions))
+        _fail_partitioned_metadata(session, command, error)
+        return
+
+    def durable(error: StorageError | None) -> None:
+        if error is not None:
+            _fail_partitioned_metadata(session, command, error)
+        else:
+            session.write(commands.partitioned_metadata_response(request_id=command.request_id, partitions=partitions))
+
+    session.environment.metadata.barrier(durable)
+
+
+def _fail_partitioned_metadata(session: Session, command: pb.CommandPartitionedTopicMetadata, error: Refused) -> None:
+    refusal = _refusal(session, error)
+    session.write(
+        commands.partitioned_metadata_failed(request_id=command.request_id, code=refusal.code, message=str(refusal))
+    )
 
 
 def lookup(session: Session, command: pb.CommandLookupTopic) -> None:

@@ -143,6 +143,8 @@ class PartitionedTopics:
             if not self._topics.exists(partition):
                 self._topics.get_or_create(partition)
             yield
+        if not self._resources.exists(name):
+            raise RequestError(ServerError.PersistenceError, f"Topic {name} could not be stored: try again later")
 
     def is_incomplete(self, name: TopicName, partitions: int) -> Generator[None, None, bool]:
         """Whether a topic was to have so many partitions and some are missing: its creation was not finished."""
@@ -179,6 +181,7 @@ class PartitionedTopics:
                 await self._environment.slices.run(self.creation(name, partitions, {}))
             elif 0 < known < partitions:
                 await self._environment.slices.run(self.addition(name, partitions))
+            await self._environment.recorded()
 
     def _write(self, name: TopicName, partitions: int, properties: Mapping[str, str]) -> None:
         metadata = PartitionedTopicMetadata(partitions=partitions, properties=dict(properties) or None)
@@ -240,7 +243,7 @@ class PartitionedTopics:
         if stored is None or not stored.deleted:
             try:
                 await self._environment.slices.run(self._check_each(name, check))
-                self._resources.update(name, lambda found: found.model_copy(update={"deleted": True}))
+                await self._resources.update(name, lambda found: found.model_copy(update={"deleted": True}))
             except BaseException:
                 del self._deleting[name]
                 raise
@@ -275,8 +278,8 @@ class PartitionedTopics:
             left = await run(self._delete_each(left))
             for partition in left:
                 await self._topics.unloaded(partition)
-        self._environment.resources.topic_policies.forget(name)
-        self._resources.delete(name)
+        await self._environment.resources.topic_policies.forget(name)
+        await self._resources.delete(name)
         del self._deleting[name]
 
     def _delete_each(self, names: Sequence[TopicName]) -> Generator[None, None, list[TopicName]]:
