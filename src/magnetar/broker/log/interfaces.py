@@ -1,4 +1,4 @@
-"""What all parts of a topic share."""
+"""The protocol of a topic that all its parts share."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 
 
 class LoggedTopic(Protocol):
-    """A topic as its parts see it. Each part adds in a protocol of its own what else it needs."""
+    """A topic as its parts use it. Each part declares further attributes that it needs in its own protocol."""
 
     @property
     def environment(self) -> Environment:
-        """What every part of the broker shares."""
+        """Objects that all parts of the broker share."""
         ...
 
     @property
@@ -27,15 +27,15 @@ class LoggedTopic(Protocol):
 
     @property
     def ledger(self) -> ManagedLedger:
-        """Where entries are stored and read."""
+        """The managed ledger that stores the entries."""
         ...
 
     @property
     def log(self) -> TopicLog:
-        """Where entries are appended, with their origins and what is known of damaged ones."""
+        """The log: appends entries, and keeps their origins and the damaged ones."""
         ...
 
     @property
     def policies(self) -> EffectivePolicies:
-        """The policies as they are now."""
+        """The current policies."""
         ...

@@ -1,8 +1,8 @@
-"""Recovering where a topic's entries come from, in time proportional to what was written last.
+"""Recovery of the origins of a topic's entries, in time proportional to the newest part of the log.
 
-The log notes the origin of each run, and is the only truth. For a closed ledger of many runs the metadata store keeps a
-summary of them (geo/origins/summary.py), at ``<managed ledger's path>/origins/<ledger id>``. It is written from time to
-time and when the topic is closed; where there is none the runs are read, and it is written then.
+The log contains the origin of each run and is authoritative. For a closed ledger of many runs, the metadata store has a
+summary (geo/origins/summary.py), at ``<managed ledger's path>/origins/<ledger id>``. It is written periodically and
+when the topic is closed. Without a summary, the runs are read, and the summary is written then.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
     from magnetar.metadata.store import MetadataStore
 
 SUMMARY_RUNS_MIN = 1_000
-"""Runs that are worth a summary: fewer are read in about the time that it takes to find one."""
+"""Minimum number of runs for a summary; fewer runs are read in about the time of reading a summary."""
 
 GROWING_MAX = 16
-"""Summaries of closed ledgers that recovery gathers before it writes them."""
+"""Number of summaries that recovery collects before it writes them."""
 
 
 def summaries_path(topic: TopicName) -> str:
-    """Where the summaries of a topic are."""
+    """Return the path of a topic's summaries in the metadata store."""
     return f"{managed_ledger_path(topic)}/origins"
 
 
@@ -39,15 +39,15 @@ class OriginSummaries:
     """The summaries of one topic. Used on the event loop's thread."""
 
     def __init__(self, metadata: MetadataStore, topic: TopicName, ledger: ManagedLedger) -> None:
-        """Nothing is read yet."""
+        """Create the summaries of a topic; nothing is read yet."""
         self._metadata = metadata
         self._path = summaries_path(topic)
         self._ledger = ledger
         self._growing: dict[int, OriginSummary] = {}
-        """Of ledgers that have no summary in the store, from their first entry on."""
+        """Summaries of ledgers that have none in the store, complete from the first entry on."""
 
     def recover(self) -> Iterator[tuple[Position, Stretch]]:
-        """Yield where each stretch of the log starts, and the stretch, in order; all ledgers are closed."""
+        """Yield the first position and the origins of each part of the log, in order; all ledgers are closed."""
         kept = set(self._metadata.children(self._path))
         for ledger in self._ledger.ledgers():
             stretches = self._kept(ledger.ledger_id, ledger.entries) if str(ledger.ledger_id) in kept else None
@@ -61,14 +61,14 @@ class OriginSummaries:
         self._forget(kept)
 
     def appended(self, first: Position, count: int, annotation: bytes) -> None:
-        """A run has become durable."""
+        """Add a run that has become durable."""
         growing = self._growing.get(first.ledger_id)
         if growing is None:
             growing = self._growing[first.ledger_id] = OriginSummary()
         growing.add(count, annotation)
 
     def save(self) -> None:
-        """Keep the summaries of the ledgers that were closed; what cannot be kept now is made again when needed."""
+        """Write the summaries of closed ledgers; one that cannot be written is derived again when it is needed."""
         puts = []
         for ledger in self._ledger.ledgers():
             growing = self._growing.get(ledger.ledger_id)
@@ -81,11 +81,11 @@ class OriginSummaries:
                 self._metadata.put_many(puts)
 
     def trimmed(self) -> None:
-        """Ledgers have gone, and their summaries go."""
+        """Delete the summaries of deleted ledgers."""
         self._forget(set(self._metadata.children(self._path)))
 
     def delete(self) -> None:
-        """The topic is about to go."""
+        """Delete all summaries, before the topic is deleted."""
         self._growing.clear()
         for name in self._metadata.children(self._path):
             self._metadata.delete(f"{self._path}/{name}")

@@ -1,8 +1,8 @@
-"""Damaged entries that an operator let a link go past: which, for which link, kept with the topic.
+"""Damaged entries that links skip by request of an operator, stored with the topic.
 
-A link that stops at a damaged entry waits until somebody decides. The decision is kept for the link's target, because
-the link may come to the same entries again: after a restart, or when the target lost its disk. It holds for entries
-that cannot be read and for nothing else: an entry that can be read again is sent.
+A link that reaches a damaged entry stops until an operator decides. The decision is stored for the link's target,
+because the link may reach the same entries again, after a restart or after the target lost its disk. It applies only to
+unreadable entries: an entry that becomes readable again is sent.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ SKIPPED_PROPERTY: Final = "magnetar.skipped"
 """Managed-ledger property: for each target cluster a list of [ledger id, first entry id, last entry id], as JSON."""
 
 SKIPPED_RANGES_MAX: Final = 1_000
-"""Ranges of skipped entries that a topic keeps, for all its links together. Beyond it a further skip is refused."""
+"""Maximum number of skipped ranges of a topic, over all its links. Further requests are refused."""
 
 
 class SkippedEntries:
     """The skipped entries of one topic's links. Used on the event loop's thread."""
 
     def __init__(self, ledger: ManagedLedger) -> None:
-        """Read what is kept."""
+        """Read the stored ranges."""
         self._ledger = ledger
         self._by_target: dict[str, DeletedEntries] = {}
         stored: dict[str, list[list[int]]] = json.loads(ledger.properties.get(SKIPPED_PROPERTY, "{}"))
@@ -39,18 +39,18 @@ class SkippedEntries:
                 entries.add_range(Range(Position(ledger_id, first), Position(ledger_id, last)))
 
     def of(self, target: str) -> list[Range]:
-        """The ranges that the link to ``target`` goes past, ascending, both ends included."""
+        """Return the ranges that the link to ``target`` skips, ascending, with inclusive bounds."""
         return list(self._by_target.get(target, ()))
 
     def through(self, target: str, damaged: Range) -> Position | None:
-        """How far the link to ``target`` may go past ``damaged``: a position in it; None: it stops at the first."""
+        """Return the last position in ``damaged`` that the link to ``target`` may skip; None if it may skip none."""
         skipped = self._by_target.get(target)
         if skipped is None or damaged.first not in skipped:
             return None
         return min(damaged.last, skipped.run_end(damaged.first))
 
     def add(self, target: str, wanted: Range) -> None:
-        """Let the link to ``target`` go past ``wanted``, a range of one ledger; durable on return.
+        """Let the link to ``target`` skip ``wanted``, a range of one ledger; durable on return.
 
         Ranges in ledgers that were trimmed are dropped. Raises RequestError at the limit.
         """
@@ -68,7 +68,7 @@ class SkippedEntries:
         }
         if sum(map(len, listed.values())) > SKIPPED_RANGES_MAX:
             limit = Limit.SKIPPED_RANGES
-            message = f"{self._ledger.name} keeps {SKIPPED_RANGES_MAX} skipped ranges; no more can be skipped ({limit})"
+            message = f"{self._ledger.name} has {SKIPPED_RANGES_MAX} skipped ranges, which is the maximum ({limit})"
             raise RequestError(ServerError.NotAllowedError, message, limit)
         self._ledger.set_property(SKIPPED_PROPERTY, json.dumps(listed))
         self._by_target = kept

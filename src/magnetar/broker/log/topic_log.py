@@ -1,4 +1,4 @@
-"""The log of one topic: what is appended to it, where its entries come from, and which of them are damaged."""
+"""The log of one topic: appends, origins of entries, and damaged entries."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ if TYPE_CHECKING:
     from magnetar.metadata.policies import RetentionPolicies
 
     Durable = Callable[[Position, StorageError | None], None]
-    """Gets the position of the first entry of a run once the run is durable, or why it never will be."""
+    """Called with the position of the first entry of a durable run, or with the error if the write failed."""
 
 log = structlog.get_logger(__name__)
 
 CLOCK_LEAD_MAX_S = 600.0
-"""Seconds by which a producer's clock may be ahead of the broker's where messages are looked for by publish time."""
+"""Seconds by which a producer's clock may be ahead of the broker's in searches by publish time."""
 
 SCAN_ENTRIES, SCAN_BYTES = 500, 1 << 20
-"""Entries, and their bytes, that are read at once to find a publish time."""
+"""Entries, and bytes, of one read in a search by publish time."""
 
 _ORIGINS_PROPERTY = "magnetar.origins"
 """Managed-ledger property: the newest position of each origin when entries were last trimmed, as JSON."""
@@ -45,7 +45,7 @@ _RETURNED_PROPERTY = "magnetar.returned"
 
 
 class TopicLog:
-    """A managed ledger whose entries have origins. Used on the event loop's thread."""
+    """The managed ledger of a topic, with the origins of its entries. Used on the event loop's thread."""
 
     def __init__(
         self,
@@ -57,13 +57,13 @@ class TopicLog:
         refused: Callable[[], None],
         failed: Callable[[StorageError], None],
     ) -> None:
-        """Recover where each entry comes from.
+        """Recover the origins of all entries.
 
-        ``appended`` is called when a run has become durable, after whoever appended it; ``refused`` when one could not
-        be appended; ``failed`` when the log cannot be written any more.
+        ``appended`` is called when a run has become durable, after the callback of its append; ``refused`` if a run
+        could not be appended; ``failed`` if the log can no longer be written.
         """
         self.damaged = DeletedEntries()
-        """Entries that were found not to be what was written: nobody gets them, and nobody acknowledges them."""
+        """Damaged entries; they are neither dispatched nor acknowledged."""
         trimmed: dict[str, str] = json.loads(ledger.properties.get(_ORIGINS_PROPERTY, "{}"))
         self.index = OriginIndex(
             environment.cluster,
@@ -82,14 +82,14 @@ class TopicLog:
         for first, (count, origin) in self.origins.recover():
             self._index(first, count, origin)
 
-    # -- what comes in ------------------------------------------------------------------------------------------
+    # -- appending ----------------------------------------------------------------------------------------------
 
     def append(self, entries: list[bytes], durable: Durable, origin: Annotation | None = None) -> bool:
-        """Append a run, of this cluster where ``origin`` says nothing else; False: it was refused.
+        """Append a run, which belongs to this cluster unless ``origin`` is given; return False if it was refused.
 
-        ``durable`` is called in any case, and never before this returns. After a failed write nothing is appended until
-        the topic has started over from its log: what is in memory is ahead of the log, and the positions that failed
-        would be given to other entries.
+        ``durable`` is called in any case, but not before this method returns. After a failed write, nothing is appended
+        until the topic is loaded again: the state in memory is ahead of the log, and the failed positions would be
+        given to other entries.
         """
         environment, annotation = self._environment, b""
         if origin is not None:
@@ -109,7 +109,7 @@ class TopicLog:
         return False
 
     def barrier(self, done: Callable[[StorageError | None], None]) -> None:
-        """Call ``done`` once everything appended until now is durable, or with why something never will be."""
+        """Call ``done`` when all runs appended until now are durable, or with the error of one that failed."""
         self._environment.barrier(lambda error: done(error or self._failure))
 
     def _when_durable(self, entries: list[bytes], durable: Durable, annotation: bytes) -> Durable:
@@ -137,21 +137,21 @@ class TopicLog:
                 self.index.append(origin.cluster, extent.origin_first, extent.count, first, extent.floor)
             first = first._replace(entry_id=first.entry_id + extent.count)
 
-    # -- looking ------------------------------------------------------------------------------------------------
+    # -- reading ------------------------------------------------------------------------------------------------
 
     def before_first(self) -> Position:
-        """The position before the oldest entry there is."""
+        """Position before the oldest entry."""
         return self._ledger.previous_position(self._ledger.first_position)
 
     async def read_entry(self, position: Position) -> bytes:
-        """One entry; raises RequestError if there is none at ``position``."""
+        """Return one entry; raises RequestError if there is none at ``position``."""
         if not self._ledger.contains(position) or position > self._ledger.last_confirmed_entry:
             raise RequestError(ServerError.MetadataError, f"Message id {position} not found")
         entries = self._ledger.read_cached(position, 1, 1) or await self._ledger.read(position, 1, 1)
         return entries[0][1]
 
     async def last_message(self) -> tuple[Position, int | None]:
-        """The newest durable entry and the size of its batch (None: no batch); ``-1:-1`` when the topic is empty."""
+        """Return the newest durable entry and its batch size (None: no batch); ``-1:-1`` if the topic is empty."""
         position = self._ledger.last_confirmed_entry
         if not self._ledger.contains(position):
             return EARLIEST, None
@@ -159,11 +159,10 @@ class TopicLog:
         return position, metadata.num_messages_in_batch if metadata.HasField("num_messages_in_batch") else None
 
     async def position_before_time(self, time_ms: int) -> Position:
-        """The position before the first entry that was published at ``time_ms`` or later; the last one if none was.
+        """Return the position before the first entry published at ``time_ms`` or later; the last one without a match.
 
-        Publish times are the producers' and in no order, so the log is read entry by entry. Reading begins at the first
-        entry that may match: a publish time that is more than CLOCK_LEAD_MAX_S ahead of the time at which its entry was
-        appended is not believed.
+        Producers set publish times, in any order, so the log is read entry by entry. The search begins at the first
+        possible match: a publish time that is more than CLOCK_LEAD_MAX_S ahead of the append time is not trusted.
         """
         ledger = self._ledger
         age_s = max(self._environment.clock.now() - time_ms / 1000, 0.0)
@@ -186,21 +185,21 @@ class TopicLog:
         return before
 
     def note_damage(self, error: DamagedEntriesError) -> None:
-        """Entries turned out to be damaged: say so once, and have consumers sent what lies behind them."""
+        """Record damaged entries: log them once, and let dispatch continue after them."""
         found = Range(Position(error.ledger_id, error.first), Position(error.ledger_id, error.end - 1))
         if self.damaged.add_range(found):
             first, last = map(str, found)
             log.error("entries_damaged", topic=str(self._name), first=first, last=last, error=str(error))
 
-    # -- what goes ----------------------------------------------------------------------------------------------
+    # -- trimming -----------------------------------------------------------------------------------------------
 
     def trim(
         self, consumed_through: Position, now_ms: int, retained: RetentionPolicies, *, by_age: bool
     ) -> Position | None:
-        """Delete ledgers that everybody has acknowledged and that ``retained`` does not keep.
+        """Delete ledgers that all cursors have passed and that ``retained`` does not keep.
 
-        Without ``by_age`` those whose time is over stay. Returns the first position left if anything was deleted; the
-        index no longer knows what was before it.
+        Without ``by_age``, ledgers whose retention time has passed stay. Returns the first remaining position if
+        a ledger was deleted; the index of origins no longer includes earlier entries.
         """
         minutes = retained.retentionTimeInMinutes if by_age or retained.retentionTimeInMinutes == 0 else -1
         retention = minutes, retained.retentionSizeInMB
@@ -214,7 +213,7 @@ class TopicLog:
         return first
 
     def _remember_origins(self, trimmed_through: Position) -> dict[str, str]:
-        """What is trimmed can no longer tell how far each origin has come."""
+        """Store the newest position of each origin, since trimmed entries no longer show it."""
         positions = self.index.positions_at(trimmed_through)
         kept = {_ORIGINS_PROPERTY: json.dumps({cluster: str(position) for cluster, position in positions.items()})}
         returned = self.index.returned_through(trimmed_through)

@@ -17,20 +17,20 @@ if TYPE_CHECKING:
 
 
 class EnteredProducers(Protocol):
-    """The producers that a topic has."""
+    """The producers of a topic."""
 
     @property
     def access(self) -> ProducerAccess:
-        """Those that wait."""
+        """Number of waiting producers."""
         ...
 
     def values(self) -> Iterable[Producer]:
-        """Those that are connected."""
+        """Number of connected producers."""
         ...
 
 
 class EnteredTopic(LoggedTopic, Protocol):
-    """The topic that clients want to use."""
+    """The topic."""
 
     @property
     def subscriptions(self) -> Sized:
@@ -39,7 +39,7 @@ class EnteredTopic(LoggedTopic, Protocol):
 
 
 def check_room_for_producer(topic: EnteredTopic, producers: EnteredProducers) -> None:
-    """Raise RequestError with ProducerBusy if the topic has as many clients' producers as it may, or they wait."""
+    """Raise RequestError with ProducerBusy if the topic has reached its limit of connected and waiting producers."""
     limit = topic.environment.config.maxProducersPerTopic
     if not limit:
         return
@@ -50,7 +50,7 @@ def check_room_for_producer(topic: EnteredTopic, producers: EnteredProducers) ->
 
 
 def check_room_for_subscription(topic: EnteredTopic) -> None:
-    """Raise RequestError with NotAllowedError if the topic has as many subscriptions as it may."""
+    """Raise RequestError with NotAllowedError if the topic has reached its limit of subscriptions."""
     limit = topic.environment.config.maxSubscriptionsPerTopic
     if limit and len(topic.subscriptions) >= limit:
         message = f"Exceed the maximum number of subscriptions of the topic: {topic.name} (maxSubscriptionsPerTopic)"

@@ -1,8 +1,8 @@
-"""Backlog quotas of one topic: how much may be left unacknowledged, and what happens beyond it.
+"""Backlog quotas of one topic: limits of the backlog, and actions when they are exceeded.
 
-What counts is the slowest durable cursor, links to other clusters included. Producers are held off or refused, the
-links' too: what is not taken here stays in the log of its origin. Eviction acknowledges for subscriptions only: what
-another cluster has not got yet is never given up, and a link that is the slowest is named in the log instead.
+The backlog is that of the slowest durable cursor, including those of links. Producers are held back or refused, also
+those of links, whose entries stay in the log of their origin. Eviction acknowledges entries in subscriptions only,
+never entries that another cluster has not received yet; if a link is the slowest, it is named in the log instead.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 _EVICT_TO = 0.9
-"""Share of a limit in bytes that eviction goes down to, so that it is not at work all the time."""
+"""Share of a limit in bytes to which eviction reduces the backlog, so that it does not run permanently."""
 
 _REFUSALS = {
     "producer_request_hold": ServerError.ProducerBlockedQuotaExceededError,
@@ -39,7 +39,7 @@ _LIMITS = {"destination_storage": Limit.BACKLOG_SIZE, "message_age": Limit.BACKL
 
 
 class QuotaTopic(TopicWithSubscriptions, Protocol):
-    """The topic whose backlog is bounded."""
+    """The topic with the quota."""
 
     @property
     def producers(self) -> TopicProducers:
@@ -48,59 +48,59 @@ class QuotaTopic(TopicWithSubscriptions, Protocol):
 
     @property
     def replicators(self) -> Mapping[str, Replicator]:
-        """The links, by the other cluster."""
+        """The links, by target cluster."""
         ...
 
     def each_subscription(self) -> Iterator[Subscription]:
-        """Yield the subscriptions that are there now; one that goes away meanwhile is left out."""
+        """Yield the present subscriptions; those that are deleted meanwhile are omitted."""
         ...
 
     def consumer_cursors(self) -> list[Cursor]:
-        """The durable cursors of subscriptions and links."""
+        """Return the durable cursors of subscriptions and links."""
         ...
 
     def consumed_through(self, cursors: list[Cursor]) -> Position:
-        """All of ``cursors`` have acknowledged everything up to and including it."""
+        """Return the position up to which, inclusive, all ``cursors`` have acknowledged all entries."""
         ...
 
 
 class BacklogQuotas:
-    """Looked at when a producer comes, and from time to time."""
+    """Quotas of a topic, checked periodically and when a producer connects."""
 
     def __init__(self, topic: QuotaTopic) -> None:
-        """Of ``topic``, whose policies say the limits."""
+        """Create the quotas of ``topic``, whose policies contain the limits."""
         self._topic = topic
 
     @property
     def oldest_age_s(self) -> float:
-        """Seconds for which the oldest unacknowledged message has been in this cluster's log.
+        """Age of the oldest unacknowledged message in seconds, since this cluster stored it.
 
-        -1 where nothing is unacknowledged, and where it was not recorded: before a crash of the broker.
+        -1 if all messages are acknowledged, or if the time was not recorded before a crash of the broker.
         """
         ledger, oldest = self._topic.ledger, self._oldest
         return ledger.age_of(oldest) if oldest is not None and ledger.has_recorded(oldest) else -1.0
 
     @property
     def slowest(self) -> Position:
-        """Everything up to and including it is acknowledged by all who consume."""
+        """Position up to which, inclusive, all subscriptions and links have acknowledged all entries."""
         return self._topic.consumed_through(self._topic.consumer_cursors())
 
     @property
     def size(self) -> int:
-        """Bytes that the slowest cursor has before it."""
+        """Bytes after the slowest cursor."""
         return self._topic.ledger.size_after(self.slowest)
 
     def check_producer(self) -> None:
-        """Raise RequestError if a quota that holds producers off is exceeded."""
+        """Raise RequestError if a quota that refuses producers is exceeded."""
         for kind, quota in self._topic.policies.backlog_quotas.items():
             if quota.policy in _REFUSALS and self._is_exceeded(kind, quota):
                 message = f"Cannot create producer on topic with backlog quota exceeded: {self._describe(kind, quota)}"
                 raise RequestError(_REFUSALS[quota.policy], message, _LIMITS[kind])
 
     def enforcement(self, now: float, *, by_age: bool) -> Iterator[None]:
-        """Act on what is exceeded at ``now``, seconds since the epoch, in steps; unless ``by_age``, not on ages.
+        """Apply the exceeded quotas at ``now``, in seconds since the epoch, in steps; quotas of age only if ``by_age``.
 
-        Something that is evicted, or producers that are sent away, are a hit of the limit.
+        An eviction, or the disconnection of producers, counts as a hit of the limit.
         """
         for kind, quota in self._topic.policies.backlog_quotas.items():
             if not self._is_exceeded(kind, quota) or (kind == "message_age" and not by_age):
@@ -126,7 +126,7 @@ class BacklogQuotas:
 
     @property
     def _oldest(self) -> Position | None:
-        """The oldest entry that somebody has not acknowledged."""
+        """Oldest entry that a subscription or link has not acknowledged."""
         ledger = self._topic.ledger
         oldest = ledger.next_position(self.slowest)
         return oldest if oldest <= ledger.last_confirmed_entry else None
@@ -140,9 +140,9 @@ class BacklogQuotas:
         topic = self._topic
         if kind == "destination_storage":
             through = topic.ledger.position_before_last(int(quota.limitSize * _EVICT_TO))
-            # The positions of entries that are not durable are given again if their write fails.
+            # Entries that are not durable are not evicted: if their write fails, their positions are given to others.
             through = min(through, topic.ledger.last_confirmed_entry)
-        else:  # of the messages' age nothing is given up in advance: none that is younger than the limit goes
+        else:  # by age, only messages that exceed the limit are evicted
             through = topic.ledger.position_older_than(quota.limitTime, inclusive=True)
         is_hit = False
         for subscription in topic.each_subscription():

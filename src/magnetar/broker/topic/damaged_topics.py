@@ -1,4 +1,4 @@
-"""Deletion of a topic that cannot be loaded, on an operator's word (ADR 14)."""
+"""Deletion of a topic that cannot be loaded, by request of an operator (ADR 14)."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ log = structlog.get_logger(__name__)
 def delete_damaged(environment: Environment, name: TopicName) -> None:
     """Delete a topic that exists and cannot be loaded, with its subscriptions and all ledgers that it is known to have.
 
-    The deletion is one transaction and durable on return. Nothing of the topic's log is read. A ledger that only an
+    The deletion is one transaction and durable on return. The topic's log is not read. A ledger that only an
     unreadable record names stays in the log. The next start deletes it if it is certain that the ledger was listed
-    once, and names it in ``ledgers_not_listed`` otherwise. Raises StorageError, and deletes nothing then.
+    once, and names it in ``ledgers_not_listed`` otherwise. Raises StorageError; nothing is deleted then.
     """
     metadata, path = environment.metadata, managed_ledger_path(name)
     stored = metadata.get(path)

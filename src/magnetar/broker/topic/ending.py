@@ -1,4 +1,4 @@
-"""How a topic ends: it is closed, given up, or deleted."""
+"""The end of a topic: closing, abandoning after a failed load, deletion."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 
 def closing(topic: Topic) -> Iterator[Step]:
-    """Make every client look the topic up again, and write what is left: steps for ``close_one``.
+    """Disconnect all clients, which look the topic up again, and write remaining state: steps for ``close_one``.
 
-    Others may have a turn in between, if nobody is let in. No consumer of a subscription is sent anything, and nothing
-    is taken from it, from the moment when the first one of that subscription is told.
+    Other work may run between the steps, if no client is admitted. When the first consumer of a subscription is
+    disconnected, the others get no more messages, and their commands are ignored.
     """
     yield "receipts", topic.lag_limit.release_all
     yield from topic.producers.closing()
@@ -40,7 +40,7 @@ def closing(topic: Topic) -> Iterator[Step]:
 
 
 def abandon(topic: Topic) -> None:
-    """End what a topic began that could not be loaded; nothing is written."""
+    """Stop the parts of a topic that could not be loaded; nothing is written."""
     for cursor in topic.all_cursors():
         cursor.close()
     steps: list[tuple[str, Callable[[], object]]] = [("progress", topic.progress.close)]
@@ -54,9 +54,9 @@ def abandon(topic: Topic) -> None:
 
 
 def erasure(topic: Topic) -> Iterator[None]:
-    """Remove a topic that is closed, its log and its cursors for good, in steps; one of them is the transaction.
+    """Delete a closed topic, its log and its cursors, in steps; one of them is the transaction.
 
-    Raises StorageError, and deletes nothing then.
+    Raises StorageError; nothing is deleted then.
     """
     cursors = topic.cursors
     names = cursors.names()
@@ -75,7 +75,7 @@ def erasure(topic: Topic) -> Iterator[None]:
         yield
 
     def delete_marks() -> None:
-        """Delete the marks of cursors whose ledgers are gone, in slices: each is a write to the disk."""
+        """Delete the records of cursors whose ledgers are deleted, in slices, since each deletion is a write."""
         topic.environment.sliced.start(object(), marks_left, lambda mark: cursors.delete_mark(*mark))
 
     topic.environment.store.barrier(lambda error: delete_marks() if error is None else None)

@@ -24,8 +24,8 @@
     all but STOPPED, UNLOADED
                 stop              STOPPED
 
-What comes too late for a state has no effect (``_WITHOUT_EFFECT``). Anything else that is not in the table is a bug.
-A topic that is loaded again has a new lifecycle.
+Events that arrive too late for a state have no effect (``_WITHOUT_EFFECT``). Any other event outside the table is a
+bug. A topic that is loaded again has a new lifecycle.
 """
 
 from __future__ import annotations
@@ -37,36 +37,36 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     OnChange = Callable[["Lifecycle", "State", "Event"], None]
-    """Told of a topic's lifecycle, the state before, and the event that ended it."""
+    """Called with the lifecycle of a topic, its previous state, and the event."""
 
 
 class State(Enum):
-    """How far a topic has come."""
+    """State of a topic."""
 
     UNLOADED = "unloaded"
-    """None of it is in memory. It may be on the disk."""
+    """The topic is not in memory. It may exist on the disk."""
     LOADING = "loading"
-    """It is read from the disk. Nobody is let in."""
+    """The topic is read from the disk. No client may attach."""
     OPEN = "open"
-    """It serves its clients."""
+    """The topic serves its clients."""
     DISMISSING = "dismissing"
-    """It sends away all who publish, behind the receipts of what it took, and lets them in again afterwards."""
+    """The topic disconnects its producers after the receipts of their entries, and admits producers afterwards."""
     DRAINING = "draining"
-    """It is about to be unloaded, and waits until what it took is durable. Nobody is let in."""
+    """The topic will be unloaded, and waits until its entries are durable. No client may attach."""
     FENCED = "fenced"
-    """It may not write any more: a write of its log failed, or another writer has it. It goes the way of DRAINING."""
+    """The topic must not write: a write of its log failed, or another writer has it. It continues like DRAINING."""
     CLOSING = "closing"
-    """Its clients are told to look it up again, and what is left is written."""
+    """Clients are disconnected, and remaining state is written."""
     DELETING = "deleting"
-    """The same, and then it is deleted."""
+    """Clients are disconnected, remaining state is written, and the topic is deleted."""
     SETTLING = "settling"
-    """It is closed, and what was written last is on its way to the disk."""
+    """The topic is closed; its last writes are not durable yet."""
     STOPPED = "stopped"
-    """The broker stops. It is not loaded again."""
+    """The broker stops. The topic is not loaded again."""
 
 
 class Event(Enum):
-    """What happens to a topic."""
+    """Event in the lifecycle of a topic."""
 
     LOAD = "load"
     LOADED = "loaded"
@@ -104,7 +104,7 @@ NEXT: dict[tuple[State, Event], State] = {
     (State.DELETING, Event.DELETION_FAILED): State.SETTLING,
     **{(state, Event.STOP): State.STOPPED for state in State if state not in _GONE},
 }
-"""The rows of the table."""
+"""Rows of the table."""
 
 _WITHOUT_EFFECT: dict[Event, frozenset[State]] = {
     Event.LOAD_FAILED: frozenset({State.STOPPED}),
@@ -117,29 +117,29 @@ _WITHOUT_EFFECT: dict[Event, frozenset[State]] = {
     Event.SETTLED: frozenset({State.STOPPED}),
     Event.DELETION_FAILED: frozenset({State.STOPPED}),
 }
-"""By event, the states that it comes too late for."""
+"""States in which an event has no effect, because it arrives too late."""
 
 SHUT = frozenset({State.LOADING, *_LEAVING})
-"""The states in which nobody is let in: whoever wants the topic waits for the next one."""
+"""States in which no client may attach; requests for the topic wait for the next state."""
 
 _TAKING = frozenset({State.LOADING, State.OPEN})
-"""The states in which entries are taken. Others drop them, unanswered: producers send them again to the next run."""
+"""States that accept entries. In others they are dropped without an answer; producers send them again later."""
 
 
 class Lifecycle:
-    """The state of one topic, from when it is loaded until it is gone."""
+    """State of one topic, from its loading to its end."""
 
     __slots__ = ("_on_change", "drops_entries", "state")
 
     def __init__(self, on_change: OnChange) -> None:
-        """Begin as UNLOADED; ``on_change`` is told of each event that has an effect, in the new state."""
+        """Begin as UNLOADED; ``on_change`` is called after each event that has an effect, in the new state."""
         self.state = State.UNLOADED
         self.drops_entries = True
-        """Whether entries that come are dropped, unanswered."""
+        """Whether arriving entries are dropped without an answer."""
         self._on_change = on_change
 
     def apply(self, event: Event) -> bool:
-        """Go to the next state; False if the event comes too late. Raises ValueError for one that may not come."""
+        """Go to the next state; return False if the event is too late. Raises ValueError for an illegal event."""
         following = NEXT.get((self.state, event))
         if following is None:
             if self.state in _WITHOUT_EFFECT.get(event, ()):

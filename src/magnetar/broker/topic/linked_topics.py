@@ -1,4 +1,4 @@
-"""Topics that are replicated: they are loaded without a client, and links create them."""
+"""Replicated topics: they are loaded without clients, and links create them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 DELETION_GRACE_S = 60.0
-"""Seconds for which no link makes a topic again that was deleted here: time to delete it in the other clusters too."""
+"""Seconds after a deletion in which no link creates the topic again, so that it can be deleted in all clusters."""
 
 
 class AllTopics(Protocol):
@@ -31,58 +31,58 @@ class AllTopics(Protocol):
 
     @property
     def environment(self) -> Environment:
-        """What every part of the broker shares."""
+        """Objects that all parts of the broker share."""
         ...
 
     @property
     def loaded(self) -> Mapping[TopicName, Topic]:
-        """The topics that are loaded."""
+        """The loaded topics."""
         ...
 
     @property
     def load_failures(self) -> LoadFailures:
-        """The topics that could not be loaded when they were last asked for."""
+        """The topics whose last load failed."""
         ...
 
     @property
     def partitioned(self) -> PartitionedTopics:
-        """The topics that have partitions."""
+        """The partitioned topics."""
         ...
 
     def names(self, namespace: NamespaceName) -> list[TopicName]:
-        """The topics of a namespace, partitions as topics of their own."""
+        """Return the topics of a namespace, including partitions."""
         ...
 
     def exists(self, name: TopicName) -> bool:
-        """Whether a topic is there, loaded or not."""
+        """Return whether a topic exists, loaded or not."""
         ...
 
     def partitions_of(self, name: TopicName) -> int | None:
-        """Number of partitions, 0 for a topic without; None when there is no such topic."""
+        """Return the number of partitions, 0 for a topic that is not partitioned; None if neither exists."""
         ...
 
     def may_create(self, name: TopicName) -> bool:
-        """Whether a topic that is missing may be created by who uses it."""
+        """Return whether a missing topic may be created automatically."""
         ...
 
     def check_served(self, name: TopicName) -> Policies:
-        """The policies of the topic's namespace; raises RequestError if this cluster does not serve it."""
+        """Return the policies of the topic's namespace; raises RequestError if this cluster does not serve it."""
         ...
 
     def get(self, name: TopicName) -> Topic:
-        """The topic if it exists; raises RequestError."""
+        """Return the topic; raises RequestError if it does not exist."""
         ...
 
     def get_or_create(self, name: TopicName, *, longer: bool) -> Topic:
-        """The topic, loaded or created; raises RequestError."""
+        """Return the topic, load or create it; raises RequestError."""
         ...
 
     def is_shut(self, name: TopicName) -> bool:
-        """Whether nobody is let into the topic."""
+        """Return whether no client may attach to the topic."""
         ...
 
     def must_wait(self, name: TopicName) -> bool:
-        """Whether nobody is let into the topic now. Raises RequestError if it cannot be loaded."""
+        """Return whether no client may attach to the topic now. Raises RequestError if it cannot be loaded."""
         ...
 
 
@@ -90,18 +90,18 @@ class LinkedTopics:
     """The replicated topics of this cluster. Everything happens on the event loop's thread."""
 
     def __init__(self, topics: AllTopics) -> None:
-        """No topic was deleted."""
+        """Create the set of replicated topics; no topic was deleted."""
         self._topics = topics
         self._environment = topics.environment
         self._deleted_at: dict[TopicName, float] = {}
-        """When topics were deleted, in monotonic seconds, as far as that still matters."""
+        """Times of recent deletions, in monotonic seconds."""
 
     def names(self, namespace: NamespaceName) -> list[TopicName]:
-        """The topics of ``namespace`` if it is replicated, else none."""
+        """Return the topics of ``namespace`` if it is replicated, else none."""
         return self._topics.names(namespace) if self._is_replicated(namespace) else []
 
     def _is_replicated(self, namespace: NamespaceName) -> bool:
-        """Whether a namespace is replicated from here; policies that cannot be read concern this namespace only."""
+        """Return whether a namespace is replicated from here; unreadable policies affect only this namespace."""
         try:
             return bool(self._environment.targets_of(namespace))
         except StorageError as error:
@@ -111,9 +111,9 @@ class LinkedTopics:
     # -- loading ------------------------------------------------------------------------------------------------
 
     def load_all(self, progress: Callable[[int, int], None] = lambda _done, _total: None) -> int:
-        """Load every topic that is replicated, so that links and progress run without a client; how many are loaded.
+        """Load all replicated topics, so that links and progress work without clients; return their number.
 
-        A topic that cannot be loaded is left out: ``load_failures`` has the reason, and ``retry`` tries again.
+        A topic that cannot be loaded is omitted: ``load_failures`` has the reason, and ``retry`` tries again.
         """
         resources = self._environment.resources
         namespaces = [each for tenant in resources.tenants.names() for each in resources.namespaces.of_tenant(tenant)]
@@ -129,12 +129,12 @@ class LinkedTopics:
             self.load_again(name)
 
     def load_again(self, name: TopicName) -> None:
-        """Load a topic that was unloaded, or could not be loaded, if it is replicated and still there."""
+        """Load a topic that was unloaded, or could not be loaded, if it is replicated and still exists."""
         if self._is_replicated(name.namespace_name) and self._topics.exists(name):
             self.load(name)
 
     def load(self, name: TopicName) -> None:
-        """Load a replicated topic unless it is being unloaded; a failure concerns this topic only."""
+        """Load a replicated topic unless it is being unloaded; a failure affects only this topic."""
         if self._topics.is_shut(name):
             return
         try:
@@ -145,12 +145,12 @@ class LinkedTopics:
         except MagnetarError as error:
             log.warning("linked_topic_not_loaded", topic=str(name), error=str(error))
 
-    # -- what links bring ---------------------------------------------------------------------------------------
+    # -- creation by links --------------------------------------------------------------------------------------
 
     def growth(self, name: TopicName) -> Awaitable[None] | None:
-        """Return what creates a partition that a link brings and that was added elsewhere; None if it is here.
+        """Return the steps that create a partition that was added in another cluster; None if it exists here.
 
-        Raises RequestError if a link may not have the topic.
+        Raises RequestError if the link may not use the topic.
         """
         self._topics.check_served(name)
         most, whole = self._environment.config.maxNumPartitionsPerPartitionedTopic, name.partitioned_topic
@@ -167,27 +167,27 @@ class LinkedTopics:
             await self._topics.partitioned.grow(whole, partitions)
 
     def get_or_create(self, name: TopicName) -> Topic:
-        """The topic for a link, for which ``growth`` has nothing to do, loaded or created; raises RequestError.
+        """Return the topic of a link, load or create it; call ``growth`` before. Raises RequestError.
 
-        A topic that cannot be loaded is refused with PersistenceError, whatever is wrong: links retry by themselves.
+        A topic that cannot be loaded is refused with PersistenceError for any reason, because links retry.
         """
         with _retried_by_links():
             return self._topics.get_or_create(name, longer=True)
 
     def deleted(self, name: TopicName) -> None:
-        """Note that a topic was deleted here: for DELETION_GRACE_S no link makes it again."""
+        """Note the deletion of a topic: for DELETION_GRACE_S no link creates it again."""
         now = self._environment.clock.monotonic()
         self._deleted_at = {each: at for each, at in self._deleted_at.items() if now - at < DELETION_GRACE_S}
         self._deleted_at[name] = now
 
     def _check_not_deleted(self, name: TopicName) -> None:
-        """Raise RequestError if a link has to wait, or the topic could not be deleted while another cluster has it."""
+        """Raise RequestError while links may not create the topic, so that it can be deleted in all clusters."""
         deleted_at = self._deleted_at.get(name)
         if deleted_at is None or self._topics.exists(name):
             return
         left_s = deleted_at + DELETION_GRACE_S - self._environment.clock.monotonic()
         if left_s > 0:
-            message = f"Topic {name} was deleted here: unless a client makes it again, a link may in {left_s:.0f} s"
+            message = f"Topic {name} was deleted here: a link may create it again in {left_s:.0f} s, a client at once"
             raise RequestError(ServerError.ServiceNotReady, message)
 
 

@@ -17,24 +17,24 @@ if TYPE_CHECKING:
 
 
 class LinkingTopic(ReplicatedTopic, Protocol):
-    """The topic that is replicated."""
+    """The replicated topic."""
 
     @property
     def cursors(self) -> CursorStore:
-        """Where cursors are kept."""
+        """The store of the cursors."""
         ...
 
 
 class TopicLinks(Mapping[str, Replicator]):
-    """The links, by the other cluster. Everything happens on the event loop's thread."""
+    """The links, by target cluster. Used on the event loop's thread."""
 
     def __init__(self, topic: LinkingTopic) -> None:
-        """There are none before ``follow``."""
+        """Create the links; there are none before ``follow``."""
         self._topic = topic
         self._by_target: dict[str, Replicator] = {}
 
     def __getitem__(self, target: str) -> Replicator:
-        """The link to a cluster; raises KeyError."""
+        """Return the link to a cluster; raises KeyError."""
         return self._by_target[target]
 
     def __iter__(self) -> Iterator[str]:
@@ -42,15 +42,15 @@ class TopicLinks(Mapping[str, Replicator]):
         return iter(self._by_target)
 
     def __len__(self) -> int:
-        """How many there are."""
+        """Return the number of links."""
         return len(self._by_target)
 
     def values(self) -> ValuesView[Replicator]:
         """The links."""
-        return self._by_target.values()  # asked for with each entry
+        return self._by_target.values()  # called for each entry
 
     def to(self, target: str) -> Replicator:
-        """The link to ``target``; raises RequestError if the namespace does not replicate there."""
+        """Return the link to ``target``; raises RequestError if the namespace does not replicate there."""
         replicator = self._by_target.get(target)
         if replicator is None:
             name = self._topic.name
@@ -59,7 +59,7 @@ class TopicLinks(Mapping[str, Replicator]):
         return replicator
 
     def follow(self, targets: Collection[str]) -> None:
-        """Have links to ``targets``, and to no other cluster."""
+        """Create and remove links, so that there is one to each of ``targets`` and to no other cluster."""
         links, cursors = self._by_target, self._topic.cursors
         for target in [target for target in links if target not in targets]:
             links.pop(target).close()
@@ -74,7 +74,7 @@ class TopicLinks(Mapping[str, Replicator]):
                 links[target] = Replicator(self._topic, target, cursor)
 
     def _start(self) -> Position:
-        """After which position a new link begins."""
+        """Return the position after which a new link begins."""
         if self._topic.environment.config.replicationStartAt == "latest":
             return self._topic.ledger.last_confirmed_entry
         return self._topic.log.before_first()

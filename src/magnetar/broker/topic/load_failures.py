@@ -1,6 +1,6 @@
-"""Topics that could not be loaded: which, why, and when the next attempt is due.
+"""Topics that could not be loaded, with the reasons and the times of the next attempts.
 
-A damaged topic refuses its own clients and nobody else. Clients retry often, so a failure is logged once, and is
+A damaged topic refuses only its own clients. Clients retry often, so a failure is logged once, and requests are
 answered from memory for ``LOAD_RETRY_DELAY_S``.
 """
 
@@ -28,40 +28,42 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 LOAD_RETRY_DELAY_S: Final = 1.0
-"""Seconds between two attempts to load a topic that could not be loaded."""
+"""Seconds between two attempts to load a topic."""
 
 WAY_OUT: Final = (
     "stop the broker and restore the data directory from a copy, or see what `magnetar check --repair` would give up"
 )
-"""Advice for a topic whose data is damaged."""
+"""Remedy for a damaged topic."""
 
 
 class LoadFailures:
-    """The topics that could not be loaded when they were last asked for. Used on the event loop's thread.
+    """The topics whose last load failed. Used on the event loop's thread.
 
     It holds at most one failure for each topic that exists.
     """
 
     def __init__(self, clock: Clock) -> None:
-        """No topic has failed."""
+        """Create the collection, without failures."""
         self._clock = clock
         self._failures: dict[TopicName, TopicLoadError] = {}
         self._retry_at: dict[TopicName, float] = {}
-        """When the next attempt is due, in monotonic seconds."""
+        """Time of the next attempt, in monotonic seconds."""
 
     @property
     def reasons(self) -> Mapping[TopicName, str]:
-        """Each topic that could not be loaded, with the reason."""
+        """Return each topic that could not be loaded, with the reason."""
         return {name: str(failure) for name, failure in self._failures.items()}
 
     def check(self, name: TopicName) -> None:
-        """Raise the last failure again while the next attempt is not due."""
+        """Raise the last failure of the topic until the next attempt is due."""
         failure = self._failures.get(name)
         if failure is not None and self._clock.monotonic() < self._retry_at[name]:
-            raise TopicLoadError(failure.code, str(failure))  # a new one: an error grows with each raise
+            raise TopicLoadError(
+                failure.code, str(failure)
+            )  # a new object, because an error grows each time it is raised
 
     def failed(self, name: TopicName, error: Exception) -> TopicLoadError:
-        """Note that loading raised ``error``; return the refusal. The log gets one line for each new reason."""
+        """Record the failure of a load; return the refusal. Each new reason is logged once."""
         failure = _refusal(name, error)
         known = self._failures.get(name)
         if known is None or str(known) != str(failure):
@@ -72,18 +74,18 @@ class LoadFailures:
         return failure
 
     def recovered(self, name: TopicName) -> None:
-        """Forget the failure of a topic that was loaded now."""
+        """Remove the failure of a topic that is loaded now."""
         if self.forget(name):
             log.info("topic_load_recovered", topic=str(name))
 
     def forget(self, name: TopicName) -> bool:
-        """Forget the failure of a topic; return whether there was one."""
+        """Remove the failure of a topic; return whether there was one."""
         self._retry_at.pop(name, None)
         return self._failures.pop(name, None) is not None
 
 
 def _refusal(name: TopicName, error: Exception) -> TopicLoadError:
-    """Damage stays until an operator acts, so the code makes clients report it at once; other failures may pass."""
+    """Return the refusal. Damage needs an operator, so its code makes clients report it at once; others may pass."""
     if isinstance(error, MetadataError):
         return TopicLoadError(ServerError.MetadataError, f"Topic {name} cannot be loaded: {error}")
     if isinstance(error, StorageError) and not isinstance(error, CorruptionError | DataLossError):

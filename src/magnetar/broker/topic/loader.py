@@ -1,7 +1,7 @@
-"""Loads topics, unloads and deletes them: what the events of their lifecycles rest on.
+"""Loading, unloading and deletion of topics, which drive the events of their lifecycles.
 
-While nobody is let into a topic, whoever wants it waits for ``unloaded``. A topic that is loaded anew begins with what
-is durable, so it is loaded when all that it wrote before is: the log is the truth.
+Requests for a topic to which no client may attach wait for ``unloaded``. A topic is loaded from durable data, so it is
+loaded only when all its earlier writes are durable.
 """
 
 from __future__ import annotations
@@ -32,25 +32,25 @@ if TYPE_CHECKING:
 
 
 class TopicLoader:
-    """The topics that are loaded, or on their way. Everything happens on the event loop's thread."""
+    """The topics that are loaded, or being loaded or unloaded. Used on the event loop's thread."""
 
     def __init__(self, environment: Environment, free: Callable[[TopicName], None]) -> None:
-        """Nothing is loaded yet; ``free`` is told of each topic that was unloaded and may be loaded again."""
+        """Create the loader; ``free`` is called for each unloaded topic that may be loaded again."""
         self._environment = environment
         self._free = free
         self.loaded: dict[TopicName, Topic] = {}
-        """Those that are found by their name: OPEN, DISMISSING, DRAINING and FENCED."""
+        """Topics that can be found by name: OPEN, DISMISSING, DRAINING and FENCED."""
         self.failures = LoadFailures(environment.clock)
-        """The topics that could not be loaded when they were last asked for."""
+        """Topics whose last load failed."""
         self.when_closed: Callable[[Topic], None] = lambda _: None
-        """Told of each topic that is unloaded, once it is closed."""
+        """Called for each unloaded topic when it is closed."""
         self.when_changed: OnChange = lambda *_: None
-        """Told of each event that has an effect on a topic, once it has."""
+        """Called after each event that has an effect on a topic."""
         self._is_closed = False
         self._shut: dict[TopicName, tuple[Lifecycle, asyncio.Event]] = {}
-        """Topics that nobody is let into; the event is set when they may be had."""
+        """Topics to which no client may attach; the event is set when clients may attach."""
         self._closing: dict[Topic, Iterator[Step]] = {}
-        """Topics that are being closed, with what is left to do."""
+        """Topics that are being closed, with the remaining steps."""
 
     # -- loading ------------------------------------------------------------------------------------------------
 
@@ -59,9 +59,9 @@ class TopicLoader:
         return at_once(self._loading(name, self._begin(name)))
 
     def load_in_slices(self, name: TopicName, then: Callable[[], None]) -> None:
-        """Load a topic while nobody is let into it, and call ``then``; raises RequestError if that cannot begin.
+        """Load a topic while no client may attach, then call ``then``; raises RequestError if loading cannot begin.
 
-        If it fails, whoever asks for it next is told why.
+        If it fails, the next request for the topic gets the reason.
         """
         lifecycle = self._begin(name)
 
@@ -107,7 +107,7 @@ class TopicLoader:
         except RequestError:
             raise
         except Exception as error:
-            # The root of one topic's recovery: whatever is wrong with its data, the other topics are served.
+            # The root of one topic's recovery: any error in its data leaves the other topics available.
             if not isinstance(error, MagnetarError | OSError | ValueError | KeyError | TypeError):
                 report_bug(environment.loop, f"loading {name} failed", error)
             raise self.failures.failed(name, error) from error
@@ -117,16 +117,16 @@ class TopicLoader:
     # -- waiting ------------------------------------------------------------------------------------------------
 
     def is_shut(self, name: TopicName) -> bool:
-        """Whether nobody is let into the topic before ``opened`` returns."""
+        """Return whether no client may attach to the topic before ``opened`` returns."""
         return name in self._shut
 
     async def opened(self, name: TopicName) -> None:
-        """Return when a topic that nobody is let into may be had; at once for any other."""
+        """Return when clients may attach to the topic; at once if they may now."""
         while (shut := self._shut.get(name)) is not None:
             await shut[1].wait()
 
     def _changed(self, name: TopicName, lifecycle: Lifecycle, before: State, event: Event) -> None:
-        """Do what a new state asks for, whoever brought it about."""
+        """Perform the action of a new state."""
         if lifecycle.state not in SHUT:
             shut = self._shut.pop(name, None)
             if shut is not None:
@@ -140,10 +140,10 @@ class TopicLoader:
     # -- unloading ----------------------------------------------------------------------------------------------
 
     def unload(self, name: TopicName) -> None:
-        """Close a topic once everything in it is durable; clients look it up again and it is loaded anew.
+        """Close a topic when all its entries are durable; clients look it up again, which loads it.
 
-        It takes no entries from here on. Producers are closed behind the receipts of what it took before, or they would
-        publish that again.
+        The topic accepts no entries from now on. Producers are closed after the receipts of earlier entries; otherwise
+        they would send them again.
         """
         topic = self.loaded.get(name)
         if topic is not None:
@@ -163,7 +163,7 @@ class TopicLoader:
         self._environment.sliced.start(topic, chain(steps, last), lambda step: close_one(loop, name, *step))
 
     def _begin_closing(self, topic: Topic) -> Iterator[Step]:
-        """Take a topic out of those that are loaded; returns what is left to do."""
+        """Remove a topic from the loaded ones; return the remaining steps."""
         del self.loaded[topic.name]
         steps = self._closing[topic] = closing(topic)
         return steps
@@ -175,7 +175,7 @@ class TopicLoader:
             topic.log.barrier(lambda _: self._settled(topic))
 
     def _settled(self, topic: Topic) -> None:
-        """All that the topic wrote is durable, or never will be."""
+        """Handle that all writes of the topic are durable or have failed."""
         self._environment.retired.add(topic)
         if topic.lifecycle.apply(Event.SETTLED):
             self._free(topic.name)
@@ -183,11 +183,11 @@ class TopicLoader:
     # -- deleting -----------------------------------------------------------------------------------------------
 
     def deletion(self, topic: Topic) -> Generator[None, None, None]:
-        """Delete a topic that is loaded, with everything in it.
+        """Delete a loaded topic with all its data.
 
-        In steps, between which nobody is let in. Before the one that deletes it, the topic is as if it was unloaded: if
-        the steps end there, because the broker stops or by an error, nothing is deleted. Raises StorageError,
-        RequestError.
+        The deletion has several steps, between which no client may attach. Before the step that deletes it, the topic
+        is equivalent to an unloaded one: if the steps end there, because the broker stops or by an error, nothing is
+        deleted. Raises StorageError, RequestError.
         """
         topic.lifecycle.apply(Event.DELETE)
         loop, steps = self._environment.loop, self._begin_closing(topic)
@@ -210,7 +210,7 @@ class TopicLoader:
     # -- the end ------------------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Close every topic; none is loaded from now on."""
+        """Close all topics; no topic is loaded from now on."""
         self._is_closed = True
         for lifecycle, _ in tuple(self._shut.values()):
             lifecycle.apply(Event.STOP)

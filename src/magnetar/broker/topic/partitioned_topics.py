@@ -1,13 +1,13 @@
-"""Partitioned topics: they are created, get more partitions and are deleted in steps.
+"""Partitioned topics: creation, addition of partitions and deletion, in steps.
 
-What is durable decides what happens after a crash, or after a step that failed:
+Durable data determines the behaviour after a crash or a failed step:
 
 * The number of partitions is written before the partitions of a new topic are created. A partition that is missing is
   created when a client asks for it, or when the request is repeated.
-* The number is raised after all partitions that are added exist with their subscriptions. Until then no client
-  publishes to them. A repeated request finds them and goes on.
-* A topic is marked as deleted before its first partition is deleted. From then on no client is let into its partitions,
-  and the broker deletes the rest (``finish_deletions``), also if the request is never repeated.
+* The number is raised after all added partitions exist with their subscriptions. Until then no client publishes to
+  them. A repeated request finds them and continues.
+* A topic is marked as deleted before its first partition is deleted. From then on no client may attach to its
+  partitions, and the broker deletes the rest (``finish_deletions``), also if the request is never repeated.
 """
 
 from __future__ import annotations
@@ -35,59 +35,59 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 COPIES_MAX = 10
-"""Rounds in which the subscriptions of partition 0 are copied, while they change, before an update is refused."""
+"""Maximum number of rounds in which changing subscriptions of partition 0 are copied; then the update is refused."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Model:
-    """What partitions that are added get from partition 0."""
+    """State that added partitions copy from partition 0."""
 
     subscriptions: dict[str, bool]
-    """The durable ones, and whether each is replicated."""
+    """Durable subscriptions, and whether each is replicated."""
     switched_off: list[str]
 
     @classmethod
     def of(cls, topic: Topic) -> Self:
-        """As the topic is now."""
+        """Return the present state of the topic."""
         subscriptions = {each.name: each.is_replicated for each in topic.subscriptions.values() if each.is_durable}
         return cls(subscriptions, list(topic.progress.switched_off))
 
 
 class LoadedTopics(Protocol):
-    """The topics of this cluster that have no partitions, partitions among them."""
+    """The topics of this cluster with a log: partitions, and topics that are not partitioned."""
 
     @property
     def environment(self) -> Environment:
-        """What every part of the broker shares."""
+        """Objects that all parts of the broker share."""
         ...
 
     @property
     def loaded(self) -> Mapping[TopicName, Topic]:
-        """The topics that are loaded."""
+        """The loaded topics."""
         ...
 
     def exists(self, name: TopicName) -> bool:
-        """Whether a topic is there, loaded or not."""
+        """Return whether a topic exists, loaded or not."""
         ...
 
     def get_or_create(self, name: TopicName) -> Topic:
-        """The topic, loaded or created; raises RequestError if it is missing and may not be created."""
+        """Return the topic, load or create it; raises RequestError if it is missing and may not be created."""
         ...
 
     def partitions_of(self, name: TopicName) -> int | None:
-        """Number of partitions, 0 for a topic without; None when there is no such topic."""
+        """Return the number of partitions, 0 for a topic that is not partitioned; None if neither exists."""
         ...
 
     def check_served(self, name: TopicName) -> Policies:
-        """The policies of the topic's namespace; raises RequestError if this cluster does not serve it."""
+        """Return the policies of the topic's namespace; raises RequestError if this cluster does not serve it."""
         ...
 
     def must_wait(self, name: TopicName) -> bool:
-        """Whether nobody is let into the topic now. Raises RequestError if it cannot be loaded."""
+        """Return whether no client may attach to the topic now. Raises RequestError if it cannot be loaded."""
         ...
 
     async def unloaded(self, name: TopicName) -> None:
-        """Return once a topic is not being unloaded."""
+        """Return when a topic is not being unloaded."""
         ...
 
     def deletion(self, name: TopicName) -> Generator[None, None, None]:
@@ -96,26 +96,26 @@ class LoadedTopics(Protocol):
 
 
 class PartitionedTopics:
-    """The partitioned topics of this cluster. Everything happens on the event loop's thread.
+    """The partitioned topics of this cluster. Used on the event loop's thread.
 
-    ``creation``, ``addition`` and ``deletion`` return steps, between which clients have their turns. Only one of them
-    runs for a topic at a time: the caller holds ``alone``.
+    ``creation``, ``addition`` and ``deletion`` return steps, between which other work runs. Only one of them runs for
+    a topic at a time: the caller holds ``alone``.
     """
 
     def __init__(self, topics: LoadedTopics) -> None:
-        """Nothing is under way."""
+        """Create the collection; no operation is in progress."""
         self._topics = topics
         self._environment = topics.environment
         self._resources = topics.environment.resources.partitioned_topics
         self._changes: WeakValueDictionary[TopicName, asyncio.Lock] = WeakValueDictionary()
-        """The locks that somebody holds or waits for."""
+        """Locks that are held or waited for."""
         self._deleting: dict[TopicName, None] = {}
-        """Topics that are deleted, or about to be: no client is let into their partitions."""
+        """Topics that are being deleted; no client may attach to their partitions."""
         self._is_searched = False
-        """Whether all topics are known that an earlier run of this broker marked as deleted."""
+        """Whether the topics that an earlier run of this broker marked as deleted were searched for."""
 
     def alone(self, name: TopicName) -> asyncio.Lock:
-        """The lock for changes of a partitioned topic."""
+        """Return the lock for changes of a partitioned topic."""
         lock = self._changes.get(name)
         if lock is None:
             lock = self._changes[name] = asyncio.Lock()
@@ -135,7 +135,7 @@ class PartitionedTopics:
     # -- creating -----------------------------------------------------------------------------------------------
 
     def creation(self, name: TopicName, partitions: int, properties: Mapping[str, str]) -> Generator[None, None, None]:
-        """Create a partitioned topic; of one that exists with so many partitions, those that are missing."""
+        """Create a partitioned topic; if it exists with that number of partitions, create the missing ones."""
         if not self._resources.exists(name):
             self._write(name, partitions, properties)
         for index in range(partitions):
@@ -147,7 +147,7 @@ class PartitionedTopics:
             raise RequestError(ServerError.PersistenceError, f"Topic {name} could not be stored: try again later")
 
     def is_incomplete(self, name: TopicName, partitions: int) -> Generator[None, None, bool]:
-        """Whether a topic was to have so many partitions and some are missing: its creation was not finished."""
+        """Return whether a topic with that number of partitions lacks some, because its creation was interrupted."""
         stored = self._resources.get(name)
         if stored is None or stored.deleted or stored.partitions != partitions:
             return False
@@ -158,7 +158,7 @@ class PartitionedTopics:
         return False
 
     def create_for_client(self, name: TopicName, partitions: int) -> None:
-        """Create a topic that a client has asked for: it is there on return, many partitions come in later turns."""
+        """Create a topic for a client: it exists on return; many partitions are created in later turns."""
         self._write(name, partitions, {})
 
         def create(index: int) -> None:
@@ -167,13 +167,13 @@ class PartitionedTopics:
                 return
             try:
                 self._topics.get_or_create(partition)
-            except MagnetarError as error:  # it is created when the client asks for it
+            except MagnetarError as error:  # the partition is created when a client requests it
                 log.warning("partition_not_created", topic=str(partition), error=str(error))
 
         self._environment.sliced.start((self, name), range(partitions), create)
 
     async def grow(self, name: TopicName, partitions: int) -> None:
-        """Have at least so many partitions; a topic that does not exist is created. Raises RequestError."""
+        """Ensure at least that number of partitions; a missing topic is created. Raises RequestError."""
         async with self.alone(name):
             self.check_open(name)
             known = self._topics.partitions_of(name)
@@ -190,10 +190,10 @@ class PartitionedTopics:
     # -- adding partitions --------------------------------------------------------------------------------------
 
     def addition(self, name: TopicName, partitions: int) -> Generator[None, None, None]:
-        """Let a partitioned topic have so many partitions, not fewer than it has; those that are missing are created.
+        """Raise the number of partitions of a topic; missing partitions are created.
 
-        They come with the subscriptions of partition 0. What is switched off there is switched off on them. Raises
-        RequestError with ServiceNotReady if the subscriptions do not stop to change.
+        Added partitions get the subscriptions of partition 0, also those whose replication is disabled. Raises
+        RequestError with ServiceNotReady if the subscriptions keep changing.
         """
         before = self._topics.partitions_of(name) or 0
         model = _Model.of(self._topics.get_or_create(name.partition(0)))
@@ -215,7 +215,7 @@ class PartitionedTopics:
         self._resources.update(name, lambda found: found.model_copy(update={"partitions": partitions}))
 
     def _copy(self, model: _Model, name: TopicName) -> Generator[None, None, None]:
-        """Give a partition that is added what partition 0 has; the topic may be unloaded between two steps."""
+        """Copy the state of partition 0 to an added partition; the topic may be unloaded between two steps."""
         partition = self._topics.get_or_create(name)
         for switched_off in model.switched_off:
             if switched_off not in partition.subscriptions:
@@ -232,10 +232,10 @@ class PartitionedTopics:
     # -- deleting -----------------------------------------------------------------------------------------------
 
     async def delete(self, name: TopicName, check: Callable[[TopicName], None]) -> None:
-        """Delete a partitioned topic and its partitions; of a deletion that was not finished, the rest.
+        """Delete a partitioned topic and its partitions; continue an interrupted deletion.
 
         ``check`` raises for a partition that must not be deleted. Nothing is deleted then, nor in a namespace that this
-        cluster does not serve. No client enters a partition after it was checked. The caller holds ``alone``.
+        cluster does not serve. No client may attach to a checked partition. The caller holds ``alone``.
         """
         self._topics.check_served(name)
         self._deleting[name] = None
@@ -250,7 +250,7 @@ class PartitionedTopics:
         await self._finish(name)
 
     async def finish_deletions(self) -> None:
-        """Delete the rest of the topics whose deletion was not finished, because it failed or the broker stopped."""
+        """Complete deletions that failed or were interrupted by a stop of the broker."""
         if not self._is_searched:
             for name in await self._environment.slices.run(self._marked()):
                 self._deleting[name] = None
@@ -271,7 +271,7 @@ class PartitionedTopics:
             yield
 
     async def _finish(self, name: TopicName) -> None:
-        """Delete the partitions of a topic that is marked as deleted, and then what is known of the topic."""
+        """Delete the partitions of a topic that is marked as deleted, and then its metadata."""
         run = self._environment.slices.run
         left = await run(self._partitions(name))
         while left:
@@ -283,7 +283,7 @@ class PartitionedTopics:
         del self._deleting[name]
 
     def _delete_each(self, names: Sequence[TopicName]) -> Generator[None, None, list[TopicName]]:
-        """Delete partitions, and return those that are being loaded or unloaded: they can be deleted afterwards."""
+        """Delete partitions; return those that are being loaded or unloaded, which can be deleted afterwards."""
         left: list[TopicName] = []
         for name in names:
             if self._must_wait(name):
@@ -297,10 +297,10 @@ class PartitionedTopics:
         try:
             return self._topics.must_wait(partition)
         except TopicLoadError:
-            return False  # it can be deleted all the same
+            return False  # it can still be deleted
 
     def _partitions(self, name: TopicName) -> Generator[None, None, list[TopicName]]:
-        """Find the partitions that exist, with those that an update added that was not finished."""
+        """Find the existing partitions, including those that an interrupted update added."""
         partitions = self._topics.partitions_of(name) or 0
         found: list[TopicName] = []
         for index in count():
@@ -313,13 +313,13 @@ class PartitionedTopics:
         return found
 
     def _marked(self) -> Generator[None, None, list[TopicName]]:
-        """Find the topics that are marked as deleted."""
+        """Search for topics that are marked as deleted."""
         resources = self._environment.resources
         found: list[TopicName] = []
         for tenant in resources.tenants.names():
             for namespace in resources.namespaces.of_tenant(tenant):
                 for name in self._resources.of_namespace(namespace):
-                    with suppress(StorageError):  # one that cannot be read is refused to its own clients
+                    with suppress(StorageError):  # an unreadable topic refuses its own clients
                         stored = self._resources.get(name)
                         if stored is not None and stored.deleted:
                             found.append(name)

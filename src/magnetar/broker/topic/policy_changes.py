@@ -1,4 +1,4 @@
-"""Topics follow the policies of their namespace, and those of their own, as these change."""
+"""Application of changed policies, of namespaces and topics, to the loaded topics."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ log = structlog.get_logger(__name__)
 
 
 class FollowingTopics(Protocol):
-    """The topics that follow policies."""
+    """The topics that apply policies."""
 
     @property
     def environment(self) -> Environment:
-        """What every part of the broker shares."""
+        """Objects that all parts of the broker share."""
         ...
 
     @property
     def loaded(self) -> Mapping[TopicName, Topic]:
-        """The topics that are loaded."""
+        """The loaded topics."""
         ...
 
     @property
     def linked(self) -> LinkedTopics:
-        """The replicated ones."""
+        """The replicated topics."""
         ...
 
     def unload(self, name: TopicName) -> None:
@@ -45,21 +45,21 @@ class FollowingTopics(Protocol):
 
 
 class PolicyChanges:
-    """Brings changes of policies to the topics: to few at once, to many in several turns of the event loop."""
+    """Applies changes of policies: to few topics at once, to many in several turns of the event loop."""
 
     def __init__(self, topics: FollowingTopics) -> None:
-        """Watch the policies from now on."""
+        """Start watching the policies."""
         self._topics = topics
         self._environment = topics.environment
         self._following: SlicedWork[NamespaceName | TopicName, TopicName] = SlicedWork(
             self._environment.loop, self._environment.clock
         )
-        """Topics that are still to follow the policies of their namespace, or of their partitioned topic."""
+        """Topics to which changed policies are not applied yet."""
         self._environment.resources.namespaces.watch(self._namespace_changed)
         self._environment.resources.topic_policies.watch(self._topic_changed)
 
     def stop(self) -> None:
-        """Bring no more of them."""
+        """Stop applying changes."""
         self._following.stop()
 
     def _namespace_changed(self, namespace: NamespaceName) -> None:
@@ -77,10 +77,13 @@ class PolicyChanges:
                 self._topics.linked.load(name)
             elif topic is not None:
                 self._apply(topic)
-                if not is_served:  # what is acknowledged here would reach nobody any more: clients have to move
+                if not is_served:  # acknowledgements here would no longer reach another cluster, so clients must move
                     self._topics.unload(name)
 
-        tenant, local = namespace.tenant, namespace.namespace  # names are compared in place: there may be very many
+        tenant, local = (
+            namespace.tenant,
+            namespace.namespace,
+        )  # names are compared in place, since there may be very many
         names = [name for name in loaded if name.namespace == local and name.tenant == tenant]
         self._following.start(namespace, dict.fromkeys((*names, *linked)), follow)
 
@@ -96,11 +99,11 @@ class PolicyChanges:
         self._following.start(changed, [name for name in near if name.partitioned_topic == changed], follow)
 
     def _apply(self, topic: Topic) -> None:
-        """Have a topic follow its policies; one that cannot starts over from its log, and the others follow theirs."""
+        """Apply the policies to a topic; if that fails, the topic is fenced, and the others are not affected."""
         try:
             topic.apply_policies()
         except Exception as error:  # noqa: BLE001 - the root of one topic's work
-            # The policies are stored, and every other topic has to follow them.
+            # The policies are stored, and must be applied to every other topic.
             log.warning("policies_not_applied", topic=str(topic.name), error=str(error))
             if not isinstance(error, MagnetarError):
                 report_bug(self._environment.loop, f"policies of {topic.name} could not be applied", error)

@@ -1,4 +1,4 @@
-"""The producers of one topic: who is let in, who is sent away, and who comes next."""
+"""The producers of one topic: admission, disconnection, and waiting producers."""
 
 from __future__ import annotations
 
@@ -32,26 +32,26 @@ _EPOCH_PROPERTY = "pulsar.topic.epoch"
 
 
 class ProducedTopic(LoggedTopic, Protocol):
-    """The topic that is published to."""
+    """The topic of the producers."""
 
     @property
     def lifecycle(self) -> Lifecycle:
-        """Whether it takes entries."""
+        """State of the topic, which determines whether it accepts entries."""
         ...
 
     @property
     def departures(self) -> UnderWay:
-        """Producers and consumers that are still to be removed."""
+        """Producers and consumers that are being removed."""
         ...
 
     @property
     def deduplication(self) -> Deduplication:
-        """What was published before."""
+        """Deduplication of the topic."""
         ...
 
     @property
     def lag_limit(self) -> LagLimit:
-        """Which receipts are withheld."""
+        """Gate of withheld receipts."""
         ...
 
     @property
@@ -61,10 +61,10 @@ class ProducedTopic(LoggedTopic, Protocol):
 
 
 class TopicProducers(Mapping[str, "Producer"]):
-    """The connected producers of one topic, by name. Everything happens on the event loop's thread."""
+    """The connected producers of one topic, by name. Used on the event loop's thread."""
 
     def __init__(self, topic: ProducedTopic) -> None:
-        """There are none."""
+        """Create the collection, without producers."""
         self._topic = topic
         self._connected: dict[str, Producer] = {}
         ledger = topic.ledger
@@ -72,27 +72,27 @@ class TopicProducers(Mapping[str, "Producer"]):
         self.access = ProducerAccess(
             None if epoch is None else int(epoch), lambda epoch: ledger.set_property(_EPOCH_PROPERTY, str(epoch))
         )
-        """Who may publish, and who waits for that."""
+        """Access of producers, and those that wait for it."""
 
     def __getitem__(self, name: str) -> Producer:
-        """The producer of this name; raises KeyError."""
+        """Return the producer with this name; raises KeyError."""
         return self._connected[name]
 
     def __iter__(self) -> Iterator[str]:
-        """The names, in the order in which the producers came."""
+        """Return the names, in the order of connection."""
         return iter(self._connected)
 
     def __len__(self) -> int:
-        """How many are connected."""
+        """Return the number of connected producers."""
         return len(self._connected)
 
     @property
     def sources(self) -> list[str]:
-        """The clusters whose entries a connected producer brings."""
+        """Clusters with a connected producer of a link from them."""
         return [each.source for each in self._connected.values() if isinstance(each, ReplicatedProducer)]
 
     def of_source(self, source: str) -> ReplicatedProducer | None:
-        """The producer that brings the entries of another cluster, while it is connected."""
+        """Return the connected producer of the link from a cluster, if there is one."""
         for producer in self._connected.values():
             if isinstance(producer, ReplicatedProducer) and producer.source == source:
                 return producer
@@ -101,10 +101,10 @@ class TopicProducers(Mapping[str, "Producer"]):
     def _local(self) -> Iterator[LocalProducer]:
         return (each for each in self._connected.values() if isinstance(each, LocalProducer))
 
-    # -- coming and going ---------------------------------------------------------------------------------------
+    # -- attaching and leaving ----------------------------------------------------------------------------------
 
     def admit(self, producer: LocalProducer, topic_epoch: int | None) -> bool:
-        """Let a client's producer in; False: it waits for exclusive access. Raises RequestError."""
+        """Admit the producer of a client; return False if it waits for exclusive access. Raises RequestError."""
         if producer.options.name in self._connected:
             message = f"Producer with name '{producer.options.name}' is already connected to topic"
             raise RequestError(ServerError.ProducerBusy, message)
@@ -119,7 +119,7 @@ class TopicProducers(Mapping[str, "Producer"]):
         return admission.ready
 
     def replace(self, producer: Producer) -> None:
-        """Let a link's producer in; an older one of the same name is told to go, a newer one stays."""
+        """Admit the producer of a link; it replaces one of the same name unless that has a newer epoch."""
         other = self._connected.get(producer.options.name)
         if other is not None:
             if other.options.epoch > producer.options.epoch:
@@ -134,7 +134,7 @@ class TopicProducers(Mapping[str, "Producer"]):
             self._topic.deduplication.joined(producer.options.name)
 
     def remove(self, producer: Producer) -> None:
-        """A producer left; one that waits for the topic may have it now."""
+        """Remove a producer; a waiting producer may get access now."""
         if self._connected.get(producer.options.name) is producer:
             del self._connected[producer.options.name]
             self._topic.deduplication.left(producer.options.name)
@@ -143,10 +143,10 @@ class TopicProducers(Mapping[str, "Producer"]):
         if successor is not None:
             self._enter(successor)
 
-    # -- sending away -------------------------------------------------------------------------------------------
+    # -- disconnecting -----------------------------------------------------------------------------------------
 
     def dismiss(self) -> None:
-        """Send everybody away who publishes, behind the receipts of what was taken; they may come again."""
+        """Disconnect all producers after the receipts of accepted entries; they may reconnect."""
         lifecycle = self._topic.lifecycle
         if not lifecycle.apply(Event.DISMISS):
             return
@@ -161,14 +161,14 @@ class TopicProducers(Mapping[str, "Producer"]):
         self._topic.log.barrier(dismissed)
 
     def closing(self) -> Iterator[Step]:
-        """Close all of them, in steps, those that wait first."""
+        """Close all producers in steps, waiting ones first."""
         for producer in (*self.access.waiting, *self._connected.values()):
             yield f"producer {producer.options.name}", partial(self._close, producer)
 
     def _send_away(self, steps: Iterable[Step], producers: Iterable[Producer], last: Iterable[Step] = ()) -> None:
-        """Take ``steps``, close producers that may not publish any more, and take the ``last`` steps: many in slices.
+        """Run ``steps``, close producers that lost access, and run the ``last`` steps, in slices if there are many.
 
-        Until then, whoever wants to publish or to consume waits.
+        Clients that want to attach wait until then.
         """
         departures, environment = self._topic.departures, self._topic.environment
         departures.begin()
@@ -178,7 +178,7 @@ class TopicProducers(Mapping[str, "Producer"]):
         environment.sliced.start(object(), away, lambda step: close_one(loop, name, *step))
 
     def _close(self, producer: Producer) -> None:
-        """Close a producer, unless it has left."""
+        """Close a producer unless it has left."""
         is_waiting = isinstance(producer, LocalProducer) and self.access.is_waiting(producer)
         if is_waiting or self._connected.get(producer.options.name) is producer:
             producer.session.close_producer(producer)

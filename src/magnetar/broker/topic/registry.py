@@ -1,4 +1,4 @@
-"""Which topics there are: found, loaded, created, deleted."""
+"""Registry of all topics: finding, loading, creating and deleting them."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from magnetar.metadata.policies import Policies
 
 LOADED_AT_ONCE_MAX = 100
-"""Cursors of a topic that is loaded in one turn of the event loop. One with more is loaded in slices."""
+"""Maximum number of cursors of a topic that is loaded in one turn. Topics with more are loaded in slices."""
 
 
 def parse_topic(text: str) -> TopicName:
-    """A topic's name from the wire; raises RequestError for a bad one, and for a kind that is not served."""
+    """Parse the name of a topic; raises RequestError for an invalid name or an unsupported domain."""
     name = TopicName.parse(text)
     if not name.is_persistent:
         raise RequestError(ServerError.NotAllowedError, f"non-persistent topics are not enabled on this broker: {name}")
@@ -38,10 +38,10 @@ def parse_topic(text: str) -> TopicName:
 
 
 class TopicRegistry:
-    """The topics of this cluster; loaded when first asked for. Everything happens on the event loop's thread."""
+    """The topics of this cluster, loaded on request. Used on the event loop's thread."""
 
     def __init__(self, environment: Environment, service_url: str) -> None:
-        """Nothing is loaded yet."""
+        """Create the registry; no topic is loaded yet."""
         self.environment = environment
         self.service_url = service_url
         self._loader = TopicLoader(environment, lambda name: self.linked.load_again(name))  # noqa: PLW0108 - made below
@@ -51,18 +51,18 @@ class TopicRegistry:
         self.lists = TopicLists(environment.resources.topics, environment.sliced)
         self._producer_numbers = itertools.count()
         self._consumer_numbers = itertools.count()
-        # Names must be unique among live producers of all clusters and of all runs of this one.
+        # Names must be unique among live producers of all clusters, and among all runs of this broker.
         self._run = f"{environment.cluster}-{int(environment.clock.now() * 1000):x}"
         self._policy_changes = PolicyChanges(self)
 
     @property
     def loaded(self) -> dict[TopicName, Topic]:
-        """The topics that are loaded and not on their way out."""
+        """Loaded topics that are not being unloaded."""
         return self._loader.loaded
 
     @property
     def load_failures(self) -> LoadFailures:
-        """The topics that could not be loaded when they were last asked for."""
+        """Topics whose last load failed."""
         return self._loader.failures
 
     def observe(
@@ -71,7 +71,7 @@ class TopicRegistry:
         closed: Callable[[Topic], None] | None = None,
         changed: OnChange | None = None,
     ) -> None:
-        """Have ``closed`` told of each topic that is unloaded, and ``changed`` of what happens to any topic."""
+        """Call ``closed`` for each unloaded topic, and ``changed`` for each event of any topic's lifecycle."""
         if closed is not None:
             self._loader.when_closed = closed
         if changed is not None:
@@ -80,21 +80,21 @@ class TopicRegistry:
     # -- names --------------------------------------------------------------------------------------------------
 
     def next_producer_name(self) -> str:
-        """A name for a producer that has none, as Pulsar makes them: ``<cluster>-<n>-<m>``."""
+        """Generate the name of a producer, in Pulsar's form: ``<cluster>-<n>-<m>``."""
         return f"{self._run}-{next(self._producer_numbers)}"
 
     def next_consumer_name(self) -> str:
-        """A name for a consumer that has none."""
+        """Generate the name of a consumer."""
         return f"{self._run}-c{next(self._consumer_numbers)}"
 
     def names(self, namespace: NamespaceName) -> list[TopicName]:
-        """The topics of ``namespace``, partitions as topics of their own, sorted."""
+        """Return the topics of ``namespace``, including partitions, sorted."""
         return self.environment.resources.topics.of_namespace(namespace)
 
     # -- serving ------------------------------------------------------------------------------------------------
 
     def check_served(self, name: TopicName) -> Policies:
-        """The policies of the topic's namespace; raises RequestError if this cluster does not serve it."""
+        """Return the policies of the topic's namespace; raises RequestError if this cluster does not serve it."""
         policies = self.environment.resources.namespaces.get(name.namespace_name)
         if policies is None:
             raise RequestError(ServerError.TopicNotFound, f"Namespace not found: {name.namespace_name}")
@@ -107,27 +107,27 @@ class TopicRegistry:
         return policies
 
     def check_length(self, name: TopicName) -> None:
-        """Raise InvalidTopicNameError for a name of more than ``maxNameLength`` bytes, unless there is such a topic.
+        """Raise InvalidTopicNameError for a name of more than ``maxNameLength`` bytes, unless the topic exists.
 
-        The limit does not hold for links: a topic that exists in another cluster is replicated.
+        The limit does not apply to links, since a topic that exists in another cluster is replicated.
         """
         length_max, whole = self.environment.config.maxNameLength, name.partitioned_topic
         if is_longer(str(whole), length_max) and not self.exists(name) and self.partitions_of(whole) is None:
             raise InvalidTopicNameError(too_long("topic", str(name), length_max), Limit.NAME_LENGTH)
 
     def exists(self, name: TopicName) -> bool:
-        """Whether there is such a topic (not: a partitioned one)."""
+        """Return whether the topic exists; a partitioned topic does not count."""
         return name in self.loaded or self.environment.resources.topics.exists(name)
 
     def partitions_of(self, name: TopicName) -> int | None:
-        """Number of partitions, 0 for a topic without; None when there is no such topic."""
+        """Return the number of partitions, 0 for a topic that is not partitioned; None if neither exists."""
         partitioned = self.environment.resources.partitioned_topics.get(name)
         if partitioned is not None:
             return partitioned.partitions
         return 0 if self.exists(name) else None
 
     def partitions_for_client(self, name: TopicName, *, create: bool) -> int:
-        """The same for a client, which may create what is missing; raises RequestError with TopicNotFound."""
+        """Return the number of partitions; the topic may be created. Raises RequestError with TopicNotFound."""
         self.check_served(name)
         self.check_length(name)
         if name.partition_index >= 0:
@@ -145,9 +145,9 @@ class TopicRegistry:
         return config.defaultNumPartitions
 
     def get_or_create(self, name: TopicName, *, longer: bool = False) -> Topic:
-        """The topic, loaded or created; raises RequestError if it is missing and may not be created.
+        """Return the topic, load or create it; raises RequestError if it is missing and may not be created.
 
-        With ``longer`` its name may exceed ``maxNameLength``.
+        With ``longer``, the name may exceed ``maxNameLength``.
         """
         self.check_open(name)
         topic = self.loaded.get(name)
@@ -161,18 +161,18 @@ class TopicRegistry:
         return self._loader.load(name)
 
     def may_create(self, name: TopicName) -> bool:
-        """Whether a topic that is missing may be created by who uses it."""
+        """Return whether a missing topic may be created automatically."""
         if name.partition_index >= 0 and self.environment.resources.partitioned_topics.exists(name.partitioned_topic):
             return True
         return self.environment.config.allowAutoTopicCreation
 
     def get(self, name: TopicName) -> Topic:
-        """The topic if it exists; raises RequestError with TopicNotFound, or if it is about to be deleted."""
+        """Return the topic; raises RequestError with TopicNotFound, or if it is being deleted."""
         self.check_open(name)
         return self.find(name)
 
     def find(self, name: TopicName) -> Topic:
-        """As ``get``, also for a partition of a topic that is about to be deleted."""
+        """Return the topic like ``get``, also for a partition of a topic that is being deleted."""
         topic = self.loaded.get(name)
         if topic is not None:
             return topic
@@ -189,24 +189,24 @@ class TopicRegistry:
     # -- creating and deleting ------------------------------------------------------------------------------------
 
     def create(self, name: TopicName) -> Topic:
-        """Create a topic that must not exist."""
+        """Create a topic; the topic must not exist."""
         self.check_open(name)
         return self._loader.load(name)
 
     def unload(self, name: TopicName) -> None:
-        """Close a topic once everything in it is durable (see ``TopicLoader.unload``)."""
+        """Close a topic when all its entries are durable (see ``TopicLoader.unload``)."""
         self._loader.unload(name)
 
     async def unloaded(self, name: TopicName) -> None:
-        """Return when a topic that nobody is let into may be had; at once for any other."""
+        """Return when clients may attach to the topic; at once if they may now."""
         await self._loader.opened(name)
 
     def is_shut(self, name: TopicName) -> bool:
-        """Whether nobody is let into the topic before ``unloaded`` returns."""
+        """Return whether no client may attach to the topic before ``unloaded`` returns."""
         return self._loader.is_shut(name)
 
     def must_wait(self, name: TopicName) -> bool:
-        """Whether nobody is let into the topic before ``ready`` returns. Many subscriptions begin to be loaded by that.
+        """Return whether no client may attach before ``ready`` returns. Starts loading a topic with many subscriptions.
 
         Raises RequestError if such a topic cannot be loaded.
         """
@@ -220,16 +220,16 @@ class TopicRegistry:
     def _unload_unless_served(self, name: TopicName) -> None:
         try:
             self.check_served(name)
-        except RequestError:  # the policies of its namespace changed while it was loaded
+        except RequestError:  # the policies of the namespace changed during the load
             self.unload(name)
 
     async def ready(self, name: TopicName) -> None:
-        """Return when the topic can be had, if there is one; raises RequestError as ``must_wait``."""
+        """Return when clients may attach to the topic, if it exists; raises RequestError like ``must_wait``."""
         while self.must_wait(name):
             await self.unloaded(name)
 
     def deletion(self, name: TopicName) -> Generator[None, None, None]:
-        """Delete a topic with everything in it, also one that cannot be loaded, in steps: see ``TopicLoader.deletion``.
+        """Delete a topic with all its data, also one that cannot be loaded, in steps: see ``TopicLoader.deletion``.
 
         Raises StorageError, RequestError.
         """
@@ -243,6 +243,6 @@ class TopicRegistry:
         self.linked.deleted(name)
 
     def close(self) -> None:
-        """Close every topic; none is loaded from now on."""
+        """Close all topics; no topic is loaded from now on."""
         self._policy_changes.stop()
         self._loader.close()

@@ -1,4 +1,4 @@
-"""A topic: its log, and who publishes to and consumes from it."""
+"""A topic: its log, producers, subscriptions and links."""
 
 from __future__ import annotations
 
@@ -53,19 +53,19 @@ log = structlog.get_logger(__name__)
 
 @dataclass(slots=True)
 class TopicCounters:
-    """What went in since the topic was loaded."""
+    """Counters of published messages since the topic was loaded."""
 
     messages_in: int = 0
     bytes_in: int = 0
 
 
 class Topic(Part):
-    """One topic of this cluster, the only writer of its log. Everything happens on the event loop's thread."""
+    """One topic of this cluster, the only writer of its log. Used on the event loop's thread."""
 
     OWNS = ("subscriptions", "replicators", "ledger", "progress")
 
     def __init__(self, environment: Environment, name: TopicName, ledger: ManagedLedger, lifecycle: Lifecycle) -> None:
-        """Recover the topic from its log; ``recovery`` has to follow."""
+        """Recover the topic from its log; call ``recovery`` next."""
         self.environment = environment
         self.name = name
         self.ledger = ledger
@@ -77,7 +77,7 @@ class Topic(Part):
         self.counters = TopicCounters()
         self.rates_in = Rates()
         self.share = Share()
-        """What the topic has had of the turns of the event loop."""
+        """The topic's share of the turns of the event loop."""
         self.producers = TopicProducers(self)
         self.departures = UnderWay()
         self.log = TopicLog(
@@ -89,7 +89,7 @@ class Topic(Part):
         self.lag_limit = LagLimit(self)
         self.progress = TopicProgress(self)
         self.snapshots: TopicSnapshots | None = None
-        """Set while a subscription is replicated to a cluster that takes no exact progress."""
+        """Set while a subscription is replicated to a cluster that does not support exact progress."""
         self.cursors = CursorStore(
             environment.store, environment.metadata, str(name), ledger, environment.cursor_limits
         )
@@ -98,12 +98,12 @@ class Topic(Part):
             environment.delayed, ledger, environment.clock, lambda: self.policies.delayed_delivery, self.notify
         )
         self._is_notified = False
-        """Whether somebody has to look for what there is to dispatch, once all have done so who look now."""
+        """Whether another round of dispatch is needed after the present one."""
         self._to_dispatch: Iterator[Subscription | Replicator] | None = None
-        """Those that have not looked yet; None while nobody is to look."""
+        """Subscriptions and links that have not dispatched in this round; None outside a round."""
 
     def recovery(self) -> Iterator[None]:
-        """Recover the subscriptions from their cursors, in steps. If that ends early, ``abandon`` has to follow."""
+        """Recover the subscriptions from their cursors, in steps. If the steps end early, call ``abandon``."""
         for cursor in self.cursors.open_all(is_of_a_subscription):
             if cursor is not None:
                 self._add_subscription(Subscription(self, cursor))
@@ -112,18 +112,18 @@ class Topic(Part):
 
     @property
     def is_closing(self) -> bool:
-        """Whether it, or its producers, are about to be closed: entries that come then are dropped, unanswered."""
+        """Whether the topic or its producers are being closed: arriving entries are dropped without an answer."""
         return self.lifecycle.drops_entries
 
     def fence(self, error: MagnetarError) -> None:
-        """Write no more: start over from what is durable, because of ``error``. Clients look the topic up again."""
+        """Fence the topic because of ``error``: it stops writing and is loaded again from durable data."""
         if self.lifecycle.apply(Event.FENCE):
             log.error("topic_fenced", topic=str(self.name), error=str(error))
 
     # -- publishing ---------------------------------------------------------------------------------------------
 
     def append_replicated(self, origin: Annotation, entries: list[bytes], durable: Durable) -> None:
-        """Append entries of another cluster; what is acknowledged already is never dispatched."""
+        """Append entries of another cluster; entries that are already acknowledged are never dispatched."""
         if self.log.append(entries, durable, origin):
             for subscription in self.subscriptions.values():
                 if subscription.progress is not None:
@@ -134,7 +134,7 @@ class Topic(Part):
                 link.copies.look()
 
     def _appended(self, first: Position, entries: list[bytes]) -> None:
-        """Entries are durable, and their receipts are written."""
+        """Handle durable entries whose receipts are written."""
         self.counters.bytes_in += sum(map(len, entries))
         if self.snapshots is not None:
             self.snapshots.moved()
@@ -144,14 +144,14 @@ class Topic(Part):
             self.notify()
 
     def notify(self) -> None:
-        """There may be something to dispatch: look in the next turn, or in a later one if there is much to do."""
+        """Schedule dispatch for the next turn, or a later one under load."""
         if not self._is_notified:
             self._is_notified = True
             if self._to_dispatch is None:
                 self.environment.turns.soon(self._dispatch, self.share)
 
     def _dispatch(self) -> None:
-        """Have everybody send what there is, some in this turn and the others in later ones."""
+        """Dispatch for all subscriptions and links, some in this turn and the others in later ones."""
         turns, readers = self.environment.turns, self._to_dispatch
         if readers is None:
             self._is_notified = False
@@ -184,7 +184,7 @@ class Topic(Part):
         return subscription
 
     def ensure_subscription(self, name: str) -> None:
-        """Create a durable subscription at the earliest position unless it is there."""
+        """Create a durable subscription at the earliest position unless it exists."""
         if name not in self.subscriptions:
             if not self.environment.config.allowAutoSubscriptionCreation:
                 message = f"Subscription {name} does not exist and may not be created automatically"
@@ -194,11 +194,11 @@ class Topic(Part):
             self.create_subscription(name, self.log.before_first())
 
     def delete_subscription(self, subscription: Subscription) -> None:
-        """Delete a subscription here and, when it is replicated, everywhere; durable on return."""
+        """Delete a subscription, in all clusters if it is replicated; durable on return."""
         self.progress.delete_subscription(subscription)
 
     def create_replicated(self, incoming: SubscriptionProgress) -> SharedProgress:
-        """Create a subscription whose state arrived from another cluster: it starts where that says."""
+        """Create a subscription whose state arrived from another cluster, at the start that the state contains."""
         cursor = self.cursors.create(incoming.name, self.log.before_first())
         cursor.set_property(REPLICATED_PROPERTY, 1)
         subscription = Subscription(self, cursor, is_new=True)
@@ -209,15 +209,15 @@ class Topic(Part):
         return keeper
 
     def remove_subscription(self, subscription: Subscription, tombstone: SubscriptionProgress | None = None) -> None:
-        """Remove a subscription and its cursor here, and keep ``tombstone``; durable on return, in one transaction.
+        """Remove a subscription and its cursor here, and store ``tombstone``, in one transaction; durable on return.
 
-        A failed write leaves everything as it was.
+        A failed write changes nothing.
         """
         if tombstone is None:
             self.cursors.mark_deleted(subscription.name)
         else:
             self.progress.tombstones.add(tombstone, self.cursors.deletion(subscription.name))
-        subscription.cursor.close()  # nothing may be written over its deletion
+        subscription.cursor.close()  # no later write may override the deletion
         subscription.close()
         self.subscriptions.pop(subscription.name, None)
         self.cursors.finish_deletion(subscription.name)
@@ -225,7 +225,7 @@ class Topic(Part):
         self.environment.retired.add(subscription)
 
     def forget_subscription(self, subscription: Subscription) -> None:
-        """A non-durable subscription ended with its consumer."""
+        """Remove a non-durable subscription, whose consumer has left."""
         if self.subscriptions.get(subscription.name) is subscription:
             del self.subscriptions[subscription.name]
             subscription.close()
@@ -233,12 +233,12 @@ class Topic(Part):
 
     @property
     def replication_forbidden(self) -> str:
-        """Why no subscription may be replicated; empty where they may."""
+        """Reason why no subscription may be replicated; empty if they may."""
         return reason_against(self.environment.config, self.policies)
 
     @property
     def replication_imposed(self) -> bool:
-        """Whether every durable subscription is replicated, whatever its clients ask for."""
+        """Whether every durable subscription is replicated, independent of its clients."""
         return is_imposed(self.environment.config, self.policies)
 
     def _impose_replication(self, subscription: Subscription) -> None:
@@ -246,9 +246,9 @@ class Topic(Part):
             self.set_replicated(subscription, replicated=True)
 
     def set_replicated(self, subscription: Subscription, *, replicated: bool) -> None:
-        """Carry the subscription's progress to the other clusters, or stop until somebody here asks for it again.
+        """Start or stop the replication of a subscription.
 
-        While it is switched off nothing is sent or taken, and what it acknowledges is kept to be sent afterwards.
+        While it is disabled, no progress is sent or applied; acknowledgements are kept and sent afterwards.
         """
         if replicated and subscription.is_replicated:
             return
@@ -274,7 +274,7 @@ class Topic(Part):
     # -- links --------------------------------------------------------------------------------------------------
 
     def apply_policies(self) -> None:
-        """Follow the policies as they are now, and bring the links in line with the replication clusters."""
+        """Apply the current policies, and create or remove links accordingly."""
         self.policies = self.environment.policies_of(self.name)
         self.deduplication.apply(enabled=self.policies.deduplication_enabled)
         self.delayed.policies_changed()
@@ -287,7 +287,7 @@ class Topic(Part):
         self.lag_limit.apply()
 
     def follow_snapshots(self) -> None:
-        """Subscriptions, policies or what is known of the peers changed: take snapshots if somebody needs them."""
+        """Start or stop snapshots after a change of subscriptions, policies or peers."""
         needed = any(each.is_replicated for each in self.subscriptions.values()) and marker_peers(self)
         if self.snapshots is not None and needed:
             self.snapshots.changed()
@@ -298,16 +298,16 @@ class Topic(Part):
             self.snapshots = TopicSnapshots(self)
 
     def begin_snapshot(self, without: Collection[str]) -> None:
-        """Begin a snapshot for replicated subscriptions by hand (see ``TopicSnapshots.begin``); raises RequestError."""
+        """Start a snapshot by request of an operator (see ``TopicSnapshots.begin``); raises RequestError."""
         if self.snapshots is None:
-            message = f"{self.name} takes no snapshots: no replicated subscription and no other cluster needs them"
+            message = f"{self.name} takes no snapshots: no replicated subscription or other cluster needs them"
             raise RequestError(ServerError.NotAllowedError, message)
         self.snapshots.begin(without)
 
     def take_marker(self, source: str, place: Position | None, kind: int, payload: bytes) -> None:
-        """Take what another cluster's broker says about subscriptions (see ``TopicSnapshots.take``).
+        """Handle a marker from another cluster's broker (see ``TopicSnapshots.take``).
 
-        A probe says nothing: its sender wants the receipt.
+        A probe has no content: its sender needs only the receipt.
         """
         if kind == PROBE or not takes_markers(self):
             return
@@ -318,22 +318,22 @@ class Topic(Part):
     # -- housekeeping -------------------------------------------------------------------------------------------
 
     def consumer_cursors(self) -> list[Cursor]:
-        """The durable cursors of those who consume: subscriptions and links."""
+        """Return the durable cursors of subscriptions and links."""
         cursors = [subscription.cursor for subscription in self.subscriptions.values() if subscription.is_durable]
         return cursors + [replicator.cursor for replicator in self.replicators.values()]
 
     def all_cursors(self) -> list[Cursor]:
-        """The cursors that hold entries back from being trimmed: consumers', and that of deduplication."""
+        """Return the cursors that prevent trimming: those of subscriptions, links and deduplication."""
         cursors = self.consumer_cursors()
         return cursors if self.deduplication.cursor is None else [*cursors, self.deduplication.cursor]
 
     def consumed_through(self, cursors: list[Cursor]) -> Position:
-        """All of ``cursors`` have acknowledged everything up to and including it."""
+        """Return the position up to which, inclusive, all ``cursors`` have acknowledged all entries."""
         marks = (cursor.state.mark_delete_position for cursor in cursors)
         return min(marks, default=self.ledger.last_confirmed_entry)
 
     def each_subscription(self) -> Iterator[Subscription]:
-        """Yield the subscriptions that are there now, for work in steps: one that goes away meanwhile is left out."""
+        """Yield the present subscriptions for work in steps; those that are deleted meanwhile are omitted."""
         for name, subscription in tuple(self.subscriptions.items()):
             if self.subscriptions.get(name) is subscription:
                 yield subscription

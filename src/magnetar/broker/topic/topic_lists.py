@@ -1,4 +1,4 @@
-"""The answers to GET_TOPICS_OF_NAMESPACE: made in slices, and kept for the next who ask until a topic comes or goes."""
+"""Answers to GET_TOPICS_OF_NAMESPACE, made in slices and cached until a topic is created or deleted."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING, NamedTuple
 
 import google_crc32c
-import re2  # a stranger's pattern must not hold the loop: its time is linear in the name
+import re2  # RE2's time is linear in the name, so a client's pattern cannot stall the loop
 
 from magnetar.base.names import without_partition
 from magnetar.wire.topic_list import encoded_topics
@@ -22,28 +22,28 @@ PATTERN_LENGTH_MAX = 50
 """Characters of a pattern that the broker applies itself (``subscriptionPatternMaxLength``)."""
 
 NAMES_AT_ONCE = 500
-"""Names that one step looks at, some hundred microseconds of work."""
+"""Names per step, some hundred microseconds of work."""
 
 CACHED_BYTES_MAX = 8 << 20
-"""Bytes of answers that stay in memory, beside the one that was made last. Each name takes some 50."""
+"""Bytes of cached answers, in addition to the newest one. Each name takes some 50 bytes."""
 
 _PATTERN_OPTIONS = re2.Options()
 _PATTERN_OPTIONS.log_errors = False
 
 
 class TopicList(NamedTuple):
-    """Names of topics, as far as they are the same in each answer."""
+    """The part of an answer that is the same for all clients."""
 
     encoded: bytes
-    """The names, in the encoding of the wire."""
+    """Encoded names."""
     hash: str
-    """Tells a client whether it knows them already."""
+    """Hash by which a client recognizes names that it knows."""
     filtered: bool
-    """Whether a pattern was applied."""
+    """Whether the broker applied the pattern."""
 
 
 NO_TOPICS = TopicList(b"", bytes(4).hex(), filtered=False)
-"""A list without names, and without a pattern."""
+"""Return an empty list without a pattern."""
 
 
 class _Making(NamedTuple):
@@ -54,21 +54,21 @@ class _Making(NamedTuple):
 
 
 class TopicLists:
-    """The lists of the topics of namespaces, whole or by pattern."""
+    """Cached lists of the topics of namespaces, complete or by pattern."""
 
     def __init__(self, topics: Topics, work: SlicedWork[object, None]) -> None:
-        """Nothing is made yet; ``work`` makes long lists in slices."""
+        """Create the cache; ``work`` makes long lists in slices."""
         self._topics = topics
         self._work = work
         self._made: OrderedDict[tuple[NamespaceName, str], tuple[tuple[str, ...], TopicList]] = OrderedDict()
-        """By namespace and pattern: what was made, and of which names. The one that was asked for last is last."""
+        """Lists by namespace and pattern, with the names that they are made of; the most recently used is last."""
         self._bytes = 0
         self._making: dict[tuple[NamespaceName, str], _Making] = {}
 
     def find(self, namespace: NamespaceName, pattern: str, done: Callable[[TopicList], None]) -> None:
         """Call ``done``, at once or in a later turn, with the topics of ``namespace`` that match ``pattern``.
 
-        All topics match a pattern that is empty, too long or no regular expression: then the client has to look.
+        A pattern that is empty, too long or no regular expression matches all topics; the client applies it then.
         """
         compiled = _compiled(pattern)
         key, texts = (namespace, pattern if compiled else ""), self._topics.texts_of_namespace(namespace)
@@ -85,7 +85,7 @@ class TopicLists:
         self._work.start(object(), self._make(key, making, compiled), lambda _: None)
 
     def _make(self, key: tuple[NamespaceName, str], making: _Making, pattern: re2.Pattern | None) -> Iterator[None]:
-        """Make a list in steps, keep it, and give it to all who wait for it."""
+        """Make a list in steps, cache it, and pass it to all waiting requests."""
         texts, parts, crc, separator = making.texts, list[bytes](), 0, b""
         for first in range(0, len(texts), NAMES_AT_ONCE):
             names = texts[first : first + NAMES_AT_ONCE]
@@ -96,7 +96,7 @@ class TopicLists:
                 separator = b","
             yield
         made = TopicList(b"".join(parts), crc.to_bytes(4, "little").hex(), pattern is not None)
-        if self._making.get(key) is making:  # else a list of newer names is being made
+        if self._making.get(key) is making:  # otherwise a list of newer names is being made
             del self._making[key]
             self._keep(key, texts, made)
         for done in making.waiting:
@@ -112,7 +112,7 @@ class TopicLists:
 
 
 def _compiled(pattern: str) -> re2.Pattern | None:
-    """The pattern to apply here; None leaves it to the client: none was sent, or RE2 cannot have it in bounds."""
+    """Return the pattern to apply here; None if there is none, or if RE2 cannot apply it within its limits."""
     if not 0 < len(pattern) <= PATTERN_LENGTH_MAX:
         return None
     try:
@@ -122,5 +122,5 @@ def _compiled(pattern: str) -> re2.Pattern | None:
 
 
 def _subject(name: str) -> str:
-    """What a pattern is matched against: ``tenant/namespace/topic``, a partition by its topic's name."""
+    """Return the name that a pattern is matched with: ``tenant/namespace/topic``, without the number of a partition."""
     return without_partition(name.partition("://")[2])
