@@ -1,4 +1,4 @@
-"""Commands of consumers that are there: FLOW, ACK, redelivery, SEEK and the like."""
+"""Commands of existing consumers: FLOW, ACK, redelivery, SEEK and others."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 _TRACKED = (pb.CommandSubscribe.Shared, pb.CommandSubscribe.Key_Shared)
-"""Types of subscriptions that know who holds which entry."""
+"""Types of subscriptions that track which consumer holds which entry."""
 
 IDS_AT_ONCE_MAX = 1000
-"""Entries of an ACK or a redelivery that are handled at once: some milliseconds of work."""
+"""Entries of an ACK or a redelivery that are handled in one turn, some milliseconds of work."""
 
 
 def flow(session: Session, command: pb.CommandFlow) -> None:
@@ -48,14 +48,14 @@ def flow(session: Session, command: pb.CommandFlow) -> None:
 
 
 def acknowledge(session: Session, acks: Acks) -> None:
-    """ACKs of single entries, for which no answer was asked."""
+    """ACKs of single entries without a request for an answer."""
     consumer = session.consumers.get(acks.consumer_id)
     if consumer is not None:
         consumer.subscription.acknowledge_entries(consumer, acks.ledger_id, acks.entry_ids)
 
 
 def ack(session: Session, command: pb.CommandAck) -> None:
-    """ACK: acknowledge; answered when asked for, once it is durable. An unknown consumer is ignored."""
+    """ACK: acknowledge; a requested answer is sent when it is durable. An unknown consumer is ignored."""
     consumer = session.consumers.get(command.consumer_id)
     if consumer is None:
         return
@@ -78,7 +78,7 @@ def ack(session: Session, command: pb.CommandAck) -> None:
 
 
 def names_many(session: Session, command: pb.BaseCommand) -> bool:
-    """Whether a command names so many entries that it is handled in parts (see ``take_first``)."""
+    """Return whether a command names so many entries that it is handled in parts (see ``take_first``)."""
     if command.type == pb.BaseCommand.ACK:
         ack = command.ack
         is_individual = ack.ack_type == pb.CommandAck.Individual
@@ -91,9 +91,10 @@ def names_many(session: Session, command: pb.BaseCommand) -> bool:
 
 
 def take_first(command: pb.BaseCommand) -> pb.BaseCommand:
-    """Take the first IDS_AT_ONCE_MAX entries out of a command that names more, and return a command for those.
+    """Remove the first IDS_AT_ONCE_MAX entries from a command with more, and return a command with them.
 
-    It asks for no answer. The rest of ``command`` has its request id, and is durable only after all that came before.
+    The returned command requests no answer. The rest of ``command`` keeps the request id; its answer follows when all
+    parts are durable.
     """
     first = pb.BaseCommand(type=command.type)
     if command.type == pb.BaseCommand.ACK:
@@ -111,7 +112,7 @@ def take_first(command: pb.BaseCommand) -> pb.BaseCommand:
 
 
 def _refuse_ack(session: Session, command: pb.CommandAck, error: RequestError) -> None:
-    """Answer an ACK that was not applied, if it asked for an answer."""
+    """Answer an ACK that was not applied, if it requests an answer."""
     if command.HasField("request_id"):
         session.write(
             commands.ack_response_failed(
@@ -127,14 +128,14 @@ def redeliver(session: Session, command: pb.CommandRedeliverUnacknowledgedMessag
         return
     dispatcher = consumer.subscription.consumers.dispatcher
     if dispatcher is not None:
-        is_tracked = isinstance(dispatcher, MultipleConsumersDispatcher)  # others send all again, whatever is named
+        is_tracked = isinstance(dispatcher, MultipleConsumersDispatcher)  # others redeliver all entries
         positions = [position_of(message_id) for message_id in command.message_ids] if is_tracked else []
         epoch = command.consumer_epoch if command.HasField("consumer_epoch") else None
         dispatcher.redeliver(consumer, positions, epoch)
 
 
 def unsubscribe(session: Session, command: pb.CommandUnsubscribe) -> None:
-    """UNSUBSCRIBE: delete the subscription, if the caller is its only consumer or insists."""
+    """UNSUBSCRIBE: delete the subscription, if the caller is its only consumer or sets ``force``."""
     consumer = session.consumers.get(command.consumer_id)
     if consumer is None or not isinstance(consumer.subscription, Subscription):
         session.answer_error(command.request_id, RequestError(ServerError.MetadataError, "Consumer not found"))
@@ -197,7 +198,7 @@ async def _seek_to_time(session: Session, request_id: int, subscription: Subscri
 
 
 def get_last_message_id(session: Session, command: pb.CommandGetLastMessageId) -> None:
-    """GET_LAST_MESSAGE_ID: the newest durable entry, and how far this subscription is."""
+    """GET_LAST_MESSAGE_ID: the newest durable entry, and the mark-delete position of the subscription."""
     consumer = session.consumers.get(command.consumer_id)
     if consumer is None or not isinstance(consumer.subscription, Subscription):
         session.answer_error(command.request_id, RequestError(ServerError.MetadataError, "Consumer not found"))
@@ -209,7 +210,7 @@ async def _last_message_id(session: Session, request_id: int, subscription: Subs
     topic, mark_delete = subscription.topic, subscription.cursor.state.mark_delete_position
     position, batch_size = await topic.log.last_message()
     if topic.ledger.entries:
-        # A cursor as old as the topic has seen no ledger; a reader there must see that it is behind the first entry.
+        # A cursor that is as old as the topic has no ledger; its reader must see that the first entry follows.
         mark_delete = max(mark_delete, topic.log.before_first())
     session.write(
         commands.get_last_message_id_response(
@@ -250,7 +251,7 @@ def consumer_stats(session: Session, command: pb.CommandConsumerStats) -> None:
 
 
 def close(session: Session, command: pb.CommandCloseConsumer) -> None:
-    """CLOSE_CONSUMER: always answered, also for one that is not there."""
+    """CLOSE_CONSUMER: always answered, also for an unknown consumer."""
     session.starting_consumers.pop(command.consumer_id, None)
     consumer = session.consumers.pop(command.consumer_id, None)
     if consumer is None:

@@ -1,4 +1,4 @@
-"""Commands that ask where and what a topic is."""
+"""Commands about topics: partitions, lookup, lists, schemas."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def partitioned_metadata(session: Session, command: pb.CommandPartitionedTopicMetadata) -> None:
-    """Answer how many partitions a topic has, creating it where that is allowed and asked for."""
+    """Answer with the number of partitions; create the topic if that is allowed and requested."""
     try:
         partitions = session.topics.partitions_for_client(
             parse_topic(command.topic), create=command.metadata_auto_creation_enabled
@@ -48,7 +48,7 @@ def _fail_partitioned_metadata(session: Session, command: pb.CommandPartitionedT
 
 
 def lookup(session: Session, command: pb.CommandLookupTopic) -> None:
-    """Answer that this broker serves the topic; a cluster has one."""
+    """Answer that this broker serves the topic, since a cluster has one broker."""
     try:
         topic = parse_topic(command.topic)
         session.topics.check_served(topic)
@@ -63,14 +63,14 @@ def lookup(session: Session, command: pb.CommandLookupTopic) -> None:
 
 
 def _refusal(session: Session, error: Refused) -> RequestError:
-    """Return what answers ``error``, and count the limit that it names."""
+    """Return the answer for ``error``, and count the limit that it names."""
     refusal = as_request_error(error)
     session.environment.limit_hits.note(refusal)
     return refusal
 
 
 def topics_of_namespace(session: Session, command: pb.CommandGetTopicsOfNamespace) -> None:
-    """Answer the namespace's topics, partitions as topics of their own (protocol: Topics of a namespace)."""
+    """Answer with the topics of a namespace, including partitions (protocol: Topics of a namespace)."""
     namespace = NamespaceName.parse(command.namespace)
     if len(command.topics_pattern) > PATTERN_LENGTH_MAX:
         session.environment.limit_hits.hit(Limit.TOPICS_PATTERN_LENGTH)
@@ -94,7 +94,7 @@ def topics_of_namespace(session: Session, command: pb.CommandGetTopicsOfNamespac
 
 
 def get_schema(session: Session, command: pb.CommandGetSchema) -> None:
-    """Answer that the topic has no schema: this broker keeps none and passes payloads through."""
+    """Answer that the topic has no schema, since this broker stores none."""
     session.write(
         commands.get_schema_failed(
             request_id=command.request_id,
@@ -105,5 +105,5 @@ def get_schema(session: Session, command: pb.CommandGetSchema) -> None:
 
 
 def get_or_create_schema(session: Session, command: pb.CommandGetOrCreateSchema) -> None:
-    """Accept the schema without keeping it: the empty version means "none" (protocol: Schemas)."""
+    """Accept a schema without storing it; the empty version means "none" (protocol: Schemas)."""
     session.write(commands.get_or_create_schema_response(request_id=command.request_id, schema_version=b""))

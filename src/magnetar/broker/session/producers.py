@@ -35,17 +35,17 @@ if TYPE_CHECKING:
 
 
 _CHECKED_ONE_BY_ONE_MAX: Final = 100
-"""SENDs of one turn of the loop, in a run where something is wrong: each that is refused costs some 50 µs."""
+"""SENDs per turn in a run with invalid SENDs; a refusal costs some 50 µs."""
 
 _OF_LINK_AT_ONCE_MAX: Final = 200
-"""SENDs of a link that are taken before others may have their turn: each costs some 15 µs."""
+"""SENDs of a link per turn; each costs some 15 µs."""
 
 _OF_CLUSTERS: Final = ("replicated_from", "marker_type")
 """Fields of MessageMetadata that a client must not set."""
 
 
 def create(session: Session, command: pb.CommandProducer) -> None:
-    """PRODUCER: admit a producer, or say why not (protocol: Producers)."""
+    """PRODUCER: admit a producer, or refuse it with the reason (protocol: Producers)."""
     existing = session.producers.get(command.producer_id)
     if existing is not None:
         _succeed(session, command.request_id, existing)
@@ -109,14 +109,14 @@ def _create(session: Session, command: pb.CommandProducer) -> None:
 
 
 def _absence(session: Session, name: TopicName, *, is_link: bool) -> Awaitable[None] | None:
-    """What a producer has to wait for before the topic is there."""
+    """Return the event that a producer must await before it can use the topic."""
     if session.topics.must_wait(name):
         return session.topics.ready(name)
     return session.topics.linked.growth(name) if is_link else None
 
 
 def _wait_before_admission(topic: Topic) -> Awaitable[None] | None:
-    """What any producer of the topic has to wait for."""
+    """Return the event that every producer of the topic must await."""
     if topic.departures:
         return topic.departures.over()
     return None if topic.deduplication.is_ready else topic.deduplication.recovered()
@@ -128,7 +128,7 @@ def _is_predecessor(owner: Producer, producer: Producer) -> bool:
 
 
 def _create_after(session: Session, command: pb.CommandProducer, event: Awaitable[None]) -> None:
-    """Look again after ``event``, from the start. If CLOSE_PRODUCER came first, there is nothing to do."""
+    """Handle the command again after ``event``. If CLOSE_PRODUCER came first, there is nothing to do."""
     start_after(
         session,
         event,
@@ -140,7 +140,7 @@ def _create_after(session: Session, command: pb.CommandProducer, event: Awaitabl
 
 
 async def _owner_gone(owner: Producer) -> None:
-    """Return when a name's owner turned out to be dead; raise RequestError if it lives (protocol: Liveness)."""
+    """Return when the owner of a name is found to be dead; raise RequestError if it is alive (protocol: Liveness)."""
     if await owner.session.is_alive():
         raise _busy(owner.options.name)
     owner.topic.producers.remove(owner)
@@ -165,7 +165,7 @@ def _busy(name: str) -> RequestError:
 
 
 def _is_link(session: Session, name: str) -> bool:
-    """Whether a producer of this name is a link's; raises RequestError for a name that no producer may have."""
+    """Return whether the name belongs to a link; raises RequestError for a name that no producer may have."""
     check_length("producer", name, session.environment.config.maxNameLength)
     if not name.startswith((REPLICATOR_PREFIX, PROGRESS_PREFIX)):
         return False
@@ -186,7 +186,7 @@ def _make(topic: Topic, session: Session, options: ProducerOptions) -> Producer:
 
 
 def _wait_for_access(session: Session, request_id: int, producer: Producer) -> None:
-    """WaitForExclusive: answer now that it is queued, and again once it has the topic or never will."""
+    """WaitForExclusive: answer now that it is queued, and again when it has the topic or cannot get it."""
     session.waiting[producer.options.producer_id] = producer
     session.write(
         commands.producer_success(
@@ -198,7 +198,7 @@ def _wait_for_access(session: Session, request_id: int, producer: Producer) -> N
 
     def tell(refusal: RequestError | None) -> None:
         if session.waiting.pop(producer.options.producer_id, None) is None:
-            return  # its connection is gone, and it is about to be removed
+            return  # the connection is closed, and the producer is being removed
         if refusal is None:
             _enter(session, producer)
             _succeed(session, request_id, producer)
@@ -209,14 +209,14 @@ def _wait_for_access(session: Session, request_id: int, producer: Producer) -> N
 
 
 def _succeed(session: Session, request_id: int, producer: Producer) -> None:
-    """Admit a producer; one that is told where to go on, once all that the topic holds is durable."""
+    """Admit a producer; if the answer states a last position, after all entries of the topic are durable."""
     if isinstance(producer, LocalProducer) and producer.topic.deduplication.sequence_ids is None:
         _tell_success(session, request_id, producer)
         return
 
     def durable(error: StorageError | None) -> None:
         if session.producers.get(producer.options.producer_id) is not producer:
-            return  # it was told meanwhile that it is closed
+            return  # the producer was closed meanwhile
         if error is None:
             _tell_success(session, request_id, producer)
         else:
@@ -261,13 +261,13 @@ def _is_last_chunk(entry: bytes) -> bool:
     try:
         return is_whole(parse_metadata(entry))
     except RemoteProtocolError:
-        return True  # it is refused in its turn
+        return True  # it is refused in order
 
 
 def publish(session: Session, sends: Sends) -> Sends | None:
-    """SENDs of one producer: hand it the intact entries, and of the others what is wrong with them.
+    """SENDs of one producer: pass on the intact entries, and the errors of the others.
 
-    Returns the SENDs that are left for another turn, if all together may be too much for one.
+    Returns the SENDs that remain for another turn.
     """
     producer_id, heads, entries = sends
     producer = session.producers.get(producer_id)
@@ -285,14 +285,14 @@ def publish(session: Session, sends: Sends) -> Sends | None:
 
 
 def _publish(session: Session, producer: Producer, heads: list[SendHead], entries: list[bytes]) -> int:
-    """Publish a run, or the first part of one in which something is wrong; return how many SENDs were taken."""
-    # What was receipted elsewhere, under the same limit, has to fit here with its stamp.
+    """Publish a run, or the first part of a run with errors; return the number of handled SENDs."""
+    # An entry with a receipt in a cluster with the same limit must fit here with its stamp.
     padding = REPLICATED_ENTRY_PADDING if isinstance(producer, ReplicatedProducer) else ENTRY_METADATA_PADDING
     size_max = session.environment.config.maxMessageSize + padding
     try:
         _check(producer, heads, entries, size_max)
     except StorageError as error:
-        # A later SEND must not be stored before these: the clients come again, and send all of them in order.
+        # No later SEND may be stored before these: clients reconnect and send all of them in order.
         answer_failed(producer, heads, error)
         producer.topic.producers.dismiss()
         return len(entries)
@@ -303,14 +303,14 @@ def _publish(session: Session, producer: Producer, heads: list[SendHead], entrie
     if is_intact:
         producer.publish(heads, entries)
         return len(entries)
-    # Out of the except clause: what is raised from now on must not keep the first error, and so the entries.
+    # Outside the except clause: errors raised from now on must not keep the first error, and with it the entries.
     heads, entries = heads[:_CHECKED_ONE_BY_ONE_MAX], entries[:_CHECKED_ONE_BY_ONE_MAX]
     producer.publish_with_refusals(heads, list(map(_checked, repeat(producer), heads, entries, repeat(size_max))))
     return len(entries)
 
 
 def _check(producer: Producer, heads: Sequence[SendHead], entries: Sequence[bytes], size_max: int) -> None:
-    """Raise what is wrong with SENDs."""
+    """Raise the error of invalid SENDs."""
     if max(map(len, entries)) > size_max:
         raise RequestError(
             ServerError.NotAllowedError, "Exceed maximum message size (maxMessageSize)", Limit.MESSAGE_SIZE
@@ -330,9 +330,9 @@ def _check(producer: Producer, heads: Sequence[SendHead], entries: Sequence[byte
 
 
 def _check_is_of_a_client(metadata: pb.MessageMetadata) -> None:
-    """Raise RequestError for fields that only brokers and replicators set.
+    """Raise RequestError for fields that only brokers and replicators may set.
 
-    An entry that names another cluster as its origin would never be replicated: links would take it for one of theirs.
+    Links would not replicate an entry that names another cluster as its origin.
     """
     if transactions.has_transaction(metadata):
         raise transactions.refusal()
@@ -342,7 +342,7 @@ def _check_is_of_a_client(metadata: pb.MessageMetadata) -> None:
 
 
 def _checked(producer: Producer, head: SendHead, entry: bytes, size_max: int) -> bytes | RequestError:
-    """Return the entry, or what its SEND is answered: an error without the traceback, which would keep the entry."""
+    """Return the entry, or the refusal of its SEND, without a traceback, which would keep the entry in memory."""
     try:
         _check(producer, [head], [entry], size_max)
     except RequestError as error:
@@ -366,7 +366,7 @@ def _check_recently_closed(session: Session, producer_id: int) -> None:
 
 
 def close(session: Session, command: pb.CommandCloseProducer) -> None:
-    """CLOSE_PRODUCER: answered once what it sent before is durable; one that is still being created never will be."""
+    """CLOSE_PRODUCER: answered when earlier SENDs are durable. A pending PRODUCER is not executed any more."""
     session.starting_producers.pop(command.producer_id, None)
     producer = session.producers.pop(command.producer_id, None) or session.waiting.pop(command.producer_id, None)
     if producer is None:
@@ -378,5 +378,5 @@ def close(session: Session, command: pb.CommandCloseProducer) -> None:
     def closed() -> None:
         session.write(commands.success(request_id=command.request_id))
 
-    # Behind the receipts of what it sent before, which may be withheld.
+    # After the receipts of earlier SENDs, which may be withheld.
     topic.log.barrier(lambda _: topic.lag_limit.behind_receipts(session, closed))

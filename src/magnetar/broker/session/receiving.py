@@ -1,4 +1,4 @@
-"""What a client sends: frames, and the command in each."""
+"""Handling of received frames and their commands."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 SERVER_VERSION = f"Magnetar {magnetar.__version__}"
-"""How the broker names itself; peers that see it may send progress markers."""
+"""Name of the broker; peers that recognize it may send progress markers."""
 
 _NOTHING: Final[list[Received]] = []
-"""No frames are left."""
+"""No remaining frames."""
 
 
 def receive(session: Session, frames: list[Received]) -> list[Received]:
-    """Handle frames in order, as many as the turn of the loop has room for; return those that are left."""
+    """Handle frames in order, as many as the turn allows; return the remaining ones."""
     session.heard()
     turns = session.environment.turns
     for number, frame in enumerate(frames, start=1):
@@ -46,7 +46,7 @@ def receive(session: Session, frames: list[Received]) -> list[Received]:
 
 
 def _take(session: Session, frame: Frame | Acks) -> Frame | None:
-    """Handle a frame, or a part of one that may be much work; return what is left of it."""
+    """Handle a frame, or a part of one that may be much work; return the rest of it."""
     if isinstance(frame, Acks):
         session_consumers.acknowledge(session, frame)
         return None
@@ -55,7 +55,7 @@ def _take(session: Session, frame: Frame | Acks) -> Frame | None:
         session_producers.send(session, command.send, frame.body)
         return None
     if session.has_left and command.type != pb.BaseCommand.ACK:
-        return None  # nobody would get the answer, nor use what it creates
+        return None  # no client would get the answer or use the created object
     if session_consumers.names_many(session, command):
         _handle(session, session_consumers.take_first(command))
         return frame
@@ -75,13 +75,13 @@ def _handle(session: Session, command: pb.BaseCommand) -> None:
     try:
         handler(session, command)
     except (StorageError, MetadataError) as error:
-        # It has no answer. It concerns one topic, and other topics share the connection.
+        # The command has no answer, and it concerns one of several topics of the connection.
         name = pb.BaseCommand.Type.Name(command.type)
         log.warning("command_failed", address=session.address, command=name, error=str(error))
 
 
 def _refuse_unsupported(session: Session, command: pb.BaseCommand) -> None:
-    """Answer a command that is Pulsar's but not ours with Pulsar's error for it."""
+    """Answer an unsupported command of Pulsar with Pulsar's error for it."""
     body = getattr(command, _BODY_FIELDS[command.type])
     name = pb.BaseCommand.Type.Name(command.type)
     if "request_id" not in body.DESCRIPTOR.fields_by_name:
@@ -113,7 +113,7 @@ _BODY_FIELDS = {
 }
 
 _OWN_REFUSAL = (pb.BaseCommand.ACK, pb.BaseCommand.PARTITIONED_METADATA, pb.BaseCommand.LOOKUP)
-"""Commands that are refused with a response of their own."""
+"""Commands that are refused with their own response."""
 
 _ANSWERED_BY_ERROR = {
     field.number

@@ -1,4 +1,4 @@
-"""How an error becomes the answer to a request: one rule for every command."""
+"""Conversion of errors to answers of requests: one rule for all commands."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ REFUSED: Final = (RequestError, StorageError, MetadataError)
 
 
 Refused: TypeAlias = RequestError | StorageError | MetadataError
-"""One of ``REFUSED``."""
+"""An error of ``REFUSED``."""
 
 
 def as_request_error(error: Refused) -> RequestError:
-    """Return the refusal for one of ``REFUSED``, with Pulsar's code for it.
+    """Return the refusal for an error of ``REFUSED``, with Pulsar's code for it.
 
-    It is a new error without a traceback: that of ``error`` refers to frames that hold the command, which may be large,
-    and to the variable that its handler keeps the refusal in.
+    The refusal is a new error without a traceback. The traceback of ``error`` refers to the command, which may be
+    large, and to the refusal itself.
     """
     if isinstance(error, LinkHeldError):
         return LinkHeldError(str(error), error.pipeline)
@@ -29,5 +29,5 @@ def as_request_error(error: Refused) -> RequestError:
 
 
 def internal_error() -> RequestError:
-    """Return the refusal for a request that met a bug; the log has the details."""
+    """Return the refusal for a request that failed because of a bug; the log has the details."""
     return RequestError(ServerError.UnknownError, "internal error, see the broker's log")

@@ -1,4 +1,4 @@
-"""How the requests of a connection are worked on, now or in a task, and how what goes wrong becomes their answer."""
+"""Execution of a connection's requests, at once or in a task, and conversion of their errors to answers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def attempt(session: Session, request_id: int, work: Callable[[], None]) -> None:
-    """Do ``work`` now; what it refuses is the request's answer. Raises RemoteProtocolError only."""
+    """Run ``work`` now; a refusal becomes the answer of the request. Raises RemoteProtocolError only."""
     try:
         work()
     except REFUSED as error:
@@ -27,7 +27,7 @@ def attempt(session: Session, request_id: int, work: Callable[[], None]) -> None
 
 
 def start(session: Session, request_id: int, work: Awaitable[None]) -> None:
-    """Run ``work`` in the background; what it raises is the request's answer."""
+    """Run ``work`` in the background; an error becomes the answer of the request."""
     task = start_task(session.environment.loop, _run(session, request_id, work), f"request of {session.address}")
     session.tasks.add(task)
     task.add_done_callback(session.tasks.discard)
@@ -41,9 +41,9 @@ def start_after(
     request_id: int,
     work: Callable[[], None],
 ) -> None:
-    """Do ``work`` after ``event``, unless ``key`` was taken out of ``starting`` or the connection was closed.
+    """Run ``work`` after ``event``, unless ``key`` was removed from ``starting`` or the connection was closed.
 
-    CLOSE takes it out: the client was told that nothing is left. A later request with the same id has its own turn.
+    CLOSE removes it, and its answer ends the request. A later request with the same id is independent.
     """
     token = starting[key] = object()
 
@@ -57,7 +57,7 @@ def start_after(
     async def wait() -> None:
         try:
             await event
-            await session.environment.slices.run(once())  # thousands may have waited for the same
+            await session.environment.slices.run(once())  # thousands may have waited for the same event
         finally:
             if starting.get(key) is token:
                 del starting[key]
@@ -75,6 +75,6 @@ async def _run(session: Session, request_id: int, work: Awaitable[None]) -> None
 
 
 def answer_bug(session: Session, request_id: int, error: Exception) -> None:
-    """Answer a request that met a bug: the client hears something, and its other topics do not notice."""
+    """Answer a request that failed because of a bug; other topics of the connection are not affected."""
     report_bug(session.environment.loop, f"request {request_id} of {session.address} failed", error)
     session.answer_error(request_id, internal_error())

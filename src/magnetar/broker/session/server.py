@@ -1,4 +1,4 @@
-"""Sockets: bytes in, frames to the session, one joined write a turn of the loop."""
+"""Sockets: received bytes become frames for the session; each turn of the loop makes one write."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 MEMORY_WATCH_INTERVAL_S = 0.5
-"""Seconds between two looks for clients that keep memory which others wait for."""
+"""Seconds between two checks for clients that occupy memory that others wait for."""
 
 
 class ServerProtocol(asyncio.BufferedProtocol):
-    """One client's socket. It is read into the buffer of the server, so that the server decides how much."""
+    """Socket of one client. It is read into a buffer of the server, which decides the size of reads."""
 
     def __init__(self, server: Server) -> None:
-        """Not connected yet."""
+        """Create the protocol; it is not connected yet."""
         self._server = server
         self._environment = server.environment
         config = server.environment.config
@@ -44,13 +44,13 @@ class ServerProtocol(asyncio.BufferedProtocol):
         self._turns = server.environment.turns
         self._share = Share()
         self._arrived: list[bytes] = []
-        """What arrived while the connection had to wait for its turn."""
+        """Bytes that arrived while the connection waited for its turn."""
         self._left: list[Received] = []
-        """Frames that are not handled yet."""
+        """Frames that wait to be handled."""
         self._is_waiting = False
-        """Whether it waits for its turn."""
+        """Whether the connection waits for its turn."""
         self._is_dropped = False
-        """Whether nothing that was received is handled any more."""
+        """Whether received data is no longer handled."""
         self._transport: asyncio.Transport | None = None
         self._output: list[bytes] = []
         self._flush_scheduled = False
@@ -62,9 +62,9 @@ class ServerProtocol(asyncio.BufferedProtocol):
     # -- asyncio ------------------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Refuse what is over the limit, serve the rest."""
-        self._transport = transport = cast("asyncio.Transport", transport)  # uvloop's is none by inheritance
-        transport.set_write_buffer_limits(high=0)  # so it says when all is sent
+        """Accept the connection, or close it beyond the limit."""
+        self._transport = transport = cast("asyncio.Transport", transport)  # uvloop's is no subclass
+        transport.set_write_buffer_limits(high=0)  # so that it reports when all is sent
         host, port = transport.get_extra_info("peername")[:2]
         self.session.address = f"/{host}:{port}"
         if not self._server.admit(self):
@@ -79,19 +79,19 @@ class ServerProtocol(asyncio.BufferedProtocol):
             transport.abort()
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        """Say how much is read next."""
-        del sizehint  # of the transport, which always says the same
+        """Return the buffer for the next read."""
+        del sizehint  # the transport always passes the same value
         size = self._memory.read_size(self._account)
         return self._buffer if size == READ_BYTES else self._server.short_buffer(size)
 
     def buffer_updated(self, nbytes: int) -> None:
-        """Take what was read."""
+        """Handle bytes that were read."""
         self.data_received(self._buffer[:nbytes].tobytes())
 
     def data_received(self, data: bytes) -> None:
-        """Handle whole frames, as many as this turn of the loop has room for, and the others in later turns.
+        """Handle complete frames, as many as this turn allows, and the others in later turns.
 
-        A peer that breaks the protocol is disconnected, nobody else notices.
+        A peer that violates the protocol is disconnected; others are not affected.
         """
         now = self._environment.clock.monotonic()
         if self._is_waiting or not self._turns.begin(now):
@@ -103,11 +103,11 @@ class ServerProtocol(asyncio.BufferedProtocol):
             self._account.defer(len(data))
 
     def eof_received(self) -> bool:
-        """A half-closed socket is a closed one: the protocol has no use for it."""
+        """Close a half-closed socket, which the protocol does not use."""
         return False
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Producers and consumers leave with their connection."""
+        """Remove the producers and consumers of the connection."""
         del exc
         self._server.forget(self)
         if self._is_waiting and not self._is_dropped:
@@ -116,13 +116,13 @@ class ServerProtocol(asyncio.BufferedProtocol):
             self.session.closed()
 
     def resume_writing(self) -> None:
-        """Everything is sent."""
+        """Handle that all data is sent."""
         self._note_unsent(0)
 
-    # -- what the session asks for ------------------------------------------------------------------------------
+    # -- interface of the session -------------------------------------------------------------------------------
 
     def write(self, frame: bytes) -> None:
-        """Send at the end of this turn, joined with everything else for this client."""
+        """Send at the end of this turn, together with all other data for this client."""
         if not frame:
             return
         self._output.append(frame)
@@ -132,28 +132,28 @@ class ServerProtocol(asyncio.BufferedProtocol):
             self._environment.loop.call_soon(self._flush)
 
     def pause_reading(self) -> None:
-        """Let TCP hold the client back."""
+        """Stop reading, so that TCP slows the client down."""
         if self._transport is not None and not self._transport.is_closing():
             self._transport.pause_reading()
 
     def resume_reading(self) -> None:
-        """Take bytes again."""
+        """Resume reading."""
         if self._transport is not None and not self._transport.is_closing():
             self._transport.resume_reading()
 
     def close(self) -> None:
-        """Send what is written, then close."""
+        """Send all written data, then close."""
         self._flush()
         if self._transport is not None:
             self._transport.close()
 
     def stop(self) -> None:
-        """Close, and handle nothing more that was received: the broker is about to end."""
+        """Close, and ignore received data, because the broker is ending."""
         self._is_dropped = True
         self.close()
 
     def tick(self, now: float) -> None:
-        """Keep-alive; drops a peer that is silent."""
+        """Send a keep-alive; close the connection of a silent peer."""
         try:
             self._connection.on_tick(now, is_heard=not self.session.is_held_back)
         except RemoteProtocolError as error:
@@ -162,17 +162,17 @@ class ServerProtocol(asyncio.BufferedProtocol):
             self.write(self._connection.take_output())
 
     def probe(self) -> None:
-        """Ask the client for a sign of life."""
+        """Send a PING to the client."""
         self._connection.probe()
         self.write(self._connection.take_output())
 
     def abort(self) -> None:
-        """Close at once, whatever is unsent."""
+        """Close at once; unsent data is dropped."""
         if self._transport is not None:
             self._transport.abort()
 
     def drop_stalled(self, limit: Limit) -> None:
-        """Drop a client that holds memory which others wait for, and does nothing with it."""
+        """Close the connection of a client that occupies memory that others wait for, and makes no progress."""
         account = self.session.account
         log.warning(
             "stalled_connection_dropped",
@@ -185,7 +185,7 @@ class ServerProtocol(asyncio.BufferedProtocol):
         self.abort()
 
     def has_stalled_reading(self, now: float) -> bool:
-        """Whether the client has much to read and reads nothing."""
+        """Return whether the client has much data to read and reads none."""
         unsent, transport = self.session.account.unsent, self._transport
         if unsent.size and transport is not None and not transport.is_closing():
             self._note_unsent(transport.get_write_buffer_size())
@@ -200,7 +200,7 @@ class ServerProtocol(asyncio.BufferedProtocol):
             self._note_writable(is_writable=not is_over)
 
     def _note_unsent(self, size: int) -> None:
-        """Note how much of what was written is left; with too much of it the client gets no more messages."""
+        """Update the amount of unsent data; above the limit, the client gets no more messages."""
         unsent = self._account.unsent
         unsent.left(size)
         self._note_writable(is_writable=not unsent.is_over)
@@ -212,7 +212,7 @@ class ServerProtocol(asyncio.BufferedProtocol):
     # -- turns --------------------------------------------------------------------------------------------------
 
     def _handle(self, data: bytes, now: float) -> None:
-        """Handle what is left and what ``data`` completes, until the turn is over."""
+        """Handle remaining frames and those that ``data`` completes, until the turn is over."""
         connection, session = self._connection, self.session
         try:
             left = receive(session, self._left or connection.receive_gathering(data, now))
@@ -221,7 +221,7 @@ class ServerProtocol(asyncio.BufferedProtocol):
         except RemoteProtocolError as error:
             self._drop("protocol_error", error)
         except Exception:
-            # The root of a connection's work: a bug of ours must not take other clients down.
+            # The root of a connection's work: a bug must not affect other clients.
             log.exception("connection_failed", address=session.address)
             self._is_dropped = True
             self.close()
@@ -236,7 +236,7 @@ class ServerProtocol(asyncio.BufferedProtocol):
                 self.write(output)
 
     def _wait(self) -> None:
-        """Go on in a later turn."""
+        """Continue in a later turn."""
         if not self._is_waiting:
             self._is_waiting = True
             self.session.caught_up(is_caught_up=False)
@@ -271,24 +271,24 @@ class Server:
     """The listening socket of the binary protocol and its connections."""
 
     protocol: type[ServerProtocol] = ServerProtocol
-    """What serves a connection."""
+    """Return the protocol of a new connection."""
 
     def __init__(self, environment: Environment, topics: TopicRegistry, connections_max: int | None = None) -> None:
-        """Not listening yet; accept ``connections_max`` connections, by default what the configuration says."""
+        """Create the server; it accepts ``connections_max`` connections, by default the configured number."""
         self.connections_max = connections_max or environment.config.maxConcurrentConnections
         self.environment = environment
         self.topics = topics
         self.buffer = memoryview(bytearray(READ_BYTES))
-        """What is read from a socket, until it is taken in the same turn of the loop."""
+        """Bytes read from a socket, which are handled in the same turn of the loop."""
         self._has_short_reads = self._had_short_reads = False
-        """Whether a read was short since the last look at the memory, and since the one before."""
-        self._protocols: dict[ServerProtocol, None] = {}  # in the order in which they connected
+        """Whether reads were reduced since the last check of the memory, and since the check before."""
+        self._protocols: dict[ServerProtocol, None] = {}  # in the order of connection
         self._listener: asyncio.Server | None = None
         self._ticker: asyncio.TimerHandle | None = None
         self._memory_watch: asyncio.TimerHandle | None = None
 
     async def start(self, host: str, port: int) -> int:
-        """Listen; the port that is listened on, for ``port`` 0 the one that was picked. Raises OSError."""
+        """Listen; return the port, which is chosen by the system for ``port`` 0. Raises OSError."""
         loop = self.environment.loop
         self._listener = await loop.create_server(lambda: self.protocol(self), host, port, backlog=1024)
         self._tick()
@@ -308,14 +308,14 @@ class Server:
 
     @property
     def connections_limit(self) -> Limit:
-        """The limit that decides how many connections are accepted."""
+        """Limit that determines the number of accepted connections."""
         configured = self.environment.config.maxConcurrentConnections
         return Limit.OPEN_FILES if self.connections_max < configured else Limit.CONNECTIONS
 
     def short_buffer(self, size: int) -> memoryview:
         """Return a buffer for a read of ``size`` bytes, less than READ_BYTES.
 
-        A time in which reads are short is one hit of the limit. It ends when nothing was short for a look.
+        A period of reduced reads counts as one hit of the limit. It ends when no read was reduced between two checks.
         """
         if not self._had_short_reads:
             self.environment.limit_hits.hit(Limit.PUBLISH_BUFFER)
@@ -323,18 +323,18 @@ class Server:
         return self.buffer[:size]
 
     def admit(self, protocol: ServerProtocol) -> bool:
-        """Count a connection in; whether there is room for it."""
+        """Add a connection; return whether it is within the limit."""
         if len(self._protocols) >= self.connections_max:
             return False
         self._protocols[protocol] = None
         return True
 
     def forget(self, protocol: ServerProtocol) -> None:
-        """Count a connection out."""
+        """Remove a connection."""
         self._protocols.pop(protocol, None)
 
     def _watch_memory(self) -> None:
-        """Drop the clients that keep memory which others wait for, and do nothing with it."""
+        """Close the connections of clients that occupy memory that others wait for, and make no progress."""
         loop, memory, now = self.environment.loop, self.environment.memory, self.environment.clock.monotonic()
         stalled = memory.stalled(now)
         self._had_short_reads, self._has_short_reads = self._has_short_reads, False

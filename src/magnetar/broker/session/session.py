@@ -1,4 +1,4 @@
-"""One client's connection: its producers and consumers, what it is answered, and when it is not read."""
+"""Connection of one client: its producers and consumers, answers, and flow control."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 CLOSED_PRODUCERS_MAX = 100_000
-"""Producers that the broker closed and that a connection remembers, some 100 bytes each; the oldest are forgotten."""
+"""Producers closed by the broker that a connection remembers, some 100 bytes each; the oldest are forgotten."""
 
 
 class Transport(Protocol):
-    """What a session sends by."""
+    """The transport of a session."""
 
     def write(self, frame: bytes) -> None:
         """Send a frame."""
         ...
 
     def probe(self) -> None:
-        """Ask the client whether it is there."""
+        """Send a PING to the client."""
         ...
 
     def close(self) -> None:
-        """Close the connection, behind what was written."""
+        """Close the connection after sending all written data."""
         ...
 
     def abort(self) -> None:
@@ -48,7 +48,7 @@ class Transport(Protocol):
         ...
 
     def pause_reading(self) -> None:
-        """Read nothing from the client for a while."""
+        """Stop reading from the client."""
         ...
 
     def resume_reading(self) -> None:
@@ -57,88 +57,88 @@ class Transport(Protocol):
 
 
 class _NoSocket:
-    """What a session speaks to once its connection is gone."""
+    """Transport of a session whose connection is closed."""
 
     def nothing(self) -> None:
-        """Do nothing: nobody is there."""
+        """Do nothing, since the connection is closed."""
 
     close = abort = probe = pause_reading = resume_reading = nothing
 
     def write(self, frame: bytes) -> None:
-        """Drop what would be sent."""
+        """Drop data."""
 
 
 _NO_SOCKET = _NoSocket()
 
 
 class Session:
-    """The producers and consumers of one connection. Everything happens on the event loop's thread."""
+    """The producers and consumers of one connection. Used on the event loop's thread."""
 
     def __init__(
         self, environment: Environment, topics: TopicRegistry, transport: Transport, connection: Connection
     ) -> None:
-        """A session before its CONNECT."""
+        """Create a session before its CONNECT."""
         self.environment = environment
         self.topics = topics
         self.connection = connection
         self.address = ""
         self.is_writable = True
-        """Whether the client reads what it is sent; otherwise it gets no more messages."""
+        """Whether the client reads its data; otherwise it gets no more messages."""
         self._is_reading = True
-        """The same, as it was when the socket last took what was written: more may have been written since."""
+        """``readable`` when the socket last accepted data; more may have been written since."""
         self.producers: dict[int, Producer] = {}
         self.waiting: dict[int, Producer] = {}
         """Producers that wait for exclusive access; they may not publish."""
         self.consumers: dict[int, Consumer] = {}
         self.starting_producers: dict[int, object] = {}
         self.starting_consumers: dict[int, object] = {}
-        """By id, the PRODUCER or SUBSCRIBE that waits for something. CLOSE takes it out; then it has no effect."""
+        """Waiting PRODUCER and SUBSCRIBE commands by id. CLOSE removes a command, which then has no effect."""
         self.closed_producers: dict[int, float] = {}
-        """Producers that the broker closed, with when: SENDs on the wire for them are ignored for a while."""
+        """Producers closed by the broker, with the times: SENDs in transit for them are ignored for a while."""
         self._transport: Transport = transport
         self._in_flight = 0
         self._withheld = 0
         self._publishing = True
-        """Whether the publishes in flight leave room for more."""
+        """Whether further publishes are within the limit."""
         self._promising = True
-        """Whether the receipts that are withheld do."""
+        """Whether further withheld receipts are within the limit."""
         self._arriving = True
-        """Whether there is memory for the frame that is arriving."""
+        """Whether there is memory for the arriving frame."""
         self.account = Account(environment.memory, self._frame_admitted)
-        """What the connection makes the broker hold."""
+        """Memory that the connection occupies."""
         self._caught_up = True
-        """Whether all that has arrived is handled."""
+        """Whether all received frames are handled."""
         self.has_left = False
-        """Whether the client is gone, and what it has published and acknowledged is still to be handled."""
+        """Whether the client has disconnected, and received messages and acknowledgements remain to be handled."""
         self._reading = True
         self._open = True
         self.tasks: set[asyncio.Task[None]] = set()
-        """Requests that take longer than a turn of the loop."""
+        """Requests that take longer than one turn."""
         self._liveness: asyncio.Event | None = None
 
     @property
     def client_version(self) -> str:
-        """What the client called itself in CONNECT."""
+        """Version of the client, from CONNECT."""
         return self.connection.peer_version
 
     @property
     def is_open(self) -> bool:
-        """Whether the connection still stands."""
+        """Whether the connection is open."""
         return self._open
 
     # -- input --------------------------------------------------------------------------------------------------
 
     def heard(self) -> None:
-        """The client said something: it is alive."""
+        """Note that the client is alive."""
         if self._liveness is not None:
             self._liveness.set()
 
     def closed(self) -> None:
-        """The connection is gone, and with it every producer and consumer: few at once, many in slices."""
+        """Handle the end of the connection: remove its producers and consumers, in slices if there are many."""
         if not self._open:
             return
         self._open = False
-        # Two objects that refer to each other are freed by the collector of cycles only, thousands in one turn.
+        # The cycle of session and transport is broken here; the collector would free thousands in one turn.
         self._transport = _NO_SOCKET
         self.account.close()
         self.is_writable = False
@@ -168,7 +168,7 @@ class Session:
     # -- output -------------------------------------------------------------------------------------------------
 
     def write(self, frame: bytes) -> None:
-        """Send a frame; nothing happens once the connection is gone."""
+        """Send a frame; no effect after the connection is closed."""
         if self._open:
             self._transport.write(frame)
 
@@ -181,7 +181,7 @@ class Session:
             self.write(commands.error(request_id=request_id, code=error.code, message=str(error)))
 
     def close_producer(self, producer: Producer) -> None:
-        """Tell the client that its producer ended here; it looks the topic up again."""
+        """Close a producer of the client, which looks the topic up again."""
         if self.producers.get(producer.options.producer_id) is producer:
             del self.producers[producer.options.producer_id]
             self._note_closed(producer.options.producer_id)
@@ -195,7 +195,7 @@ class Session:
         closed = self.closed_producers
         closed.pop(producer_id, None)
         closed[producer_id] = now
-        for oldest in tuple(islice(closed, 2)):  # one comes, and two may go
+        for oldest in tuple(islice(closed, 2)):  # at most two are removed for each added one
             if now - closed[oldest] > keep_s:
                 del closed[oldest]
             elif len(closed) > CLOSED_PRODUCERS_MAX:
@@ -203,29 +203,29 @@ class Session:
                 del closed[oldest]
 
     def close_consumer(self, consumer: Consumer) -> None:
-        """Tell the client that its consumer ended here; it subscribes again."""
+        """Close a consumer of the client, which subscribes again."""
         self.forget_consumer(consumer)
         consumer.subscription.remove_consumer(consumer)
-        if consumer.consumer_id not in self.consumers:  # else the client has another one of this id by now
+        if consumer.consumer_id not in self.consumers:  # otherwise the client uses this id for another consumer now
             self.write(commands.close_consumer(consumer_id=consumer.consumer_id))
 
     def forget_consumer(self, consumer: Consumer) -> None:
-        """Take nothing from a consumer any more."""
+        """Ignore further commands of a consumer."""
         if self.consumers.get(consumer.consumer_id) is consumer:
             del self.consumers[consumer.consumer_id]
 
     def active_consumer_changed(self, consumer: Consumer, *, is_active: bool) -> None:
-        """Tell a Failover consumer whether it is the one that receives."""
+        """Inform a Failover consumer whether it is active."""
         self.write(commands.active_consumer_change(consumer_id=consumer.consumer_id, is_active=is_active))
 
     def disconnect(self) -> None:
-        """Close the connection: the client broke a rule that has no answer."""
+        """Close the connection, because the client violated the protocol."""
         self._transport.close()
 
     # -- flow ---------------------------------------------------------------------------------------------------
 
     def publishes_started(self, count: int, size: int) -> None:
-        """Count publishes of ``size`` bytes in; past a limit the socket is not read until half of them are done."""
+        """Add publishes of ``size`` bytes; at a limit, the socket is not read until half of them are done."""
         self._in_flight += count
         has_room = self.account.publish(size)
         is_many = self._in_flight > self.environment.config.maxPendingPublishRequestsPerConnection
@@ -235,7 +235,7 @@ class Session:
             self._read_or_pause()
 
     def publishes_finished(self, count: int, size: int) -> None:
-        """Count publishes of ``size`` bytes out, durable or not."""
+        """Remove publishes of ``size`` bytes, durable or failed."""
         self._in_flight -= count
         self.account.published(size)
         if self._publishing or not self.account.may_publish_again:
@@ -245,7 +245,7 @@ class Session:
             self._read_or_pause()
 
     def frame_arrived(self, held: int, missing: int) -> None:
-        """Note what there is of an unfinished frame; a large one that does not fit is not read until it does."""
+        """Update the size of an unfinished frame; a large one is not read until there is memory for it."""
         account = self.account
         if held == account.frame_held and missing == account.frame_missing:
             return
@@ -261,9 +261,10 @@ class Session:
         self._read_or_pause()
 
     def receipts_withheld(self, count: int) -> None:
-        """Count receipts that wait, in or out; past the limit the socket is not read until half of them are written.
+        """Change the number of withheld receipts; at the limit, the socket is not read until half of them are written.
 
-        The limit is far beyond what a client has in flight: what waits here costs others on this connection nothing.
+        The limit is far above the messages that a client has in flight, so withheld receipts do not delay other
+        producers of the connection.
         """
         self._withheld += count
         limit = self.environment.config.maxWithheldReceiptsPerConnection
@@ -274,7 +275,7 @@ class Session:
             self._read_or_pause()
 
     def writable(self, *, is_writable: bool) -> None:
-        """The client stopped to read, or reads again: until it does it is sent no message and heard no more."""
+        """Handle that the client stopped or resumed reading. Meanwhile it gets no messages and is not read."""
         if self._is_reading and not is_writable:
             is_own = self.account.unsent.size > self.environment.config.connectionSendBufferBytes
             self.environment.limit_hits.hit(Limit.SEND_BUFFER if is_own else Limit.SEND_BUFFERS)
@@ -287,17 +288,17 @@ class Session:
 
     @property
     def is_held_back(self) -> bool:
-        """Whether the client is not read because of what it has under way; it may say nothing meanwhile."""
+        """Whether the client is not read because of a limit, so that its keep-alive is not seen."""
         return not (self._publishing and self._promising and self._arriving and self._caught_up)
 
     def caught_up(self, *, is_caught_up: bool) -> None:
-        """All that has arrived is handled, or it is not: then no more of it is read."""
+        """Note whether all received frames are handled; if not, the client is not read."""
         if is_caught_up != self._caught_up:
             self._caught_up = is_caught_up
             self._read_or_pause()
 
     def written(self, size: int) -> None:
-        """Count ``size`` bytes that are sent at the end of this turn; with too much, no message follows until then."""
+        """Add ``size`` bytes to be sent at the end of this turn; above the limit, no message follows until then."""
         if self._open and self.account.unsent.write(size):
             self.is_writable = False
 
@@ -311,7 +312,7 @@ class Session:
                 self._transport.pause_reading()
 
     async def is_alive(self) -> bool:
-        """Whether the client answers a PING within ``connectionLivenessCheckTimeoutMillis``; a dead one is dropped."""
+        """Return whether the client answers a PING within ``connectionLivenessCheckTimeoutMillis``; close it if not."""
         if not self._open:
             return False
         if self._liveness is None:

@@ -1,4 +1,4 @@
-"""SUBSCRIBE: consumers are let in, or refused."""
+"""SUBSCRIBE: admission or refusal of consumers."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ log = structlog.get_logger(__name__)
 
 
 def subscribe(session: Session, command: pb.CommandSubscribe) -> None:
-    """Let a consumer in, or say why not (protocol: Consumers)."""
+    """Admit a consumer, or refuse it with the reason (protocol: Consumers)."""
     if command.consumer_id in session.consumers:
         session.write(commands.success(request_id=command.request_id))
         return
@@ -68,19 +68,19 @@ def _subscribe(session: Session, command: pb.CommandSubscribe) -> None:
 def _wait_before_admission(
     subscription: Subscription, command: pb.CommandSubscribe, options: ConsumerOptions
 ) -> Awaitable[None] | None:
-    """What the consumer has to wait for; raises RequestError if it is refused."""
+    """Return the event that the consumer must await; raises RequestError if it is refused."""
     rivals = subscription.consumers.rivals(options)
     if subscription.resets:
         return subscription.resets.over()
     if _begins_to_replicate(subscription, command):
         return (
             subscription.flushes.durable()
-        )  # SUCCESS says that it is replicated, which must be so after a crash as well
+        )  # SUCCESS confirms that the subscription is replicated, which must survive a crash
     return _rivals_gone(rivals, options) if rivals else None
 
 
 def _options(session: Session, command: pb.CommandSubscribe) -> ConsumerOptions:
-    """What a consumer asks for; raises RequestError where that makes no sense."""
+    """Return the options of a consumer; raises RequestError for invalid ones."""
     check_length("consumer", command.consumer_name, session.environment.config.maxNameLength)
     meta = command.keySharedMeta
     hash_ranges: tuple[tuple[int, int], ...] = ()
@@ -100,7 +100,7 @@ def _options(session: Session, command: pb.CommandSubscribe) -> ConsumerOptions:
 
 
 def _subscribe_after(session: Session, command: pb.CommandSubscribe, event: Awaitable[None]) -> None:
-    """Look again after ``event``. If CLOSE_CONSUMER came first, it was answered, and there is nothing to do."""
+    """Handle the command again after ``event``. If CLOSE_CONSUMER came first, it was answered already."""
     start_after(
         session,
         event,
@@ -112,7 +112,7 @@ def _subscribe_after(session: Session, command: pb.CommandSubscribe, event: Awai
 
 
 async def _rivals_gone(rivals: Sequence[Consumer], options: ConsumerOptions) -> None:
-    """Return when consumers are gone that are in the way; raise RequestError if they live (protocol: Liveness)."""
+    """Return when conflicting consumers are gone; raise RequestError if they are alive (protocol: Liveness)."""
     for consumer in rivals:
         subscription = consumer.subscription
         if await consumer.session.is_alive() and isinstance(subscription, Subscription):
@@ -135,7 +135,7 @@ def _admit(
 
 
 def _find(topic: Topic, command: pb.CommandSubscribe) -> Subscription | Replicator:
-    """The subscription to join, created where that is allowed; raises RequestError for what is refused."""
+    """Return the subscription, create it if that is allowed; raises RequestError if it is refused."""
     if _is_link(command):
         return topic.replicators.to(command.subscription.removeprefix(REPLICATOR_PREFIX))
     _check_request(command, topic.environment.config)
@@ -160,7 +160,7 @@ def _find(topic: Topic, command: pb.CommandSubscribe) -> Subscription | Replicat
 
 
 def _is_link(command: pb.CommandSubscribe) -> bool:
-    """Whether the pipeline asks for a link."""
+    """Return whether the command attaches the pipeline to a link."""
     is_named_so = command.subscription.startswith(REPLICATOR_PREFIX)
     if not is_named_so or len(command.metadata) > LINK_METADATA_SIZE_MAX:
         return False
@@ -168,7 +168,7 @@ def _is_link(command: pb.CommandSubscribe) -> bool:
 
 
 def _begins_to_replicate(subscription: Subscription, command: pb.CommandSubscribe) -> bool:
-    """Carry the subscription's progress from now on, if that is asked for, may be and is not done yet."""
+    """Start replicating the subscription, if that is requested, allowed and not done yet."""
     topic, is_wanted = subscription.topic, command.replicate_subscription_state and subscription.is_durable
     if not is_wanted or subscription.is_replicated:
         return False
@@ -194,7 +194,7 @@ def _check_request(command: pb.CommandSubscribe, config: BrokerConfig) -> None:
 
 
 def _start(topic: Topic, command: pb.CommandSubscribe) -> Position:
-    """The mark-delete position of a new subscription."""
+    """Return the mark-delete position of a new subscription."""
     if command.HasField("start_message_id") and not command.durable:
         start = position_of(command.start_message_id)
         if start == EARLIEST:

@@ -1,4 +1,4 @@
-"""How near a subscription's acknowledgements are to the most that may be persisted, and what follows (PIP-299)."""
+"""Use of the limit of persisted acknowledgements of a subscription, and its consequences (PIP-299)."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 ALARM_PERCENTS = (50, 80, 100)
-"""Shares of the limit, ascending, that are told once when they are reached."""
+"""Shares of the limit, ascending, that are logged when they are reached."""
 
 ALARM_AGAIN_BELOW_PERCENTS = 10
-"""How far below a share the state must have been before reaching it is told again."""
+"""Distance below a share that the state must reach before the share is logged again."""
 
 OLDEST_HOLES_MAX = 10
-"""Holes that are shown, of however many there are."""
+"""Maximum number of holes that are shown."""
 
 
 class LimitAlarm:
-    """Which share of a limit was told last."""
+    """Share of a limit that was logged last."""
 
     def __init__(self) -> None:
         """Nothing was."""
         self._told = 0
 
     def reached(self, percent: int) -> int | None:
-        """The share that ``percent`` of the limit is worth telling about, None if that was told already or is none."""
+        """Return the share that ``percent`` of the limit newly reaches; None if there is none."""
         reached = max((share for share in ALARM_PERCENTS if share <= percent), default=0)
         if reached > self._told:
             self._told = reached
@@ -50,25 +50,26 @@ class LimitAlarm:
 
 
 class Hole(NamedTuple):
-    """Entries below acknowledged ones that are not acknowledged, and who has them."""
+    """Unacknowledged entries before acknowledged ones, and the consumers that hold them."""
 
     entries: Range
     consumers: list[str]
-    """The names of the consumers that hold some of them, sorted; none for what waits to be sent."""
+    """Names of consumers that hold some of them, sorted; empty for entries that wait to be sent."""
 
 
 class AckState:
-    """Watches one subscription's acknowledgements against the limits of what is persisted.
+    """Compares the acknowledgements of a subscription with the limits of persisted state.
 
-    With ``dispatcherPauseOnAckStatePersistentEnabled`` a durable subscription of any type is sent nothing new beyond a
-    limit. All acknowledgements are persisted then: only what was sent before can still make holes. Without it, what
-    comes beyond the limit is not persisted. Dispatchers ask before each read; nothing here waits or wakes.
+    With ``dispatcherPauseOnAckStatePersistentEnabled``, a durable subscription of any type gets no new messages at a
+    limit. All acknowledgements are persisted then, since only earlier messages can still make holes. Without it,
+    acknowledgements beyond the limit are not persisted. Dispatchers query this object before each read; it does not
+    wake them.
     """
 
     def __init__(
         self, cursor: Cursor, topic: TopicName, environment: Environment, holders: Callable[[Range], list[Consumer]]
     ) -> None:
-        """Watch the acknowledgements of ``cursor``; ``holders`` tells which consumers hold some of these entries."""
+        """Observe ``cursor``; ``holders`` returns the consumers that hold some of the given entries."""
         self._cursor = cursor
         self._topic = topic
         self._limit_hits = environment.limit_hits
@@ -78,7 +79,7 @@ class AckState:
         self._pauses = False
 
     def apply(self, *, pauses: bool) -> bool:
-        """Follow ``dispatcherPauseOnAckStatePersistentEnabled`` as it is now; whether that changes anything."""
+        """Apply the current ``dispatcherPauseOnAckStatePersistentEnabled``; return whether that changes anything."""
         before = self._pauses
         self._pauses = pauses and self._cursor.durable
         self._cursor.persists_all = self._pauses
@@ -86,7 +87,7 @@ class AckState:
 
     @property
     def used(self) -> float:
-        """The share of the limit that is used, of ranges or of partly acknowledged batches, whichever is more."""
+        """Used share of the limit: of ranges or of partly acknowledged batches, whichever is larger."""
         state, limits = self._cursor.state, self._limits
         return max(
             state.deleted_ranges_count / limits.unacked_ranges_max,
@@ -95,18 +96,19 @@ class AckState:
 
     @property
     def is_blocking(self) -> bool:
-        """Whether nothing new may be sent until some holes are filled."""
+        """Whether no new messages may be sent until holes are filled."""
         return self._pauses and self.used > 1
 
     def readable_through(self, last: Position) -> Position:
-        """How far, ``last`` at most, entries may be read to be sent.
+        """Return the last position, at most ``last``, that may be read for dispatch.
 
-        What lies below an acknowledged entry was sent before, if not since this start of the broker, and closes holes.
+        Entries before an acknowledged one were sent earlier, perhaps before a restart, and their acknowledgements fill
+        holes.
         """
         return min(last, self._cursor.state.last_acknowledged) if self.is_blocking else last
 
     def watch(self) -> None:
-        """Tell when a share of the limit is reached; called with each flush."""
+        """Log the share of the limit that is newly reached; called with each flush."""
         reached = self._alarm.reached(int(self.used * 100))
         if reached is None:
             return
@@ -129,7 +131,7 @@ class AckState:
         )
 
     def oldest_holes(self) -> list[Hole]:
-        """The oldest holes, ``OLDEST_HOLES_MAX`` at most, ascending."""
+        """Return the oldest holes, at most ``OLDEST_HOLES_MAX``, ascending."""
         return [
             Hole(hole, sorted(consumer.name for consumer in self._holders(hole)))
             for hole in islice(self._cursor.state.holes(), OLDEST_HOLES_MAX)

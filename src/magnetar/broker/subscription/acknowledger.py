@@ -1,4 +1,4 @@
-"""What acknowledgements of consumers mean for a cursor."""
+"""Application of consumers' acknowledgements to a cursor."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
 
 class Acknowledger:
-    """Applies what consumers acknowledge to the cursor of one subscription.
+    """Applies acknowledgements of consumers to the cursor of one subscription.
 
-    Unknown positions, and those that are acknowledged already, have no effect. Each method returns the entries that are
-    newly acknowledged as a whole.
+    Unknown and already acknowledged positions have no effect. Each method returns the entries that become completely
+    acknowledged.
     """
 
     def __init__(self, topic: LoggedTopic, cursor: Cursor, narrowed: Callable[[Position], None]) -> None:
-        """``narrowed`` is told of an entry of which some messages are newly acknowledged, but not all."""
+        """Create it; ``narrowed`` is called when some, but not all, messages of an entry become acknowledged."""
         self._topic = topic
         self._ledger = topic.ledger
         self._environment = topic.environment
@@ -37,7 +37,7 @@ class Acknowledger:
         self._narrowed = narrowed
 
     def cumulative(self, message_id: pb.MessageIdData) -> list[Range]:
-        """Acknowledge everything up to an entry, or up to a message in it."""
+        """Acknowledge all messages up to and including an entry or a message in it."""
         position = position_of(message_id)
         if position > self._ledger.last_confirmed_entry:
             return []
@@ -47,7 +47,7 @@ class Acknowledger:
         return deleted + self._batch(position, message_id)
 
     def _intact(self, through: Position) -> list[Range]:
-        """Acknowledge everything up to and including ``through`` but damaged entries: no consumer was sent them."""
+        """Acknowledge all entries up to and including ``through`` except damaged ones, which no consumer was sent."""
         damaged = self._topic.log.damaged
         if not damaged:
             return self._cursor.acknowledge_cumulative(through)
@@ -83,7 +83,7 @@ class Acknowledger:
         members = self._members_of(position, message_id)
         if members is None:
             self._environment.limit_hits.hit(Limit.UNREAD_BATCH_MESSAGES)
-            return []  # the batch is sent again, unless it is acknowledged as a whole
+            return []  # the batch is redelivered unless it is acknowledged completely
         remaining = ack_set.words_to_int(message_id.ack_set)
         deleted = self._cursor.acknowledge_batch(position, remaining, members)
         if not deleted:
@@ -91,9 +91,9 @@ class Acknowledger:
         return deleted
 
     def _members_of(self, position: Position, message_id: pb.MessageIdData) -> int | None:
-        """How many messages an entry has: as it says itself if it is in memory, else as the client says.
+        """Return the number of messages of an entry: from its metadata if it is in memory, else from the client.
 
-        None if the client says more than UNREAD_BATCH_MESSAGES_MAX: each of them would take memory.
+        None if the client states more than UNREAD_BATCH_MESSAGES_MAX, since each message would take memory.
         """
         cached = self._ledger.read_cached(position, 1, 1)
         if cached and cached[0][0] == position:

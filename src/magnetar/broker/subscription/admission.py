@@ -23,7 +23,7 @@ class Consumed(Protocol):
 
 
 def check_room_for_consumer(config: BrokerConfig, subscriptions: Iterable[Consumed], subscription: Consumed) -> None:
-    """Raise RequestError with ConsumerBusy if the topic or the subscription has as many consumers as it may.
+    """Raise RequestError with ConsumerBusy if the topic or the subscription has reached its limit of consumers.
 
     ``subscriptions`` are all those of the topic.
     """

@@ -1,4 +1,4 @@
-"""The connected consumers of a subscription: who may join them, and the dispatcher that serves them."""
+"""The connected consumers of a subscription: their admission, and their dispatcher."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ _TYPE_NAMES = {0: "Exclusive", 1: "Shared", 2: "Failover", 3: "Key_Shared"}
 
 
 class SubscriptionConsumers(Collection[Consumer]):
-    """The connected consumers, in the order in which they came. Everything happens on the event loop's thread."""
+    """The connected consumers, in the order of connection. Used on the event loop's thread."""
 
     def __init__(self) -> None:
-        """Nobody is connected."""
+        """Create the collection, without consumers."""
         self.type: int | None = None
-        """What the newest dispatcher serves, a ``CommandSubscribe.SubType``; None before the first consumer."""
+        """Type of the newest dispatcher, a ``CommandSubscribe.SubType``; None before the first consumer."""
         self.dispatcher: Dispatcher | None = None
         self._messages_out = 0
         self._bytes_out = 0
 
     def __len__(self) -> int:
-        """How many are connected."""
+        """Return the number of connected consumers."""
         return 0 if self.dispatcher is None else len(self.dispatcher.consumers)
 
     def __iter__(self) -> Iterator[Consumer]:
@@ -46,34 +46,34 @@ class SubscriptionConsumers(Collection[Consumer]):
         return iter(() if self.dispatcher is None else self.dispatcher.consumers)
 
     def __contains__(self, consumer: object) -> bool:
-        """Whether it is connected."""
+        """Return whether the consumer is connected."""
         return self.dispatcher is not None and consumer in self.dispatcher.consumers
 
     @property
     def type_name(self) -> str:
-        """Pulsar's name of the type; "None" while nobody is connected."""
+        """Pulsar's name of the type; "None" without connected consumers."""
         return _TYPE_NAMES[self.type] if self.type is not None and self else "None"
 
     @property
     def is_tracked(self) -> bool:
-        """Whether it is known which of them holds which entry: the type is Shared or Key_Shared."""
+        """Whether the dispatcher tracks which consumer holds which entry: the type is Shared or Key_Shared."""
         return isinstance(self.dispatcher, MultipleConsumersDispatcher)
 
     def sent(self) -> tuple[int, int]:
-        """Messages and bytes sent since the topic was loaded, also to those that have left."""
+        """Messages and bytes sent since the topic was loaded, including those to earlier consumers."""
         return (
             self._messages_out + sum(consumer.messages_sent for consumer in self),
             self._bytes_out + sum(consumer.bytes_sent for consumer in self),
         )
 
     def rivals(self, options: ConsumerOptions) -> list[Consumer]:
-        """Connected consumers that conflict with one that asks for this, if they are still alive."""
+        """Return connected consumers that conflict with the request, if they are still alive."""
         if self.dispatcher is None or options.type != self.type:
             return []
         return self.dispatcher.rivals(options)
 
     def check_can_add(self, options: ConsumerOptions) -> None:
-        """Raise RequestError if a consumer that asks for this is refused because of the others."""
+        """Raise RequestError if the request conflicts with connected consumers."""
         if self.dispatcher is None or not self.dispatcher.consumers:
             return
         if options.type != self.type:
@@ -81,7 +81,7 @@ class SubscriptionConsumers(Collection[Consumer]):
         self.dispatcher.check_can_add(options)
 
     def add(self, consumer: Consumer, unread: DispatchedEntries) -> None:
-        """Let a consumer in whom ``check_can_add`` did not refuse; it is sent ``unread``."""
+        """Admit a consumer that ``check_can_add`` accepted; it receives ``unread``."""
         if self.dispatcher is None or self.type != consumer.type or not self.dispatcher.suits(consumer):
             if self.dispatcher is not None:
                 self.dispatcher.close()
@@ -90,15 +90,15 @@ class SubscriptionConsumers(Collection[Consumer]):
         self.dispatcher.add(consumer)
 
     def remove(self, consumer: Consumer) -> None:
-        """A connected consumer left."""
+        """Remove a connected consumer."""
         assert self.dispatcher is not None
         self._count_out(consumer)
         self.dispatcher.remove(consumer)
 
     def let_go(self) -> deque[Consumer]:
-        """Let go of all of them, and return those that are still to be told (``Consumer.close``).
+        """Remove all consumers, and return them for ``Consumer.close``.
 
-        From now on none of them is sent anything, and nothing is taken that they send.
+        From now on they get no messages, and their commands are ignored.
         """
         dispatcher, self.dispatcher = self.dispatcher, None
         if dispatcher is None:
@@ -115,11 +115,11 @@ class SubscriptionConsumers(Collection[Consumer]):
         self._bytes_out += consumer.bytes_sent
 
     def holders(self, entries: Range) -> list[Consumer]:
-        """Those that hold some of these entries, which are not acknowledged."""
+        """Return the consumers that hold some of these unacknowledged entries."""
         return self.dispatcher.holders(entries) if self.dispatcher is not None else []
 
     def taken(self) -> Iterable[Position]:
-        """The entries that one of them holds, or that are about to be sent; none where that is not tracked."""
+        """Return the entries that consumers hold or that are about to be sent; empty if they are not tracked."""
         return self.dispatcher.taken() if isinstance(self.dispatcher, MultipleConsumersDispatcher) else ()
 
 

@@ -1,4 +1,4 @@
-"""When the acknowledgements of a subscription are written, and who hears that they are durable."""
+"""Writing of a subscription's acknowledgements, and the callbacks when they are durable."""
 
 from __future__ import annotations
 
@@ -20,34 +20,34 @@ if TYPE_CHECKING:
 
 
 class FlushedSubscription(Protocol):
-    """The subscription whose acknowledgements are written."""
+    """The subscription."""
 
     @property
     def environment(self) -> Environment:
-        """What every part of the broker shares."""
+        """Objects that all parts of the broker share."""
         ...
 
     @property
     def cursor(self) -> Cursor:
-        """What is acknowledged."""
+        """The cursor, with the acknowledgement state."""
         ...
 
     @property
     def progress(self) -> SharedProgress | None:
-        """The same in positions of the origins; None while the subscription is not replicated."""
+        """The state in origin positions; None while the subscription is not replicated."""
         ...
 
     @property
     def ack_state(self) -> AckState:
-        """How near the acknowledgements are to their limits."""
+        """The acknowledgements' use of their limits."""
         ...
 
 
 class Flushes:
-    """Writes what changed in one subscription, as one record each time."""
+    """Writes the changes of one subscription, as one record per flush."""
 
     def __init__(self, subscription: FlushedSubscription, reached: Callable[[Position], None]) -> None:
-        """``reached`` is told each mark-delete position that is durable."""
+        """Create it; ``reached`` is called with each durable mark-delete position."""
         self._subscription = subscription
         self._environment = subscription.environment
         self._reached = reached
@@ -58,32 +58,32 @@ class Flushes:
 
     @property
     def is_unwritten(self) -> bool:
-        """Whether anything changed since the last flush."""
+        """Whether there are changes since the last flush."""
         progress = self._subscription.progress
         return self._subscription.cursor.changed or (progress is not None and progress.is_unwritten)
 
     def soon(self) -> None:
-        """Write what changed, at most once every ``acknowledgmentFlushIntervalMs``."""
+        """Write the changes, at most once every ``acknowledgmentFlushIntervalMs``."""
         if self._timer is None and not self._is_due_this_turn:
             interval_s = self._environment.config.acknowledgmentFlushIntervalMs / 1000
             left_s = self._flushed_at + interval_s - self._environment.clock.monotonic()
             self._timer = self._environment.loop.call_later(max(0.0, left_s), self.now)
 
     def then(self, done: Callable[[StorageError | None], None]) -> None:
-        """Write what changed at the end of this turn of the loop and call ``done`` when it is durable."""
+        """Write the changes at the end of this turn, and call ``done`` when they are durable."""
         self._waiting.append(done)
         if not self._is_due_this_turn:
             self._is_due_this_turn = True
             self._environment.loop.call_soon(self.now)
 
     async def durable(self) -> None:
-        """Return once everything that changed until now is durable; raises StorageError."""
+        """Return when all changes until now are durable; raises StorageError."""
         future: asyncio.Future[None] = self._environment.loop.create_future()
         self.then(partial(settle, future))
         await future
 
     def now(self) -> None:
-        """Write what changed since the last flush."""
+        """Write the changes since the last flush."""
         if self._timer is not None:
             self._timer.cancel()
         self._timer, self._is_due_this_turn = None, False

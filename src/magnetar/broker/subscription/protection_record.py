@@ -1,4 +1,4 @@
-"""Since when a subscription is not protected against the loss of this cluster."""
+"""Time since which a subscription is not protected against the loss of this cluster."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ if TYPE_CHECKING:
     from magnetar.cursor.cursor import Cursor
 
 UNPROTECTED_SINCE_PROPERTY = "magnetar.unprotected.since"
-"""Cursor property: since when a subscription that was replicated is not, in milliseconds since the epoch."""
+"""Cursor property: time since which a formerly replicated subscription is not replicated, in ms since the epoch."""
 
 
 class ProtectionRecord:
-    """Since when a subscription's progress goes nowhere, and why.
+    """Time since which the progress of a subscription is not sent, and the reason.
 
-    Known to the moment where this broker saw it begin, also after a restart where it was protected before. Of a
-    subscription that never was, nothing is kept: after a restart it is known to be so since then at least.
+    The time is exact if this broker observed the change, also after a restart if the subscription was protected before.
+    Otherwise it is a lower bound that starts when the topic was loaded.
     """
 
     def __init__(self, cursor: Cursor, clock: Clock, flush_soon: Callable[[], None], *, is_new: bool) -> None:
-        """Of a subscription that was created now (``is_new``), or loaded; ``flush_soon`` writes its cursor."""
+        """Create the record of a new (``is_new``) or loaded subscription; ``flush_soon`` writes its cursor."""
         self._cursor = cursor
         self._clock = clock
         self._flush_soon = flush_soon
         self.because: str | None = None
-        """Empty while its progress goes to the other clusters; None: not looked at yet."""
+        """Reason; empty while progress is sent to the other clusters; None before the first update."""
         self.since = clock.now()
         self.at_least = not is_new
         stored = cursor.properties.get(UNPROTECTED_SINCE_PROPERTY)
@@ -35,7 +35,7 @@ class ProtectionRecord:
             self.since, self.at_least = stored / 1000, False
 
     def note(self, because: str) -> None:
-        """Its progress goes nowhere now, for this reason; or it goes to the other clusters, for none."""
+        """Set the reason why progress is not sent; an empty reason means that it is sent."""
         before, self.because = self.because, because
         cursor = self._cursor
         if before is None or bool(before) == bool(because):

@@ -1,4 +1,4 @@
-"""Exact progress of one subscription: what ties its cursor to its replicated state and to the other clusters."""
+"""Exact progress of one subscription: synchronization of its cursor, its replicated state and other clusters."""
 
 from __future__ import annotations
 
@@ -27,26 +27,26 @@ if TYPE_CHECKING:
     from magnetar.geo.progress.epochs import Epoch
 
 HEARD_FROM_PROPERTY = "magnetar.heard.from."
-"""Cursor properties, followed by a cluster: that one has, or had, this very subscription, for it sent a state of it."""
+"""Prefix of cursor properties, followed by a cluster that has sent a state of this subscription."""
 
 APPLIED_SAMPLES_MAX = 4096
-"""How many of the newest delays between acknowledgement and application are kept for each source cluster."""
+"""Number of newest delays, from acknowledgement to application, that are kept for each source cluster."""
 
 
 class Deleted(Protocol):
-    """The replicated subscriptions of a topic that were deleted."""
+    """The deleted replicated subscriptions of a topic."""
 
     def get(self, name: str) -> SubscriptionProgress | None:
-        """The tombstone of a subscription; None when it was not deleted, or that is forgotten."""
+        """Return the tombstone of a subscription; None if it was not deleted, or if the tombstone was evicted."""
         ...
 
     def epoch_for_new(self, name: str) -> Epoch:
-        """The epoch of a subscription that is created now."""
+        """Return the epoch of a subscription that is created now."""
         ...
 
 
 class ProgressOfTopic(Protocol):
-    """What goes to the other clusters."""
+    """The exact progress of a topic."""
 
     @property
     def tombstones(self) -> Deleted:
@@ -55,11 +55,11 @@ class ProgressOfTopic(Protocol):
 
     @property
     def switched_off(self) -> Container[str]:
-        """The subscriptions whose replication an operator switched off in this cluster."""
+        """The subscriptions whose replication an operator disabled in this cluster."""
         ...
 
     def publish(self, delta: SubscriptionProgress, count: int, oldest_at: float | None) -> None:
-        """Send durable news to every other cluster."""
+        """Send durable changes to all other clusters."""
         ...
 
 
@@ -68,7 +68,7 @@ class SharingTopic(LoggedTopic, Protocol):
 
     @property
     def progress(self) -> ProgressOfTopic:
-        """The way to the other clusters."""
+        """Progress to and from the other clusters."""
         ...
 
     @property
@@ -78,10 +78,10 @@ class SharingTopic(LoggedTopic, Protocol):
 
 
 class Flushing(Protocol):
-    """What writes acknowledgements."""
+    """The writer of acknowledgements."""
 
     def soon(self) -> None:
-        """Write what changed."""
+        """Write the changes."""
         ...
 
 
@@ -95,42 +95,43 @@ class SharedSubscription(Protocol):
 
     @property
     def cursor(self) -> Cursor:
-        """What is acknowledged here."""
+        """The cursor of this cluster."""
         ...
 
     @property
     def is_replicated(self) -> bool:
-        """Whether its progress is to go to the other clusters."""
+        """Whether the subscription is replicated."""
         ...
 
     @property
     def claims_applied(self) -> dict[str, tuple[Mapping[str, IntervalSet], Position]]:
-        """What updates of PIP-33 have acknowledged here."""
+        """Claims of the updates of PIP-33 applied here."""
         ...
 
     def free(self, deleted: Sequence[Range]) -> None:
-        """Entries were newly acknowledged: nobody holds them any more."""
+        """Release newly acknowledged entries from the consumers that hold them."""
         ...
 
     @property
     def flushes(self) -> Flushing:
-        """What writes its acknowledgements."""
+        """The writer of its acknowledgements."""
         ...
 
     def disconnect_consumers(self) -> None:
-        """Make every consumer subscribe again, and start over from the cursor."""
+        """Disconnect all consumers, which subscribe again, and restart dispatch from the cursor."""
         ...
 
 
 class SharedProgress:
-    """Keeps a replicated subscription's cursor and its state in origin terms in step, both ways.
+    """Synchronizes the cursor of a replicated subscription with its state in origin positions, in both directions.
 
-    Acknowledgements made here become claims and are published once they are durable; what others claim is acknowledged
-    here, at once for entries that are held, on arrival for the rest. The state is kept in the cursor's own records.
+    Acknowledgements made here become claims, which are sent when they are durable. Claims of other clusters are
+    acknowledged here: at once for entries that this cluster holds, on arrival for the others. The records of the cursor
+    contain the state.
     """
 
     def __init__(self, topic: SharingTopic, subscription: SharedSubscription, state: SubscriptionProgress) -> None:
-        """Keep ``state``, which matches the cursor."""
+        """Create it with ``state``, which matches the cursor."""
         self.state = state
         self._topic = topic
         self._subscription = subscription
@@ -139,15 +140,15 @@ class SharedProgress:
         self._unclaimed: list[Range] = []
         self._narrowed: dict[Position, None] = {}
         self._news: SubscriptionProgress | None = None
-        """Claims that are attached to the cursor and not yet published."""
+        """Claims in the cursor's records that are not sent yet."""
         self.made = Acknowledged()
-        """What was acknowledged here."""
+        """Entries acknowledged here since the last flush."""
         self._moved = False
         self._applied: dict[str, deque[float]] = {}
 
     @classmethod
     def begin(cls, topic: SharingTopic, subscription: SharedSubscription) -> SharedProgress:
-        """Start to replicate a subscription: where it stands is its start, what it deleted beyond are its claims."""
+        """Start replication: the mark-delete position is the start, individually deleted entries become claims."""
         cursor = subscription.cursor
         starts = topic.log.index.positions_at(cursor.state.mark_delete_position)
         state = SubscriptionProgress(subscription.name, starts, topic.progress.tombstones.epoch_for_new(cursor.name))
@@ -165,7 +166,7 @@ class SharedProgress:
     def adopt(
         cls, topic: SharingTopic, subscription: SharedSubscription, incoming: SubscriptionProgress
     ) -> SharedProgress:
-        """Take over a state that arrived for a subscription that did not exist here."""
+        """Create it from the state of a subscription that did not exist here."""
         state = SubscriptionProgress(subscription.name, incoming.starts(), incoming.epoch)
         keeper = cls(topic, subscription, state)
         state.merge(incoming)
@@ -180,24 +181,24 @@ class SharedProgress:
         if state is None:
             return cls.begin(topic, subscription)
         keeper = cls(topic, subscription, state)
-        # An entry may have become durable without the record that it arrived acknowledged.
+        # An entry can be durable without the record that it arrived acknowledged.
         keeper._take_effect(effects_of_all(topic.log.index, state))
         return keeper
 
-    # -- from here to the others ----------------------------------------------------------------------------------
+    # -- to other clusters -----------------------------------------------------------------------------------------
 
     def acknowledged(self, ranges: Sequence[Range]) -> None:
-        """Entries were acknowledged here: claim them with the next flush."""
+        """Note entries that were acknowledged here; the next flush claims them."""
         self._unclaimed += ranges
         self.made.add(sum([each.entries for each in ranges]), self._now())
 
     def narrowed(self, position: Position) -> None:
-        """Members of a batch were acknowledged here."""
+        """Note members of a batch that were acknowledged here."""
         self._narrowed[position] = None
         self.made.add(0, self._now())
 
     def moved(self) -> None:
-        """The cursor was sought: begin a new epoch, in which the others follow."""
+        """Begin a new epoch after a seek, which other clusters adopt."""
         self._unclaimed.clear()
         self._narrowed.clear()
         self._news = None
@@ -208,31 +209,31 @@ class SharedProgress:
         self.replaced()
 
     def resume(self) -> None:
-        """Go on after it was switched off: what was acknowledged meanwhile, or sought, is news for the others."""
+        """Resume replication: acknowledgements and seeks made meanwhile are sent to the others."""
         tombstone = self._topic.progress.tombstones.get(self.state.name)
         if tombstone is not None and self.state.epoch < tombstone.epoch:
-            self.outlive(tombstone.epoch)  # it was deleted elsewhere, and is wanted here
+            self.outlive(tombstone.epoch)  # it was deleted in another cluster, but is used here
         else:
             self.replaced()
 
     def outlive(self, tombstone: Epoch) -> None:
-        """Go on behind a tombstone, as if created again where it stands."""
+        """Resume after a tombstone, as if the subscription were created at its present position."""
         self.state.epoch = tombstone.created_after()
         self.replaced()
 
     def replaced(self) -> None:
-        """The whole state is new: persist and publish it whole with the next flush."""
+        """Persist and send the complete state with the next flush."""
         self._cursor.attach(encode_state(self.state))
         self._moved = True
         self.made.add(0, self._now())
 
     @property
     def is_unwritten(self) -> bool:
-        """Whether anything changed that is still to be written and to be published."""
+        """Whether there are changes to write and to send."""
         return bool(self._unclaimed or self._narrowed or self._news or self._moved)
 
     def prepare(self) -> Callable[[StorageError | None], None] | None:
-        """Put what changed into the cursor's next record; what to do once that is durable, or never will be."""
+        """Add the changes to the cursor's next record; return the callback for its success or failure."""
         if not self.is_unwritten:
             return None
         self._claim()
@@ -245,11 +246,11 @@ class SharedProgress:
         def written(error: StorageError | None) -> None:
             self.made.written(durable=error is None)
             if error is None:
-                # The counts of a deleted subscription say nothing about one that was created again under its name.
+                # Counts of a deleted subscription do not apply to a new one with the same name.
                 is_current = self._topic.subscriptions.get(self._subscription.name) is self._subscription
                 if is_current and self._subscription.is_replicated:
                     self._topic.progress.publish(news, count, oldest)
-            elif news.epoch == self.state.epoch:  # they go with the next record, which holds what this one lacked
+            elif news.epoch == self.state.epoch:  # the next record includes the changes of this one
                 if self._news is not None:
                     news.merge(self._news)
                 self._news = news
@@ -257,12 +258,12 @@ class SharedProgress:
         return written
 
     def partial(self, position: Position, remaining: int) -> list[PartialClaim]:
-        """The claim that a partly acknowledged batch makes."""
+        """Return the claim of a partly acknowledged batch."""
         origin = self._topic.log.index.origin_of(position)
         return [PartialClaim(origin[0], origin[1], remaining)] if origin else []
 
     def _claim(self) -> None:
-        """Turn what was acknowledged here into claims, in the state and in the news for the others."""
+        """Convert acknowledgements made here to claims, in the state and in the changes for other clusters."""
         partials: list[PartialClaim] = []
         for position in self._narrowed:
             remaining = self._cursor.state.remaining(position)
@@ -281,19 +282,19 @@ class SharedProgress:
     def _now(self) -> float:
         return self._topic.environment.clock.now()
 
-    # -- from the others to here ----------------------------------------------------------------------------------
+    # -- from other clusters ---------------------------------------------------------------------------------------
 
     def heard_from(self, source: str) -> None:
-        """A cluster sent a state of it: a deletion by that cluster may mean this subscription from now on."""
+        """Note that a cluster sent a state of this subscription, so that its deletions apply from now on."""
         if not self.is_known_to(source):
             self._cursor.set_property(f"{HEARD_FROM_PROPERTY}{source}", 1)
 
     def is_known_to(self, cluster: str) -> bool:
-        """Whether a cluster has had this very subscription, not just one of its name."""
+        """Return whether a cluster has had this subscription, not only one with the same name."""
         return f"{HEARD_FROM_PROPERTY}{cluster}" in self._cursor.properties
 
     def apply(self, incoming: SubscriptionProgress) -> Kind:
-        """Merge another cluster's state and acknowledge here what it says; the caller flushes."""
+        """Merge the state of another cluster and apply its acknowledgements; the caller flushes."""
         self._claim()
         outcome = self.state.merge(incoming)
         if outcome.kind is Kind.REPLACED:
@@ -308,9 +309,9 @@ class SharedProgress:
         return outcome.kind
 
     def arrived(self, origin: Annotation) -> None:
-        """Entries of another cluster were appended: what is acknowledged already is never dispatched.
+        """Acknowledge appended entries of another cluster that are claimed already; they are never dispatched.
 
-        It is cheap where nothing of them is acknowledged, since each run arrives for all subscriptions in one turn.
+        The method is cheap if none of them is claimed, since it is called for all subscriptions with each run.
         """
         if self.state.is_untouched_after(origin.cluster, min([extent.floor for extent in origin.extents])):
             return
@@ -323,10 +324,10 @@ class SharedProgress:
                 self._subscription.flushes.soon()
 
     def rebuild(self) -> None:
-        """Make the cursor anew from the whole state: entries may have become unacknowledged.
+        """Rebuild the cursor from the complete state, since entries may have become unacknowledged.
 
-        Consumers subscribe again, as after a seek made here: what they hold counts no more, nor does an acknowledgement
-        of it that is on its way. Who kept it would hold messages of a key of which another consumer gets the same.
+        Consumers subscribe again, as after a seek made here. The entries that they hold, and acknowledgements of them
+        in transit, no longer count. Otherwise two consumers could hold messages of the same key.
         """
         self._subscription.disconnect_consumers()
         effects = effects_of_all(self._topic.log.index, self.state)
@@ -337,23 +338,23 @@ class SharedProgress:
         deleted = self._cursor.acknowledge_ranges(effects.ranges)
         for position, remaining in effects.partial:
             deleted += self._cursor.acknowledge_batch(position, remaining)
-        # Claimed again, because who holds the entries may claim across floors that the other cluster did not know.
+        # Claimed again, because a holder of the entries can claim across floors that the other cluster did not know.
         self._unclaimed += deleted
         self._subscription.free(deleted)
 
     @property
     def acknowledgements(self) -> CursorState:
-        """What is acknowledged here."""
+        """The cursor of this cluster."""
         return self._cursor.state
 
-    # -- telling --------------------------------------------------------------------------------------------------
+    # -- statistics -------------------------------------------------------------------------------------------------
 
     def note_applied(self, source: str, delay_s: float) -> None:
-        """An acknowledgement of ``source`` took effect here this long after it was made."""
+        """Record the delay between an acknowledgement in ``source`` and its application here."""
         self._applied.setdefault(source, deque(maxlen=APPLIED_SAMPLES_MAX)).append(delay_s)
 
     def applied(self) -> dict[str, dict[str, float]]:
-        """For each source cluster: how many progress messages took effect here, and their delays in milliseconds."""
+        """Return, for each source cluster, the number of applied progress messages and their delays in milliseconds."""
         return {source: _percentiles(samples) for source, samples in sorted(self._applied.items())}
 
 

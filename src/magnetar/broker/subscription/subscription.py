@@ -1,4 +1,4 @@
-"""A subscription: its cursor, its consumers, and what acknowledging does."""
+"""A subscription: its cursor, its consumers, and the effects of acknowledgements."""
 
 from __future__ import annotations
 
@@ -38,19 +38,19 @@ REPLICATED_PROPERTY = "pulsar.replicated.subscription"
 
 
 class Snapshots(Protocol):
-    """The snapshots of PIP-33 that a topic takes."""
+    """The snapshots of PIP-33 of a topic."""
 
     def reached(self, subscription: Subscription, mark_delete: Position) -> None:
         """Everything up to ``mark_delete`` is acknowledged, durably."""
         ...
 
     def forget(self, subscription: Subscription) -> None:
-        """The subscription was moved."""
+        """Handle a moved cursor."""
         ...
 
 
 class SubscribedTopic(DispatchedTopic, SharingTopic, Protocol):
-    """What a subscription and its clients' sessions need of the topic."""
+    """The topic, as a subscription and the sessions of its clients use it."""
 
     @property
     def subscriptions(self) -> Mapping[str, Subscription]:
@@ -59,65 +59,65 @@ class SubscribedTopic(DispatchedTopic, SharingTopic, Protocol):
 
     @property
     def departures(self) -> UnderWay:
-        """Producers and consumers that are still to be removed."""
+        """Producers and consumers that are being removed."""
         ...
 
     @property
     def snapshots(self) -> Snapshots | None:
-        """None while no other cluster needs them."""
+        """The snapshots of the topic; None while no other cluster needs them."""
         ...
 
     @property
     def replication_forbidden(self) -> str:
-        """Why no subscription may be replicated; empty where they may."""
+        """Reason why no subscription may be replicated; empty if they may."""
         ...
 
     @property
     def replication_imposed(self) -> bool:
-        """Whether every durable subscription is replicated, whatever its clients ask for."""
+        """Whether every durable subscription is replicated, independent of its clients."""
         ...
 
     def set_replicated(self, subscription: Subscription, *, replicated: bool) -> None:
-        """Carry the subscription's progress to the other clusters, or stop."""
+        """Start or stop the replication of a subscription."""
         ...
 
     def forget_subscription(self, subscription: Subscription) -> None:
-        """A non-durable subscription ended with its consumer."""
+        """Remove a non-durable subscription, whose consumer has left."""
         ...
 
     def delete_subscription(self, subscription: Subscription) -> None:
-        """Delete a subscription here and, when it is replicated, everywhere; durable on return."""
+        """Delete a subscription, in all clusters if it is replicated; durable on return."""
         ...
 
 
 class Subscription(Part):
-    """One named consumption of a topic. Everything happens on the event loop's thread."""
+    """A named subscription of a topic. Used on the event loop's thread."""
 
     OWNS = ("cursor",)
 
     def __init__(self, topic: SubscribedTopic, cursor: Cursor, *, is_new: bool = False) -> None:
-        """A subscription without consumers, where its cursor stands; ``is_new``: created now, and not loaded."""
+        """Create it without consumers, at the position of its cursor; ``is_new``: created now, not loaded."""
         self.topic = topic
         self.environment: Environment = topic.environment
         self.name = cursor.name
         self.cursor = cursor
         self.progress: SharedProgress | None = None
-        """Its state in origin terms: set while it is replicated, and kept while that is switched off."""
+        """The state in origin positions: set while it is replicated, and kept while replication is disabled."""
         self.claims_applied: dict[str, tuple[Mapping[str, IntervalSet], Position]] = {}
-        """The claims of the last update of PIP-33 of each cluster, and how far they are acknowledged here; see
-        ``TopicSnapshots``. Empty after the cursor was moved."""
+        """Claims of the last update of PIP-33 from each cluster, and the position up to which they are acknowledged
+        here; see ``TopicSnapshots``. Empty after the cursor was moved."""
         self.rates_out = Rates()
         self.last_acked_at = 0.0
         self.expired = 0
-        """Entries that were acknowledged for their age, or evicted, since the topic was loaded."""
+        """Entries that expired or were evicted since the topic was loaded."""
         self.last_expired_at = 0.0
         self._admissions = UnderWay()
-        """Consumers that wait to be let in."""
+        """Number of consumers that wait for admission."""
         self.resets = UnderWay()
-        """Resets that have yet to become durable.
+        """Number of resets that are not durable yet.
 
-        No consumer may come meanwhile: clients drop what they have received when their seek is answered, and would
-        wait for ever for what was sent to them between (protocol: Seeks).
+        No consumer is admitted meanwhile: clients drop received messages when their seek is answered, so messages that
+        were sent before the answer would be lost to them (protocol: Seeks).
         """
         self._closed = False
         self._acknowledger = Acknowledger(topic, cursor, self._narrowed)
@@ -130,40 +130,40 @@ class Subscription(Part):
 
     @property
     def is_durable(self) -> bool:
-        """Whether it outlives its consumers."""
+        """Whether the subscription outlives its consumers."""
         return self.cursor.durable
 
     @property
     def is_replicated(self) -> bool:
-        """Whether its progress is to go to the other clusters of the namespace; that may be forbidden meanwhile."""
+        """Whether the subscription is to be replicated; a policy may forbid it at present."""
         return (
             self.cursor.properties.get(REPLICATED_PROPERTY) == 1 and self.name not in self.topic.progress.switched_off
         )
 
     @property
     def shared_progress(self) -> SharedProgress | None:
-        """What it shares with the other clusters; None while it is not replicated."""
+        """Progress shared with the other clusters; None while it is not replicated."""
         return self.progress if self.is_replicated else None
 
     @property
     def _consumed_elsewhere(self) -> str:
-        """The cluster that alone may have consumers of it, if it is another one; else empty."""
+        """The active cluster, if consumers are restricted to another cluster; else empty."""
         active = self.topic.policies.replicated_subscription_active_cluster
         return active if self.is_replicated and active != self.environment.cluster else ""
 
     @property
     def is_in_use(self) -> bool:
-        """Whether it has consumers, some wait to be let in, or a reset has disconnected them and is not durable yet."""
+        """Whether there are connected or waiting consumers, or a reset that disconnected them is not durable yet."""
         return bool(self.consumers or self._admissions or self.resets)
 
     @property
     def backlog(self) -> int:
-        """Entries not yet acknowledged."""
+        """Number of unacknowledged entries."""
         return self.cursor.state.backlog(self.topic.ledger.last_confirmed_entry)
 
     @property
     def delayed(self) -> int:
-        """Entries of the backlog that wait for their time, exactly."""
+        """Exact number of delayed entries in the backlog."""
         withheld = self.topic.delayed.withheld
         if not withheld:
             return 0
@@ -171,7 +171,7 @@ class Subscription(Part):
         return withheld.undeleted(self.cursor.state) - len(taken)
 
     def apply_policies(self) -> None:
-        """Follow the topic's policies as they are now."""
+        """Apply the current policies of the topic."""
         if self._consumed_elsewhere:
             self.disconnect_consumers()
         if self.ack_state.apply(pauses=self.topic.policies.pause_on_ack_state):
@@ -179,7 +179,7 @@ class Subscription(Part):
             self.topic.notify()
 
     def dispatch(self) -> None:
-        """Send what can be sent in one turn."""
+        """Dispatch as much as one turn allows."""
         dispatcher = self.consumers.dispatcher
         if dispatcher is not None:
             dispatcher.dispatch()
@@ -187,9 +187,9 @@ class Subscription(Part):
     # -- consumers ----------------------------------------------------------------------------------------------
 
     def check_can_add(self, options: ConsumerOptions) -> None:
-        """Raise RequestError if a consumer that asks for this is refused."""
+        """Raise RequestError if a consumer with this request is refused."""
         active = self._consumed_elsewhere
-        if active:  # not one of the errors that clients retry in silence: whoever starts a consumer here has to know
+        if active:  # clients do not retry this error silently, so that the operator of a new consumer notices
             message = (
                 f"Subscription {self.name} of {self.topic.name} is consumed in cluster {active}, not in "
                 f"{self.environment.cluster}: see the policy replicated-subscription-active-cluster"
@@ -199,7 +199,7 @@ class Subscription(Part):
         self.consumers.check_can_add(options)
 
     async def waiting(self, event: Awaitable[None]) -> None:
-        """Return after ``event``, for which a consumer waits before it is let in; raises what the event raises."""
+        """Await ``event`` for a consumer that waits for admission; raises the error of the event."""
         self._admissions.begin()
         try:
             await event
@@ -207,23 +207,23 @@ class Subscription(Part):
             self._admissions.end()
 
     def add_consumer(self, consumer: Consumer) -> None:
-        """Let a consumer in whom ``check_can_add`` did not refuse."""
+        """Admit a consumer that ``check_can_add`` accepted."""
         self.consumers.add(consumer, self.unread)
 
     def remove_consumer(self, consumer: Consumer) -> None:
-        """A consumer left; a non-durable subscription leaves with it."""
+        """Remove a consumer; a non-durable subscription is removed with it."""
         if consumer in self.consumers:
             self.consumers.remove(consumer)
             self._end_without_consumers()
 
     def disconnect_consumers(self) -> None:
-        """Make every consumer subscribe again, and start over from the cursor; many are told in later turns."""
+        """Disconnect all consumers, many in later turns, and restart dispatch from the cursor."""
         self.environment.sliced.start(object(), self.let_go(), Consumer.close)
 
     def let_go(self) -> Iterator[Consumer]:
-        """Let go of every consumer, and return those that are still to be told (``Consumer.close``).
+        """Remove all consumers, and return them for ``Consumer.close``.
 
-        From now on none of them is sent anything, and nothing is taken that they send.
+        From now on they get no messages, and their commands are ignored.
         """
         leaving = self.consumers.let_go()
         if leaving:
@@ -237,7 +237,7 @@ class Subscription(Part):
     # -- acknowledging ------------------------------------------------------------------------------------------
 
     def acknowledge(self, consumer: Consumer, ack: pb.CommandAck, done: Callable[[StorageError | None], None]) -> None:
-        """Apply one ACK; ``done`` is called once it is durable. Unknown or repeated positions have no effect."""
+        """Apply one ACK; ``done`` is called when it is durable. Unknown or repeated positions have no effect."""
         now = self.environment.clock.now()
         consumer.last_acked_at = self.last_acked_at = now
         if ack.ack_type == pb.CommandAck.Cumulative:
@@ -260,9 +260,9 @@ class Subscription(Part):
         self.flushes.soon()
 
     def entries_deleted(self, deleted: Sequence[Range], by: Consumer | None = None) -> None:
-        """Entries were newly acknowledged here: claim them towards the other clusters, and free what they held.
+        """Claim newly acknowledged entries for the other clusters, and release them.
 
-        ``by`` is the consumer that acknowledged them; None: it was no consumer.
+        ``by`` is the consumer that acknowledged them; None if it was not a consumer.
         """
         if self.progress is not None and deleted:
             self.progress.acknowledged(deleted)
@@ -273,24 +273,24 @@ class Subscription(Part):
             self.progress.narrowed(position)
 
     def free(self, deleted: Sequence[Range], by: Consumer | None = None) -> None:
-        """Entries were newly acknowledged, here or elsewhere: nobody holds them any more."""
+        """Release entries that were acknowledged, here or in another cluster, from the consumers that hold them."""
         dispatcher = self.consumers.dispatcher
         if dispatcher is not None and deleted:
             dispatcher.entries_deleted(deleted, by)
             self.topic.notify()
 
     def acknowledge_through(self, position: Position) -> None:
-        """Acknowledge everything up to and including ``position``, for whoever holds it (skip, expiry, clear)."""
+        """Acknowledge all entries up to and including ``position``, also held ones (skip, expiry, clear)."""
         self._check_open()
         self.entries_deleted(self.cursor.acknowledge_cumulative(position))
 
     def acknowledge_ranges(self, ranges: Iterable[Range]) -> None:
-        """Acknowledge these entries, which the log holds, for whoever holds them."""
+        """Acknowledge these entries of the log, also those that consumers hold."""
         self._check_open()
         self.entries_deleted(self.cursor.acknowledge_ranges(ranges))
 
     def expire_through(self, position: Position, now: float) -> int:
-        """Acknowledge what is left up to and including ``position`` because it is too old or too much; how many."""
+        """Expire or evict the remaining entries up to and including ``position``; return their number."""
         before = self.backlog
         self.acknowledge_through(position)
         expired = before - self.backlog
@@ -301,7 +301,7 @@ class Subscription(Part):
         return expired
 
     def skip(self, entries: int) -> None:
-        """Acknowledge the next ``entries`` entries that are not acknowledged yet."""
+        """Acknowledge the next ``entries`` unacknowledged entries."""
         ranges = self.cursor.state.undeleted(self.unread.first(), self.topic.ledger.last_confirmed_entry, entries)
         self.entries_deleted(self.cursor.acknowledge_ranges(ranges))
 
@@ -313,16 +313,16 @@ class Subscription(Part):
     # -- moving -------------------------------------------------------------------------------------------------
 
     async def reset(self, mark_delete: Position, partial: Sequence[tuple[Position, int]] = ()) -> None:
-        """Go to just after ``mark_delete``: consumers subscribe again and get everything from there.
+        """Move the cursor to ``mark_delete``: consumers subscribe again and get all later entries.
 
-        Of the batches in ``partial`` only the remaining members are still wanted. Durable on return. A replicated
-        subscription takes the others with it (a new epoch). Raises RequestError when this subscription
-        is no longer the one in use, because its topic was unloaded or it was deleted.
+        Of the batches in ``partial``, only the remaining members are delivered. Durable on return. For a replicated
+        subscription, other clusters follow (a new epoch). Raises RequestError if this object is no longer in use,
+        because the topic was unloaded or the subscription deleted.
         """
         self._check_open()
         self.resets.begin()
         try:
-            leaving = self.let_go()  # a subscription that is not durable outlives its consumers here, as in Pulsar
+            leaving = self.let_go()  # a non-durable subscription outlives its consumers here, as in Pulsar
             self._go_to(mark_delete, partial)
             await self.environment.slices.run(_close_each(leaving))
             await self.flushes.durable()
@@ -345,7 +345,7 @@ class Subscription(Part):
             raise RequestError(ServerError.ServiceNotReady, message)
 
     def close(self) -> None:
-        """Stop dispatching and write what is left; consumers are told to come again."""
+        """Stop dispatch and write remaining changes; consumers are disconnected and reconnect."""
         self._closed = True
         self.disconnect_consumers()
         self.flushes.now()
@@ -353,7 +353,7 @@ class Subscription(Part):
 
 
 def _taken_from(consumers: deque[Consumer]) -> Iterator[Consumer]:
-    """Yield consumers, and keep none of them afterwards: what they hold is freed in parts."""
+    """Yield consumers and drop each afterwards, so that memory is freed in parts."""
     while consumers:
         yield consumers.popleft()
 

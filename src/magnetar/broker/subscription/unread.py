@@ -1,4 +1,4 @@
-"""The entries that a subscription has still to get: where they begin, and how far they may be sent."""
+"""The entries that a subscription has not acknowledged, and the limit up to which they may be sent."""
 
 from __future__ import annotations
 
@@ -14,43 +14,43 @@ if TYPE_CHECKING:
 
 
 class UnreadEntries:
-    """What the dispatcher of one subscription reads; see ``DispatchedEntries``."""
+    """Entries for the dispatcher of one subscription; see ``DispatchedEntries``."""
 
     def __init__(self, topic: DispatchedTopic, cursor: Cursor, ack_state: AckState) -> None:
-        """The entries of ``topic`` that ``cursor`` has not acknowledged."""
+        """Represent the entries of ``topic`` that ``cursor`` has not acknowledged."""
         self.topic = topic
         self.cursor = cursor
         self.environment: Environment = topic.environment
         self._ack_state = ack_state
 
     def first(self) -> Position:
-        """Where a dispatcher that starts over begins to read."""
+        """Position at which a new dispatcher begins to read."""
         return self.topic.ledger.next_position(self.cursor.state.mark_delete_position)
 
     def undeleted(self, read_position: Position, limit: int) -> list[Range]:
-        """The next entries to read, durable and not acknowledged, at most ``limit``."""
+        """Return the next durable, unacknowledged entries to read, at most ``limit``."""
         return self._legible(read_position, self.topic.ledger.last_confirmed_entry, limit)
 
     def readable(self, read_position: Position, limit: int) -> list[Range]:
-        """The next entries to send to consumers, at most ``limit``; none that could exceed the limits."""
+        """Return the next entries to send, at most ``limit``, within the limits of acknowledgement state."""
         return self._legible(read_position, self.readable_through(), limit)
 
     def readable_through(self) -> Position:
-        """How far entries may be sent to consumers."""
+        """Position up to which entries may be sent to consumers."""
         return self._ack_state.readable_through(self.topic.ledger.last_confirmed_entry)
 
     @property
     def is_paused(self) -> bool:
-        """Whether nothing new may be sent until some holes in the acknowledgements are filled (PIP-299)."""
+        """Whether no new entries may be sent until holes in the acknowledgements are filled (PIP-299)."""
         return self._ack_state.is_blocking
 
     def is_finished(self, position: Position) -> bool:
-        """Whether an entry is not to be sent again: it was acknowledged, or it cannot be read any more."""
+        """Return whether an entry must not be sent again, because it is acknowledged or unreadable."""
         state, damaged = self.cursor.state, self.topic.log.damaged
         return position <= state.mark_delete_position or state.is_deleted(position) or position in damaged
 
     def _legible(self, read_position: Position, through: Position, limit: int) -> list[Range]:
-        """The next entries that are not acknowledged, past those known to be damaged: these stay unacknowledged."""
+        """Return the next unacknowledged entries, without those known to be damaged, which stay unacknowledged."""
         while ranges := self.cursor.state.undeleted(read_position, through, limit):
             if not self.topic.log.damaged:
                 break
