@@ -1,4 +1,4 @@
-"""What the broker does for its admin API."""
+"""Operations of the broker for its admin API."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Result = TypeVar("Result")
 
 
 class Administration:
-    """The broker as ``magnetar.admin.service.AdminService`` describes it."""
+    """Implementation of ``magnetar.admin.service.AdminService``."""
 
     def __init__(self, environment: Environment, topics: TopicRegistry, admin_url: str) -> None:
         """Administer ``topics``."""
@@ -39,17 +39,17 @@ class Administration:
 
     @property
     def cluster_name(self) -> str:
-        """The name of this cluster."""
+        """Name of this cluster."""
         return self._environment.cluster
 
     @property
     def service_url(self) -> str:
-        """Where clients connect."""
+        """URL for clients."""
         return self._topics.service_url
 
     @property
     def admin_url(self) -> str:
-        """Where the admin API is served."""
+        """URL of the admin API."""
         return self._admin_url
 
     @property
@@ -59,7 +59,7 @@ class Administration:
 
     @property
     def version(self) -> str:
-        """The release of the broker."""
+        """Version of the broker."""
         return magnetar.__version__
 
     async def in_slices(self, steps: Generator[None, None, Result]) -> Result:
@@ -67,12 +67,12 @@ class Administration:
         return await self._environment.slices.run(steps)
 
     def runtime_configuration(self) -> dict[str, str]:
-        """Every setting in effect, as text."""
+        """Return all settings in effect, as text."""
         values = self._environment.config.model_dump(mode="json")
         return {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in values.items()}
 
     async def health(self) -> None:
-        """Return if the broker can store and serve messages; else refuse, saying why."""
+        """Return if the broker can store and serve messages; otherwise refuse with the reason."""
         reason = reason_against(self._environment.store.state)
         if reason is None:
             try:

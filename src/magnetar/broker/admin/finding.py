@@ -1,4 +1,4 @@
-"""Finding what a request to the admin API names, and refusing as Pulsar does."""
+"""Lookup of the topics and subscriptions in admin requests, with Pulsar's refusals."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ if TYPE_CHECKING:
 
 
 class Finder:
-    """Loads the topics that requests name. Raises AdminError."""
+    """Finds the topics and subscriptions in requests, and loads topics. Raises AdminError."""
 
     def __init__(self, topics: TopicRegistry) -> None:
-        """Find among ``topics``."""
+        """Search ``topics``."""
         self._topics = topics
 
     async def topic(self, name: TopicName) -> Topic:
-        """The topic of this name."""
+        """Return the topic with this name."""
         with refusals(name):
             await self._topics.ready(name)
             return self._topics.get(name)
 
     async def topic_or_new(self, name: TopicName) -> Topic:
-        """The topic of this name, created where it does not exist."""
+        """Return the topic with this name; create it if it does not exist."""
         with refusals(name):
             await self._topics.ready(name)
             return self._topics.get_or_create(name)
 
     async def subscription(self, name: TopicName, subscription: str) -> Subscription:
-        """A subscription of a topic."""
+        """Return a subscription of a topic."""
         found = (await self.topic(name)).subscriptions.get(subscription)
         if found is None:
             raise subscription_not_found(name, subscription)
@@ -47,7 +47,7 @@ class Finder:
 
 @contextmanager
 def refusals(name: TopicName) -> Iterator[None]:
-    """Refuse a request for a topic as the broker refuses a client."""
+    """Convert the refusal of a client to that of an admin request."""
     try:
         yield
     except RequestError as error:

@@ -1,4 +1,4 @@
-"""What the broker tells of a topic, in the admin API's models."""
+"""Statistics of topics, in the models of the admin API."""
 
 from __future__ import annotations
 
@@ -34,21 +34,21 @@ if TYPE_CHECKING:
 Number = TypeVar("Number", int, float)
 
 DELETED_RANGES_SHOWN_MAX = 1000
-"""Ranges of one cursor that its internal stats show; of the others they tell the number."""
+"""Ranges of a cursor in its internal stats; further ranges are counted only."""
 
 PRODUCERS_SHOWN_MAX = 10_000
-"""Producers that the internal stats of the cursor of deduplication show; of the others they tell the number."""
+"""Producers in the internal stats of the cursor of deduplication; further producers are counted only."""
 
 
 def topic_stats(topic: Topic, options: StatsOptions) -> TopicStats:
-    """Everything that is known of a topic without reading its log."""
+    """Return the statistics of a topic, without reading its log."""
     return at_once(topic_stats_steps(topic, options))
 
 
 def topic_stats_steps(topic: Topic, options: StatsOptions) -> Generator[None, None, TopicStats]:
-    """As ``topic_stats``, in steps: each is for a subscription, a consumer or a producer.
+    """Compute ``topic_stats`` in steps, one for each subscription, consumer or producer.
 
-    Others may have a turn between two steps. What each step found is of the moment of that step.
+    Other work may run between the steps. Each step returns the values of its time.
     """
     subscriptions: dict[str, SubscriptionStats] = {}
     for name, subscription in sorted(topic.subscriptions.items()):
@@ -190,7 +190,7 @@ def _subscription_stats(
         bytes_out_counter=bytes_sent,
         msg_out_counter=messages_sent,
         msg_backlog=backlog,
-        # Entries of one topic are taken to be of one size: exact would mean to read the backlog.
+        # Entries of a topic are assumed to have equal sizes; an exact value would require reading the backlog.
         backlog_size=topic.ledger.size_bytes * backlog // entries if entries else 0,
         msg_backlog_no_delayed=backlog - delayed,
         blocked_subscription_on_unacked_msgs=shared.is_blocked if shared else False,
@@ -232,7 +232,7 @@ def _subscription_stats(
 def _of_each(
     progress: dict[str, Unconfirmed | None] | None, value_of: Callable[[Unconfirmed], Number]
 ) -> dict[str, Number | None] | None:
-    """A value of each peer; what is not known stays so."""
+    """Return a value for each peer; unknown values stay unknown."""
     if progress is None:
         return None
     return {peer: None if each is None else value_of(each) for peer, each in progress.items()}
@@ -284,12 +284,12 @@ def _fill_outbound(stats: ReplicatorStats, replicator: Replicator) -> None:
 
 
 def internal_stats(topic: Topic) -> PersistentTopicInternalStats:
-    """The state of a topic's managed ledger and of its cursors; entries count once they are durable."""
+    """Return the state of a topic's managed ledger and cursors; entries count when they are durable."""
     return at_once(internal_stats_steps(topic))
 
 
 def internal_stats_steps(topic: Topic) -> Generator[None, None, PersistentTopicInternalStats]:
-    """The same in steps."""
+    """Compute ``internal_stats`` in steps."""
     ledger = topic.ledger
     infos = ledger.ledgers()
     stats = PersistentTopicInternalStats(

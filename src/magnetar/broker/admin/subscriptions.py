@@ -1,4 +1,4 @@
-"""What operators do with subscriptions."""
+"""Operations on subscriptions."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class SubscriptionOperations:
         self._found = Finder(topics)
 
     async def names(self, topic: TopicName) -> list[str]:
-        """Names of the subscriptions."""
+        """Return the names of the subscriptions."""
         return sorted((await self._found.topic(topic)).subscriptions)
 
     async def create(self, topic: TopicName, subscription: str, position: Position, *, replicated: bool) -> None:
@@ -66,18 +66,18 @@ class SubscriptionOperations:
         await found.flushes.durable()
 
     async def skip_all(self, topic: TopicName, subscription: str) -> None:
-        """Acknowledge everything that is in the log now."""
+        """Acknowledge all entries that the log contains now."""
         found = await self._found.subscription(topic, subscription)
         found.acknowledge_through(found.topic.ledger.last_confirmed_entry)
         await found.flushes.durable()
 
     async def reset_to_time(self, topic: TopicName, subscription: str, timestamp_ms: int) -> None:
-        """Go to the first entry published at or after the time; older ones that were appended later come again."""
+        """Move to the first entry published at or after the time; later entries are redelivered, also older ones."""
         found = await self._found.subscription(topic, subscription)
         await found.reset(await found.topic.log.position_before_time(timestamp_ms))
 
     async def reset(self, topic: TopicName, subscription: str, position: Position, *, is_excluded: bool) -> None:
-        """Go to ``position``, or after it if ``is_excluded``."""
+        """Move to ``position``, or after it if ``is_excluded``."""
         found = await self._found.subscription(topic, subscription)
         last = found.topic.ledger.last_confirmed_entry
         excluded = is_excluded and found.topic.ledger.contains(position)
@@ -90,23 +90,23 @@ class SubscriptionOperations:
         await found.flushes.durable()
 
     async def set_replicated(self, topic: TopicName, subscription: str, *, replicated: bool) -> None:
-        """Start or stop to carry the subscription's progress to the other clusters."""
+        """Start or stop the replication of a subscription."""
         found = await self._found.subscription(topic, subscription)
         if replicated:
             _check_replication_allowed(found.topic)
         elif found.topic.replication_imposed and found.is_durable:
-            message = f"{subscription} is replicated because the policy replicateSubscriptionState of its topic says so"
+            message = f"{subscription} is replicated because of the policy replicateSubscriptionState of its topic"
             raise AdminError(HTTPStatus.PRECONDITION_FAILED, message)
         found.topic.set_replicated(found, replicated=replicated)
         await found.flushes.durable()
 
     async def is_replicated(self, topic: TopicName, subscription: str) -> bool:
-        """Whether the subscription's progress is carried to the other clusters."""
+        """Return whether a subscription is replicated."""
         found = await self._found.subscription(topic, subscription)
         return found.is_replicated and not found.topic.replication_forbidden
 
     async def peek(self, topic: TopicName, subscription: str, message: int) -> tuple[Position, bytes]:
-        """The ``message``-th (from 1) unacknowledged entry."""
+        """Return the ``message``-th (from 1) unacknowledged entry."""
         found = await self._found.subscription(topic, subscription)
         ranges = found.unread.undeleted(found.unread.first(), message)
         if sum(each.entries for each in ranges) < message:
@@ -121,7 +121,7 @@ def _check_replication_allowed(topic: SubscribedTopic) -> None:
 
 
 def _mark_delete_before(topic: LoggedTopic, position: Position) -> Position:
-    """The mark-delete position of a cursor whose first message is at or after ``position``."""
+    """Return the mark-delete position of a cursor whose first message is at or after ``position``."""
     if position == EARLIEST:
         return topic.log.before_first()
     if position > topic.ledger.last_confirmed_entry:

@@ -1,4 +1,4 @@
-"""What operators do with topics."""
+"""Operations on topics."""
 
 from __future__ import annotations
 
@@ -49,19 +49,19 @@ class TopicOperations:
         self._found = Finder(topics)
 
     def names(self, namespace: NamespaceName) -> list[TopicName]:
-        """The topics of ``namespace``, partitions included."""
+        """Return the topics of ``namespace``, including partitions."""
         return self._topics.names(namespace)
 
     def partitioned_names(self, namespace: NamespaceName) -> list[TopicName]:
-        """The partitioned topics of ``namespace``."""
+        """Return the partitioned topics of ``namespace``."""
         return self._environment.resources.partitioned_topics.of_namespace(namespace)
 
     def partitions_of(self, topic: TopicName) -> int | None:
-        """How many partitions a partitioned topic has, 0 for a topic, None for neither."""
+        """Return the number of partitions of a partitioned topic, 0 for a topic, None if neither exists."""
         return self._topics.partitions_of(topic)
 
     def applied_policies(self, topic: TopicName) -> EffectivePolicies:
-        """What holds for a topic."""
+        """Return the policies in effect for a topic."""
         return self._environment.policies_of(topic)
 
     async def create(self, topic: TopicName, properties: Mapping[str, str]) -> None:
@@ -75,7 +75,7 @@ class TopicOperations:
         await self._environment.recorded()
 
     async def create_partitioned(self, topic: TopicName, partitions: int, properties: Mapping[str, str]) -> None:
-        """Create a partitioned topic and its partitions, or those that are missing because that was not finished."""
+        """Create a partitioned topic and its partitions, or the missing ones if that was interrupted."""
         most = self._environment.config.maxNumPartitionsPerPartitionedTopic
         if partitions > most:
             message = f"Number of partitions should be less than or equal to {most}"
@@ -91,7 +91,7 @@ class TopicOperations:
                 await self._environment.recorded()
 
     async def update_partitioned(self, topic: TopicName, partitions: int) -> None:
-        """Add partitions, and create those that are missing; subscriptions of partition 0 exist on the new ones too."""
+        """Add partitions with the subscriptions of partition 0, and create missing ones."""
         most = self._environment.config.maxNumPartitionsPerPartitionedTopic
         if partitions > most:
             message = f"Desired partitions {partitions} can't be greater than the maximum partitions per topic {most}"
@@ -107,7 +107,7 @@ class TopicOperations:
     async def delete(self, topic: TopicName, *, force: bool) -> None:
         """Delete a topic."""
         with refusals(topic):
-            with suppress(TopicLoadError):  # one that cannot be loaded can be deleted
+            with suppress(TopicLoadError):  # a topic that cannot be loaded can be deleted
                 await self._topics.ready(topic)
             await self._environment.slices.run(self._deletion(topic, force=force))
         await self._environment.resources.topic_policies.forget(topic)
@@ -118,7 +118,7 @@ class TopicOperations:
         yield from self._topics.deletion(topic)
 
     async def delete_partitioned(self, topic: TopicName, *, force: bool) -> None:
-        """Delete a partitioned topic and its partitions, or the rest if that was not finished."""
+        """Delete a partitioned topic and its partitions, or the rest if that was interrupted."""
         partitioned = self._topics.partitioned
         async with partitioned.alone(topic):
             self._partitions(topic)
@@ -126,13 +126,13 @@ class TopicOperations:
                 await partitioned.delete(topic, _accept if force else self._check_unused)
 
     async def unload(self, topic: TopicName) -> None:
-        """Close the topic; it is opened again on the next use."""
+        """Close the topic; the next use loads it again."""
         await self._found.topic(topic)
         self._topics.unload(topic)
         await self._topics.unloaded(topic)
 
     async def stats(self, topic: TopicName, options: StatsOptions) -> TopicStats:
-        """Statistics of a topic."""
+        """Return the statistics of a topic."""
         found = await self._found.topic(topic)
         answer = await self._environment.slices.run(topic_stats_steps(found, options))
         if options.earliest_time_in_backlog:
@@ -146,15 +146,15 @@ class TopicOperations:
         return answer
 
     async def protection(self, topic: TopicName) -> Mapping[str, SubscriptionProtection]:
-        """How well off each durable subscription is towards the other clusters."""
+        """Return the protection of each durable subscription."""
         return subscription_protection(await self._found.topic(topic))
 
     async def internal_stats(self, topic: TopicName) -> PersistentTopicInternalStats:
-        """The state of a topic's managed ledger."""
+        """Return the state of a topic's managed ledger."""
         return await self._environment.slices.run(internal_stats_steps(await self._found.topic(topic)))
 
     def open_names(self) -> list[TopicName]:
-        """The topics that are open."""
+        """Return the loaded topics."""
         return list(self._topics.loaded)
 
     def open_stats(self, topic: TopicName) -> Generator[None, None, TopicStats | None]:
@@ -163,26 +163,26 @@ class TopicOperations:
         return None if found is None else (yield from topic_stats_steps(found, _CHEAP))
 
     async def begin_snapshot(self, topic: TopicName, without: Collection[str]) -> None:
-        """Begin a snapshot for replicated subscriptions."""
+        """Start a snapshot for replicated subscriptions."""
         with refusals(topic):
             (await self._found.topic(topic)).begin_snapshot(without)
 
     async def skip_entries(self, topic: TopicName, cluster: str, through: Position) -> None:
-        """Let the link to ``cluster`` go past the damaged entries at which it has stopped."""
+        """Let the link to ``cluster`` skip the damaged entries at which it has stopped."""
         with refusals(topic):
             (await self._found.topic(topic)).replicators.to(cluster).own.skip_damaged(through)
 
     # -- entries ------------------------------------------------------------------------------------------------
 
     async def read_entry(self, topic: TopicName, position: Position) -> bytes:
-        """The entry at ``position``."""
+        """Return the entry at ``position``."""
         try:
             return await (await self._found.topic(topic)).log.read_entry(position)
         except RequestError:
             raise message_not_found() from None
 
     async def last_message_id(self, topic: TopicName) -> MessageId:
-        """The id of the newest message; -1:-1 in a topic that has none."""
+        """Return the id of the newest message; -1:-1 if the topic is empty."""
         position, batch_size = await (await self._found.topic(topic)).log.last_message()
         answer = MessageId.of(position, topic)
         if batch_size is not None:
@@ -190,7 +190,7 @@ class TopicOperations:
         return answer
 
     async def message_id_by_time(self, topic: TopicName, timestamp_ms: int) -> MessageId:
-        """The id of the first entry published at or after the time, else of the last one."""
+        """Return the id of the first entry published at or after the time, else of the last entry."""
         found = await self._found.topic(topic)
         following = found.ledger.next_position(await found.log.position_before_time(timestamp_ms))
         return MessageId.of(min(following, found.ledger.last_confirmed_entry), topic)
@@ -204,20 +204,20 @@ class TopicOperations:
             check_properties(properties, self._environment.config)
 
     def _partitions(self, topic: TopicName) -> int:
-        """How many partitions a partitioned topic has; refuses any other."""
+        """Return the number of partitions; refuses a topic that is not partitioned."""
         partitions = self._topics.partitions_of(topic)
         if not partitions:
             raise topic_not_found(topic)
         return partitions
 
     def _check_unused(self, name: TopicName) -> None:
-        """Refuse the deletion of a topic that is in use, or of which that is not known."""
+        """Refuse the deletion of a topic that is in use, or may be."""
         with refusals(name):
             try:
                 found = self._topics.find(name)
             except TopicLoadError as error:
                 message = (
-                    f"{error}. Its clients are refused, so it is not known whether it is in use: delete it with force"
+                    f"{error}. Its clients are refused, so it is unknown whether it is in use: delete it with force"
                 )
                 raise AdminError(HTTPStatus.PRECONDITION_FAILED, message) from None
         if found.producers or any(each.consumers for each in found.subscriptions.values()):
@@ -225,4 +225,4 @@ class TopicOperations:
 
 
 def _accept(_: TopicName) -> None:
-    """Let a partition be deleted."""
+    """Allow the deletion of a partition."""

@@ -1,4 +1,4 @@
-"""The windows of all subscriptions of one topic on its delayed entries, and when the next of them has to look."""
+"""Windows of a topic's subscriptions on its delayed entries, and the timer for the next due entry."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ if TYPE_CHECKING:
     from magnetar.metadata.policies import DelayedDeliveryPolicies
 
 CLOCK_CHECK_S = 5.0
-"""Longest wait for an entry before looking at the clock, which may have jumped."""
+"""Longest wait before the clock is checked again, since it may have jumped."""
 
 
 class Pages:
-    """Pages of the index that are being read, one for each of some windows."""
+    """Pages of the index that are being read for some windows."""
 
     def __init__(self, asked: list[tuple[DueWindow, int, Delayed]]) -> None:
-        """Each window, with its epoch and the entry after which its page begins."""
+        """Create it with each window, its epoch, and the entry after which its page begins."""
         self._asked = asked
 
     @property
     def after(self) -> list[Delayed]:
-        """After which entry each page begins."""
+        """Return the entries after which the pages begin."""
         return [after for _, _, after in self._asked]
 
     def read(self, pages: Iterable[Sequence[Delayed]]) -> None:
-        """Hand each window its page."""
+        """Pass the pages to the windows."""
         for (window, epoch, _), page in zip(self._asked, pages, strict=True):
             window.page(epoch, page, is_last=len(page) < PAGE_MAX)
 
     def failed(self) -> None:
-        """None of the pages could be read."""
+        """Handle that the pages could not be read."""
         for window, epoch, _ in self._asked:
             window.no_page(epoch)
 
@@ -48,70 +48,70 @@ class DueWindows(Collection[DueWindow]):
     def __init__(
         self, clock: Clock, policies: Callable[[], DelayedDeliveryPolicies], notify: Callable[[], None]
     ) -> None:
-        """There are none; ``notify`` is called when an entry may be due that somebody waits for."""
+        """Create it without windows; ``notify`` is called when an entry may be due for a waiting subscription."""
         self._clock = clock
         self._policies = policies
         self._notify = notify
         self._loop = asyncio.get_running_loop()
         self._windows: dict[DueWindow, None] = {}
         self._timer: asyncio.TimerHandle | None = None
-        self._timer_at = 0.0  # of the loop's time; the timer itself may not know: see uvloop
+        self._timer_at = 0.0  # in the loop's time; uvloop's timer does not have it
         self._looked_at = 0.0
         self._closed = False
 
     def __len__(self) -> int:
-        """How many there are."""
+        """Return the number of windows."""
         return len(self._windows)
 
     def __iter__(self) -> Iterator[DueWindow]:
-        """The windows, in the order in which they came."""
+        """Return the windows, in the order of creation."""
         return iter(self._windows)
 
     def __contains__(self, window: object) -> bool:
-        """Whether it was added."""
+        """Return whether the window was added."""
         return window in self._windows
 
     def add(self, window: DueWindow) -> None:
-        """A subscription begins to look."""
+        """Add the window of a subscription."""
         self._windows[window] = None
 
     def discard(self, window: DueWindow) -> None:
-        """A subscription looks no longer."""
+        """Remove the window of a subscription."""
         self._windows.pop(window, None)
 
     def withhold(self, entry: Delayed) -> None:
-        """Hand an entry out when it is due, to each."""
+        """Add an entry to all windows."""
         for window in self._windows:
             window.add(entry)
 
     def take(self, window: DueWindow, count_max: int) -> list[Delayed]:
-        """Take the next entries that are due; where there are none, the window is waited for."""
+        """Take the next due entries; if there are none, the timer waits for the window."""
         is_enabled = self._policies().active
         taken = window.take(int(self._clock.now() * 1000) if is_enabled else TIME_MAX_MS, count_max)
         window.is_waited_for = not taken
         return taken
 
     def taken_through(self) -> Delayed:
-        """Up to where none has entries still to hand out; all that is due when there is no window."""
+        """Return the entry up to which all windows have handed out all entries; without windows, all due entries."""
         now_ms = int(self._clock.now() * 1000)
         return min([Delayed(now_ms, LATEST), *(window.taken_through for window in self._windows)])
 
     def handed_out(self, entries: Iterable[Delayed]) -> list[Delayed]:
-        """Those of ``entries`` that none has still to hand out."""
+        """Return those of ``entries`` that all windows have handed out."""
         through = self.taken_through()
         return [entry for entry in entries if entry <= through]
 
     def begin_pages(self) -> Pages:
-        """Begin to read a page for each window that wants one."""
+        """Start reading a page for each window that needs one."""
         return Pages([(window, window.epoch, window.begin_page()) for window in self._windows if window.wants_page])
 
     @property
     def is_page_awaited(self) -> bool:
-        """Whether somebody could be sent an entry that may be on a page that has to be read."""
+        """Whether a waiting subscription may need an entry of a page that is not read yet."""
         return any(window.wants_page and window.is_waited_for for window in self._windows)
 
     def arm(self) -> None:
-        """Wake up when the next entry is due that somebody waits for."""
+        """Set the timer for the next due entry of a waiting subscription."""
         times = [window.next_due_ms for window in self._windows if window.is_waited_for]
         due_ms = min((time for time in times if time is not None), default=None)
         if due_ms is None or self._closed:
@@ -130,7 +130,7 @@ class DueWindows(Collection[DueWindow]):
         self._timer, self._timer_at = self._loop.call_at(at, self._look), at
 
     def _look(self) -> None:
-        """Let those look who wait; who still waits then says so again."""
+        """Notify waiting subscriptions, which register again if they still wait."""
         self._timer = None
         now_ms = self._clock.now() * 1000
         if any(window.next_due_ms is not None and window.next_due_ms <= now_ms for window in self._windows):
@@ -140,7 +140,7 @@ class DueWindows(Collection[DueWindow]):
         self._notify()
 
     def close(self) -> None:
-        """Wake nobody any more."""
+        """Cancel the timer."""
         self._closed = True
         if self._timer is not None:
             self._timer.cancel()

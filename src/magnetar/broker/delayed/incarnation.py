@@ -1,4 +1,4 @@
-"""Which log the index of a topic was made from: a name that is written to the list of ledgers and to the store."""
+"""Identity of the log that an index belongs to, which is stored in the list of ledgers and in the index."""
 
 from __future__ import annotations
 
@@ -11,42 +11,42 @@ if TYPE_CHECKING:
     from magnetar.ledger.managed_ledger import ManagedLedger
 
 INCARNATION_PROPERTY = "magnetar.delayed"
-"""Managed-ledger property of a topic that has had a delayed entry: no entry up to this position was one.
+"""Managed-ledger property of a topic with delayed entries: no entry up to this position is delayed.
 
-With the time of the first one behind it, which tells a topic from a later one of its name.
+The property includes the time of the first delayed entry, which distinguishes a topic from a later one with its name.
 """
 
 
 class Incarnation:
-    """The name; there is none before the first delayed entry."""
+    """Read the identity; there is none before the first delayed entry."""
 
     def __init__(self, ledger: ManagedLedger, clock: Clock) -> None:
-        """As the list of ledgers has it."""
+        """Identity in the list of ledgers."""
         self._ledger = ledger
         self._clock = clock
         self.name = ledger.properties.get(INCARNATION_PROPERTY)
-        """None: the topic never had a delayed entry."""
+        """Identity; None if the topic never had a delayed entry."""
         self._is_recorded = self.name is not None
-        """Whether the list of ledgers has it."""
+        """Whether the list of ledgers contains it."""
 
     @property
     def floor(self) -> Position:
-        """No entry up to here was delayed."""
+        """Position up to which no entry was delayed."""
         assert self.name is not None
         return Position.parse(self.name.partition("@")[0])
 
     def begin(self) -> None:
-        """Only entries behind the last one may be delayed."""
+        """Create an identity: only entries after the last one may be delayed."""
         self._set(self._ledger.last_confirmed_entry)
 
     def renew(self) -> None:
-        """Take another name, so that what the store has is never taken for entries of this log. Raises StorageError."""
+        """Change the identity, so that entries in the store are not assigned to this log. Raises StorageError."""
         self._set(self.floor)
         self._is_recorded = False
         self.record()
 
     def record(self) -> None:
-        """Make the name durable, if that has not been done. Raises StorageError."""
+        """Make the identity durable unless it is. Raises StorageError."""
         if not self._is_recorded:
             assert self.name is not None
             self._ledger.set_property(INCARNATION_PROPERTY, self.name)

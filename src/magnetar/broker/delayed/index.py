@@ -1,18 +1,17 @@
-"""The delayed entries of one topic, for all its subscriptions: which are withheld, and when each is due.
+"""The delayed entries of one topic, for all its subscriptions: the withheld entries, and their times.
 
-Where they are is in memory, as bitmaps: a reader that comes to a withheld entry passes it over without reading it. When
-they are due is in the store, in the order of time; each Shared subscription looks at it through a window and takes from
-there what is due. What all of them have taken is no longer withheld, and leaves the store.
+Their positions are in memory, as bitmaps: a reader skips a withheld entry without reading it. Their times are in the
+store, in order. Each Shared subscription reads the store through a window, and takes due entries from it. Entries that
+all subscriptions have taken are no longer withheld, and are removed from the store.
 
-From this follows why nothing is lost, early or twice:
+No entry is lost, early or repeated:
 
-* An entry is withheld before it can be read: it is added when it becomes durable, and dispatch follows that. A reader
-  that finds one nevertheless (the clock went back, the index is being made again) adds it then.
-* While an entry is withheld, each window that has not handed it out will. An entry stops being withheld when every
-  window has handed it out, so a reader that starts over from the beginning finds it withheld and in its window, or
-  neither.
-* Who takes from a window knows what it has taken, so an entry that comes twice does no harm. The index may therefore be
-  lost, or be behind, and be made again from the log at any time.
+* An entry is withheld before it can be read: it is added when it becomes durable, and dispatch happens later. If a
+  reader finds an entry that is not due (the clock was set back, or the index is being rebuilt), it adds the entry then.
+* While an entry is withheld, each window that has not handed it out will do so. An entry is withheld until every window
+  has handed it out, so a reader that starts again finds it withheld and in its window, or neither.
+* A subscription knows the entries that it has taken, so a repeated entry does no harm. The index may therefore be lost
+  or incomplete, and can be rebuilt from the log at any time.
 """
 
 from __future__ import annotations
@@ -50,16 +49,16 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 WRITE_AFTER_S = 1.0
-"""Seconds that entries wait to be written together."""
+"""Seconds for which entries wait to be written together."""
 
 RETRY_S = 1.0
-"""Seconds after which a failed write or read is tried again."""
+"""Seconds after which a failed write or read is retried."""
 
 
 class DelayedIndex:
     """The delayed entries of a topic. Used on the event loop's thread.
 
-    A topic that never had one costs nothing: no timer, no access to the store.
+    A topic without delayed entries has no cost: no timer, no access to the store.
     """
 
     def __init__(
@@ -70,10 +69,10 @@ class DelayedIndex:
         policies: Callable[[], DelayedDeliveryPolicies],
         notify: Callable[[], None],
     ) -> None:
-        """Begin to load what the store knows; ``notify`` is called when there may be something to dispatch."""
+        """Start loading from the store; ``notify`` is called when there may be entries to dispatch."""
         self.withheld = PositionSet()
         self.is_loading = False
-        """Whether it is not known yet which entries are withheld."""
+        """Whether the withheld entries are not known yet."""
         self.is_expecting = False
         """Whether an entry with a ``deliver_at_time`` was published since the topic was loaded."""
         self._thread = thread
@@ -85,31 +84,31 @@ class DelayedIndex:
         self._incarnation = Incarnation(ledger, clock)
         self._unwritten = UnwrittenEntries(ledger)
         self._watermark = EARLIEST
-        """As it was written last, or before what was given up since."""
+        """Watermark that was written last, or a lower one after entries were dropped."""
         self._delete_through: Delayed | None = None
         self._turn_runs = False
         self._write_timer: asyncio.TimerHandle | None = None
         self._search: LogSearch | None = None
-        """Set while the log is gone through."""
+        """Set while the log is searched."""
         self._written = asyncio.Event()
         self._closed = False
         self._is_unknown = self.is_used
-        """Whether the store may have entries that are not in ``withheld`` because it could not be read."""
+        """Whether the store may have entries that are missing in ``withheld``, because it could not be read."""
         if self._is_unknown:
             self.is_loading = True
             self._watermark = self._incarnation.floor
             thread.users[self] = None
             self._load()
 
-    # -- what comes into the log --------------------------------------------------------------------------------
+    # -- new entries --------------------------------------------------------------------------------------------
 
     def check(self, metadata: pb.MessageMetadata) -> None:
-        """Expect an entry with a ``deliver_at_time``; raises RequestError if that is too far away, or StorageError."""
+        """Prepare for an entry with a ``deliver_at_time``; raises RequestError if it is too late, or StorageError."""
         _check_delay(metadata, self._policies().maxDeliveryDelayInMillis)
         self.begin()
 
     def begin(self) -> None:
-        """An entry with a ``deliver_at_time`` may be appended from now on; durable on return. Raises StorageError."""
+        """Allow entries with a ``deliver_at_time`` from now on; durable on return. Raises StorageError."""
         self.is_expecting = True
         if not self.is_used:
             self._incarnation.begin()
@@ -118,15 +117,15 @@ class DelayedIndex:
         self._incarnation.record()
 
     def appended(self, first: Position, entries: Sequence[bytes]) -> None:
-        """Entries are durable, and not dispatched yet; told of all of them while ``is_expecting``."""
+        """Add durable entries before their dispatch; called for all of them while ``is_expecting``."""
         if self._policies().active:
             for delayed in _delayed_in(first, entries, self._clock.now() * 1000):
                 self._add(delayed)
             self._added()
 
     def withhold(self, position: Position, deliver_at_ms: int) -> None:
-        """A reader came to an entry that is not due, and passes it over."""
-        with suppress(StorageError):  # after a restart without the record the reader comes to the entry again
+        """Add an entry that a reader found before its time, and skips."""
+        with suppress(StorageError):  # after a restart without the record, the reader finds the entry again
             self.begin()
         self._add(Delayed(deliver_at_ms, position))
         self._added()
@@ -137,31 +136,31 @@ class DelayedIndex:
         self._windows.withhold(entry)
 
     def _added(self) -> None:
-        """All entries of a run are added: not before may they be written, with a watermark behind the run."""
+        """Note that all entries of a run are added. Only now may they be written, with a watermark after the run."""
         if self._unwritten.are_many:
             self._turn()
         elif self._unwritten:
             self._write_soon()
         self._windows.arm()
 
-    # -- who takes what is due ----------------------------------------------------------------------------------
+    # -- subscriptions ------------------------------------------------------------------------------------------
 
     def attach(self, window: DueWindow) -> None:
-        """A subscription begins to look."""
+        """Add a subscription."""
         self._windows.add(window)
         window.restart(complete=not self.is_used)
 
     def detach(self, window: DueWindow) -> None:
-        """A subscription looks no longer."""
+        """Remove a subscription."""
         self._windows.discard(window)
 
     @property
     def is_used(self) -> bool:
-        """Whether the topic has ever had a delayed entry."""
+        """Whether the topic has had a delayed entry."""
         return self._incarnation.name is not None
 
     def due(self, window: DueWindow, count_max: int) -> list[Position]:
-        """Take the next entries that are due, at most ``count_max``; ``notify`` is called when there are more."""
+        """Take the next due entries, at most ``count_max``; ``notify`` is called when there are more."""
         taken = self._windows.take(window, count_max)
         if window.wants_page and not self.is_loading:
             self._turn()
@@ -177,31 +176,31 @@ class DelayedIndex:
         return self._thread.store.size_of(len(self.withheld))
 
     def policies_changed(self) -> None:
-        """Delayed delivery may be on or off now."""
+        """Apply the current policy of delayed delivery."""
         if self._windows:
             self._notify()
 
     # -- the store ----------------------------------------------------------------------------------------------
 
     def tidy(self) -> None:
-        """Write what is not written, the watermark too, and drop what needs no withholding; now and then."""
+        """Write entries and the watermark, and drop entries that are no longer withheld; called periodically."""
         is_current = self._watermark == self._vouched() and not self._is_unknown
         if self.is_used and (self._unwritten or self.withheld or not is_current):
             self._turn()
 
     def trim(self, first: Position) -> None:
-        """The entries before ``first`` are no longer in the log."""
+        """Remove the entries before ``first``, which were trimmed."""
         if self.withheld.discard_before(first):
             name, ledger_id = self._ledger.name, first.ledger_id
             self._thread.do(lambda store: store.delete_before(name, ledger_id), partial(_forgotten, name))
 
     def close(self) -> None:
-        """Write what is left."""
+        """Write unwritten entries."""
         self.tidy()
         self.abandon()
 
     def abandon(self) -> None:
-        """End; nothing is written."""
+        """Stop; nothing is written."""
         self._closed = True
         self._thread.users.pop(self, None)
         if self._write_timer is not None:
@@ -210,7 +209,7 @@ class DelayedIndex:
         self._end_search()
 
     def delete(self) -> None:
-        """Forget the topic."""
+        """Delete the index of the topic."""
         self.abandon()
         if self.is_used:
             name = self._ledger.name
@@ -233,7 +232,7 @@ class DelayedIndex:
             return
         watermark, last = loaded.watermark if loaded is not None else None, self._ledger.last_confirmed_entry
         if self.is_loading and watermark is not None and watermark > last:
-            # The log lost entries that were not synced, and the store may have them.
+            # The log lost unsynced entries, which the store may contain.
             log.warning("delayed_index_ahead", topic=self._ledger.name, watermark=str(watermark), log_ends_at=str(last))
             self._incarnation.renew()
             self._load()
@@ -253,7 +252,7 @@ class DelayedIndex:
             self._notify()
 
     def _vouched(self) -> Position:
-        """Up to where all delayed entries of the log are in the store or waiting to be written to it."""
+        """Position up to which all delayed entries of the log are in the store or wait to be written."""
         if self._unwritten.has_gap or self.is_loading:
             return min(self._watermark, self._unwritten.given_up_after)
         return self._ledger.last_confirmed_entry if self._search is None else self._search.through
@@ -267,7 +266,7 @@ class DelayedIndex:
             self._write_timer = asyncio.get_running_loop().call_later(after_s, self._write_time)
 
     def _turn(self) -> None:
-        """Have the store do all that is to be done; one turn at a time, so that nothing overtakes what failed."""
+        """Start the pending work of the store, one turn at a time, so that no work overtakes a failed turn."""
         name, incarnation = self._ledger.name, self._incarnation.name
         if self._turn_runs or self.is_loading or self._closed or incarnation is None:
             return
@@ -315,16 +314,16 @@ class DelayedIndex:
         self._write_soon(RETRY_S)
 
     def _release(self, entries: Sequence[Delayed]) -> None:
-        """Withhold no longer what every window has handed out, unless one has begun again meanwhile."""
+        """Stop withholding entries that all windows have handed out, unless a window was restarted meanwhile."""
         released = self._windows.handed_out(entries)
         if released:
             self.withheld.discard(entry.position for entry in released)
             self._delete_through = released[-1]
 
-    # -- going through the log ------------------------------------------------------------------------------------
+    # -- searching the log ----------------------------------------------------------------------------------------
 
     def _go_through(self) -> None:
-        """Look for delayed entries beyond the watermark, and for those that were given up."""
+        """Search the log for delayed entries after the watermark, and for dropped ones."""
         self._watermark = min(self._watermark, self._unwritten.take_gap())
         self._end_search()
         after = max(self._watermark, self._ledger.previous_position(self._ledger.first_position))
@@ -343,7 +342,7 @@ class DelayedIndex:
             self._add(entry)
 
     async def room(self) -> None:
-        """See SearchingIndex: what is not written takes memory."""
+        """See SearchingIndex; unwritten entries take memory."""
         while not self._unwritten.leave_room and not self._unwritten.has_gap:
             self._written.clear()
             self._turn()
@@ -363,7 +362,7 @@ def _check_delay(metadata: pb.MessageMetadata, delay_max_ms: int) -> None:
 
 
 def _delayed_in(first: Position, entries: Sequence[bytes], now_ms: float) -> Iterator[Delayed]:
-    """Yield those of ``entries``, which lie in a row from ``first`` on, that are not due yet."""
+    """Yield the entries that are not due yet, from ``entries``, which are consecutive from ``first`` on."""
     for offset, entry in enumerate(entries):
         _, deliver_at_ms = wire_entry.messages_and_delivery(entry)
         if deliver_at_ms > now_ms:
@@ -371,6 +370,6 @@ def _delayed_in(first: Position, entries: Sequence[bytes], now_ms: float) -> Ite
 
 
 def _forgotten(topic: str, _: None, error: StorageError | None) -> None:
-    """What could not be deleted is of a topic that is gone, or due one day and deleted then."""
+    """Log a failed deletion. Remaining records belong to a deleted topic, or are deleted when they are due."""
     if error is not None:
         log.warning("delayed_index_not_tidied", topic=topic, error=str(error))

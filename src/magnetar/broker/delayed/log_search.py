@@ -1,4 +1,4 @@
-"""Searching the log of a topic for delayed entries that its index does not have."""
+"""Search of a topic's log for delayed entries that its index lacks."""
 
 from __future__ import annotations
 
@@ -22,44 +22,44 @@ log = structlog.get_logger(__name__)
 
 SCAN_ENTRIES = 1000
 SCAN_BYTES = 4 << 20
-"""How much of the log is gone through at once."""
+"""Bytes of the log that are read at once."""
 
 PROGRESS_LOG_S = 10.0
-"""Seconds between two reports of how far going through the log has come."""
+"""Seconds between two progress reports in the log of the process."""
 
 
 class SearchingIndex(Protocol):
-    """The index that has to learn what is in the log."""
+    """The index that the search completes."""
 
     def found(self, entry: Delayed) -> None:
-        """The log has an entry with a ``deliver_at_time``."""
+        """Add an entry with a ``deliver_at_time``."""
         ...
 
     async def room(self) -> None:
-        """Return when more can be found."""
+        """Return when the index has room for more entries."""
         ...
 
     def searched(self) -> None:
-        """The search has ended."""
+        """Handle the end of the search."""
         ...
 
 
 class LogSearch:
-    """A search that goes on. Used on the event loop's thread."""
+    """A search in progress. Used on the event loop's thread."""
 
     def __init__(
         self, index: SearchingIndex, unwritten: UnwrittenEntries, ledger: ManagedLedger, clock: Clock, after: Position
     ) -> None:
-        """Find what is behind ``after`` now; the index is told of what comes later as it comes.
+        """Search the present entries after ``after``; the index is informed of later entries when they are appended.
 
-        The search ends when entries are given up that are to be written (``unwritten``): it has to begin again.
+        The search ends when unwritten entries are dropped (``unwritten``), and must then be started again.
         """
         self._index = index
         self._unwritten = unwritten
         self._ledger = ledger
         self._clock = clock
         self.through = after
-        """How far the log has been gone through."""
+        """Position up to which the log is searched."""
         name = f"search for delayed entries of {ledger.name}"
         run = self._run(after, ledger.last_confirmed_entry)
         self._task = start_task(asyncio.get_running_loop(), run, name)
@@ -88,8 +88,8 @@ class LogSearch:
         self._index.searched()
 
     async def _read(self, position: Position) -> list[tuple[Position, bytes]]:
-        """Entries from ``position`` on; none where they cannot be read, for then they cannot be delivered either."""
-        await asyncio.sleep(0)  # in turn with everybody else
+        """Return entries from ``position`` on; none if they are unreadable, since they cannot be delivered then."""
+        await asyncio.sleep(0)  # within the limits for reads in flight
         try:
             cached = self._ledger.read_cached(position, SCAN_ENTRIES, SCAN_BYTES)
             return cached or await self._ledger.read(position, SCAN_ENTRIES, SCAN_BYTES)

@@ -1,4 +1,4 @@
-"""Sets of entries that no order is kept of: one compressed bitmap for each ledger. Pure."""
+"""Unordered sets of positions: one compressed bitmap for each ledger. Pure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class PositionSet:
-    """Some entries of a log. A million that lie together take some hundred bytes, scattered ones two bytes each."""
+    """A set of positions. A million consecutive ones take some hundred bytes, scattered ones two bytes each."""
 
     __slots__ = ("_ledgers",)
 
@@ -26,20 +26,20 @@ class PositionSet:
         self._ledgers: dict[int, BitMap] = {}
 
     def __bool__(self) -> bool:
-        """Whether there is any."""
+        """Return whether the set is not empty."""
         return bool(self._ledgers)
 
     def __len__(self) -> int:
-        """How many there are."""
+        """Return the number of positions."""
         return sum(map(len, self._ledgers.values()))
 
     def __contains__(self, position: Position) -> bool:
-        """Whether ``position`` is one of them."""
+        """Return whether ``position`` is in the set."""
         entries = self._ledgers.get(position.ledger_id)
         return entries is not None and position.entry_id >= 0 and position.entry_id in entries
 
     def undeleted(self, state: CursorState) -> int:
-        """How many of them a cursor has not acknowledged."""
+        """Return the number of positions that a cursor has not acknowledged."""
         return sum(state.undeleted_among(ledger_id, entry_ids) for ledger_id, entry_ids in self._ledgers.items())
 
     def add(self, position: Position) -> None:
@@ -55,7 +55,7 @@ class PositionSet:
             self._ledgers.setdefault(ledger_id, BitMap()).update(entry_ids)
 
     def discard(self, positions: Iterable[Position]) -> None:
-        """Remove entries, those that are there."""
+        """Remove entries; missing ones are ignored."""
         for ledger_id, entry_id in positions:
             entries = self._ledgers.get(ledger_id)
             if entries is not None:
@@ -64,7 +64,7 @@ class PositionSet:
                     del self._ledgers[ledger_id]
 
     def discard_before(self, position: Position) -> int:
-        """Remove the entries before ``position``; return how many that were."""
+        """Remove the entries before ``position``; return their number."""
         before = len(self)
         for ledger_id in [ledger_id for ledger_id in self._ledgers if ledger_id <= position.ledger_id]:
             entries = self._ledgers[ledger_id]
@@ -91,14 +91,14 @@ class PositionSet:
         self._ledgers.clear()
 
     def first_absent(self, position: Position) -> Position:
-        """The first place at or after ``position``, in its ledger, that is not in the set."""
+        """Return the first position at or after ``position``, in its ledger, that is not in the set."""
         if position not in self:
             return position
         first, _ = next(gaps(self._ledgers[position.ledger_id], position.entry_id, ENTRY_ID_MAX))
         return position._replace(entry_id=first)
 
     def absent(self, wanted: Range) -> list[Range]:
-        """The parts of a range of which no entry is in the set, ascending."""
+        """Return the parts of a range without entries in the set, ascending."""
         ledger_id = wanted.first.ledger_id
         entries = self._ledgers.get(ledger_id)
         if entries is None:

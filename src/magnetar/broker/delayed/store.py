@@ -1,10 +1,10 @@
-"""The file of delayed entries: what is due when, in every topic of a broker.
+"""The file of delayed entries and their times, for all topics of a broker.
 
-One SQLite file. It is derived from the log: each topic's watermark, written in the transaction of what it vouches for,
-says through which entry the log has been gone through; all behind it is to be gone through again. So nothing is lost
-with the file, nor with what was not synced.
+The file is a SQLite database, derived from the log. The watermark of a topic, written in the same transaction as the
+entries, is the position up to which the log is indexed; later entries are searched again. The loss of the file, or of
+unsynced transactions, therefore loses no entry.
 
-Statements are few and large, because Python's interpreter lock is given up and fought for in each step of one.
+Statements are few and large, because each step of a statement releases and acquires Python's interpreter lock.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 DELAYED = "delayed.sqlite"
-"""The file's name in a data directory."""
+"""Name of the file in a data directory."""
 
 REMOVABLE_MAX = 4 * PAGE_MAX
-"""Entries that are read at once to be removed."""
+"""Entries that are read at once for removal."""
 
 _Row = tuple[int, int, int]
 """``deliver_at_ms``, ledger id and entry id."""
@@ -81,23 +81,23 @@ SELECT group_concat(deliver_at_ms || ',' || ledger || ',' || entry) FROM (
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What a topic wants in one turn, done in this order."""
+    """The work of a topic in one turn, in this order."""
 
     delete_through: Delayed | None
-    """Delete its entries up to and including this one."""
+    """Delete the entries up to and including this one."""
     entries: Sequence[Delayed]
     """Add these."""
     watermark: Position
-    """The log has been gone through up to and including this position."""
+    """Position up to which, inclusive, the log is indexed."""
     pages_after: Sequence[Delayed]
-    """Read a page after each of these."""
+    """Read a page after each of these entries."""
     removable_through: Delayed | None
     """Read the first entries up to and including this one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a turn has read."""
+    """Entries read in a turn."""
 
     pages: Sequence[list[Delayed]] = ()
     removable: Sequence[Delayed] = ()
@@ -105,32 +105,32 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """What the file knows of a topic."""
+    """State of a topic in the file."""
 
     watermark: Position | None = None
     """None: nothing."""
     ledgers: dict[int, BitMap] = field(default_factory=dict)
-    """The entry ids of its delayed entries, by ledger."""
+    """Entry ids of the delayed entries, by ledger."""
 
 
 class DelayedStore:
-    """The file at ``path``, opened when it is first needed; used by one thread.
+    """The file at ``path``, opened at its first use. Used by one thread.
 
-    Every method raises StorageError, and CorruptionError when the file is not what was written: then ``discard`` it.
+    Every method raises StorageError, and CorruptionError if the file is damaged: call ``discard`` then.
     """
 
     def __init__(self, path: Path, *, read_only: bool = False) -> None:
-        """Nothing is opened yet; ``read_only`` changes nothing in the file, and refuses to."""
+        """Create it without opening the file; with ``read_only``, changes are refused."""
         self.path = path
         self._read_only = read_only
         self.used_bytes = 0
-        """Bytes of the file that hold something, when it was last written to."""
+        """Used bytes of the file, at the last write."""
         self.entries = 0
-        """How many entries there are, in all topics."""
+        """Number of entries of all topics."""
         self._opened: sqlite3.Connection | None = None
 
     def load(self, name: str, incarnation: str) -> Loaded:
-        """All that is known of a topic; what is known of an earlier topic of that name is deleted."""
+        """Return the state of a topic; delete the state of an earlier topic with the same name."""
         with self._errors():
             found = self._connection().execute(_FIND_TOPIC, (name,)).fetchone()
             if found is None:
@@ -148,7 +148,7 @@ class DelayedStore:
             return Loaded(Position(*watermark), ledgers)
 
     def turn(self, name: str, incarnation: str, request: Request) -> Answer:
-        """Write, then read."""
+        """Do the writes of a turn, then its reads."""
         with self._errors():
             topic = self._write(name, incarnation, request)
             pages = [self._page(topic, after, None, PAGE_MAX) for after in request.pages_after]
@@ -171,7 +171,7 @@ class DelayedStore:
                 connection.execute("DELETE FROM topics WHERE id = ?", (found[0],))
 
     def all_entries(self, name: str) -> tuple[str, Position, list[Delayed]] | None:
-        """A topic's incarnation, watermark and entries in the order of their times; None when it is not known."""
+        """Return a topic's identity, watermark and entries, ordered by time; None if the file does not have it."""
         with self._errors():
             found = self._connection().execute(_FIND_TOPIC, (name,)).fetchone()
             if found is None:
@@ -180,13 +180,13 @@ class DelayedStore:
             return incarnation, Position(*watermark), self._page(topic, None, None, -1)
 
     def discard(self) -> None:
-        """Throw the file away; the next use makes an empty one."""
+        """Delete the file; the next use creates an empty one."""
         self.close()
         try:
             for suffix in ("", "-wal", "-shm"):
                 self.path.with_name(self.path.name + suffix).unlink(missing_ok=True)
         except OSError as error:
-            message = f"{self._what()}: cannot be thrown away: {error}"
+            message = f"{self._what()}: cannot be deleted: {error}"
             raise StorageError(message) from error
 
     def close(self) -> None:
@@ -232,7 +232,7 @@ class DelayedStore:
         connection = sqlite3.connect(address, uri=self._read_only, isolation_level=None, timeout=0)
         try:
             if not self._read_only:
-                connection.execute("PRAGMA locking_mode = EXCLUSIVE")  # before anything else, so that nothing is shared
+                connection.execute("PRAGMA locking_mode = EXCLUSIVE")  # first, so that no shared memory is used
             (found,) = connection.execute("PRAGMA user_version").fetchone()
             self._check_format(found)
             if not self._read_only:
@@ -255,7 +255,7 @@ class DelayedStore:
         self.used_bytes = (pages - free) * size
 
     def size_of(self, entries: int) -> int:
-        """The share of the file that so many entries have."""
+        """Return the share of the file, in bytes, of a number of entries."""
         return self.used_bytes * entries // max(self.entries, 1)
 
     @contextmanager
@@ -267,7 +267,7 @@ class DelayedStore:
             connection.execute("COMMIT")
         except BaseException:
             self.entries = entries
-            # SQLite has already rolled back after some errors, a full disk among them.
+            # After some errors, such as a full disk, SQLite has already rolled back.
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
             raise

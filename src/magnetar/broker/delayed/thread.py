@@ -1,4 +1,4 @@
-"""The thread that uses the file of delayed entries, so that the event loop never waits for it."""
+"""The thread that uses the file of delayed entries, so that the event loop does not wait for it."""
 
 from __future__ import annotations
 
@@ -21,37 +21,37 @@ T = TypeVar("T")
 
 
 class StoreUser(Protocol):
-    """Who keeps something in the store."""
+    """A user of the store."""
 
     def store_lost(self) -> None:
-        """The file was damaged and thrown away: nothing that was written is there any more."""
+        """Handle that the file was damaged and deleted, with all entries."""
         ...
 
 
 class StoreThread:
-    """Does work on the store, in the order in which it was asked for. Used on the event loop's thread."""
+    """Executes work on the store, in the order of the calls. Used on the event loop's thread."""
 
     def __init__(self, store: DelayedStore, loop: asyncio.AbstractEventLoop) -> None:
-        """The thread begins with the first work."""
+        """Create it; the thread starts with the first work."""
         self.store = store
         self.users: dict[StoreUser, None] = {}
-        """Who is told when everything was lost."""
+        """Users that are informed when the file was deleted."""
         self._losses_told = 0
-        """How often they were told."""
+        """Number of times that they were informed."""
         self._losses = 0
-        """How often the file was thrown away; the thread's own."""
+        """Number of times that the file was deleted; used by the thread only."""
         self._loop = loop
         self._executor = ThreadPoolExecutor(1, "magnetar-delayed")
 
     def do(self, work: Callable[[DelayedStore], T], done: Callable[[T | None, StorageError | None], None]) -> None:
-        """Do ``work`` on the thread, then ``done`` with what it returned or raised on the loop.
+        """Run ``work`` on the thread, then ``done`` on the loop, with its result or error.
 
-        Work that was asked for before it was known that the file was thrown away fails: it may rest on what it held.
+        Work that was requested before the deletion of the file was known fails, since it may depend on the old content.
         """
         self._executor.submit(self._do, work, done, self._losses_told)
 
     def close(self) -> None:
-        """Return when all work is done and the file closed; called on any thread but the loop's own."""
+        """Return when all work is done and the file is closed; must not be called on the loop's thread."""
         self._executor.submit(self.store.close)
         self._executor.shutdown()
 
@@ -63,7 +63,7 @@ class StoreThread:
     ) -> None:
         try:
             if losses_known != self._losses:
-                message = f"index of delayed messages {self.store.path}: was thrown away since this was asked for"
+                message = f"index of delayed messages {self.store.path}: was deleted after this request"
                 raise StorageError(message)  # noqa: TRY301 - it fails like any other work
             result = work(self.store)
         except StorageError as error:
@@ -75,7 +75,7 @@ class StoreThread:
 
     def _failed(self, error: StorageError, done: Callable[[None, StorageError], None]) -> None:
         if isinstance(error, CorruptionError):
-            log.error("delayed_index_damaged", error=str(error), remedy="thrown away, made again from the log")
+            log.error("delayed_index_damaged", error=str(error), remedy="deleted, rebuilt from the log")
             try:
                 self.store.discard()
             except StorageError as stuck:

@@ -1,4 +1,4 @@
-"""Delayed entries that are to be written to the store, as many as memory has room for."""
+"""Delayed entries that wait to be written to the store, up to a limit."""
 
 from __future__ import annotations
 
@@ -18,46 +18,46 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 WRITE_AFTER_ENTRIES = 4096
-"""Entries that are written at once."""
+"""Entries per write."""
 
 UNWRITTEN_MAX = 16 * WRITE_AFTER_ENTRIES
-"""Entries kept in memory while they cannot be written; beyond it they are found in the log again later."""
+"""Maximum number of entries in memory while they cannot be written; dropped entries are found in the log later."""
 
 
 class UnwrittenEntries:
-    """The entries, in the order in which they came. Beyond ``UNWRITTEN_MAX`` all are given up: the log has them."""
+    """The entries, in order of arrival. Beyond ``UNWRITTEN_MAX`` all are dropped, since the log has them."""
 
     def __init__(self, ledger: ManagedLedger) -> None:
-        """There are none."""
+        """Create it without entries."""
         self._ledger = ledger
         self._entries: list[Delayed] = []
         self.given_up_after = LATEST
-        """Before all entries that were given up: the log has to be gone through from there.
+        """Position before all dropped entries, from which the log must be searched.
 
-        That may be far below the watermark, since a reader adds again what a clock that went back made early again.
+        It may be far below the watermark, because readers add old entries again after the clock was set back.
         """
 
     def __len__(self) -> int:
-        """How many there are."""
+        """Return the number of entries."""
         return len(self._entries)
 
     @property
     def are_many(self) -> bool:
-        """Whether they should be written without waiting for more."""
+        """Whether the entries should be written without waiting for more."""
         return len(self._entries) >= WRITE_AFTER_ENTRIES
 
     @property
     def leave_room(self) -> bool:
-        """Whether more of the log may be gone through."""
+        """Whether the search of the log may continue."""
         return len(self._entries) <= UNWRITTEN_MAX // 2
 
     @property
     def has_gap(self) -> bool:
-        """Whether entries were given up that have not been looked for in the log since."""
+        """Whether there are dropped entries that were not searched for in the log yet."""
         return self.given_up_after < LATEST
 
     def add(self, entry: Delayed) -> None:
-        """Put an entry behind all others."""
+        """Append an entry."""
         self._entries.append(entry)
         if len(self._entries) > UNWRITTEN_MAX:
             self._give_up()
@@ -68,7 +68,7 @@ class UnwrittenEntries:
         return entries
 
     def put_back(self, entries: Sequence[Delayed]) -> None:
-        """Entries that were taken could not be written."""
+        """Return entries that could not be written."""
         self._entries = [*entries, *self._entries]
         if len(self._entries) > UNWRITTEN_MAX:
             self._give_up()
@@ -82,6 +82,6 @@ class UnwrittenEntries:
             log.warning("delayed_index_behind", topic=self._ledger.name, after=str(self.given_up_after))
 
     def take_gap(self) -> Position:
-        """Return after which position the log has to be gone through, which will be done; LATEST: there is no gap."""
+        """Return the position after which the log must be searched, and expect that search; LATEST: none is needed."""
         after, self.given_up_after = self.given_up_after, LATEST
         return after

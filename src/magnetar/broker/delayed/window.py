@@ -1,6 +1,6 @@
-"""The delayed entries that one subscription comes to next, in the order of their times: a page of what the index holds.
+"""The next delayed entries of one subscription, in the order of their times: a page of the index.
 
-Pure: pages are asked for and handed in by the owner, who also says what time it is.
+Pure: the owner requests and passes in pages, and passes the time.
 """
 
 from __future__ import annotations
@@ -14,52 +14,53 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 PAGE_MAX = 1000
-"""Entries that are read from the index at once. A window holds at most twice as many."""
+"""Entries of a page. A window holds at most twice as many."""
 
 LATE_MAX = 10 * PAGE_MAX
-"""Entries that may come while a page is being read before that page is not worth having."""
+"""Maximum number of entries that may arrive while a page is being read; beyond, the page is discarded."""
 
 TIME_MAX_MS = 2**63 - 1
-"""Later than any time."""
+"""A time after all others."""
 
 
 class Delayed(NamedTuple):
-    """A delayed entry and when it is due. Ordered as they are delivered: by time, then by position."""
+    """A delayed entry and its time. Ordered by delivery: by time, then by position."""
 
     deliver_at_ms: int
     position: Position
 
 
 FIRST = Delayed(-TIME_MAX_MS, EARLIEST)
-"""Before every delayed entry."""
+"""Before all delayed entries."""
 
 LAST = Delayed(TIME_MAX_MS, LATEST)
-"""After every delayed entry."""
+"""After all delayed entries."""
 
 
 class DueWindow:
-    """Hands out every entry of the index once, in order, as it becomes due.
+    """Hands out every entry of the index once, in order, when it is due.
 
-    An entry that is added behind others, since a clock may go back, is handed out nevertheless, and so is one that is
-    added again after it was taken: whoever takes it must know what it has taken.
+    An entry with an earlier time than entries that were handed out, after the clock was set back, is handed out as
+    well. So is an entry that is added again after it was taken: the subscription must know the entries that it has
+    taken.
     """
 
     def __init__(self) -> None:
-        """Start before every entry, knowing none."""
+        """Start before all entries; none is known."""
         self.is_waited_for = False
-        """Whether somebody could be sent an entry if one were due."""
+        """Whether the subscription waits for a due entry."""
         self.epoch = 0
-        """Raised by each start; a page that was asked for in an earlier epoch is of no use."""
+        """Increased by each start; pages of an earlier epoch are ignored."""
         self._entries: list[Delayed] = []
-        """Ascending: all from ``_start`` (exclusive) to ``_end`` (inclusive), and some before, that were added late."""
+        """Ascending: all entries from ``_start`` (exclusive) to ``_end`` (inclusive), and some earlier late ones."""
         self._start = FIRST
         self._end = FIRST
         self._fetching = False
         self._late: list[Delayed] = []
-        """Added beyond ``_end`` while a page is being read, which may have them or not."""
+        """Entries added after ``_end`` while a page is being read, which may or may not contain them."""
 
     def restart(self, *, complete: bool) -> None:
-        """Start again before every entry; ``complete``: there is none in the index."""
+        """Start again before all entries; ``complete``: the index has none."""
         self.epoch += 1
         self._entries.clear()
         self._late.clear()
@@ -69,12 +70,12 @@ class DueWindow:
 
     @property
     def next_due_ms(self) -> int | None:
-        """When the next entry is due; None when there is none, or it is not known yet."""
+        """Time of the next entry; None if there is none, or if it is unknown."""
         return self._entries[0].deliver_at_ms if self._entries else None
 
     @property
     def taken_through(self) -> Delayed:
-        """Every entry up to and including this one has been taken."""
+        """Entry up to which, inclusive, all entries were taken."""
         through = min(self._start, self._end)
         if self._entries and self._entries[0] <= through:
             deliver_at_ms, (ledger_id, entry_id) = self._entries[0]
@@ -87,7 +88,7 @@ class DueWindow:
         return not self._fetching and self._end < LAST and len(self._entries) < PAGE_MAX // 4
 
     def add(self, entry: Delayed) -> None:
-        """An entry came into the index."""
+        """Add an entry of the index."""
         if entry > self._end:
             if self._fetching and len(self._late) <= LATE_MAX:
                 self._late.append(entry)
@@ -101,7 +102,7 @@ class DueWindow:
             self._end = self._entries[-1]
 
     def take(self, now_ms: int, count_max: int) -> list[Delayed]:
-        """The next entries that are due, at most ``count_max``."""
+        """Take the next due entries, at most ``count_max``."""
         count = bisect_right(self._entries, Delayed(now_ms, LATEST), hi=min(count_max, len(self._entries)))
         taken = self._entries[:count]
         del self._entries[:count]
@@ -110,13 +111,13 @@ class DueWindow:
         return taken
 
     def begin_page(self) -> Delayed:
-        """A page is being read: return after which entry it has to begin."""
+        """Note that a page is being read; return the entry after which it must begin."""
         self._fetching = True
         self._late.clear()
         return self._end
 
     def page(self, epoch: int, entries: Iterable[Delayed], *, is_last: bool) -> None:
-        """The page that was asked for in ``epoch``, ascending; ``is_last``: nothing follows it."""
+        """Add the page that was requested in ``epoch``, ascending; ``is_last``: no entry follows it."""
         if epoch != self.epoch:
             return
         self._fetching = False
@@ -133,6 +134,6 @@ class DueWindow:
             self._end = self._entries[-1]
 
     def no_page(self, epoch: int) -> None:
-        """The page that was asked for in ``epoch`` could not be read."""
+        """Handle that the page requested in ``epoch`` could not be read."""
         if epoch == self.epoch:
             self._fetching = False

@@ -1,4 +1,4 @@
-"""Who may publish: the access modes of producers (protocol: Producers)."""
+"""Access modes of producers (protocol: Producers)."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """What was decided on a producer."""
+    """Decision about a producer."""
 
     ready: bool
-    """Whether it may publish now."""
+    """Whether the producer may publish now."""
     fenced: Sequence[LocalProducer] = ()
-    """The producers that it drives out: they may not publish any more."""
+    """Producers that it fences: they may no longer publish."""
     refusals: Sequence[Callable[[], None]] = ()
-    """What tells those that waited for exclusive access that they never get it."""
+    """Callbacks that refuse producers that waited for exclusive access."""
 
 
 class ProducerAccess:
-    """At most one exclusive producer a topic; each new one raises the topic's epoch (first 0)."""
+    """At most one exclusive producer per topic; each new one raises the topic's epoch, from 0."""
 
     def __init__(self, topic_epoch: int | None, remember: Callable[[int], None]) -> None:
-        """Everybody may publish. ``remember`` makes an epoch durable: who was fenced out stays out after a restart."""
+        """All producers may publish. ``remember`` stores an epoch durably, so that fenced producers stay refused."""
         self.topic_epoch = topic_epoch
-        """None until the first exclusive producer; from then on every producer is told, as by Pulsar."""
+        """Epoch; None before the first exclusive producer. All later producers get it, as in Pulsar."""
         self._remember = remember
         self._exclusive: Producer | None = None
         self._waiting: dict[Producer, Callable[[RequestError | None], None]] = {}
-        """Those that wait for exclusive access, in order, with how to tell them."""
+        """Producers that wait for exclusive access, in order, with their callbacks."""
 
     def is_waiting(self, producer: Producer) -> bool:
         """Whether a producer waits for exclusive access."""
@@ -50,10 +50,10 @@ class ProducerAccess:
         return list(self._waiting)
 
     def admit(self, producer: Producer, others: Iterator[LocalProducer], topic_epoch: int | None) -> Admission:
-        """Decide on a newcomer.
+        """Decide about a new producer.
 
-        No more of the ``others`` are looked at than the decision needs. Raises RequestError with ProducerBusy or
-        ProducerFenced when it may not come in at all.
+        ``others`` is read only as far as the decision requires. Raises RequestError with ProducerBusy or ProducerFenced
+        if the producer is refused.
         """
         mode = producer.options.access_mode
         if mode == pb.Shared:
@@ -78,9 +78,9 @@ class ProducerAccess:
         return Admission(ready=False)
 
     def leave(self, producer: Producer, others: Iterator[Producer]) -> Producer | None:
-        """A producer left, and ``others`` are still there; return the waiting one that has the topic now, if any.
+        """Remove a producer, while ``others`` remain; return the waiting producer that gets the topic now, if any.
 
-        Apache Pulsar lets one that waits for shared producers wait for ever, and lets no shared one in meanwhile.
+        In Apache Pulsar, a producer that waits for shared ones waits forever, and shared ones are refused meanwhile.
         """
         if self._waiting.pop(producer, None) is not None:
             return None
@@ -95,7 +95,7 @@ class ProducerAccess:
         return successor
 
     def when_decided(self, producer: Producer, tell: Callable[[RequestError | None], None]) -> None:
-        """Call ``tell`` once: when this waiting producer has the topic, or with why it never will."""
+        """Call ``tell`` once: when this waiting producer gets the topic, or with the reason why it cannot."""
         self._waiting[producer] = tell
 
     def _take(self, producer: Producer, topic_epoch: int | None) -> None:

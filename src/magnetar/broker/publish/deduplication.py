@@ -1,12 +1,11 @@
-"""Deduplication of one topic (PIP-6): what a producer sends again is stored once.
+"""Deduplication of one topic (PIP-6): messages that a producer sends again are stored once.
 
-What is known of the producers is attached, in deltas and checkpoints, to the cursor ``pulsar.dedup``, each with the
-position up to which it accounts for the log. The cursor's mark-delete position is that one too: it keeps what is behind
-it from being trimmed, and counts for nothing else. After a start only the entries behind the newest snapshot are read.
+The state of the producers is attached to the cursor ``pulsar.dedup``, as deltas and checkpoints, each with the position
+of the log that it covers. This position is also the cursor's mark-delete position, which prevents later entries from
+being trimmed and has no other effect. A start reads only the entries after the newest snapshot.
 
-A duplicate is answered behind whatever was asked of the disk before it: then the message that it repeats is durable,
-or the topic has failed and the duplicate fails with it. So there is no state in which nobody can tell, and receipts
-keep the order of SENDs.
+A duplicate is answered after all earlier writes. Then the original message is durable, or the topic has failed and the
+duplicate fails as well. So the answer is always final, and receipts keep the order of SENDs.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ log = structlog.get_logger(__name__)
 
 
 class Status(Enum):
-    """As ``deduplicationStatus`` of the topic's stats shows it."""
+    """Value of ``deduplicationStatus`` in the topic's stats."""
 
     INITIALIZED = "Initialized"
     RECOVERING = "Recovering"
@@ -53,30 +52,30 @@ class Status(Enum):
 
 
 class DeduplicatedTopic(LoggedTopic, Protocol):
-    """The topic whose duplicates are dropped."""
+    """The topic."""
 
     @property
     def cursors(self) -> CursorStore:
-        """Where the snapshots of what is known are kept."""
+        """The cursors, one of which has the snapshots."""
         ...
 
     @property
     def producers(self) -> Iterable[str]:
-        """The names of the connected producers."""
+        """Names of the connected producers."""
         ...
 
 
 class Deduplication:
-    """What one topic knows of its producers. Everything happens on the event loop's thread."""
+    """Deduplication of one topic. Used on the event loop's thread."""
 
     def __init__(self, topic: DeduplicatedTopic) -> None:
-        """Know nothing, until ``apply``."""
+        """Create it; disabled until ``apply``."""
         self.status = Status.INITIALIZED
         self.sequence_ids: SequenceIds | None = None
-        """None when deduplication is off: then it costs nothing but this look."""
+        """Sequence ids of the producers; None while deduplication is off."""
         self.cursor: Cursor | None = None
         self.duplicates = 0
-        """Entries that were here already and not stored again, since the topic was loaded."""
+        """Duplicates that were not stored, since the topic was loaded."""
         self._topic = topic
         self._environment = topic.environment
         self._recovery: asyncio.Task[None] | None = None
@@ -85,12 +84,12 @@ class Deduplication:
         """Entries that became durable since the last snapshot."""
         self._snapshot_at = self._environment.clock.monotonic()
         self._accounted = EARLIEST
-        """Up to where the newest snapshot accounts for the log."""
+        """Position of the log that the newest snapshot covers."""
 
     # --- on and off ------------------------------------------------------------------------------------------------
 
     def apply(self, *, enabled: bool) -> None:
-        """Be on or off; going on, the topic knows its producers when ``recovered`` returns."""
+        """Enable or disable deduplication; when enabled, the producers are known after ``recovered`` returns."""
         if enabled and self.sequence_ids is None:
             self._enable()
         elif not enabled and self.status is not Status.DISABLED:
@@ -119,17 +118,17 @@ class Deduplication:
 
     @property
     def is_ready(self) -> bool:
-        """Whether producers may be let in: deduplication is off, or knows them."""
+        """Whether producers may be admitted: deduplication is off, or recovered."""
         return self.status in (Status.DISABLED, Status.ENABLED)
 
     async def recovered(self) -> None:
-        """Return when ``is_ready``; raises RequestError if the log cannot be read. Asking again reads it again."""
+        """Return when ``is_ready``; raises RequestError if the log cannot be read. A further call reads it again."""
         if self.status is Status.FAILED:
             self._recover()
         while self._recovery is not None:
             await asyncio.wait([self._recovery])
         if self.status is Status.FAILED:
-            message = f"the producers of {self._topic.name} cannot be told apart: {self._failure}"
+            message = f"deduplication of {self._topic.name} cannot read the log: {self._failure}"
             raise RequestError(ServerError.PersistenceError, message)
 
     def _recover(self) -> None:
@@ -145,7 +144,7 @@ class Deduplication:
         except StorageError as error:
             self._failed(str(error))
         except Exception as error:
-            # Without this the topic would stay in recovery, and producers would wait for ever.
+            # Otherwise the topic would stay in recovery, and producers would wait forever.
             self._failed(repr(error))
             raise
         else:
@@ -153,7 +152,7 @@ class Deduplication:
             self.status = Status.ENABLED
             log.info("deduplication_recovered", topic=str(self._topic.name), entries=replayed)
         finally:
-            if self._recovery is asyncio.current_task():  # else this one was cancelled, and another may have begun
+            if self._recovery is asyncio.current_task():  # otherwise this one was cancelled, and another may have begun
                 self._recovery = None
 
     def _failed(self, reason: str) -> None:
@@ -169,24 +168,24 @@ class Deduplication:
     # --- producers -------------------------------------------------------------------------------------------------
 
     def joined(self, name: str) -> None:
-        """A client's producer of this name was let in."""
+        """Note that a client's producer was admitted."""
         if self.sequence_ids is not None:
             self.sequence_ids.joined(name)
 
     def left(self, name: str) -> None:
-        """A client's producer of this name is gone."""
+        """Note that a client's producer has left."""
         if self.sequence_ids is not None:
             self.sequence_ids.left(name, self._environment.clock.monotonic())
 
     def last_sequence_id(self, name: str) -> int:
-        """The highest sequence id of this producer that is durable; -1 when there is none, or deduplication is off."""
+        """Return the producer's highest durable sequence id; -1 if there is none, or if deduplication is off."""
         return UNKNOWN_PRODUCER if self.sequence_ids is None else self.sequence_ids.persisted(name)
 
     def publish(self, producer: Producer, heads: Sequence[SendHead], entries: list[bytes]) -> int:
-        """Append of a run what is not here yet, and answer all of it in order; returns how many messages are new."""
+        """Append the new messages of a run, and answer all SENDs in order; return the number of new messages."""
         ids, name, note = self.sequence_ids, producer.options.name, self._environment.limit_hits.note
         assert ids is not None
-        if self.status is not Status.ENABLED:  # nobody can tell yet, and nobody was promised anything
+        if self.status is not Status.ENABLED:  # the sequence ids are not known yet, and no receipt was sent
             ends = [highest_in(entry, head, note) for head, entry in zip(heads, entries, strict=True) if head[2]]
             highest = max([ids.pushed(name), *ends])
             return self._append(ids, producer, heads, entries, highest)
@@ -194,7 +193,7 @@ class Deduplication:
         for (sequence_id, highest_sequence_id, num_messages), entry in zip(heads, entries, strict=True):
             if sequence_id <= highest:
                 break
-            if num_messages == 1 and not highest_sequence_id:  # by far the most frequent
+            if num_messages == 1 and not highest_sequence_id:  # the most frequent case by far
                 highest = sequence_id
             elif num_messages:
                 highest = highest_in(entry, (sequence_id, highest_sequence_id, num_messages), note)
@@ -204,9 +203,9 @@ class Deduplication:
         return self._publish_rest(ids, producer, heads, entries)
 
     def at_once(self, heads: Sequence[SendHead], entries: Sequence[bytes]) -> int:
-        """Return how many SENDs to take in one turn of the loop: those through the first that may be costly to judge.
+        """Return the number of SENDs to handle in one turn: up to and including the first one that may be expensive.
 
-        That is a compressed batch: some kilobytes of it can be megabytes when it is opened.
+        That is a compressed batch, since kilobytes can become megabytes when they are decompressed.
         """
         if self.sequence_ids is not None:
             for number, ((_, _, num_messages), entry) in enumerate(zip(heads, entries, strict=True), start=1):
@@ -217,7 +216,7 @@ class Deduplication:
     def _append(
         self, ids: SequenceIds, producer: Producer, heads: Sequence[SendHead], entries: list[bytes], highest: int
     ) -> int:
-        """Append a run of which everything is new."""
+        """Append a run without duplicates."""
         name, size = producer.options.name, sum(map(len, entries))
         producer.session.publishes_started(len(heads), size)
 
@@ -236,7 +235,7 @@ class Deduplication:
     def _publish_rest(
         self, ids: SequenceIds, producer: Producer, heads: Sequence[SendHead], entries: list[bytes]
     ) -> int:
-        """Append what is new among duplicates; answer all in order, once everything asked before is durable."""
+        """Append the new messages of a run with duplicates; answer all in order, after all earlier writes."""
         name, note = producer.options.name, self._environment.limit_hits.note
         if ids.has_failed(name):
             judged = JudgedRun([Verdict.UNKNOWN] * len(heads), [], 0, ids.pushed(name))
@@ -266,9 +265,9 @@ class Deduplication:
     # --- entries of other clusters ---------------------------------------------------------------------------------
 
     def replicating(self, metadata: Sequence[pb.MessageMetadata], entries: Sequence[bytes]) -> dict[str, int]:
-        """Entries are about to be appended; returns how far they bring their producers, for ``replicated``.
+        """Note entries that will be appended; return their producers' sequence ids, for ``replicated``.
 
-        They are identified by their origin positions, and never dropped by what is known of their producers.
+        Such entries are identified by their origin positions, and never dropped because of sequence ids.
         """
         come: dict[str, int] = {}
         if self.sequence_ids is not None:
@@ -282,7 +281,7 @@ class Deduplication:
         return come
 
     def replicated(self, ids: SequenceIds | None, come: dict[str, int], entries: int, *, durable: bool) -> None:
-        """Tell what became of them; ``ids`` is what ``sequence_ids`` was when they were appended."""
+        """Note the outcome of their write; ``ids`` is the value of ``sequence_ids`` at the append."""
         if ids is not None:
             self._settle(ids, come, entries, durable=durable, is_own=False)
 
@@ -300,9 +299,9 @@ class Deduplication:
                 self.snapshot()
 
     def snapshot(self) -> None:
-        """Write what changed since the last one, so that no entry before now has to be read again.
+        """Write the changes since the last snapshot, so that no earlier entry must be read again.
 
-        Called when everything that is durable is accounted for, which is always so but during recovery.
+        Called when all durable entries are known, which is always true except during recovery.
         """
         ids, cursor = self.sequence_ids, self.cursor
         if ids is None or cursor is None or self.status is not Status.ENABLED:
@@ -317,12 +316,12 @@ class Deduplication:
         cursor.flush(self._snapshot_written)
 
     def _snapshot_written(self, error: StorageError | None) -> None:
-        if error is not None:  # the cursor writes everything with its next flush, which must come before a trim
+        if error is not None:  # the next flush of the cursor writes everything, and must precede a trim
             self._entries_since += 1
             log.warning("deduplication_snapshot_failed", topic=str(self._topic.name), error=str(error))
 
     def tend(self) -> None:
-        """Forget producers that were inactive for too long, write a snapshot if one is due, read again what failed."""
+        """Evict producers that were inactive for too long, write a due snapshot, and retry a failed recovery."""
         ids, config = self.sequence_ids, self._environment.config
         if self.status is Status.FAILED:
             self._recover()
@@ -345,11 +344,11 @@ class Deduplication:
             self.snapshot()
 
     def abandon(self) -> None:
-        """End what is under way; nothing is written."""
+        """Stop; nothing is written."""
         self._stop_recovery()
 
     def close(self) -> None:
-        """Leave nothing to replay to the next who loads the topic."""
+        """Write a last snapshot, so that the next load has nothing to replay."""
         self._stop_recovery()
         self.snapshot()
         if self.cursor is not None:

@@ -1,4 +1,4 @@
-"""Learning from the log how far its producers came, where no snapshot of deduplication accounts for it."""
+"""Replay of the log after the newest snapshot of deduplication."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 _REPLAY_ENTRIES = 1000
 _REPLAY_BYTES = 5 << 20
-"""How much is read at once when the log is replayed."""
+"""Bytes of one read during a replay."""
 
 
 async def replay(topic: LoggedTopic, ids: SequenceIds, after: Position) -> int:
-    """Note in ``ids`` the entries behind ``after``; returns how many those were. Raises StorageError.
+    """Add the entries after ``after`` to ``ids``; return their number. Raises StorageError.
 
-    What is published meanwhile is noted as it becomes durable, so the end is where the log ends now.
+    The replay ends at the present end of the log, since later entries are added when they become durable.
     """
     ledger, environment = topic.ledger, topic.environment
     await environment.durable()
@@ -34,7 +34,7 @@ async def replay(topic: LoggedTopic, ids: SequenceIds, after: Position) -> int:
             try:
                 entries = await ledger.read(position, _REPLAY_ENTRIES, _REPLAY_BYTES)
             except DamagedEntriesError as error:
-                # Nobody will get what is damaged, so it is as well that it is taken if it is sent again.
+                # Damaged entries are never delivered, so their messages may be accepted if they are sent again.
                 topic.log.note_damage(error)
                 position = ledger.next_position(Position(error.ledger_id, error.end - 1))
                 continue
@@ -49,5 +49,5 @@ async def replay(topic: LoggedTopic, ids: SequenceIds, after: Position) -> int:
                 ids.replay(*come, now)
         replayed += len(entries)
         position = ledger.next_position(entries[-1][0])
-        await asyncio.sleep(0)  # others want their turn
+        await asyncio.sleep(0)  # let other work run
     return replayed

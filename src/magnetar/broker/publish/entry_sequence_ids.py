@@ -1,4 +1,4 @@
-"""The sequence ids of the messages that an entry brings."""
+"""Sequence ids of the messages of an entry."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 
 def completed_by(metadata: pb.MessageMetadata, entry: bytes) -> tuple[str, int] | None:
-    """The producer of an entry, whose metadata is this, and the sequence id of the last message complete with it.
+    """Return the producer of an entry with this metadata, and the sequence id of the last message that it completes.
 
-    None for what completes no message of a producer's: a marker, and every chunk of a message but its last.
+    None if the entry completes no message of a producer: a marker, or a chunk of a message that is not its last.
     """
     if marker_type(metadata) is not None or not is_whole(metadata):
         return None
@@ -29,16 +29,16 @@ def completed_by(metadata: pb.MessageMetadata, entry: bytes) -> tuple[str, int] 
 
 
 def is_whole(metadata: pb.MessageMetadata) -> bool:
-    """Whether the entry ends with the end of a message; all chunks of one bear the same sequence id."""
+    """Return whether the entry completes a message; all chunks of a message have the same sequence id."""
     return metadata.chunk_id >= metadata.num_chunks_from_msg - 1
 
 
 def highest_in(entry: bytes, head: SendHead, note: Callable[[MagnetarError], None] | None = None) -> int:
-    """The sequence id of an entry's last message: named, or born by it, or counted.
+    """Return the sequence id of an entry's last message, from the metadata, from the message, or by counting.
 
-    Clients in C++, and Python's, name only the first message of a batch, and an application may leave holes behind it;
-    but each message bears its own sequence id. Only of an encrypted batch holes remain unknown.
-    ``note`` is told why a batch cannot be opened.
+    C++ and Python clients state only the sequence id of the first message of a batch, and later ones need not be
+    consecutive, but each message has its own sequence id. It is unknown only in an encrypted batch. ``note`` is called
+    with the reason if a batch cannot be opened.
     """
     sequence_id, highest_sequence_id, num_messages = head
     highest = highest_of(sequence_id, highest_sequence_id, num_messages)

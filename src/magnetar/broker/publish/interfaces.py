@@ -1,4 +1,4 @@
-"""Producers as sessions and topics see them, and what producers need of both."""
+"""Protocols of producers for sessions and topics, and of sessions and topics for producers."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
     from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 SendHead = tuple[int, int, int]
-"""Of a SEND: its ``sequence_id``, ``highest_sequence_id`` (0 when there is none) and ``num_messages``.
+"""``sequence_id``, ``highest_sequence_id`` (0 if there is none) and ``num_messages`` of a SEND.
 
-Of a chunk that is not its message's last, the latter is 0: no message is complete with it.
+``num_messages`` is 0 for a chunk that is not the last of its message.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class ProducerOptions:
-    """What a producer asked for in PRODUCER, after the broker has named it."""
+    """Options of a producer from PRODUCER, with the final name."""
 
     producer_id: int
     name: str
@@ -36,55 +36,55 @@ class ProducerOptions:
 
 
 class ProducerSession(Protocol):
-    """The connection that a producer came by."""
+    """The connection of a producer."""
 
     @property
     def address(self) -> str:
-        """The client's address."""
+        """Address of the client."""
         ...
 
     @property
     def client_version(self) -> str:
-        """How the client names itself."""
+        """Version of the client."""
         ...
 
     @property
     def is_open(self) -> bool:
-        """Whether the connection is there."""
+        """Whether the connection is open."""
         ...
 
     @property
     def producers(self) -> Mapping[int, Producer]:
-        """Its producers, by their ids."""
+        """Producers of the connection, by id."""
         ...
 
     def write(self, frame: bytes) -> None:
-        """Send a frame; nothing happens once the connection is gone."""
+        """Send a frame; no effect after the connection is closed."""
         ...
 
     async def is_alive(self) -> bool:
-        """Whether the client answers a ping in time."""
+        """Return whether the client answers a PING in time."""
         ...
 
     def close_producer(self, producer: Producer) -> None:
-        """Remove a producer, and tell the client to look the topic up again."""
+        """Remove a producer and close it at the client, which looks the topic up again."""
         ...
 
     def publishes_started(self, count: int, size: int) -> None:
-        """So many SENDs, of so many bytes together, are being stored."""
+        """Add SENDs, and their bytes, that are being stored."""
         ...
 
     def publishes_finished(self, count: int, size: int) -> None:
-        """So many SENDs are stored, or never will be."""
+        """Remove SENDs that are stored or have failed."""
         ...
 
     def receipts_withheld(self, count: int) -> None:
-        """So many more receipts wait; fewer if negative."""
+        """Change the number of withheld receipts."""
         ...
 
 
 class Access(Protocol):
-    """Who may publish to a topic."""
+    """Access of producers to a topic."""
 
     @property
     def topic_epoch(self) -> int | None:
@@ -92,12 +92,12 @@ class Access(Protocol):
         ...
 
     def when_decided(self, producer: Producer, tell: Callable[[RequestError | None], None]) -> None:
-        """Call ``tell`` once: when this waiting producer has the topic, or with why it never will."""
+        """Call ``tell`` once: when this waiting producer gets the topic, or with the reason why it cannot."""
         ...
 
 
 class PublishCounters(Protocol):
-    """What was published to a topic since it was loaded."""
+    """Counters of published messages since the topic was loaded."""
 
     messages_in: int
 
@@ -107,36 +107,36 @@ class Duplicates(Protocol):
 
     @property
     def sequence_ids(self) -> object | None:
-        """None while it is off."""
+        """Sequence ids; None while deduplication is off."""
         ...
 
     def publish(self, producer: Producer, heads: Sequence[SendHead], entries: list[bytes]) -> int:
-        """Publish what is not here yet; return the number of messages that are new."""
+        """Publish new messages; return their number."""
         ...
 
     def at_once(self, heads: Sequence[SendHead], entries: Sequence[bytes]) -> int:
-        """How many of a run may be published in one turn."""
+        """Return the number of SENDs of a run that may be published in one turn."""
         ...
 
     def last_sequence_id(self, name: str) -> int:
-        """The last sequence id of a producer; -1 for one that is not known."""
+        """Return the last sequence id of a producer; -1 if it is unknown."""
         ...
 
 
 class Receipts(Protocol):
-    """What may hold back the receipts of a topic."""
+    """The gate that may withhold receipts of a topic."""
 
     @property
     def gate(self) -> object | None:
-        """None while nothing is held back."""
+        """None while receipts are not limited."""
         ...
 
     def after(self, session: ProducerSession, last: Position, receipts: int, write: Callable[[], None]) -> None:
-        """Call ``write``, which writes so many receipts up to that of ``last``, as soon as that is allowed."""
+        """Call ``write``, which writes receipts up to that of ``last``, as soon as the limit allows it."""
         ...
 
     def behind_receipts(self, session: ProducerSession, write: Callable[[], None]) -> None:
-        """Call ``write`` behind the receipts that ``session`` waits for."""
+        """Call ``write`` after the withheld receipts of ``session``."""
         ...
 
 
@@ -145,29 +145,29 @@ class Producers(Protocol):
 
     @property
     def access(self) -> Access:
-        """Who may publish."""
+        """Access of producers."""
         ...
 
     def remove(self, producer: Producer) -> None:
-        """A producer left."""
+        """Remove a producer."""
         ...
 
     def dismiss(self) -> None:
-        """Send everybody away who publishes; they may come again."""
+        """Disconnect all producers, which may reconnect."""
         ...
 
 
 class PublishedTopic(LoggedTopic, Protocol):
-    """What producers and their sessions need of the topic."""
+    """The topic, as producers and their sessions use it."""
 
     @property
     def is_closing(self) -> bool:
-        """Whether entries that come are dropped, unanswered."""
+        """Whether arriving entries are dropped without an answer."""
         ...
 
     @property
     def counters(self) -> PublishCounters:
-        """What was published."""
+        """Counters of published messages."""
         ...
 
     @property
@@ -177,45 +177,45 @@ class PublishedTopic(LoggedTopic, Protocol):
 
     @property
     def deduplication(self) -> Duplicates:
-        """What was published before."""
+        """Deduplication of the topic."""
         ...
 
     @property
     def lag_limit(self) -> Receipts:
-        """Which receipts are held back."""
+        """Gate of withheld receipts."""
         ...
 
     @property
     def delayed(self) -> DelayedIndex:
-        """The entries that wait for their time."""
+        """Delayed entries of the topic."""
         ...
 
     @property
     def departures(self) -> UnderWay:
-        """Producers and consumers that are still to be removed."""
+        """Producers and consumers that are being removed."""
         ...
 
 
 class Producer(Protocol):
-    """What a session needs of any kind of producer."""
+    """A producer, as its session uses it."""
 
     options: ProducerOptions
 
     @property
     def topic(self) -> PublishedTopic:
-        """The topic that it publishes to."""
+        """Topic of the producer."""
         ...
 
     @property
     def session(self) -> ProducerSession:
-        """The connection that it came by."""
+        """Connection of the producer."""
         ...
 
     check: Callable[[bytes], pb.MessageMetadata | None]
-    """Returns the metadata where it may say something about dispatch.
+    """Checks an entry; returns the metadata if it may affect dispatch.
 
-    Raises ChecksumMismatchError or RemoteProtocolError for an entry that must not get as far as ``publish``.
-    An entry that nobody could read is not stored, so it ends here or there: all readers count on that.
+    Raises ChecksumMismatchError or RemoteProtocolError for an entry that must not be passed to ``publish``. Readers
+    rely on the fact that unreadable entries are never stored; they are refused here or in ``publish``.
     """
 
     def publish(self, heads: Sequence[SendHead], entries: list[bytes]) -> None:
@@ -223,5 +223,5 @@ class Producer(Protocol):
         ...
 
     def publish_with_refusals(self, heads: Sequence[SendHead], entries: Sequence[bytes | RequestError]) -> None:
-        """As ``publish``, where some entries cannot be taken: in the place of each is what its SEND is answered."""
+        """Publish a run with invalid entries, each of which is replaced by the refusal of its SEND."""
         ...

@@ -1,4 +1,4 @@
-"""A run of SENDs with duplicates in it: which entries of it are stored, and how each SEND is answered."""
+"""Runs of SENDs with duplicates: the entries to store, and the answers to the SENDs."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ log = structlog.get_logger(__name__)
 
 
 class JudgedRun(NamedTuple):
-    """What was found out about a run."""
+    """A run whose duplicates are determined."""
 
     verdicts: list[Verdict]
-    """One for each SEND."""
+    """Judgement of each SEND."""
     entries: list[bytes]
-    """What is new: for each new SEND its entry, or the part of it that is new."""
+    """Entries to store: the entry of each new SEND, or its new part."""
     messages: int
-    """How many messages are new."""
+    """Number of new messages."""
     highest: int
-    """The highest sequence id of the producer once ``entries`` are appended."""
+    """Highest sequence id of the producer after ``entries`` are appended."""
 
 
 def judge_run(
     pushed: int, heads: Sequence[SendHead], entries: Sequence[bytes], note: Callable[[MagnetarError], None]
 ) -> JudgedRun:
-    """Tell what is new from what repeats; ``pushed`` is the highest sequence id that was appended before.
+    """Distinguish new messages from duplicates; ``pushed`` is the highest sequence id appended before.
 
-    ``note`` is told why a batch cannot be opened.
+    ``note`` is called with the reason if a batch cannot be opened.
     """
     verdicts: list[Verdict] = []
     rest: list[bytes] = []
@@ -59,7 +59,7 @@ def judge_run(
 def _judge(
     pushed: int, head: SendHead, entry: bytes, note: Callable[[MagnetarError], None]
 ) -> tuple[Verdict, bytes, int]:
-    """Whether an entry is new or a duplicate, what to store of it, and how far it brings its producer."""
+    """Return the judgement of an entry, the part to store, and the producer's resulting sequence id."""
     highest = highest_in(entry, head, note)
     verdict = judge(pushed, head[0], highest)
     if verdict is Verdict.NEW:
@@ -68,7 +68,7 @@ def _judge(
         return verdict, entry, pushed
     try:
         rest = cut_batch(entry, head[0], pushed)
-    except MagnetarError as error:  # to repeat messages is the lesser evil, and it is said
+    except MagnetarError as error:  # repeated messages are better than lost ones; the repetition is logged
         note(error)
         log.warning("batch_partly_repeated", sequence_id=head[0], last=pushed, error=str(error))
         rest = entry
@@ -78,7 +78,7 @@ def _judge(
 def answer_run(
     producer: Producer, heads: Sequence[SendHead], verdicts: Sequence[Verdict], first: Position | None
 ) -> None:
-    """Answer a run; what was appended of it lies in a row from ``first`` on."""
+    """Answer a run, whose appended entries are consecutive from ``first`` on."""
     for verdict, answered in groupby(zip(heads, verdicts, strict=True), key=itemgetter(1)):
         run = [head for head, _ in answered]
         if verdict is Verdict.DUPLICATE:

@@ -1,16 +1,16 @@
-"""Limited lag of one topic: what the loss of this cluster can cost has a bound, because publishing slows down at it.
+"""Limit of the replication lag of one topic, which bounds the messages that a lost cluster takes with it.
 
-Receipts wait in a queue of the topic (``broker.publish.receipt_gate`` says which, and why). The socket is read on, up
-to ``maxWithheldReceiptsPerConnection``, so that other topics on the same connection are not held up, and the entries go
-to the log and from there to the other clusters. Entries that were replicated to here, and links, are never held up.
+At the limit, receipts wait in a queue of the topic (``broker.publish.receipt_gate`` decides which). The socket is still
+read, up to ``maxWithheldReceiptsPerConnection``, so that other topics on the connection are not delayed, and entries go
+to the log and to the other clusters. Replicated entries and links are never delayed.
 
-A message counts as safe once ``at_risk_copies`` other clusters have confirmed it. A cluster is no copy while it is not
-known what it holds (``broker.replication.outbound.target_position``). Nothing is promised while too few are left.
+A message is safe when ``at_risk_copies`` other clusters have confirmed it. A cluster does not count while its content
+is unknown (``broker.replication.outbound.target_position``). No receipt is written while too few clusters count.
 
-A cluster that has confirmed nothing for ``at_risk_absence_seconds``, though there was something to confirm, does not
-count until it has caught up: with fewer left than copies wanted, all that are left must have it, and with none left
-nothing is bounded any more, which is logged and shown. By default every cluster counts for ever, and publishing waits
-for one that is away.
+A cluster that has confirmed nothing for ``at_risk_absence_seconds``, although there were entries to confirm, does not
+count until it has caught up. If fewer clusters than the required copies remain, all of them must have a message. If
+none remains, nothing is limited; the log and the stats show this. By default every cluster counts without a time limit,
+and publishing waits for an absent one.
 """
 
 from __future__ import annotations
@@ -35,70 +35,70 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 LOOK_INTERVAL_S = 1.0
-"""Seconds between two looks at who counts, while receipts are withheld."""
+"""Seconds between two checks of the clusters that count, while receipts are withheld."""
 
 CALM_S = 10.0
-"""Seconds without a withheld receipt after which publishing counts as no longer throttled."""
+"""Seconds without a withheld receipt after which publishing is no longer reported as throttled."""
 
 
 class TargetPosition(Protocol):
-    """What is known of the position of a link's target."""
+    """The position of a link's target."""
 
     @property
     def is_known(self) -> bool:
-        """Whether it is known what the target holds."""
+        """Whether the content of the target is known."""
         ...
 
 
 class TargetLag(Protocol):
-    """How far the target of a link is behind."""
+    """The lag of a link's target."""
 
     @property
     def backlog(self) -> int | None:
-        """Entries that the other cluster has not confirmed; None while that is not known."""
+        """Number of entries that the target has not confirmed; None: unknown."""
         ...
 
     @property
     def stalled_since(self) -> float | None:
-        """Since when nothing was confirmed though there was something to confirm, in monotonic seconds."""
+        """Time since which nothing was confirmed although there were entries to confirm, in monotonic seconds."""
         ...
 
 
 class BoundingLink(Protocol):
-    """A link to another cluster, whose confirmations let receipts go."""
+    """A link to another cluster, whose confirmations release receipts."""
 
     @property
     def target(self) -> str:
-        """The other cluster."""
+        """Target cluster."""
         ...
 
     @property
     def cursor(self) -> Cursor:
-        """What the other cluster has confirmed."""
+        """Position that the target has confirmed."""
         ...
 
     @property
     def target_position(self) -> TargetPosition:
-        """Whether it is known what the other cluster holds."""
+        """The position of the target, and whether its content is known."""
         ...
 
     @property
     def lag(self) -> TargetLag:
-        """How far the other cluster is behind."""
+        """Lag of the target."""
         ...
 
 
 class BoundedTopic(LoggedTopic, Protocol):
-    """The topic whose receipts are bounded."""
+    """The topic whose receipts are limited."""
 
     @property
     def replicators(self) -> Mapping[str, BoundingLink]:
-        """The links, by the other cluster."""
+        """The links, by target cluster."""
         ...
 
     @property
     def is_closing(self) -> bool:
-        """Whether entries that come are dropped, unanswered."""
+        """Whether arriving entries are dropped without an answer."""
         ...
 
 
@@ -111,16 +111,16 @@ class _Withheld:
 
 
 class LagLimit:
-    """The withheld receipts of one topic. Everything happens on the event loop's thread."""
+    """The withheld receipts of one topic. Used on the event loop's thread."""
 
     def __init__(self, topic: BoundedTopic) -> None:
-        """Bound nothing, until ``apply``."""
+        """Create it; without a limit until ``apply``."""
         self.gate: ReceiptGate | None = None
-        """None while nothing is bounded: then it costs nothing but this look."""
+        """The gate; None without a limit."""
         self.throttled_since: float | None = None
-        """Since when publishing has been held up, now and then at least; None: it has not been lately."""
+        """Time since which publishing is throttled, at least occasionally; None: not throttled recently."""
         self.withheld = 0
-        """Receipts that wait."""
+        """Number of withheld receipts."""
         self._topic = topic
         self._environment = topic.environment
         self._queue: deque[_Withheld] = deque()
@@ -130,10 +130,10 @@ class LagLimit:
         self._is_forgetting = False
         """Whether producers left in this turn."""
 
-    # -- what bounds ------------------------------------------------------------------------------------------------
+    # -- limits ----------------------------------------------------------------------------------------------------
 
     def apply(self) -> None:
-        """Follow the topic's policies and links as they are now."""
+        """Apply the current policies and links of the topic."""
         policies = self._topic.policies
         bound = Bound(policies.max_at_risk_messages, policies.max_at_risk_seconds)
         if not bound.is_set or not self._topic.replicators:
@@ -152,19 +152,19 @@ class LagLimit:
         return [each for each in self._topic.replicators.values() if each.target not in self._absent]
 
     def _confirmed(self, links: list[BoundingLink]) -> Position | None:
-        """Up to where enough of the clusters that count have everything by these links; None for too few links."""
+        """Return the position that enough of these links have confirmed; None if there are too few links."""
         wanted = min(self._topic.policies.at_risk_copies, len(self._counted))
         marks = sorted((each.cursor.state.mark_delete_position for each in links), reverse=True)
         return marks[wanted - 1] if 0 < wanted <= len(marks) else None
 
     @property
     def _known(self) -> list[BoundingLink]:
-        """The links of the clusters that count and of which it is known what they hold."""
+        """Return the links to clusters that count and whose content is known."""
         return [each for each in self._counted if each.target_position.is_known]
 
     @property
     def _is_unknown(self) -> bool:
-        """Whether it is known of too few clusters what they hold: then nothing may be promised."""
+        """Whether the content of too few clusters is known, so that no receipt may be written."""
         return bool(self._counted) and self._confirmed(self._known) is None
 
     def _find_absent(self) -> None:
@@ -182,7 +182,7 @@ class LagLimit:
             return False
         if link.lag.stalled_since is not None and now - link.lag.stalled_since > allowed_s:
             return True
-        # To wait for one that is hours behind would stop publishing for as long as it catches up.
+        # Waiting for a cluster that is hours behind would stop publishing until it has caught up.
         if link.target not in self._absent:
             return False
         return link.lag.backlog is None or link.lag.backlog > max(WINDOW_MIN, self.gate.bound.messages)
@@ -190,9 +190,10 @@ class LagLimit:
     # -- receipts ---------------------------------------------------------------------------------------------------
 
     def after(self, session: ProducerSession, last: Position, receipts: int, write: Callable[[], None]) -> None:
-        """Call ``write``, which writes so many receipts up to that of ``last``, as soon as the bound allows it.
+        """Call ``write``, which writes receipts up to that of ``last``, as soon as the limit allows it.
 
-        In the order of the calls. Nothing waits once the topic is closing: what has no receipt would be sent again.
+        The order of the calls is kept. Receipts do not wait when the topic is closing, since clients would send entries
+        without a receipt again.
         """
         gate, now = self.gate, self._now()
         if gate is None or self._topic.is_closing or self._counts_nobody:
@@ -207,24 +208,24 @@ class LagLimit:
             self._note_throttled(now)
 
     def behind_receipts(self, session: ProducerSession, write: Callable[[], None]) -> None:
-        """Call ``write`` behind the receipts that ``session`` waits for, at once where it waits for none."""
+        """Call ``write`` after the withheld receipts of ``session``, at once if there are none."""
         if any(each.session is session for each in self._queue):
             self._queue.append(_Withheld(session, self._queue[-1].last, 0, write))
         else:
             write()
 
     def confirmed(self) -> None:
-        """A link has confirmed more, or went back."""
+        """Handle a changed position of a link."""
         if self.gate is not None:
             self._release()
 
     def release_all(self) -> None:
-        """Let go of everything, before the producers are sent away."""
+        """Release all receipts, before the producers are disconnected."""
         while self._queue:
             self._write_oldest()
 
     def left(self) -> None:
-        """A session may have ended: forget at the end of this turn what those wait for that have."""
+        """Remove the withheld receipts of ended sessions at the end of this turn."""
         if self._queue and not self._is_forgetting:
             self._is_forgetting = True
             self._environment.loop.call_soon(self._forget_gone)
@@ -237,7 +238,7 @@ class LagLimit:
             self._queue = deque(each for each in self._queue if each.session.is_open)
 
     def close(self) -> None:
-        """Withhold nothing any more."""
+        """Stop withholding receipts."""
         self.gate = None
         self.release_all()
         if self._timer is not None:
@@ -262,11 +263,11 @@ class LagLimit:
         oldest.session.receipts_withheld(-oldest.receipts)
         oldest.write()
 
-    # -- telling ----------------------------------------------------------------------------------------------------
+    # -- statistics ------------------------------------------------------------------------------------------------
 
     @property
     def at_risk(self) -> int | None:
-        """Messages published here that too few other clusters have; None while that is not known, or not bounded."""
+        """Number of receipted messages that too few other clusters have; None if it is unknown or not limited."""
         if self.gate is None or self._is_unknown:
             return None
         return self.gate.at_risk(self._topic.ledger.last_confirmed_entry)
@@ -277,18 +278,18 @@ class LagLimit:
 
     @property
     def not_counted(self) -> list[str]:
-        """The clusters that were absent for too long and have not caught up; where it is all, nothing is bounded."""
+        """Clusters that were absent for too long and have not caught up; if these are all, nothing is limited."""
         return sorted(self._absent)
 
     @property
     def reason(self) -> str | None:
-        """What slows publishing down; None when nothing does."""
+        """Reason why publishing is throttled; None if it is not."""
         gate = self.gate
         if gate is None or self.throttled_since is None or self._counts_nobody:
             return None
         if self._is_unknown:
             unknown = sorted(each.target for each in self._counted if not each.target_position.is_known)
-            return f"it is not known yet what {' and '.join(unknown)} holds"
+            return f"the content of {' and '.join(unknown)} is not known yet"
         limits = [
             text
             for limit, text in (
@@ -312,7 +313,7 @@ class LagLimit:
             self._timer = self._environment.loop.call_later(LOOK_INTERVAL_S, self._look)
 
     def _look(self) -> None:
-        """See who counts, and whether publishing is throttled at all."""
+        """Update the clusters that count, and whether publishing is throttled."""
         if self._timer is not None:
             self._timer.cancel()
         self._timer = None

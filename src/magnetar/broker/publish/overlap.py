@@ -1,7 +1,7 @@
-"""Batches of which only the end is new.
+"""Batches whose first messages are duplicates.
 
-A producer that starts over and sends again need not pack its messages as it did before: a batch may begin with some
-that are here and end with some that are not. Dropping it would lose the latter, storing it would repeat the former.
+A restarted producer may pack its messages into other batches than before: a batch can begin with stored messages and
+end with new ones. Dropping it would lose the new messages, storing it would repeat the others.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from magnetar.wire.entries.entry import build_entry, parse_metadata, payload_of
 
 
 def cut_batch(entry: bytes, lowest: int, pushed: int) -> bytes | None:
-    """The entry without its messages up to sequence id ``pushed``; None if nothing is left of it.
+    """Return the entry without its messages up to sequence id ``pushed``; None if no message remains.
 
-    ``lowest`` is the sequence id of the first message; a later one that bears none of its own follows the one before.
-    Raises MagnetarError when the batch cannot be opened, as it is when it is encrypted.
+    ``lowest`` is the sequence id of the first message; a later message without its own has the next number. Raises
+    MagnetarError if the batch cannot be opened, for example because it is encrypted.
     """
     metadata = parse_metadata(entry)
     kept: list[BatchedMessage] = []

@@ -1,4 +1,4 @@
-"""Producers: what becomes of the entries that a connection sends."""
+"""Producers: publishing of the entries that a connection sends."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 
 class LocalProducer:
-    """A client's producer: its entries are this cluster's own."""
+    """A producer of a client, whose entries have their origin in this cluster."""
 
     def __init__(
         self, topic: PublishedTopic, session: ProducerSession, options: ProducerOptions, *, now: float
     ) -> None:
-        """A producer that has published nothing yet."""
+        """Create a producer."""
         self.check: Callable[[bytes], pb.MessageMetadata | None] = wire_entry.check
         self.topic = topic
         self.session = session
@@ -37,11 +37,11 @@ class LocalProducer:
         """See ``stop``."""
 
     def stop(self) -> None:
-        """Take nothing from now on: what comes is dropped, unanswered, until the client is told that this has ended."""
+        """Drop arriving entries without an answer from now on, until the client is informed of the end."""
         self._stopped = True
 
     def publish(self, heads: Sequence[SendHead], entries: list[bytes]) -> None:
-        """Append the run; each SEND is receipted, in order, once the run is durable."""
+        """Append the run; write the receipts of its SENDs, in order, when it is durable."""
         if self.topic.is_closing or self._stopped:
             return
         messages = sum([num_messages for _, _, num_messages in heads])
@@ -64,10 +64,11 @@ class LocalProducer:
         self.topic.log.append(entries, durable)
 
     def publish_with_refusals(self, heads: Sequence[SendHead], entries: Sequence[bytes | RequestError]) -> None:
-        """Refuse what cannot be taken and append the rest.
+        """Refuse invalid entries and append the others.
 
-        With deduplication nothing behind a refused entry is taken: what it holds could not be sent again, being older
-        than what is here. The client is told to come again, and then sends in order what has no receipt.
+        With deduplication, no entry after a refused one is accepted: the messages of the refused entry could not be
+        sent again, since they would be older than stored ones. The client must reconnect, and sends all entries without
+        a receipt again, in order.
         """
         if self.topic.deduplication.sequence_ids is None:
             publish_rest(self, heads, entries)
@@ -81,7 +82,7 @@ class LocalProducer:
         self.publish(heads, taken)
 
     def _publish_until(self, heads: Sequence[SendHead], taken: list[bytes], refusal: RequestError) -> None:
-        """Publish what came before a refused entry, then answer that, then end the producer."""
+        """Publish the entries before a refused one, answer its SEND, and close the producer."""
         if taken:
             self.publish(heads[: len(taken)], taken)
         if self._stopped:
@@ -97,10 +98,10 @@ class LocalProducer:
 
 
 def publish_rest(producer: Producer, heads: Sequence[SendHead], entries: Sequence[bytes | RequestError]) -> None:
-    """Refuse what cannot be taken and publish the rest; all SENDs are answered in order.
+    """Refuse invalid entries and publish the others; all SENDs are answered in order.
 
-    Pulsar's Java client drops a refused message if it is the oldest one without a receipt. It reconnects and sends all
-    of them again if a later receipt finds it there.
+    Pulsar's Java client drops a refused message if it is the oldest one without a receipt. If a later receipt arrives
+    before that, the client reconnects and sends all of them again.
     """
     for _, run in groupby(zip(heads, entries, strict=True), lambda each: isinstance(each[1], bytes)):
         heads_of_run, entries_of_run = zip(*run, strict=True)
@@ -112,7 +113,7 @@ def publish_rest(producer: Producer, heads: Sequence[SendHead], entries: Sequenc
 
 
 def _refuse(producer: Producer, heads: Sequence[SendHead], refusals: Sequence[RequestError]) -> None:
-    """Answer SENDs with errors, behind the receipts of what came before."""
+    """Answer SENDs with errors, after the receipts of earlier SENDs."""
     topic, session = producer.topic, producer.session
     session.publishes_started(len(heads), 0)
 
@@ -128,7 +129,7 @@ def _refuse(producer: Producer, heads: Sequence[SendHead], refusals: Sequence[Re
 
 
 def answer_stored(producer: Producer, heads: Sequence[SendHead], first: Position) -> None:
-    """Receipt SENDs whose entries lie in a row from ``first`` on, as soon as that may be promised."""
+    """Write the receipts of SENDs with consecutive entries from ``first`` on, as soon as the limit of lag allows it."""
     receipts = commands.send_receipts(producer_id=producer.options.producer_id, heads=heads, first=first)
     if producer.topic.lag_limit.gate is None:
         _write(producer, receipts)
@@ -138,7 +139,7 @@ def answer_stored(producer: Producer, heads: Sequence[SendHead], first: Position
 
 
 def answer_repeated(producer: Producer, heads: Sequence[SendHead]) -> None:
-    """Receipt SENDs of what is here already, as soon as all that is here may be promised."""
+    """Write the receipts of duplicates, as soon as the limit of lag allows receipts for all stored entries."""
     for sequence_id, highest, _ in heads:
         if producer.topic.lag_limit.gate is None:
             answer_without_position(producer, sequence_id, highest)
@@ -152,14 +153,14 @@ def _write_when_safe(producer: Producer, last: Position, count: int, receipts: b
 
 
 def _write(producer: Producer, answers: bytes) -> None:
-    """Write answers to SENDs, unless another producer has the id by now: they are not for its SENDs."""
+    """Write answers to SENDs, unless another producer uses the id now."""
     session = producer.session
     if session.producers.get(producer.options.producer_id, producer) is producer:
         session.write(answers)
 
 
 def answer_failed(producer: Producer, heads: Sequence[SendHead], error: MagnetarError) -> None:
-    """Answer every SEND of a run that could not be made durable."""
+    """Answer all SENDs of a failed run."""
     for head in heads:
         answer_error(producer, head, ServerError.PersistenceError, str(error))
 
@@ -178,7 +179,7 @@ def answer_error(producer: Producer, head: SendHead, code: ServerError, message:
 
 
 def answer_without_position(producer: Producer, sequence_id: int, highest: int) -> None:
-    """Receipt a SEND that is here already: Pulsar's position for it is -1:-1."""
+    """Write the receipt of a duplicate, with Pulsar's position -1:-1."""
     _write(producer, _receipt_without_position(producer, sequence_id, highest))
 
 

@@ -1,15 +1,16 @@
-"""Which receipts of a topic may be written when what is at risk is bounded. Pure: positions and times go in.
+"""Decision which receipts of a topic may be written while the messages at risk are limited. Pure.
 
 A message is at risk from its receipt until enough other clusters have confirmed it. Receipts are withheld so that
 
-* at most ``Bound.messages`` are at risk, exactly: a receipt waits until, with it, there are no more. Zero means that
-  nothing is promised before it is elsewhere;
-* what is at risk was promised within ``Bound.seconds``: while something older is unconfirmed, nothing is promised. For
-  that not to come by stops and starts, no more is promised than the other clusters confirm in that time, less a
-  share, at the rate at which they did lately. So the rate of receipts follows the rate of the links.
+* at most ``Bound.messages`` are at risk, exactly: a receipt waits until the number, including its own message, is
+  within the bound. Zero means that another cluster has a message before its receipt;
+* messages at risk have receipts of the last ``Bound.seconds``: while an older one is unconfirmed, no receipt is
+  written. To avoid alternating stops and starts, the messages at risk are also limited to a share of the messages that
+  the other clusters confirm in that time, at their recent rate. The rate of receipts thus follows the rate of the
+  links.
 
-A producer that waits for receipts is slowed down by that, and no other is. What it has in flight meanwhile is in the
-log and goes to the other clusters as well; nobody was promised it.
+This slows down producers that wait for receipts, and no others. Their entries in flight are in the log and are sent to
+the other clusters.
 """
 
 from __future__ import annotations
@@ -29,47 +30,47 @@ WINDOW_MIN = 1000
 """Messages that may be at risk under a bound of seconds before the rate of the links is known."""
 
 WINDOW_SHARE = 0.8
-"""Share of what the other clusters confirm within the bound of seconds that may be at risk."""
+"""Share of the messages confirmed by other clusters within the bound of seconds that may be at risk."""
 
 _RATE_OVER_MIN_S = 1.0
-"""Shortest time that a rate is taken over."""
+"""Shortest time over which a rate is measured."""
 
 _STEPS = 100
-"""Into so many parts the bound of seconds is cut to remember what was promised and confirmed: each is one moment."""
+"""Number of parts of the bound of seconds; receipts and confirmations of one part count as one moment."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """How much may be at risk; ``NO_BOUND`` is any number."""
+    """Limit of messages at risk; ``NO_BOUND``: no limit."""
 
     messages: int = NO_BOUND
     seconds: int = NO_BOUND
 
     @property
     def is_set(self) -> bool:
-        """Whether anything is bounded."""
+        """Return whether there is a limit."""
         return self.messages != NO_BOUND or self.seconds != NO_BOUND
 
 
 class ReceiptGate:
-    """What one topic has promised and what of it is confirmed."""
+    """Receipts of one topic and their confirmations."""
 
     def __init__(self, bound: Bound, count: Callable[[Position, Position], int], confirmed: Position) -> None:
-        """Enforce ``bound``; ``count`` tells how many of the topic's own entries lie in ``(after, through]``."""
+        """Enforce ``bound``; ``count`` returns the number of the topic's own entries in ``(after, through]``."""
         self.bound = bound
         self.confirmed = confirmed
-        """Enough other clusters have everything up to and including it."""
+        """Position up to which, inclusive, enough other clusters have all entries."""
         self._count = count
-        self._promised: deque[tuple[Position, float]] = deque()  # ascending, unconfirmed: the last of each, and when
-        self._recent: deque[tuple[float, int]] = deque()  # what was confirmed within the bound of seconds, and when
-        self._recently_confirmed = 0  # the sum of it
+        self._promised: deque[tuple[Position, float]] = deque()  # ascending, unconfirmed: of each moment, with its time
+        self._recent: deque[tuple[float, int]] = deque()  # confirmations within the bound of seconds, and their times
+        self._recently_confirmed = 0  # their sum
 
     def at_risk(self, through: Position) -> int:
-        """How many messages up to and including ``through`` are not confirmed."""
+        """Return the number of unconfirmed messages up to and including ``through``."""
         return self._count(self.confirmed, through)
 
     def confirm(self, position: Position, now: float) -> None:
-        """Enough other clusters have everything up to ``position``; it goes back when a link does."""
+        """Set the position up to which enough other clusters have all entries; it can decrease."""
         if position > self.confirmed:
             newly = self.at_risk(position)
             if newly and self.bound.seconds != NO_BOUND:
@@ -91,7 +92,7 @@ class ReceiptGate:
             self._recently_confirmed -= self._recent.popleft()[1]
 
     def may_promise(self, last: Position, now: float) -> bool:
-        """Whether receipts up to that of ``last`` may be written at ``now``."""
+        """Return whether receipts up to that of ``last`` may be written at ``now``."""
         at_risk = self.at_risk(last)
         if not at_risk:
             return True
@@ -113,7 +114,7 @@ class ReceiptGate:
         return per_second * self.bound.seconds * WINDOW_SHARE
 
     def promised(self, last: Position, now: float) -> None:
-        """Receipts up to that of ``last`` were written at ``now``."""
+        """Note that receipts up to that of ``last`` were written at ``now``."""
         if self.bound.seconds == NO_BOUND or last <= self.confirmed:
             return
         if self._promised and self._is_same_moment(self._promised[-1][1], now):

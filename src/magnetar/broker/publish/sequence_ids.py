@@ -1,14 +1,14 @@
-"""What deduplication knows of a topic's producers: how far each has come, and whether that is durable (PIP-6).
+"""Highest sequence ids of a topic's producers, for deduplication (PIP-6).
 
-A producer numbers its messages in ascending order, with holes if it likes, so its highest sequence id says which of its
-messages are here. There are two of them: of what was *pushed*, taken for writing, and of what is *persisted*. A message
-is compared with the first and nothing but the second is ever written down or told to a producer. Both are kept in one
-map and, only while a producer has writes under way, a second one.
+A producer numbers its messages in ascending order, not necessarily consecutively, so its highest sequence id determines
+the stored messages. There are two highest sequence ids: of messages that were *pushed* (accepted for writing), and of
+messages that are *persisted*. A message is compared with the first; only the second is stored or reported to a
+producer. Both are kept in one map, and in a second one only while a producer has pending writes.
 
-The map goes to the disk as deltas of the producers that changed, and as checkpoints of all of them. Format, little
-endian: version u8 = 1, the position up to which it accounts for the log i64 i64, number of producers u32, number of
-forgotten ones u32, the producers' sequence ids u64[], the lengths in bytes of the names of both u32[], and the names in
-UTF-8. The log checks its own bytes.
+The map is stored as deltas of changed producers and as checkpoints of all producers. Format, little endian: version
+u8 = 1, the position of the log that it covers i64 i64, number of producers u32, number of evicted ones u32, the
+producers' sequence ids u64[], the lengths in bytes of the names of both u32[], and the names in UTF-8. The log has
+checksums of its own.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 UNKNOWN_PRODUCER = -1
-"""The highest sequence id of a producer that nothing is known of."""
+"""Sequence id of an unknown producer."""
 
 SEQUENCE_ID_MAX = 2**64 - 1
 
@@ -34,28 +34,28 @@ _HEAD = struct.Struct("<BqqII")
 
 
 class Verdict(Enum):
-    """What to do with a message, or with a batch of them."""
+    """Judgement of a message or a batch."""
 
-    NEW = "new"  # not here: store it
-    DUPLICATE = "duplicate"  # here, or on its way to the disk before whatever is asked next
-    OVERLAP = "overlap"  # a batch that begins with messages that are here and ends with some that are not
-    UNKNOWN = "unknown"  # a write before it failed, and what came behind that is not settled yet
+    NEW = "new"  # not stored yet: store it
+    DUPLICATE = "duplicate"  # stored, or being written before any later write
+    OVERLAP = "overlap"  # a batch that begins with stored messages and ends with new ones
+    UNKNOWN = "unknown"  # an earlier write failed, and later ones are not settled yet
 
 
 def judge(pushed: int, lowest: int, highest: int) -> Verdict:
-    """Judge messages ``lowest`` to ``highest``, both inclusive, of a producer that has come as far as ``pushed``."""
+    """Judge messages ``lowest`` to ``highest``, both inclusive; ``pushed`` is the producer's highest sequence id."""
     if lowest > pushed:
         return Verdict.NEW
     return Verdict.DUPLICATE if highest <= pushed else Verdict.OVERLAP
 
 
 def highest_of(sequence_id: int, highest_sequence_id: int, num_messages: int) -> int:
-    """The sequence id of the last message of an entry, as its SEND or its metadata says or, if not, at least."""
+    """Return the sequence id of an entry's last message, from its SEND or metadata, else a lower bound."""
     return min(highest_sequence_id or sequence_id + max(num_messages, 1) - 1, SEQUENCE_ID_MAX)
 
 
 class _UnderWay:
-    """The writes of one producer that are not reported yet."""
+    """Pending writes of one producer."""
 
     __slots__ = ("has_failed", "highest", "own_failed", "runs")
 
@@ -63,16 +63,16 @@ class _UnderWay:
         self.highest = highest
         self.runs = 0
         self.has_failed = False
-        """Whether one of them failed."""
+        """Whether a write failed."""
         self.own_failed: int | None = None
-        """The lowest ``highest`` of those that failed and were published in this cluster."""
+        """Lowest ``highest`` of failed writes that were published in this cluster."""
 
 
 class SequenceIds:
     """The highest sequence ids of one topic's producers.
 
-    After a write that failed none that is behind it in the log succeeds, which the log promises; one that was refused,
-    and never got as far as the log, may be reported before those that did. Times are in seconds.
+    After a failed write, no later write of the log succeeds, as the log promises. A refused write, which did not reach
+    the log, may be reported before earlier ones. Times are in seconds.
     """
 
     def __init__(self) -> None:
@@ -81,30 +81,30 @@ class SequenceIds:
         self._under_way: dict[str, _UnderWay] = {}
         self._connected: set[str] = set()
         self._inactive: dict[str, float] = {}
-        """The known producers that are not connected and since when nothing was heard of them; the longest first."""
+        """Known producers that are not connected, with the times of their last activity, the oldest first."""
         self._changed: dict[str, int] = {}
-        """Producers that changed, or were forgotten, since the last snapshot, which is a delta or a checkpoint: their
-        sequence id in it, UNKNOWN_PRODUCER when they are not in it."""
+        """Producers that changed, or were evicted, since the last snapshot (a delta or a checkpoint), with their
+        sequence ids in it; UNKNOWN_PRODUCER if they are not in it."""
         self._in_snapshot = 0
-        """How many producers the last snapshot knows, with all before it."""
+        """Number of producers in the last snapshot, with all before it."""
 
     def __len__(self) -> int:
-        """How many producers are known."""
+        """Return the number of known producers."""
         return len(self._persisted)
 
     # --- publishing ------------------------------------------------------------------------------------------------
 
     def pushed(self, name: str) -> int:
-        """The highest sequence id that was taken for writing; UNKNOWN_PRODUCER when there is none."""
+        """Return the highest sequence id accepted for writing; UNKNOWN_PRODUCER if there is none."""
         under_way = self._under_way.get(name)
         return under_way.highest if under_way is not None else self._persisted.get(name, UNKNOWN_PRODUCER)
 
     def persisted(self, name: str) -> int:
-        """The highest sequence id that is durable; UNKNOWN_PRODUCER when there is none."""
+        """Return the highest durable sequence id; UNKNOWN_PRODUCER if there is none."""
         return self._persisted.get(name, UNKNOWN_PRODUCER)
 
     def has_failed(self, name: str) -> bool:
-        """Whether a write failed and others that were pushed behind it are still to be reported."""
+        """Return whether a write failed and later ones are still pending."""
         under_way = self._under_way.get(name)
         return under_way is not None and under_way.has_failed
 
@@ -113,7 +113,7 @@ class SequenceIds:
         return Verdict.UNKNOWN if self.has_failed(name) else judge(self.pushed(name), lowest, highest)
 
     def push(self, name: str, highest: int) -> None:
-        """Messages up to ``highest`` are being written; ``settle`` follows."""
+        """Note that messages up to ``highest`` are being written; ``settle`` follows."""
         under_way = self._under_way.get(name)
         if under_way is None:
             under_way = self._under_way[name] = _UnderWay(self._persisted.get(name, UNKNOWN_PRODUCER))
@@ -121,12 +121,12 @@ class SequenceIds:
         under_way.runs += 1
 
     def settle(self, name: str, highest: int, now: float, *, durable: bool, is_own: bool = True) -> None:
-        """Tell the outcome of a push of this producer: its ``highest``, and whether it is durable.
+        """Note the outcome of a push of this producer: its ``highest``, and whether it is durable.
 
-        After one that is not, nothing is taken from the producer until all that it pushed is settled; then it is where
-        its durable messages end, so that it can send the others again. ``is_own`` is False for messages that were
-        published in another cluster: links bring them whatever failed before, those of a producer that has moved by
-        several links, and so one may succeed behind another that was refused.
+        After a failure, no message of the producer is accepted until all pushes are settled. Then the highest sequence
+        id is that of its durable messages, so that it can send the others again. ``is_own`` is False for messages that
+        were published in another cluster: links bring them regardless of failures, several links those of a producer
+        that has moved, so that one can succeed after another was refused.
         """
         under_way = self._under_way[name]
         under_way.runs -= 1
@@ -143,7 +143,7 @@ class SequenceIds:
             self.replay(name, highest, now)
 
     def replay(self, name: str, highest: int, now: float) -> None:
-        """Messages up to ``highest`` are in the log."""
+        """Note that messages up to ``highest`` are in the log."""
         before = self._persisted.get(name, UNKNOWN_PRODUCER)
         if highest > before:
             self._persisted[name] = highest
@@ -151,21 +151,21 @@ class SequenceIds:
             if name not in self._connected:
                 self._touch(name, now)
 
-    # --- who is there ----------------------------------------------------------------------------------------------
+    # --- connected producers ---------------------------------------------------------------------------------------
 
     def joined(self, name: str) -> None:
-        """A producer is connected: it is not forgotten while it is."""
+        """Note that a producer is connected, so that it is not evicted."""
         self._connected.add(name)
         self._inactive.pop(name, None)
 
     def left(self, name: str, now: float) -> None:
-        """A producer is gone; it may come back."""
+        """Note that a producer has disconnected."""
         self._connected.discard(name)
         if name in self._persisted:
             self._touch(name, now)
 
     def forget_inactive(self, heard_before: float) -> int:
-        """Forget the producers that nothing was heard of since before that time; returns how many."""
+        """Evict producers without activity since that time; return their number."""
         doomed: list[str] = []
         for name, since in self._inactive.items():
             if since >= heard_before:
@@ -174,7 +174,7 @@ class SequenceIds:
         return self._forget(doomed)
 
     def forget_excess(self, producers_max: int) -> int:
-        """Forget the longest inactive producers until ``producers_max`` remain, or all are connected; how many."""
+        """Evict the longest inactive producers until ``producers_max`` remain or all are connected; return how many."""
         return self._forget(list(islice(self._inactive, max(0, len(self._persisted) - producers_max))))
 
     def _forget(self, names: Sequence[str]) -> int:
@@ -191,11 +191,11 @@ class SequenceIds:
 
     @property
     def changed(self) -> bool:
-        """Whether ``delta`` has anything to say."""
+        """Whether ``delta`` has content."""
         return bool(self._changed)
 
     def delta(self, through: Position) -> bytes:
-        """What changed in the durable part since the last call; it accounts for the log up to ``through``."""
+        """Return the changes of the durable part since the last call, which cover the log up to ``through``."""
         changed, self._changed = self._changed, {}
         self._in_snapshot = len(self._persisted)
         kept = [name for name in changed if name in self._persisted]
@@ -203,13 +203,13 @@ class SequenceIds:
         return _encode(through, kept, [self._persisted[name] for name in kept], forgotten)
 
     def checkpoint(self, through: Position) -> bytes:
-        """The whole durable part, which accounts for the log up to ``through`` at least; the next delta begins here."""
+        """Return the durable part, which covers the log at least up to ``through``; the next delta begins here."""
         self._changed.clear()
         self._in_snapshot = len(self._persisted)
         return _encode(through, list(self._persisted), list(self._persisted.values()), ())
 
     def last_snapshot(self, producers_max: int) -> tuple[dict[str, int], int]:
-        """What the last snapshot says: ``producers_max`` producers at most, and how many more there are."""
+        """Return at most ``producers_max`` producers of the last snapshot, and the number of the others."""
         kept = ((name, self._changed.get(name, highest)) for name, highest in self._persisted.items())
         forgotten = ((name, highest) for name, highest in self._changed.items() if name not in self._persisted)
         known = (each for each in chain(kept, forgotten) if each[1] != UNKNOWN_PRODUCER)
@@ -217,10 +217,10 @@ class SequenceIds:
         return shown, self._in_snapshot - len(shown)
 
     def load(self, snapshots: Iterable[bytes], now: float) -> Position:
-        """Take over a checkpoint and the deltas behind it, oldest first; returns up to where they account for the log.
+        """Load a checkpoint and its deltas, oldest first; return the position of the log that they cover.
 
-        Every producer counts as inactive from ``now``: how long the broker was away is no fault of theirs. Raises
-        CorruptionError for what cannot be read.
+        Every producer counts as inactive from ``now``, since the time of the broker's absence must not count. Raises
+        CorruptionError for unreadable data.
         """
         through = EARLIEST
         for data in snapshots:

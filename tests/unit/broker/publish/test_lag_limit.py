@@ -317,7 +317,7 @@ def test_nothing_is_promised_while_it_is_not_known_what_the_only_copy_holds() ->
     story.send(1)
     stats = story.stats()
     assert (story.receipts(), stats.at_risk_messages, stats.withheld_receipts) == ([], None, 1)
-    assert stats.publishing_throttled == "it is not known yet what jfk holds"
+    assert stats.publishing_throttled == "the content of jfk is not known yet"
     pipe.target = Cluster("jfk", targets=["ewr"], loop=story.source.loop)  # its disk was lost
     pipe.attach(seek=False, permits=1000)
     story.carry("jfk")
