@@ -102,7 +102,7 @@ def test_what_a_policy_imposes_is_not_taken_away_one_by_one() -> None:
     cluster = Cluster("ewr", targets=["jfk"])
     cluster.client().subscribe()
     told(cluster, replicate_subscription_state=True)
-    with pytest.raises(AdminError, match="because the policy replicateSubscriptionState"):
+    with pytest.raises(AdminError, match="because of the policy replicateSubscriptionState"):
         administered(cluster, lambda admin: admin.subscriptions.set_replicated(TOPIC, "worker", replicated=False))
     told(cluster, replicate_subscription_state=None)
     administered(cluster, lambda admin: admin.subscriptions.set_replicated(TOPIC, "worker", replicated=False))
