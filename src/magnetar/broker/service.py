@@ -111,6 +111,7 @@ class Broker:
         await store.open(lambda done, total: starting.told("segments", done, total))
         opened.push_async_callback(store.close)
         loss_boundaries = bring_to_agreement(store, metadata, named)
+        metadata.serve(loop)
         resources = Resources.over(metadata)
         link_options = _link_options(config, store.life)
         links = ProgressLinks(config.clusterName, lambda peer: _service_url(resources, peer), self._clock, link_options)

@@ -36,7 +36,9 @@ class CachedMetadataStore(ABC):
         self._tree = MetadataTree()
         self._watchers = Watchers()
         self._pending: deque[Transaction] = deque()
-        """What was submitted and is not reported, oldest first."""
+        """What was submitted and is neither durable nor failed, oldest first."""
+        self._reports: deque[tuple[Transaction, StorageError | None]] = deque()
+        """What is still to be reported, oldest first."""
 
     def get(self, path: str) -> Versioned | None:
         """See MetadataStore."""
@@ -69,14 +71,19 @@ class CachedMetadataStore(ABC):
     def _commit_at_once(self, operations: Sequence[Put | Delete]) -> list[int]:
         outcome: list[StorageError | None] = []
         versions = self.commit(operations, outcome.append)
-        assert outcome, "a store that serves reports in a later turn"
+        while not outcome:
+            self._wait()
         if outcome[0] is not None:
             raise outcome[0]
         return versions
 
+    def _wait(self) -> None:
+        """Wait until some of what is pending is reported; only a store that serves has to."""
+        raise NotImplementedError
+
     def barrier(self, on_durable: OnDurable) -> None:
         """See MetadataStore."""
-        if self._pending:
+        if self._pending or self._reports:
             self._submit_next(Transaction((), on_durable))
         else:
             on_durable(None)
@@ -95,11 +102,8 @@ class CachedMetadataStore(ABC):
 
     def _committed(self, count: int) -> None:
         """The ``count`` oldest transactions are durable: say so."""
-        for transaction in [self._pending.popleft() for _ in range(count)]:
-            for change in transaction.changes:
-                self._watchers.notify(change)
-            if transaction.on_durable is not None:
-                transaction.on_durable(None)
+        self._reports += [(self._pending.popleft(), None) for _ in range(count)]
+        self._deliver()
 
     def _failed(self, error: StorageError) -> None:
         """Nothing that is pending will be durable, for each rests on the one before: take it back, and say so."""
@@ -107,7 +111,16 @@ class CachedMetadataStore(ABC):
         self._pending.clear()
         for transaction in reversed(failed):
             self._tree.revert(transaction.changes)
-        for transaction in failed:
+        self._reports += [(transaction, error) for transaction in failed]
+        self._deliver()
+
+    def _deliver(self) -> None:
+        """Report in order, also where one who is told waits for a commit of its own."""
+        while self._reports:
+            transaction, error = self._reports.popleft()
+            if error is None:
+                for change in transaction.changes:
+                    self._watchers.notify(change)
             if transaction.on_durable is not None:
                 transaction.on_durable(error)
 

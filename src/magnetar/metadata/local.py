@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING
 
@@ -57,6 +57,8 @@ class LocalMetadataStore(CachedMetadataStore):
         self._loop: asyncio.AbstractEventLoop | None = None
         self._queue: SimpleQueue[Transaction | None] = SimpleQueue()
         """What the thread is to commit; None ends it."""
+        self._outcomes: SimpleQueue[tuple[int, StorageError | None]] = SimpleQueue()
+        """What the thread has to report: how many transactions are durable, or why a group is not."""
         self._resumed = threading.Semaphore(0)
         self._thread = threading.Thread(target=self._run, name="magnetar-metadata", daemon=True)
         mode = "ro" if read_only else "rwc"
@@ -84,10 +86,11 @@ class LocalMetadataStore(CachedMetadataStore):
         return [] if found == ["ok"] else [f"metadata store {self._path}: {text}" for text in found]
 
     def close(self) -> None:
-        """Write what is pending, and release the file; what is reported from then on comes with a later turn."""
+        """Write what is pending, report it, and release the file."""
         if self._loop is not None:
+            while self._pending:
+                self._wait()
             self._queue.put(None)
-            self._resumed.release()
             self._thread.join()
         self._connection.close()
 
@@ -111,10 +114,12 @@ class LocalMetadataStore(CachedMetadataStore):
             try:
                 self._write(group)
             except StorageError as error:
-                loop.call_soon_threadsafe(self._fail, error)
+                self._outcomes.put((len(group), error))
+                loop.call_soon_threadsafe(self._report)
                 self._resumed.acquire()  # what follows rests on what failed, and is taken back first
             else:
-                loop.call_soon_threadsafe(self._committed, len(group))
+                self._outcomes.put((len(group), None))
+                loop.call_soon_threadsafe(self._report)
 
     def _take(self) -> list[Transaction]:
         """Wait for work, and return all there is; nothing when no more will come."""
@@ -129,16 +134,27 @@ class LocalMetadataStore(CachedMetadataStore):
             self._queue.put(None)
         return group
 
+    def _report(self) -> None:
+        """Report what the thread has done; called on the loop."""
+        with suppress(Empty):
+            while True:
+                self._settle(*self._outcomes.get_nowait())
+
+    def _wait(self) -> None:
+        """See CachedMetadataStore."""
+        self._settle(*self._outcomes.get())
+
+    def _settle(self, count: int, error: StorageError | None) -> None:
+        if error is None:
+            self._committed(count)
+        else:
+            self._fail(error)
+
     def _fail(self, error: StorageError) -> None:
         """Take back what the thread has not looked at, and let it go on; called on the loop."""
-        is_ending = False
-        try:
+        with suppress(Empty):
             while True:
-                is_ending |= self._queue.get_nowait() is None
-        except Empty:
-            pass
-        if is_ending:
-            self._queue.put(None)
+                self._queue.get_nowait()
         self._resumed.release()
         self._failed(error)
 

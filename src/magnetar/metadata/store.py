@@ -86,15 +86,15 @@ class MetadataStore(Protocol):
         ...
 
     def put(self, path: str, value: bytes, expected_version: int | None = None) -> int:
-        """Commit one value, durable on return, and return its version; not to be called on a loop that serves."""
+        """Commit one value, durable on return, and return its version; blocks the loop until it is."""
         ...
 
     def put_many(self, puts: Sequence[Put]) -> list[int]:
-        """Commit values in one transaction, durable on return; not to be called on a loop that serves."""
+        """Commit values in one transaction, durable on return; blocks the loop until they are."""
         ...
 
     def delete(self, path: str, expected_version: int | None = None) -> None:
-        """Commit one removal, durable on return; raises NotFoundError. Not to be called on a loop that serves."""
+        """Commit one removal, durable on return; raises NotFoundError; blocks the loop until it is."""
         ...
 
     def barrier(self, on_durable: OnDurable) -> None:

@@ -153,6 +153,7 @@ class Site:
         loop.complete(self.store.open())
         link_options = replace(_LINKS, life=self.store.life)
         loss_boundaries = bring_to_agreement(self.store, self.metadata, named)
+        self.metadata.serve(loop)
         self.unswept = set() if named.unreadable is None else set(self.store.list())
         self._delayed = HandThread(self._delayed_store, loop)
         config = _config(self.name, self.scenario, self.max_message_size)

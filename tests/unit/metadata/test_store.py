@@ -187,6 +187,28 @@ def test_a_failed_commit_takes_back_what_rests_on_it(tmp_path: Path, monkeypatch
     asyncio.run(story())
 
 
+def test_one_who_blocks_hears_of_earlier_commits_first(tmp_path: Path) -> None:
+    """A write that waits for the thread keeps the order of the reports, also out of a report."""
+
+    async def story() -> None:
+        store = LocalMetadataStore(tmp_path / "metadata.db", FixedClock())
+        store.serve(asyncio.get_running_loop())
+        heard: list[str] = []
+
+        def first(_: StorageError | None) -> None:
+            heard.append("first")
+            store.put("/c", b"")
+            heard.append("blocked in first")
+
+        store.commit([Put("/a", b"")], first)
+        store.commit([Put("/b", b"")], lambda _: heard.append("second"))
+        store.put("/d", b"")
+        assert heard == ["first", "second", "blocked in first"]
+        store.close()
+
+    asyncio.run(story())
+
+
 def fail(_group: object) -> None:
     """Write nothing."""
     message = "no disk"

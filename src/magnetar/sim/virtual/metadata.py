@@ -59,6 +59,7 @@ class FaultyMetadataStore(MemoryMetadataStore):
         """How many writes have failed."""
         self._group: Sequence[Transaction] = ()
         """What is on its way to the disk."""
+        self._timer: asyncio.TimerHandle | None = None
         self._writes_to_failure: int | None = None
         self._damaged: dict[str, tuple[Versioned, Versioned]] = {}
         """By path, what was written, and what is there since it was damaged."""
@@ -136,12 +137,20 @@ class FaultyMetadataStore(MemoryMetadataStore):
         elif not self._group:
             self._begin_group(self._loop)
 
+    def _wait(self) -> None:
+        """See CachedMetadataStore."""
+        self._waits(self.commit_s)
+        self._write()
+
     def _begin_group(self, loop: asyncio.AbstractEventLoop) -> None:
         self._group = tuple(self._pending)
-        loop.call_later(self.commit_s or COMMIT_S, self._write)
+        self._timer = loop.call_later(self.commit_s or COMMIT_S, self._write)
 
     def _write(self) -> None:
         """Bring the group to the disk, and report it."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
         group = self._group
         changes = [transaction for transaction in group if transaction.changes]
         error = self._error_of(changes) if changes else None
