@@ -1,1 +1,1 @@
-"""Pulsar's bytes, without I/O: frames, commands, entries, batches, markers, and the connection's state machine."""
+"""Pulsar's binary protocol without I/O: frames, commands, entries, and the state machine of a connection."""

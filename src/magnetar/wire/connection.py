@@ -1,9 +1,9 @@
-"""One connection as a state machine, for both roles: bytes and the time in, frames and bytes out.
+"""One connection as a state machine, for both roles: received bytes and the time in, frames and bytes to send out.
 
-A client opens with CONNECT, and the broker finishes the handshake with CONNECTED; between the two the broker may
-authenticate. What each side may receive is in one table, ``_LEGAL``. Everything else is the peer's fault and ends the
-connection, as an unknown command or a broken frame does. PING and PONG are legal from the start, are handled here and
-never handed on.
+A client opens with CONNECT, and the broker completes the handshake with CONNECTED; in between the broker may
+authenticate the client. The table ``_LEGAL`` lists the commands that each role may receive in each state. Any other
+command, an unknown command and a malformed frame are errors of the peer and close the connection. PING and PONG are
+legal in every state, are handled here and are never handed on.
 
 ::
 
@@ -11,8 +11,8 @@ never handed on.
     client: CONNECTING --CONNECTED--------------------------------> CONNECTED
     both:   any state --closed(), or an error raised here---------> CLOSED
 
-Keep-alive: at each tick a handshake that is not finished or a PING that nothing answered ends the connection; else a
-PING goes out. Whatever the peer sends counts as an answer.
+Keep-alive: at each tick, an unfinished handshake or an unanswered PING closes the connection; otherwise a PING is sent.
+Any received byte counts as an answer.
 """
 
 from __future__ import annotations
@@ -39,24 +39,24 @@ if TYPE_CHECKING:
     from magnetar.wire.frame import Received
 
 MAGNETAR_VERSION_PREFIX = "Magnetar"
-"""How a Magnetar broker begins its ``server_version``; every other broker is Apache Pulsar's, or speaks as it does."""
+"""Prefix of a Magnetar broker's ``server_version``; every other broker is treated as Apache Pulsar."""
 
 PEER_VERSION_LENGTH_MAX = 256
-"""Characters of what a peer calls itself that are kept, for the log and statistics."""
+"""Maximum number of characters kept of the peer's version string, for the log and statistics."""
 
 _PING_SINCE_VERSION = 1
-"""The protocol version from which a peer knows PING."""
+"""The first protocol version with PING."""
 
 
 class Role(Enum):
-    """Which side of the connection this is."""
+    """The side of the connection that this state machine plays."""
 
     BROKER = auto()
     CLIENT = auto()
 
 
 class State(Enum):
-    """How far the connection has come."""
+    """The state of the connection."""
 
     CONNECTING = auto()
     AUTHENTICATING = auto()
@@ -102,10 +102,10 @@ _LEGAL: dict[tuple[Role, State], frozenset[_T.Type.ValueType]] = {
 
 
 class Connection:
-    """What one side knows of a connection.
+    """The state of a connection as one side knows it.
 
-    The ``peer_…`` attributes hold what the peer said of itself in the handshake. ``last_received_at`` is when anything
-    last came from it, on the clock that ``now`` is read from.
+    The ``peer_…`` attributes hold the peer's statements in the handshake. ``last_received_at`` is the time of the last
+    received byte, on the clock of ``now``.
     """
 
     def __init__(
@@ -118,12 +118,12 @@ class Connection:
     ) -> None:
         """Begin at ``now``; refuse frames of more than ``frame_size_max`` bytes.
 
-        A broker refuses frames of more than HANDSHAKE_FRAME_SIZE_MAX bytes until it has answered CONNECT: until then
-        nobody knows the client, and an unfinished frame takes memory.
+        A broker refuses frames of more than HANDSHAKE_FRAME_SIZE_MAX bytes until it has answered CONNECT: the client is
+        not authenticated before, and an unfinished frame takes memory.
         """
         self._role = role
         self._frame_size_max = frame_size_max
-        is_broker = role is Role.BROKER  # it reads few lists, and bounds them first
+        is_broker = role is Role.BROKER  # a broker reads few repeated fields, and bounds them first
         if is_broker and frame_size_max > HANDSHAKE_FRAME_SIZE_MAX:
             size_max, limit = HANDSHAKE_FRAME_SIZE_MAX, Limit.HANDSHAKE_FRAME_SIZE
         else:
@@ -138,34 +138,35 @@ class Connection:
         self.peer_protocol_version = 0
         self.peer_version = ""
         self.peer_life = ""
-        """The life of the broker's cluster; empty where the broker names none."""
+        """The life of the broker's cluster; empty if the broker does not send one."""
         self.peer_features = pb.FeatureFlags()
         self.peer_max_message_size = MAX_MESSAGE_SIZE - FRAME_SIZE_PADDING
 
     @property
     def peer_is_magnetar(self) -> bool:
-        """Whether the peer knows what Magnetar adds to the protocol: links, leases and progress."""
+        """Whether the peer supports Magnetar's additions to the protocol: links, leases and progress."""
         return self.peer_version.startswith(MAGNETAR_VERSION_PREFIX)
 
     @property
     def unfinished(self) -> tuple[int, int]:
-        """Bytes of the unfinished frame that have come, and those that have not (``FrameDecoder.unfinished``)."""
+        """Return the received and the missing bytes of the unfinished frame (``FrameDecoder.unfinished``)."""
         return self._decoder.unfinished
 
     def receive(self, data: bytes, now: float) -> list[Frame]:
-        """Take the next bytes from the peer and return the frames that they complete, in order.
+        """Process received bytes and return the frames that they complete, in order.
 
-        Raises RemoteProtocolError, and is CLOSED, when the peer breaks the protocol: no frame of ``data`` is handed on.
+        Raises RemoteProtocolError, and is CLOSED, when the peer violates the protocol: no frame of ``data`` is handed
+        on.
         """
         return cast("list[Frame]", self._receive(self._decoder.feed, data, now))
 
     def receive_gathering(self, data: bytes, now: float) -> list[Received]:
-        """As ``receive``, with runs of SENDs and ACKs, and not all frames at once (``FrameDecoder.feed_gathering``)."""
+        """Like ``receive``, but return runs of SENDs and ACKs, and some frames at a time (see ``FrameDecoder``)."""
         return self._receive(self._decoder.feed_gathering, data, now)
 
     @property
     def has_more(self) -> bool:
-        """Whether bytes that were received may complete frames that ``receive_gathering`` has not returned yet."""
+        """Whether received bytes may complete frames that ``receive_gathering`` has not returned yet."""
         return self._decoder.has_more
 
     def _receive(
@@ -192,7 +193,7 @@ class Connection:
         return [frame for frame in frames if not isinstance(frame, Frame) or frame.command.type not in _KEEP_ALIVE]
 
     def connected(self) -> None:
-        """Note that the broker has answered CONNECT with CONNECTED: the client may make requests from here on."""
+        """Record that the broker has answered CONNECT with CONNECTED: the client may make requests now."""
         if self._role is not Role.BROKER or self.state is not State.AUTHENTICATING:
             message = f"connected() as {self._role.name} in state {self.state.name}"
             raise LocalProtocolError(message)
@@ -200,11 +201,11 @@ class Connection:
         self._enter(State.CONNECTED)
 
     def closed(self) -> None:
-        """Note that the transport is gone, or is about to be."""
+        """Record that the transport is closed or about to be closed."""
         self._enter(State.CLOSED)
 
     def probe(self) -> None:
-        """Queue a PING now, so that a living peer shows in ``last_received_at``."""
+        """Queue a PING now, so that ``last_received_at`` shows whether the peer is alive."""
         if self.peer_protocol_version >= _PING_SINCE_VERSION:
             self._output.append(commands.ping())
             self._ping_unanswered = True
@@ -212,7 +213,8 @@ class Connection:
     def on_tick(self, now: float, *, is_heard: bool = True) -> None:
         """Keep the connection alive; does nothing before ``next_tick_at``.
 
-        While ``is_heard`` is false this side reads nothing, so the silence does not tell anything about the peer.
+        ``is_heard`` is false while this side does not read from the socket: a missing answer then says nothing about
+        the peer.
 
         Raises PeerSilentError, and is CLOSED, when the handshake is not finished or a PING was not answered.
         """
@@ -230,7 +232,7 @@ class Connection:
         self.probe()
 
     def take_output(self) -> bytes:
-        """Return what is to be sent to the peer, and forget it."""
+        """Remove and return the bytes to send to the peer."""
         if not self._output:
             return b""
         output = b"".join(self._output)
@@ -238,12 +240,12 @@ class Connection:
         return output
 
     def _enter(self, state: State) -> None:
-        """Go to ``state``, where nothing is legal that the table does not list."""
+        """Change to ``state``, with the legal commands that the table lists for it."""
         self.state = state
         self._legal = _LEGAL.get((self._role, state), frozenset())
 
     def _accept(self, command: pb.BaseCommand) -> bool:
-        """Apply a command to the state; True when it is a keep-alive command, done with here."""
+        """Apply a command to the state; return True for a keep-alive command, which needs no further handling."""
         kind = command.type
         self._check_legal(kind)
         if kind == _T.PING:
@@ -261,14 +263,15 @@ class Connection:
             raise RemoteProtocolError(message)
 
     def _note_client(self, connect: pb.CommandConnect) -> None:
-        """The client introduced itself."""
+        """Keep the client's statements in CONNECT."""
         self.peer_protocol_version = connect.protocol_version
         self.peer_version = connect.client_version[:PEER_VERSION_LENGTH_MAX]
-        self.peer_features.CopyFrom(connect.feature_flags)  # a part of the command would keep all of it in memory
+        # a reference to a part of the command would keep all of it in memory
+        self.peer_features.CopyFrom(connect.feature_flags)
         self._enter(State.AUTHENTICATING)
 
     def _note_broker(self, connected: pb.CommandConnected) -> None:
-        """The broker accepted us."""
+        """Keep the broker's statements in CONNECTED."""
         self.peer_protocol_version = connected.protocol_version
         self.peer_version = connected.server_version[:PEER_VERSION_LENGTH_MAX]
         self.peer_life = connected.life

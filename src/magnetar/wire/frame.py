@@ -1,7 +1,7 @@
-"""Frames: how commands and their payloads are delimited in the byte stream.
+"""Frames: the delimiting of commands and their payloads in the byte stream.
 
 A frame is ``u32 totalSize, u32 commandSize, BaseCommand`` and, for SEND and MESSAGE, an entry (*headersAndPayload*).
-``totalSize`` counts everything after itself; all integers are big-endian (Pulsar's ``Commands.java``).
+``totalSize`` counts all bytes after itself; all integers are big-endian (Pulsar's ``Commands.java``).
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 FRAMES_AT_ONCE_MAX = 100
-"""Frames, besides runs, that a decoder that gathers hands out at once."""
+"""Maximum number of frames, besides runs, that ``feed_gathering`` returns at once."""
 
 FRAME_SIZE_MAX = MAX_MESSAGE_SIZE + FRAME_SIZE_PADDING
-"""Bytes of the largest frame, its size fields included, where nothing else was agreed."""
+"""Bytes of the largest frame, its size fields included, unless another limit was agreed."""
 
 _SIZE_LENGTH = 4
 _HEADER_LENGTH = 2 * _SIZE_LENGTH
@@ -37,7 +37,7 @@ _pack_header = _HEADER.pack
 # The field that holds the body of a command has the number of the command's type.
 _BODY_FIELDS = {field.number: field.name for field in pb.BaseCommand.DESCRIPTOR.fields if field.name != "type"}
 
-# Commands of the hot path, which hold no text.
+# Commands of the hot path, which have no string fields.
 _TEXTLESS = frozenset(
     {pb.BaseCommand.SEND, pb.BaseCommand.SEND_RECEIPT, pb.BaseCommand.MESSAGE, pb.BaseCommand.FLOW},
 )
@@ -54,26 +54,26 @@ Received = Frame | Sends | Acks
 
 
 def encode_command(command: pb.BaseCommand, body: bytes = b"") -> bytes:
-    """Put ``command``, and the entry that goes with it, into one frame."""
+    """Encode ``command`` and its entry as one frame."""
     return frame_of(command.SerializeToString(), body)
 
 
 def frame_of(command: bytes, body: bytes = b"") -> bytes:
-    """Put a serialized command, and the entry that goes with it, into one frame."""
+    """Encode a serialized command and its entry as one frame."""
     return b"".join((frame_opening(len(command), len(body)), command, body))
 
 
 def frame_opening(command_size: int, body_size: int = 0) -> bytes:
-    """Write what a frame begins with: its size and that of its command."""
+    """Encode the beginning of a frame: its size and that of its command."""
     return _pack_header(_SIZE_LENGTH + command_size + body_size, command_size)
 
 
 class FrameDecoder:
-    """Cuts a stream of bytes into frames, however the stream was split on the way.
+    """Splits a byte stream into frames, whatever the boundaries of the reads are.
 
-    Each byte is copied a bounded number of times: once into its frame and, where a frame arrives in pieces, once more
-    when the pieces are joined. Pieces below _PIECE_BYTES are joined before, each byte as often as its piece doubles: a
-    frame that arrives byte by byte takes no more memory than it has bytes.
+    Each byte is copied a bounded number of times: once into its frame and, if a frame arrives in pieces, once more when
+    the pieces are joined. Pieces smaller than _PIECE_BYTES are joined early, each byte as often as its piece doubles: a
+    frame that arrives byte by byte takes no more memory than its size.
     """
 
     __slots__ = ("_held", "_lists_are_checked", "_missing", "_name", "_pieces", "_total_size_max")
@@ -81,51 +81,51 @@ class FrameDecoder:
     def __init__(
         self, frame_size_max: int = FRAME_SIZE_MAX, name: Limit = Limit.MESSAGE_SIZE, *, lists_are_checked: bool = True
     ) -> None:
-        """Refuse frames of more than ``frame_size_max`` bytes, size fields included: the limit called ``name``.
+        """Refuse frames of more than ``frame_size_max`` bytes, size fields included; errors call the limit ``name``.
 
-        Unless ``lists_are_checked``, repeated fields are not checked for text: a frame may hold a million values.
-        Those who read them have to (``texts``).
+        Unless ``lists_are_checked``, repeated fields are not checked for UTF-8, because a frame may hold a million
+        values. Code that reads them then has to call ``texts``.
         """
         self._lists_are_checked = lists_are_checked
         self._name = name
         self._total_size_max = frame_size_max - _SIZE_LENGTH
         self._pieces: list[bytes] = []
         self._held = 0
-        # Bytes still to come before the pieces are worth joining: the rest of the two sizes, or of a frame.
+        # Bytes that must arrive before the pieces are joined: the rest of the two sizes, or of a frame.
         self._missing = 0
 
     def limit(self, frame_size_max: int, name: Limit = Limit.MESSAGE_SIZE) -> None:
-        """Refuse frames of more than ``frame_size_max`` bytes, size fields included, from the next one on."""
+        """From the next frame on, refuse frames of more than ``frame_size_max`` bytes, size fields included."""
         self._name = name
         self._total_size_max = frame_size_max - _SIZE_LENGTH
 
     @property
     def unfinished(self) -> tuple[int, int]:
-        """Bytes of the unfinished frame that have come, and those that have not; 0 and 0 between two frames.
+        """Return the received and the missing bytes of the unfinished frame; 0 and 0 between two frames.
 
-        The latter are too few while the size of the frame has not come.
+        The number of missing bytes is too low until the size of the frame has arrived.
         """
         return (self._held, self._missing) if self._held and self._missing > 0 else (0, 0)
 
     def feed(self, data: bytes) -> list[Frame]:
-        """Take the next bytes of the stream and return the frames that they complete, in order.
+        """Process the next bytes of the stream and return the frames that they complete, in order.
 
-        Raises RemoteProtocolError for a frame that is too large or cannot be read. The stream cannot go on then:
-        frames completed by the same ``data`` are lost with it, and the decoder must not be fed again.
+        Raises RemoteProtocolError for a frame that is too large or malformed. The stream cannot go on then: frames
+        completed by the same ``data`` are lost, and the decoder must not be fed again.
         """
         return cast("list[Frame]", self._feed(data, gather=False))
 
     def feed_gathering(self, data: bytes) -> list[Received]:
-        """As ``feed``, but SENDs and ACKs come in runs where they have the form that clients write (``wire.runs``).
+        """Like ``feed``, but return SENDs and ACKs in runs if they have the usual form of clients (``wire.runs``).
 
-        Returns at most FRAMES_AT_ONCE_MAX other frames. ``has_more`` tells whether that was the reason to stop; then
-        the next call returns more of them, also without new bytes.
+        Returns at most FRAMES_AT_ONCE_MAX other frames. If ``has_more`` is true afterwards, the next call returns more
+        of them, also without new bytes.
         """
         return self._feed(data, gather=True)
 
     @property
     def has_more(self) -> bool:
-        """Whether there may be whole frames that were not returned yet."""
+        """Whether there may be complete frames that were not returned yet."""
         return self._missing <= 0 and bool(self._pieces)
 
     def _feed(self, data: bytes, *, gather: bool) -> list[Received]:
@@ -142,7 +142,7 @@ class FrameDecoder:
         return frames
 
     def _keep(self, piece: bytes) -> None:
-        """Keep a piece of a frame, joined with the small pieces before it that are no larger."""
+        """Keep a piece of a frame; join it with the small pieces before it that are no larger."""
         size = len(piece)
         self._held += size
         self._missing -= size
@@ -156,7 +156,7 @@ class FrameDecoder:
             pieces[first:] = [b"".join(pieces[first:])]
 
     def _cut(self, data: bytes, *, gather: bool) -> tuple[list[Received], int]:
-        """Return the whole frames in ``data`` and where the rest begins; note how much the rest misses."""
+        """Return the complete frames in ``data`` and the start of the rest; update the number of missing bytes."""
         frames: list[Received] = []
         runs = Runs(data, self._total_size_max, frames.append) if gather else None
         start, length, parsed = 0, len(data), 0
@@ -195,14 +195,14 @@ class FrameDecoder:
 
 
 def _parse(data: bytes, *, lists_are_checked: bool) -> pb.BaseCommand:
-    """Read a command, of a type known here, with every required field and with text where text belongs."""
+    """Parse a command; refuse unknown types, missing required fields, and strings that are not UTF-8."""
     try:
         command = pb.BaseCommand.FromString(data)
-        command.SerializeToString()  # parsing does not miss required fields; this is the quickest way to
+        command.SerializeToString()  # parsing does not detect missing required fields; this is the fastest check
     except (DecodeError, EncodeError) as error:
         message = f"command cannot be parsed: {error}"
         raise RemoteProtocolError(message) from error
-    # An unknown type reads as an absent one, as enums are closed in proto2, so it is refused above.
+    # An unknown type reads as a missing one, because enums are closed in proto2, so it is refused above.
     kind = command.type
     if not command.HasField(_BODY_FIELDS[kind]):  # type: ignore[arg-type]  # a field by name
         message = f"{pb.BaseCommand.Type.Name(kind)} without its body"
@@ -215,7 +215,7 @@ def _parse(data: bytes, *, lists_are_checked: bool) -> pb.BaseCommand:
 
 
 def texts(values: Iterable[str]) -> list[str]:
-    """Return strings that were read from a message; raises RemoteProtocolError if one is no text."""
+    """Return strings that were read from a message; raises RemoteProtocolError if one is not UTF-8."""
     found = list(values)
     if not all(isinstance(each, str) for each in found):
         message = "a string that is not UTF-8"
@@ -224,9 +224,9 @@ def texts(values: Iterable[str]) -> list[str]:
 
 
 def is_text(message: Message, *, lists: bool = True) -> bool:
-    """Whether all strings are text: proto2 reads any bytes into a string field, and hands them out as bytes.
+    """Whether all string fields are UTF-8: proto2 accepts any bytes in them, and returns them as bytes.
 
-    Unless ``lists``, those in repeated fields are not looked at.
+    Unless ``lists``, repeated fields are not checked.
     """
     holding_text = _fields_holding_text(message.DESCRIPTOR)
     for field, value in message.ListFields():
@@ -242,7 +242,7 @@ def is_text(message: Message, *, lists: bool = True) -> bool:
 
 @cache
 def _fields_holding_text(descriptor: Descriptor) -> frozenset[int]:
-    """Return the numbers of the fields that are strings, or messages that may hold some somewhere."""
+    """Return the numbers of the fields that are strings, or messages with strings at any depth."""
     return frozenset(
         field.number
         for field in descriptor.fields
@@ -253,7 +253,7 @@ def _fields_holding_text(descriptor: Descriptor) -> frozenset[int]:
 
 @cache
 def _may_hold_text(descriptor: Descriptor) -> bool:
-    """Whether a string can be in a message of this type, at any depth; types may contain themselves."""
+    """Whether a message of this type can contain a string, at any depth; types may contain themselves."""
     seen, waiting = {descriptor}, [descriptor]
     while waiting:
         for field in waiting.pop().fields:

@@ -1,4 +1,4 @@
-"""Names and texts that brokers and the pipeline agree on beyond Pulsar's protocol (docs/protocol.md)."""
+"""Names and texts that brokers and the pipeline share beyond Pulsar's protocol (docs/protocol.md)."""
 
 from __future__ import annotations
 
@@ -7,28 +7,28 @@ from typing import Final
 from magnetar.base.position import EARLIEST, Position
 
 REPLICATOR_PREFIX: Final = "pulsar.repl."
-"""Prefix of names of links: of their subscriptions, before the target, and of their producers, before the source."""
+"""Prefix of the names of links: of a subscription, before the target, and of a producer, before the source."""
 
 PROGRESS_PREFIX: Final = "magnetar.progress."
 """Prefix of the name of a progress link's producer, before the sending cluster."""
 
 LEASE_METADATA: Final = "magnetar.lease"
-"""Consumer metadata of SUBSCRIBE: the lease of a pipeline task, a growing number."""
+"""Consumer metadata of SUBSCRIBE: the lease of a pipeline task, an increasing number."""
 
 PIPELINE_METADATA: Final = "magnetar.pipeline"
 """Consumer metadata of SUBSCRIBE: the run of the pipeline that a task belongs to."""
 
 PARKED_METADATA: Final = "magnetar.parked"
-"""Consumer metadata of SUBSCRIBE: why a task gave up the link before."""
+"""Consumer metadata of SUBSCRIBE: the reason why a task gave up the link."""
 
 PARKED_AFTER_METADATA: Final = "magnetar.parked.after"
 """Consumer metadata of SUBSCRIBE: the newest position that the target had confirmed when a task gave up the link."""
 
 COPIES_METADATA: Final = "magnetar.copies"
-"""Consumer metadata of SUBSCRIBE: the task can return to its target what the target published and lost."""
+"""Consumer metadata of SUBSCRIBE: the task can return to its target entries that the target published and lost."""
 
 LIFE_METADATA: Final = "magnetar.life"
-"""Producer metadata of PRODUCER: the life of the cluster that a link comes from."""
+"""Producer metadata of PRODUCER: the life of the link's source cluster."""
 
 FOREIGN_LINK_PREFIX: Final = "magnetar.repl."
 """Prefix of the name of a link's subscription where the source is Apache Pulsar, which reserves REPLICATOR_PREFIX."""
@@ -61,7 +61,7 @@ def link_producer(source: str, target: str) -> str:
 
 
 def source_of(producer: str) -> str:
-    """Return the cluster that the producer of a link, or of a progress link, comes from (protocol: Replicators)."""
+    """Return the source cluster of a link's or progress link's producer (protocol: Replicators)."""
     if producer.startswith(REPLICATOR_PREFIX):
         return producer.removeprefix(REPLICATOR_PREFIX).partition("-->")[0]
     return producer.removeprefix(PROGRESS_PREFIX)

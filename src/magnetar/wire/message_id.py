@@ -1,4 +1,4 @@
-"""Positions as message ids on the wire, where -1 travels as 2^64-1."""
+"""Conversion of positions to message ids on the wire, where -1 is sent as 2^64-1."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _UNSIGNED = 2**64
 _SIGN_BIT = 2**63
 
 UNSIGNED_MASK = _UNSIGNED - 1
-"""``value & UNSIGNED_MASK`` is how a negative id is written into a uint64 field."""
+"""``value & UNSIGNED_MASK`` is the uint64 form of a negative id."""
 
 
 def message_id(
@@ -25,7 +25,7 @@ def message_id(
     batch_size: int = 0,
     ack_set: Sequence[int] = (),
 ) -> pb.MessageIdData:
-    """Write a position as a message id; what is left at its default is left out."""
+    """Convert a position to a message id; fields with their default value are left out."""
     data = pb.MessageIdData(
         ledgerId=position.ledger_id & UNSIGNED_MASK,
         entryId=position.entry_id & UNSIGNED_MASK,
@@ -41,7 +41,7 @@ def message_id(
 
 
 def position_of(data: pb.MessageIdData) -> Position:
-    """Read the position of the entry that a message id names."""
+    """Return the position of the entry that a message id names."""
     ledger_id, entry_id = data.ledgerId, data.entryId
     return Position(
         ledger_id if ledger_id < _SIGN_BIT else ledger_id - _UNSIGNED,
@@ -50,10 +50,10 @@ def position_of(data: pb.MessageIdData) -> Position:
 
 
 class Link(NamedTuple):
-    """Where an entry stands on the link that a replication consumer serves.
+    """The place of an entry on the link of a replication consumer.
 
     ``previous`` is the entry sent before it, EARLIEST for none. Between ``floor`` and the entry there is nothing for
-    the link. ``link_start`` says that older entries exist which the link will never carry.
+    the link. ``link_start`` tells that older entries exist that the link will never carry.
     """
 
     previous: Position = EARLIEST
@@ -62,7 +62,7 @@ class Link(NamedTuple):
 
 
 def link_of(message: pb.CommandMessage) -> Link:
-    """Read where a MESSAGE stands on its link; the defaults where the broker, as Apache Pulsar, does not say."""
+    """Return the place of a MESSAGE on its link; the defaults if the broker (Apache Pulsar) does not state it."""
     previous = position_of(message.previous_message_id) if message.HasField("previous_message_id") else EARLIEST
     floor = position_of(message.floor_message_id) if message.HasField("floor_message_id") else previous
     return Link(previous, floor, message.link_start)

@@ -1,7 +1,7 @@
-"""Frames of a run, written without protobuf, and in its bytes.
+"""Frames of a run, encoded without protobuf and byte for byte equal to protobuf's.
 
-The receipts that a publisher is sent, and the messages of a consumer, differ in a few numbers. Where these have the
-same lengths nothing else differs, so the rest is made once.
+Receipts of one producer, and messages of one consumer, differ only in a few numbers. Where these numbers have the same
+lengths nothing else differs, so the rest is encoded once.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ if TYPE_CHECKING:
     from magnetar.base.position import Position
 
 RUN_MIN = 6
-"""A run of fewer frames is made quicker by filling a prepared protobuf message for each."""
+"""Minimum number of frames; shorter runs are faster with prepared protobuf messages."""
 
 _SEND_RECEIPT = b"\x08\x07\x3a"
 _MESSAGE = b"\x08\x09\x4a"
 
 
 def send_receipts(producer_id: int, heads: Sequence[tuple[int, int, int]], first: Position) -> bytes | None:
-    """Write a SEND_RECEIPT for each of the heads (see ``Sends``), whose entries lie in a row from ``first`` on.
+    """Encode a SEND_RECEIPT for each head (see ``Sends``); their entries have adjacent positions from ``first`` on.
 
-    None if their numbers do not all have the same lengths.
+    Returns None if the encoded numbers differ in length.
     """
     ledger_id, entry_id = first
     sequence_ids = varint.write_each([sequence_id for sequence_id, _, _ in heads])
@@ -48,9 +48,9 @@ def send_receipts(producer_id: int, heads: Sequence[tuple[int, int, int]], first
 def messages(
     consumer_id: int, ledger_id: int, entry_ids: Sequence[int], entries: Sequence[bytes], partition: int
 ) -> bytes | None:
-    """Write a MESSAGE for each of the entries, as a whole and for the first time; ``partition`` is -1 for none.
+    """Encode a MESSAGE for each entry, delivered whole and for the first time; ``partition`` is -1 for none.
 
-    None if their ids do not all have the same length.
+    Returns None if the encoded entry ids differ in length.
     """
     numbers = varint.write_each(entry_ids)
     length = _common_length(numbers)
@@ -72,5 +72,5 @@ def _common_length(numbers: Sequence[bytes]) -> int | None:
 
 
 def _open(field: bytes, body: bytes, rest: int) -> bytes:
-    """Write a field that is a message up to where ``rest`` more bytes of it follow."""
+    """Encode the beginning of a message field: ``body``, after which ``rest`` more bytes follow."""
     return field + varint.write(len(body) + rest) + body

@@ -1,10 +1,9 @@
-"""Runs: SENDs of a producer and acknowledgements of a consumer that one read of the socket brings, read together.
+"""Runs: consecutive SENDs of a producer or ACKs of a consumer in one read of the socket, parsed together.
 
-The work that a broker does for a read is worth sharing, and so is the reading: these commands come once per message,
-and protobuf would take longer for one of them than all else that is done for it. They are read by hand if they have the
-form that clients write, and by protobuf if not. A client numbers its SENDs one by one and acknowledges entries of one
-ledger after another, so the next frame is mostly the same as the last but for the low bits of one number. Therefore
-most frames are only compared with what they have in common (``_Alike``), not read.
+These commands come once per message, and protobuf takes longer to parse one than the broker needs for the rest of its
+work. They are parsed by hand if they have the usual form of clients, and by protobuf otherwise. A client numbers its
+SENDs consecutively and acknowledges the entries of one ledger in order, so a frame mostly differs from the one before
+only in the low bits of one number. Most frames are therefore only compared with the bytes that they share (``_Alike``).
 """
 
 from __future__ import annotations
@@ -26,30 +25,31 @@ _SIZE_LENGTH = 4
 _HEADER_LENGTH = 2 * _SIZE_LENGTH
 _read_size = struct.Struct(">I").unpack_from
 
-# What the commands begin with: their type, and the field of the same number. A length and the body's fields follow.
+# The first bytes of the commands: their type, and the tag of the field with the same number. The length and the fields
+# of the body follow.
 _SEND = b"\x08\x06\x32"
 _ACK = b"\x08\x0a\x52"
 
-# Fields by their tags: of a SEND, of an ACK of the type Individual, and of the message id in that.
+# Field tags of SEND, of ACK with the type Individual, and of the message id in ACK.
 _PRODUCER_ID, _SEQUENCE_ID = 0x08, 0x10
 _CONSUMER_ID, _INDIVIDUAL_MESSAGE_ID = 0x08, b"\x10\x00\x1a"
 _LEDGER_ID, _ENTRY_ID = 0x08, 0x10
 
 _ID_MAX = 2**63 - 1
-"""Greater ids are negative ones, which name no entry."""
+"""Greater ids are negative as int64, and name no entry."""
 
 
 class Sends(NamedTuple):
-    """The SENDs of one producer that one read of the socket brought, with none but other runs in between."""
+    """SENDs of one producer from one read of the socket, without other commands than runs in between."""
 
     producer_id: int
     heads: list[tuple[int, int, int]]
-    """``sequence_id``, ``highest_sequence_id`` (0 when there is none) and ``num_messages`` of each; no chunks."""
+    """``sequence_id``, ``highest_sequence_id`` (0 for none) and ``num_messages`` of each SEND; no chunks."""
     entries: list[bytes]
 
 
 class Acks(NamedTuple):
-    """The acknowledgements of single, whole entries of one ledger by one consumer, none with a request id, likewise."""
+    """ACKs of single, whole entries of one ledger by one consumer, without request ids, from one read of the socket."""
 
     consumer_id: int
     ledger_id: int
@@ -57,20 +57,20 @@ class Acks(NamedTuple):
 
 
 class _Alike(NamedTuple):
-    """What frames have in common that differ in nothing but the low bits of a number (and in their bodies)."""
+    """The common bytes of frames that differ only in the low bits of one number (and in their entries)."""
 
     before: bytes
-    """What comes before the number."""
+    """The bytes before the number."""
     after: bytes
-    """From the second byte of the number to the end of the command."""
+    """The bytes from the second byte of the number to the end of the command."""
     more: int
-    """MORE when the number has a second byte, else 0."""
+    """MORE if the number has a second byte, else 0."""
     high: int
-    """The number without its low bits."""
+    """The number with its low bits cleared."""
 
 
 def _alike(before: bytes, rest: bytes, number: int) -> _Alike:
-    """Note what to look for behind a command of which ``rest`` begins with ``number``."""
+    """Return the pattern of the frames like a command whose last part ``rest`` begins with ``number``."""
     first = rest[0]
     return _Alike(before, rest[1:], first & varint.MORE, number - first % varint.MORE)
 
@@ -78,14 +78,14 @@ def _alike(before: bytes, rest: bytes, number: int) -> _Alike:
 class Runs:
     """The runs in the bytes of one read.
 
-    SENDs and single acknowledgements do not depend on each other, so runs of both kinds grow side by side, whoever they
-    are of, until another command comes between. A run stands where its first command does.
+    SENDs and single ACKs do not depend on each other. Runs of both kinds, of any producer and consumer, therefore grow
+    side by side until another command follows. A run has the place of its first command.
     """
 
     __slots__ = ("_acks", "_begin", "_data", "_sends", "_total_size_max")
 
     def __init__(self, data: bytes, total_size_max: int, begin: Callable[[Sends | Acks], None]) -> None:
-        """Find runs in ``data``, where no frame may have a greater size; ``begin`` gets each when it begins."""
+        """Find runs in ``data``; frames may not exceed ``total_size_max``; ``begin`` is called with each new run."""
         self._data = data
         self._total_size_max = total_size_max
         self._begin = begin
@@ -93,14 +93,14 @@ class Runs:
         self._acks: dict[tuple[int, int], Acks] = {}
 
     def interrupt(self) -> None:
-        """Another command stands here: what comes after it is not handled before it."""
+        """End all runs: another command stands here, and the commands after it must not be handled before it."""
         self._sends.clear()
         self._acks.clear()
 
     def take(self, start: int, command_end: int, end: int) -> int | None:
-        """Take the frame at ``start``, and those behind it that are alike; return where the first other one starts.
+        """Add the frame at ``start`` and the frames like it after it; return the start of the first frame that differs.
 
-        None if the frame, which is whole, has not the form that clients write: protobuf has to read it.
+        Returns None if the (complete) frame does not have the usual form: protobuf has to parse it.
         """
         command_start = start + _HEADER_LENGTH
         try:
@@ -109,7 +109,7 @@ class Runs:
             if self._data.startswith(_ACK, command_start) and command_end == end:
                 return self._take_ack(start, end)
         except (IndexError, OverflowError):
-            pass  # what looked like a number is none
+            pass  # not a valid number
         return None
 
     def _take_send(self, start: int, command_end: int, end: int) -> int | None:
@@ -135,7 +135,7 @@ class Runs:
         return self._more_sends(run, _alike(before, data[number_place:command_end], sequence_id), end)
 
     def _more_sends(self, run: Sends, alike: _Alike, start: int) -> int:
-        """Add the SENDs from ``start`` on that differ from the run's last one in the low bits of their sequence id."""
+        """Add the SENDs from ``start`` on that differ from the run's last one only in low bits of the sequence id."""
         data, total_size_max, length = self._data, self._total_size_max, len(self._data)
         (before, after, more, high), (_, highest, num_messages) = alike, run.heads[-1]
         number_at = _SIZE_LENGTH + len(before)
@@ -176,7 +176,7 @@ class Runs:
         return self._more_acks(run, _alike(before, data[place + 1 : end], entry_id), end)
 
     def _more_acks(self, run: Acks, alike: _Alike, start: int) -> int:
-        """Add the ACKs from ``start`` on that differ from the run's last one in the low bits of the entry id."""
+        """Add the ACKs from ``start`` on that differ from the run's last one only in low bits of the entry id."""
         data, (before, after, more, high) = self._data, alike
         number_at = len(before)
         size = number_at + 1 + len(after)
@@ -191,7 +191,7 @@ class Runs:
 
 @lru_cache(maxsize=1024)
 def _send_rest(rest: bytes) -> tuple[int, int] | None:
-    """Read the optional fields of a SEND: ``highest_sequence_id`` and ``num_messages``. None if there are others."""
+    """Return ``highest_sequence_id`` and ``num_messages`` of a SEND; None if it has other optional fields."""
     try:
         send = pb.CommandSend.FromString(rest)
     except DecodeError:

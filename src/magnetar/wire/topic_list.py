@@ -1,4 +1,4 @@
-"""GET_TOPICS_OF_NAMESPACE_RESPONSE of names that are encoded once for many answers."""
+"""GET_TOPICS_OF_NAMESPACE_RESPONSE from names that are encoded once for many responses."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ if TYPE_CHECKING:
 
 _LENGTH_DELIMITED = 2
 _BODY_TAG = varint.write(pb.BaseCommand.GET_TOPICS_OF_NAMESPACE_RESPONSE << 3 | _LENGTH_DELIMITED)
-"""What comes before the body of the response in its command."""
+"""The bytes of the command before the body of the response."""
 
 
 def encoded_topics(topics: Iterable[str]) -> bytes:
-    """Encode names for ``topic_list_response``. Several encodings may be joined."""
+    """Encode names for ``topic_list_response``. The results of several calls may be concatenated."""
     return pb.CommandGetTopicsOfNamespaceResponse(topics=topics).SerializePartialToString()
 
 
 def topic_list_response(
     *, request_id: int, encoded_topics: bytes, topics_hash: str, filtered: bool, changed: bool
 ) -> bytes:
-    """As ``commands.get_topics_of_namespace_response``, of encoded names."""
+    """Like ``commands.get_topics_of_namespace_response``, with encoded names."""
     rest = pb.CommandGetTopicsOfNamespaceResponse(
         request_id=request_id, topics_hash=topics_hash, filtered=filtered, changed=changed
     ).SerializeToString()

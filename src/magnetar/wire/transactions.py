@@ -11,10 +11,10 @@ if TYPE_CHECKING:
 
 
 def has_transaction(part: pb.CommandSend | pb.CommandAck | pb.MessageMetadata) -> bool:
-    """Whether it names a transaction, also by one half of an id, or by an id of 0."""
+    """Whether a command or metadata has a transaction id; one half of an id, or an id of 0, counts."""
     return part.HasField("txnid_most_bits") or part.HasField("txnid_least_bits")
 
 
 def refusal() -> RequestError:
-    """What a command with a transaction id is answered: Pulsar's error where transactions are disabled."""
+    """Return the refusal of a command with a transaction id: Pulsar's error for disabled transactions."""
     return RequestError(ServerError.NotAllowedError, "transactions are not supported by this broker")

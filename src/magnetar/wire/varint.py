@@ -1,6 +1,6 @@
-"""Unsigned numbers as protobuf writes them: seven bits a byte, low bits first, the top bit set while more follow.
+"""Protobuf's varints: seven bits a byte, low bits first; the top bit is set in all bytes but the last.
 
-For the commands that come once per message, which are read and written without protobuf.
+For the commands that come once per message, which are encoded and parsed without protobuf.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 LOW_BITS = 7
 MORE = 0x80
-"""Set in every byte of a number but its last; also, how many values the low bits have."""
+"""The top bit, set in every byte of a number but its last; also the number of values of the low bits."""
 
 _SHIFTS = range(LOW_BITS, 64, LOW_BITS)
 _UNSIGNED_MAX = 2**64 - 1
@@ -22,14 +22,14 @@ _CONTINUED = [bytes([low | MORE]) for low in range(MORE)]
 
 
 def write(value: int) -> bytes:
-    """Write a number."""
+    """Encode a number."""
     if value < MORE:
         return _LAST[value]
     return _CONTINUED[value % MORE] + write(value >> LOW_BITS)
 
 
 def write_consecutive(first: int, count: int) -> list[bytes]:
-    """Write ``first`` and the ``count - 1`` numbers after it; what they share above the low bits is written once."""
+    """Encode ``count`` consecutive numbers from ``first`` on; the bytes above the low bits are encoded once."""
     written: list[bytes] = []
     stop = first + count
     while first < stop:
@@ -45,7 +45,7 @@ def write_consecutive(first: int, count: int) -> list[bytes]:
 
 
 def write_each(numbers: Sequence[int]) -> list[bytes]:
-    """Write numbers, quickly where all are equal, or each is the one after the last."""
+    """Encode numbers, with a fast path for equal and for consecutive ones."""
     if not numbers:
         return []
     first, count = numbers[0], len(numbers)
@@ -57,7 +57,7 @@ def write_each(numbers: Sequence[int]) -> list[bytes]:
 
 
 def read(data: bytes, start: int) -> tuple[int, int]:
-    """Read a number; return it and where it ends.
+    """Read a number; return it and the offset after it.
 
     Raises IndexError at the end of the data, and OverflowError for more than 64 bits.
     """

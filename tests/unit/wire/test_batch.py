@@ -82,7 +82,7 @@ def test_a_batch_that_claims_more_messages_than_it_has_is_refused() -> None:
         payload = len(serialized).to_bytes(4, "big") + serialized
         with pytest.raises(RemoteProtocolError):
             last_sequence_id(pb.MessageMetadata(num_messages_in_batch=OPENED_BATCH_MESSAGES_MAX), payload)
-        with pytest.raises(RequestError, match=f"up to {OPENED_BATCH_MESSAGES_MAX} are opened"):
+        with pytest.raises(RequestError, match=f"batches of up to {OPENED_BATCH_MESSAGES_MAX} are opened"):
             last_sequence_id(pb.MessageMetadata(num_messages_in_batch=OPENED_BATCH_MESSAGES_MAX + 1), payload)
 
 

@@ -1,6 +1,6 @@
-"""What brokers and clients say, as frames ready for the wire: one function per command, named after it.
+"""Commands of clients and brokers as encoded frames: one function per command, named after it.
 
-Arguments carry the protobuf fields' names. A command with more fields than a function should have parameters takes
+Arguments have the names of the protobuf fields. A command with more fields than a function should have parameters takes
 its protobuf body instead, and ``encode`` turns any body into a frame. Import this package, not its modules.
 """
 

@@ -1,4 +1,4 @@
-"""CONNECT, CONNECTED, PING and PONG, and the answers that any request may get."""
+"""CONNECT, CONNECTED, PING and PONG, and the generic replies SUCCESS and ERROR."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def connect(
     auth_method_name: str | None = None,
     auth_data: bytes | None = None,
 ) -> bytes:
-    """Open the handshake."""
+    """Build CONNECT, the client's half of the handshake."""
     body = pb.CommandConnect(
         client_version=client_version,
         protocol_version=protocol_version,
@@ -39,7 +39,7 @@ def connected(
     feature_flags: pb.FeatureFlags | None = None,
     life: str | None = None,
 ) -> bytes:
-    """Finish the handshake; ``life`` is the life of the broker's cluster (base/life.py)."""
+    """Build CONNECTED, the broker's half of the handshake; ``life`` is that of the broker's cluster (base/life.py)."""
     body = pb.CommandConnected(
         server_version=server_version,
         protocol_version=protocol_version,
@@ -51,12 +51,12 @@ def connected(
 
 
 def ping() -> bytes:
-    """Ask whether the peer lives."""
+    """Build PING, which the peer answers with PONG."""
     return _PING
 
 
 def pong() -> bytes:
-    """Say that we live."""
+    """Build PONG, the answer to PING."""
     return _PONG
 
 
@@ -67,12 +67,12 @@ _PONG = encode(pb.CommandPong())
 
 
 def success(*, request_id: int) -> bytes:
-    """Grant a request that has no answer of its own."""
+    """Build SUCCESS, the reply to a request that has no response command of its own."""
     return encode(pb.CommandSuccess(request_id=request_id))
 
 
 def error(*, request_id: int, code: ServerError, message: str) -> bytes:
-    """Refuse a request."""
+    """Build ERROR, the refusal of a request."""
     return encode(pb.CommandError(request_id=request_id, error=code_of(code), message=message))
 
 

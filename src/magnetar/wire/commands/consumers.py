@@ -1,4 +1,4 @@
-"""SUBSCRIBE, FLOW, ACK, SEEK and the like, and their answers."""
+"""SUBSCRIBE, FLOW, ACK, SEEK and the other commands of consumers, and their replies."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from magnetar.wire.commands.encoding import UNSOLICITED, code_of, encode
 
 
 def subscribe(body: pb.CommandSubscribe) -> bytes:
-    """Ask to consume a subscription."""
+    """Build SUBSCRIBE: attach a consumer to a subscription."""
     return encode(body)
 
 
 def flow(*, consumer_id: int, message_permits: int) -> bytes:
-    """Permit the broker to send so many messages more; at least 1."""
+    """Build FLOW: grant the broker ``message_permits`` more messages, at least 1."""
     return encode(pb.CommandFlow(consumer_id=consumer_id, messagePermits=message_permits))
 
 
@@ -33,7 +33,7 @@ def ack(
     cumulative: bool = False,
     request_id: int | None = None,
 ) -> bytes:
-    """Acknowledge messages, or with ``cumulative`` everything up to and including the only one given."""
+    """Build ACK of the given messages; ``cumulative`` takes exactly one and acknowledges up to and including it."""
     body = pb.CommandAck(
         consumer_id=consumer_id,
         ack_type=pb.CommandAck.Cumulative if cumulative else pb.CommandAck.Individual,
@@ -50,12 +50,12 @@ def ack_response_failed(*, consumer_id: int, request_id: int, code: ServerError,
 
 
 def redeliver_unacknowledged_messages(*, consumer_id: int, message_ids: Iterable[pb.MessageIdData] = ()) -> bytes:
-    """Ask for messages again; for all that are unacknowledged when none is given."""
+    """Build REDELIVER_UNACKNOWLEDGED_MESSAGES, for all messages of the consumer if none are given."""
     return encode(pb.CommandRedeliverUnacknowledgedMessages(consumer_id=consumer_id, message_ids=message_ids))
 
 
 def unsubscribe(*, consumer_id: int, request_id: int, force: bool = False) -> bytes:
-    """Ask to delete the subscription."""
+    """Build UNSUBSCRIBE: delete the subscription."""
     return encode(pb.CommandUnsubscribe(consumer_id=consumer_id, request_id=request_id, force=force))
 
 
@@ -66,7 +66,7 @@ def seek(
     position: Position | None = None,
     publish_time_ms: int | None = None,
 ) -> bytes:
-    """Ask to move the subscription to a position or to a publish time, of which exactly one is given."""
+    """Build SEEK to exactly one of a position and a publish time in milliseconds since the epoch."""
     body = pb.CommandSeek(
         consumer_id=consumer_id,
         request_id=request_id,
@@ -77,7 +77,7 @@ def seek(
 
 
 def get_last_message_id(*, consumer_id: int, request_id: int) -> bytes:
-    """Ask for the topic's last message."""
+    """Build GET_LAST_MESSAGE_ID: request the topic's last message id."""
     return encode(pb.CommandGetLastMessageId(consumer_id=consumer_id, request_id=request_id))
 
 
@@ -87,7 +87,7 @@ def get_last_message_id_response(
     last_message_id: pb.MessageIdData,
     mark_delete_position: Position = EARLIEST,
 ) -> bytes:
-    """Name the topic's last message, and how far the subscription has come unless it is at the very start."""
+    """Build the reply to GET_LAST_MESSAGE_ID; a mark-delete position of EARLIEST is left out."""
     marked = None if mark_delete_position.ledger_id < 0 else message_id(mark_delete_position)
     body = pb.CommandGetLastMessageIdResponse(
         request_id=request_id,
@@ -98,7 +98,7 @@ def get_last_message_id_response(
 
 
 def close_consumer(*, consumer_id: int, request_id: int = UNSOLICITED) -> bytes:
-    """Close a consumer: a request of the client, or the broker's own doing."""
+    """Build CLOSE_CONSUMER: a client's request, or UNSOLICITED if the broker closes the consumer."""
     return encode(pb.CommandCloseConsumer(consumer_id=consumer_id, request_id=request_id))
 
 
@@ -108,10 +108,10 @@ def active_consumer_change(*, consumer_id: int, is_active: bool) -> bytes:
 
 
 def reached_end_of_topic(*, consumer_id: int) -> bytes:
-    """Tell a consumer that its topic is terminated and read; the C++ client closes the connection on it."""
+    """Tell a consumer that its topic is terminated and fully read; the C++ client then closes the connection."""
     return encode(pb.CommandReachedEndOfTopic(consumer_id=consumer_id))
 
 
 def consumer_stats_response(body: pb.CommandConsumerStatsResponse) -> bytes:
-    """Answer CONSUMER_STATS."""
+    """Build the reply to CONSUMER_STATS."""
     return encode(body)

@@ -1,4 +1,4 @@
-"""What all commands share: how a body becomes a frame."""
+"""Encoding that all commands share: from a protobuf body to a frame."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 
 PROTOCOL_VERSION = 20
-"""The newest protocol version that Magnetar speaks: up to TOPIC_MIGRATED."""
+"""The newest protocol version that Magnetar supports; it includes TOPIC_MIGRATED."""
 
 
 UNSOLICITED = 2**64 - 1
-"""The request id of an ERROR or CLOSE that answers no request."""
+"""The request id of an ERROR or CLOSE command that answers no request."""
 
 
 _BODIES = {
@@ -31,16 +31,16 @@ _BODIES = {
 
 
 def encode(body: Message) -> bytes:
-    """Put the body of any command, such as ``pb.CommandProducer``, into a frame."""
+    """Encode the body of any command, such as ``pb.CommandProducer``, as a frame."""
     number, field = _BODIES[body.DESCRIPTOR.full_name]
     return encode_command(pb.BaseCommand(type=number, **{field: body}))  # type: ignore[arg-type]  # a field by name
 
 
 def code_of(code: ServerError) -> pb.ServerError.ValueType:
-    """The wire's name for an error; the numbers are the same."""
+    """Return the protobuf value of an error code; the numbers are the same."""
     return pb.ServerError.ValueType(code)
 
 
 def key_values(properties: Mapping[str, str]) -> list[pb.KeyValue]:
-    """Write properties as the protobuf messages that hold them."""
+    """Convert properties to protobuf ``KeyValue`` messages."""
     return [pb.KeyValue(key=key, value=value) for key, value in properties.items()]

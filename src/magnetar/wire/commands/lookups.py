@@ -1,4 +1,4 @@
-"""Where and what a topic is: partitions, lookup, lists of topics, schemas."""
+"""Partition metadata, topic lookup, topic lists and schemas."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from magnetar.wire.commands.encoding import code_of, encode
 
 
 def partitioned_metadata(*, topic: str, request_id: int, metadata_auto_creation_enabled: bool = True) -> bytes:
-    """Ask how many partitions a topic has."""
+    """Build PARTITIONED_METADATA: request a topic's number of partitions."""
     body = pb.CommandPartitionedTopicMetadata(
         topic=topic,
         request_id=request_id,
@@ -25,7 +25,7 @@ def partitioned_metadata(*, topic: str, request_id: int, metadata_auto_creation_
 
 
 def partitioned_metadata_response(*, request_id: int, partitions: int) -> bytes:
-    """Say how many partitions a topic has; 0 when it is not partitioned."""
+    """Build the reply to PARTITIONED_METADATA; 0 partitions for a topic that is not partitioned."""
     body = pb.CommandPartitionedTopicMetadataResponse(
         request_id=request_id,
         partitions=partitions,
@@ -46,7 +46,7 @@ def partitioned_metadata_failed(*, request_id: int, code: ServerError, message: 
 
 
 def lookup(*, topic: str, request_id: int, authoritative: bool = False) -> bytes:
-    """Ask which broker owns a topic."""
+    """Build LOOKUP: request the broker that owns a topic."""
     return encode(pb.CommandLookupTopic(topic=topic, request_id=request_id, authoritative=authoritative))
 
 
@@ -58,7 +58,7 @@ def lookup_response(
     redirect: bool = False,
     authoritative: bool = True,
 ) -> bytes:
-    """Name the owner of a topic or, with ``redirect``, the broker to ask next."""
+    """Build the reply to LOOKUP: the topic's owner or, with ``redirect``, the next broker to ask."""
     kind = pb.CommandLookupTopicResponse.Redirect if redirect else pb.CommandLookupTopicResponse.Connect
     body = pb.CommandLookupTopicResponse(
         request_id=request_id,
@@ -88,7 +88,10 @@ def get_topics_of_namespace(
     mode: pb.CommandGetTopicsOfNamespace.Mode.ValueType = pb.CommandGetTopicsOfNamespace.PERSISTENT,
     topics_hash: str | None = None,
 ) -> bytes:
-    """Ask for the full names of a namespace's topics, partitions included; for none if their hash is the one given."""
+    """Build GET_TOPICS_OF_NAMESPACE: request the full names of all topics, partitions included.
+
+    The broker returns no names if its hash of them equals ``topics_hash``.
+    """
     body = pb.CommandGetTopicsOfNamespace(
         request_id=request_id,
         namespace=namespace,
@@ -106,7 +109,7 @@ def get_topics_of_namespace_response(
     filtered: bool = False,
     changed: bool = True,
 ) -> bytes:
-    """Name a namespace's topics; none, and not ``changed``, when the client's hash is still right."""
+    """Build the reply to GET_TOPICS_OF_NAMESPACE; no names and not ``changed`` if the client's hash is up to date."""
     body = pb.CommandGetTopicsOfNamespaceResponse(
         request_id=request_id,
         topics=topics,
@@ -118,7 +121,7 @@ def get_topics_of_namespace_response(
 
 
 def get_schema_response(*, request_id: int, schema: pb.Schema, schema_version: bytes) -> bytes:
-    """Hand out a schema."""
+    """Build the reply to GET_SCHEMA."""
     return encode(pb.CommandGetSchemaResponse(request_id=request_id, schema=schema, schema_version=schema_version))
 
 
@@ -128,7 +131,7 @@ def get_schema_failed(*, request_id: int, code: ServerError, message: str) -> by
 
 
 def get_or_create_schema_response(*, request_id: int, schema_version: bytes) -> bytes:
-    """Say which version a schema has; empty when there is no registry."""
+    """Build the reply to GET_OR_CREATE_SCHEMA; the version is empty on a broker without a schema registry."""
     return encode(pb.CommandGetOrCreateSchemaResponse(request_id=request_id, schema_version=schema_version))
 
 

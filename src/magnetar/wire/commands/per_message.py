@@ -1,7 +1,7 @@
-"""Commands that run once per message: SEND, SEND_RECEIPT, MESSAGE and ACK_RESPONSE.
+"""Commands that are encoded once per message: SEND, SEND_RECEIPT, MESSAGE and ACK_RESPONSE.
 
-They fill prepared protobuf messages instead of building new ones, which takes a third of the time; every thread has its
-own. For a run of them see ``run_frames``.
+They fill prepared protobuf messages, one set per thread, which takes a third of the time of building new ones. For runs
+of these commands see ``run_frames``.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class _Prepared(threading.local):
-    """The commands of the hot path: how each is serialized, its body, and the message id in it."""
+    """Prepared commands: for each its ``SerializeToString``, its body, and the message id inside the body."""
 
     def __init__(self) -> None:
         command = pb.BaseCommand(type=pb.BaseCommand.SEND)
@@ -43,7 +43,7 @@ _prepared = _Prepared()
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """What sets a delivery apart from an entry's first and whole one; the fields are those of MESSAGE."""
+    """MESSAGE fields of an entry that is redelivered or delivered in part."""
 
     redelivery_count: int = 0
     ack_set: Sequence[int] = ()
@@ -61,7 +61,7 @@ def message(
     partition: int = -1,
     delivery: Delivery = FIRST_DELIVERY,
 ) -> bytes:
-    """Hand an entry to a consumer."""
+    """Build MESSAGE: deliver an entry to a consumer."""
     if delivery is not FIRST_DELIVERY:
         return _message_again(consumer_id, message_id(position, partition=partition), entry, delivery)
     if partition < 0:
@@ -82,7 +82,7 @@ def messages(
     entries: Sequence[bytes],
     partition: int = -1,
 ) -> bytes:
-    """Hand entries of one ledger to a consumer, each as a whole and for the first time."""
+    """Build a MESSAGE for each of several entries of one ledger, all delivered whole and for the first time."""
     if len(entries) >= run_frames.RUN_MIN:
         frames = run_frames.messages(consumer_id, ledger_id, entry_ids, entries, partition)
         if frames is not None:
@@ -94,7 +94,7 @@ def messages(
 
 
 def _message_again(consumer_id: int, place: pb.MessageIdData, entry: bytes, delivery: Delivery) -> bytes:
-    """Hand an entry to a consumer, not for the first time or not as a whole."""
+    """Build MESSAGE for an entry that is redelivered or delivered in part."""
     body = pb.CommandMessage(
         consumer_id=consumer_id,
         message_id=place,
@@ -106,7 +106,7 @@ def _message_again(consumer_id: int, place: pb.MessageIdData, entry: bytes, deli
 
 
 def message_on_link(*, consumer_id: int, position: Position, entry: bytes, link: Link) -> bytes:
-    """Hand an entry to a replication consumer, with its place on the link."""
+    """Build MESSAGE for a replication consumer, with the entry's place on the link."""
     serialize, body = _prepared.link_message
     body.consumer_id = consumer_id
     _set(body.message_id, position)
@@ -125,7 +125,7 @@ def send(
     marker: bool = False,
     is_chunk: bool = False,
 ) -> bytes:
-    """Publish an entry."""
+    """Build SEND: publish an entry."""
     serialize, body = _prepared.send
     body.producer_id = producer_id
     body.sequence_id = sequence_id
@@ -136,7 +136,7 @@ def send(
 
 
 def send_receipt(*, producer_id: int, sequence_id: int, position: Position, highest_sequence_id: int = 0) -> bytes:
-    """Acknowledge a SEND; the position is EARLIEST (-1:-1) for what was dropped as a duplicate."""
+    """Build SEND_RECEIPT, the acknowledgement of a SEND; the position of a dropped duplicate is EARLIEST (-1:-1)."""
     serialize, body, place = _prepared.send_receipt
     body.producer_id = producer_id
     body.sequence_id = sequence_id
@@ -146,7 +146,7 @@ def send_receipt(*, producer_id: int, sequence_id: int, position: Position, high
 
 
 def send_receipts(*, producer_id: int, heads: Sequence[tuple[int, int, int]], first: Position) -> bytes:
-    """Acknowledge SENDs whose entries lie next to each other, the first at ``first``; see ``Sends.heads``."""
+    """Build a SEND_RECEIPT for each of several SENDs with adjacent positions from ``first`` on; see ``Sends.heads``."""
     if len(heads) == 1:
         sequence_id, highest, _ = heads[0]
         return send_receipt(
@@ -168,7 +168,7 @@ def send_receipts(*, producer_id: int, heads: Sequence[tuple[int, int, int]], fi
 
 
 def ack_response(*, consumer_id: int, request_id: int) -> bytes:
-    """Confirm an ACK that carried a request id."""
+    """Build ACK_RESPONSE, the confirmation of an ACK that carried a request id."""
     serialize, body = _prepared.ack_response
     body.consumer_id = consumer_id
     body.request_id = request_id

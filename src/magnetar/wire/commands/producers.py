@@ -1,4 +1,4 @@
-"""PRODUCER, CLOSE_PRODUCER, and their answers."""
+"""PRODUCER, CLOSE_PRODUCER, SEND_ERROR, and their replies."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def producer(
     epoch: int = 0,
     metadata: Mapping[str, str] | None = None,
 ) -> bytes:
-    """Ask to publish to a topic; without a name the broker gives one."""
+    """Build PRODUCER: attach a producer to a topic; without a name the broker assigns one."""
     body = pb.CommandProducer(
         topic=topic,
         producer_id=producer_id,
@@ -47,7 +47,7 @@ def producer_success(
     producer_ready: bool = True,
     last_origin: Position | None = None,
 ) -> bytes:
-    """Admit a producer; ``last_origin`` goes to replication producers only."""
+    """Build PRODUCER_SUCCESS; only replication producers get ``last_origin``."""
     body = pb.CommandProducerSuccess(
         request_id=request_id,
         producer_name=producer_name,
@@ -69,5 +69,5 @@ def send_error(*, producer_id: int, sequence_id: int, code: ServerError, message
 
 
 def close_producer(*, producer_id: int, request_id: int = UNSOLICITED) -> bytes:
-    """Close a producer: a request of the client, or the broker's own doing."""
+    """Build CLOSE_PRODUCER: a client's request, or UNSOLICITED if the broker closes the producer."""
     return encode(pb.CommandCloseProducer(producer_id=producer_id, request_id=request_id))

@@ -1,1 +1,1 @@
-"""What a ledger stores: entries with their metadata, batches, markers and origins."""
+"""Entries as ledgers store them: metadata, batches, markers and origins."""

@@ -1,7 +1,7 @@
-"""Ack sets: which messages of a batch are not acknowledged yet.
+"""Ack sets: bit sets of the messages of a batch that are not acknowledged yet.
 
 On the wire an ack set is a list of signed 64-bit words, low word first: bit ``i % 64`` of word ``i / 64`` is 1 while
-message ``i`` remains. In memory it is an int with the same bits, so that acknowledging is ``&``.
+message ``i`` is not acknowledged. In memory it is an int with the same bits, so that acknowledging is ``&``.
 """
 
 from __future__ import annotations
@@ -13,25 +13,25 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 WORD_BITS = 64
-"""Messages that a word is for."""
+"""Messages per word."""
 
 _WORD_LENGTH = 8
 
 
 def words_to_int(words: Sequence[int]) -> int:
-    """Turn words as they came from the wire into an int; no words are 0."""
+    """Convert words from the wire to an int; no words give 0."""
     return int.from_bytes(struct.pack(f"<{len(words)}q", *words), "little")
 
 
 def int_to_words(remaining: int) -> list[int]:
-    """Turn an int, not negative, into as few words as hold it; 0 gives none.
+    """Convert a non-negative int to the minimum number of words; 0 gives none.
 
-    On the wire no words mean no ack set, so a batch with nothing remaining is acknowledged as a whole instead.
+    On the wire, no words mean no ack set, so a batch without remaining messages is acknowledged as a whole instead.
     """
     count = -(-remaining.bit_length() // WORD_BITS)
     return list(struct.unpack(f"<{count}q", remaining.to_bytes(count * _WORD_LENGTH, "little")))
 
 
 def all_remaining(batch_size: int) -> int:
-    """Return the ack set of a batch of ``batch_size`` messages of which none is acknowledged."""
+    """Return the ack set of a batch of ``batch_size`` messages, none of them acknowledged."""
     return (1 << batch_size) - 1

@@ -1,7 +1,7 @@
-"""Batches: the messages inside one entry, and the compression around them.
+"""Batches: the messages inside one entry, and their compression.
 
-The payload of a batch, before compression, repeats ``u32 size, SingleMessageMetadata, payload``. Those who read
-messages look inside; the broker does only to tell which of them it has already.
+The payload of a batch, before compression, repeats ``u32 size, SingleMessageMetadata, payload``. Clients that read
+messages decode it; a broker does so only to deduplicate the messages of a batch.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _read_size = struct.Struct(">I").unpack_from
 _PAYLOAD_SIZE = 0x18
 """The tag of ``SingleMessageMetadata.payload_size``."""
 
-# Arrow's names for the formats that Pulsar's clients write, beside ZLIB.
+# Arrow's names of the formats that Pulsar's clients write, besides ZLIB.
 _ARROW_CODECS = {pb.LZ4: "lz4_raw", pb.ZSTD: "zstd", pb.SNAPPY: "snappy"}
 
 
@@ -43,7 +43,7 @@ class BatchedMessage:
 
 
 def encode_batch(messages: Iterable[BatchedMessage]) -> bytes:
-    """Put messages into the payload of an entry, not compressed; each metadata's ``payload_size`` is written anew."""
+    """Encode messages as the payload of an entry, uncompressed; ``payload_size`` of each metadata is overwritten."""
     parts: list[bytes] = []
     for message in messages:
         metadata = pb.SingleMessageMetadata()
@@ -60,9 +60,9 @@ def decode_batch(
     *,
     size_max: int = MAX_MESSAGE_SIZE,
 ) -> list[BatchedMessage]:
-    """Take the messages out of a batch's payload as stored.
+    """Decode the messages of a batch from its stored payload.
 
-    Raises RemoteProtocolError when the payload is not what its metadata says, and else as ``decompress`` does.
+    Raises RemoteProtocolError when the payload contradicts its metadata, and the errors of ``decompress``.
     """
     data = decompress(metadata, payload, size_max=size_max)
     messages: list[BatchedMessage] = []
@@ -77,10 +77,10 @@ def decode_batch(
 
 
 def last_sequence_id(metadata: pb.MessageMetadata, payload: bytes | memoryview) -> int | None:
-    """The sequence id that the last message of a batch bears; None when it bears none of its own.
+    """Return the sequence id of the last message of a batch; None when the message has none of its own.
 
-    Raises as ``decode_batch``, and RequestError as ``check_opened``; of the messages before the last nothing but their
-    sizes is read.
+    Raises as ``decode_batch``, and RequestError as ``check_opened``. Only the sizes of the messages before the last one
+    are read.
     """
     check_opened(metadata)
     data = decompress(metadata, payload)
@@ -103,15 +103,15 @@ def last_sequence_id(metadata: pb.MessageMetadata, payload: bytes | memoryview) 
 
 
 def check_opened(metadata: pb.MessageMetadata) -> None:
-    """Raise RequestError for a batch of so many messages that a broker does not open it."""
+    """Raise RequestError for a batch with more than OPENED_BATCH_MESSAGES_MAX messages."""
     if metadata.num_messages_in_batch > OPENED_BATCH_MESSAGES_MAX:
         size, limit = metadata.num_messages_in_batch, Limit.OPENED_BATCH_MESSAGES
-        message = f"a batch of {size} messages; up to {OPENED_BATCH_MESSAGES_MAX} are opened ({limit})"
+        message = f"a batch of {size} messages; batches of up to {OPENED_BATCH_MESSAGES_MAX} are opened ({limit})"
         raise RequestError(ServerError.NotAllowedError, message, limit)
 
 
 def compress(payload: bytes, compression: pb.CompressionType.ValueType) -> bytes:
-    """Compress as Pulsar's clients do; the length before goes into the metadata's ``uncompressed_size``."""
+    """Compress as Pulsar's clients do; the metadata's ``uncompressed_size`` is the length of ``payload``."""
     if compression == pb.NONE:
         return payload
     if compression == pb.ZLIB:
@@ -125,10 +125,10 @@ def decompress(
     *,
     size_max: int = MAX_MESSAGE_SIZE,
 ) -> bytes:
-    """Return a payload as it was before compression, of at most ``size_max`` bytes.
+    """Return the decompressed payload, of at most ``size_max`` bytes.
 
-    Raises RequestError with NotAllowedError for an encrypted payload, whose key only its consumers have, and
-    RemoteProtocolError for one that cannot be decompressed to ``uncompressed_size`` bytes.
+    Raises RequestError with NotAllowedError for an encrypted payload, because only its consumers have the key, and
+    RemoteProtocolError for a payload that cannot be decompressed to ``uncompressed_size`` bytes.
     """
     if metadata.encryption_keys:
         message = "the payload is encrypted"
@@ -151,7 +151,7 @@ def decompress(
 
 
 def _decompress(compression: pb.CompressionType.ValueType, payload: bytes | memoryview, size: int) -> bytes:
-    """Decompress to ``size`` bytes; raises zlib.error, OSError or ValueError when it cannot be done."""
+    """Decompress to ``size`` bytes; raises zlib.error, OSError or ValueError on failure."""
     if compression == pb.ZLIB:
         inflater = zlib.decompressobj()
         data = inflater.decompress(payload, size + 1)
@@ -160,7 +160,8 @@ def _decompress(compression: pb.CompressionType.ValueType, payload: bytes | memo
             raise zlib.error(message)
         return data
     codec = _codec(compression)
-    # Arrow fills up a shorter result with stray memory and does not say so, but it refuses one that does not fit.
+    # Arrow pads a result that is too short with arbitrary memory without an error, but refuses a result that is too
+    # long.
     if size > 0 and _fits(codec, payload, size - 1):
         message = f"fewer than {size} bytes"
         raise ValueError(message)
@@ -177,14 +178,14 @@ def _fits(codec: Codec, payload: bytes | memoryview, size: int) -> bool:
 
 
 def _codec(compression: pb.CompressionType.ValueType) -> Codec:
-    """Arrow's codec, loaded on first use: most brokers and clients never look into a payload."""
+    """Return Arrow's codec, loaded on first use: most brokers and clients never decompress a payload."""
     from pyarrow import Codec  # noqa: PLC0415 - a large library
 
     return Codec(_ARROW_CODECS[compression])
 
 
 def _read_message(data: bytes, offset: int) -> tuple[BatchedMessage, int]:
-    """Read the message at ``offset`` and return where the next one begins."""
+    """Read the message at ``offset``; return it and the offset of the next one."""
     start = offset + _SIZE_LENGTH
     end = start + _read_size(data, offset)[0] if start <= len(data) else start
     try:

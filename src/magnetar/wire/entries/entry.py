@@ -1,7 +1,7 @@
-"""Entries: what a ledger stores and SEND and MESSAGE carry, Pulsar's *headersAndPayload*.
+"""Entries, Pulsar's *headersAndPayload*: the unit that ledgers store and that SEND and MESSAGE carry.
 
 An entry is ``u16 0x0e01, u32 CRC32C`` (both optional), ``u32 metadataSize, MessageMetadata, payload``. The checksum
-covers everything after itself. A metadata size never looks like the magic: it would exceed every frame.
+covers all bytes after itself. A metadata size never equals the magic number: it would exceed every frame.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ if TYPE_CHECKING:
 
 _MAGIC = b"\x0e\x01"
 _CHECKSUMMED_START = 6
-"""Where the checksummed part of an entry with a checksum begins."""
+"""Offset of the checksummed part in an entry with a checksum."""
 
 _SIZE_LENGTH = 4
 _METADATA_START = _CHECKSUMMED_START + _SIZE_LENGTH
-"""Where the metadata of an entry with a checksum begins."""
+"""Offset of the metadata in an entry with a checksum."""
 
 _NO_KEY = b"NONE_KEY"
 """The sticky key of an entry whose key cannot be decoded."""
@@ -47,7 +47,7 @@ _read_metadata = pb.MessageMetadata.FromString
 
 
 def checksum_matches(entry: bytes) -> bool:
-    """Whether the entry is what its checksum says; True when it has none."""
+    """Whether the entry matches its checksum; True when it has none."""
     if not entry.startswith(_MAGIC):
         return True
     if len(entry) < _CHECKSUMMED_START:
@@ -57,14 +57,14 @@ def checksum_matches(entry: bytes) -> bool:
 
 
 def proves_itself(entry: bytes) -> bool:
-    """Whether the entry carries a checksum and is what that says."""
+    """Whether the entry has a checksum and matches it."""
     return entry.startswith(_MAGIC) and checksum_matches(entry)
 
 
 def split_checksum(entry: bytes) -> tuple[int | None, bytes, bytes]:
-    """Return the checksum that the entry states, the bytes in front of what it covers, and what it covers.
+    """Return the stated checksum, the bytes before the checksummed part, and the checksummed part.
 
-    Without a checksum: None, nothing, and the entry.
+    An entry without a checksum gives None, no bytes, and the entry.
     """
     if not entry.startswith(_MAGIC) or len(entry) < _CHECKSUMMED_START:
         return None, b"", entry
@@ -73,7 +73,10 @@ def split_checksum(entry: bytes) -> tuple[int | None, bytes, bytes]:
 
 
 def with_checksum(entry: bytes) -> bytes:
-    """Return the entry with the magic and the right checksum in place of its first bytes; itself if it is shorter."""
+    """Return the entry with the magic number and the right checksum in place of its first bytes.
+
+    An entry that is too short for them is returned unchanged.
+    """
     if len(entry) < _CHECKSUMMED_START:
         return entry
     content = entry[_CHECKSUMMED_START:]
@@ -81,17 +84,17 @@ def with_checksum(entry: bytes) -> bytes:
 
 
 def check_checksum(entry: bytes) -> None:
-    """Raise ChecksumMismatchError where ``checksum_matches`` would not be True."""
+    """Raise ChecksumMismatchError if ``checksum_matches`` is False."""
     if not checksum_matches(entry):
         message = "checksum of the entry does not match"
         raise ChecksumMismatchError(message)
 
 
 def check(entry: bytes) -> pb.MessageMetadata | None:
-    """Raise ChecksumMismatchError or RemoteProtocolError where ``checksum_matches`` or ``parse_metadata`` would object.
+    """Raise ChecksumMismatchError or RemoteProtocolError if ``checksum_matches`` or ``parse_metadata`` would fail.
 
-    Once per published message, so what most of them are is found out in one go. Returns the metadata if it is not
-    plain, and may say something about dispatch, or if it names more messages than the entry may hold uncompressed.
+    Runs once per published message, so one regular expression recognizes the usual form. Returns the metadata if it is
+    not plain and may affect dispatch, or if it names more messages than the entry can hold uncompressed.
     """
     if len(entry) >= _METADATA_START:
         magic, checksum, size = _read_head(entry)
@@ -106,7 +109,7 @@ def check(entry: bytes) -> pb.MessageMetadata | None:
 
 
 def parse_metadata(entry: bytes) -> pb.MessageMetadata:
-    """Read the entry's metadata; raises RemoteProtocolError when its publisher wrote none that can be read."""
+    """Return the entry's metadata; raises RemoteProtocolError if it is missing or cannot be parsed."""
     try:
         metadata = _read_metadata(metadata_bytes(entry))
     except DecodeError as error:
@@ -119,32 +122,32 @@ def parse_metadata(entry: bytes) -> pb.MessageMetadata:
 
 
 def metadata_bytes(entry: bytes) -> bytes:
-    """Return the serialized metadata as the publisher wrote it; raises RemoteProtocolError when it does not fit."""
+    """Return the serialized metadata as the producer wrote it; raises RemoteProtocolError if its size is wrong."""
     start, end = _metadata_span(entry)
     return entry[start:end]
 
 
 def payload_of(entry: bytes) -> memoryview:
-    """Return the payload as stored, still compressed and encrypted; raises RemoteProtocolError as for the metadata."""
+    """Return the payload as stored, compressed and encrypted; raises RemoteProtocolError as ``metadata_bytes``."""
     return memoryview(entry)[_metadata_span(entry)[1] :]
 
 
 def publish_time_ms(entry: bytes) -> int:
-    """Milliseconds since the epoch when the entry was published, by its producer's clock."""
+    """Return the producer's publish time, in milliseconds since the epoch."""
     start, end = _metadata_span(entry)
     published_ms = publish_time_in_plain(entry, start, end)
     return parse_metadata(entry).publish_time if published_ms is None else published_ms
 
 
 def messages_in(entry: bytes) -> int:
-    """How many messages the entry holds, at least 1."""
+    """Return the number of messages in the entry, at least 1."""
     return messages_and_delivery(entry)[0]
 
 
 def messages_and_delivery(entry: bytes) -> tuple[int, int]:
-    """Return what dispatch needs to know: the number of messages, at least 1, and ``deliver_at_time`` (0: at once).
+    """Return the number of messages, at least 1, and ``deliver_at_time`` (0: immediately), for dispatch.
 
-    Once per dispatched entry, so what most of them are is found out in one go.
+    Called for each dispatched entry, so the most frequent form is read in this function.
     """
     if len(entry) >= _METADATA_START:
         magic, _, size = _read_head(entry)
@@ -157,10 +160,10 @@ def messages_and_delivery(entry: bytes) -> tuple[int, int]:
 
 
 def messages_delivery_and_key(entry: bytes) -> tuple[int, int, bytes]:
-    """Return what ``messages_and_delivery`` does, and the sticky key (protocol: Key_Shared).
+    """Return the values of ``messages_and_delivery`` and the sticky key (protocol: Key_Shared).
 
-    Messages of one sticky key are kept in order by a Key_Shared subscription. It is that of the whole entry: a batch is
-    not opened, so its messages should have one key.
+    A Key_Shared subscription keeps messages with the same sticky key in order. The key is that of the whole entry: a
+    batch is not opened, so its messages should have one key.
     """
     start, end = _metadata_span(entry)
     plain = messages_and_key_in_plain(entry, start, end)
@@ -171,24 +174,24 @@ def messages_delivery_and_key(entry: bytes) -> tuple[int, int, bytes]:
 
 
 def replicate_to(entry: bytes) -> Sequence[str]:
-    """Return the clusters that the entry is meant for; none for all."""
+    """Return the clusters to which the entry is replicated; empty for all."""
     start, end = _metadata_span(entry)
     return () if is_plain(entry, start, end) else parse_metadata(entry).replicate_to
 
 
 def build_entry(metadata: pb.MessageMetadata, payload: bytes) -> bytes:
-    """Put a message, or a batch of them, into an entry with a checksum."""
+    """Build an entry with a checksum from metadata and the payload of a message or a batch."""
     return assemble(metadata.SerializeToString(), payload)
 
 
 def assemble(metadata: bytes, payload: bytes | memoryview) -> bytes:
-    """Put serialized metadata and a payload into an entry with a checksum."""
+    """Build an entry with a checksum from serialized metadata and a payload."""
     checksummed = b"".join((_pack_size(len(metadata)), metadata, payload))
     return b"".join((_MAGIC, _pack_size(google_crc32c.value(checksummed)), checksummed))
 
 
 def _metadata_span(entry: bytes) -> tuple[int, int]:
-    """Where the serialized metadata begins and ends."""
+    """Return the start (inclusive) and the end (exclusive) of the serialized metadata."""
     start = (_CHECKSUMMED_START if entry.startswith(_MAGIC) else 0) + _SIZE_LENGTH
     if start > len(entry):
         message = f"entry of {len(entry)} bytes has no metadata size"
@@ -201,7 +204,7 @@ def _metadata_span(entry: bytes) -> tuple[int, int]:
 
 
 def check_count(metadata: pb.MessageMetadata, entry: bytes) -> None:
-    """Raise RemoteProtocolError for a batch that cannot hold as many messages as its metadata says."""
+    """Raise RemoteProtocolError for a batch that is too small for the number of messages in its metadata."""
     messages = metadata.num_messages_in_batch
     if messages <= 1:
         return
@@ -228,7 +231,7 @@ def _sticky_key(metadata: pb.MessageMetadata) -> bytes:
     if not metadata.HasField("partition_key"):
         return f"{metadata.producer_name}-{metadata.sequence_id}".encode()
     key: str | bytes = metadata.partition_key
-    encoded = key if isinstance(key, bytes) else key.encode()  # protobuf leaves as bytes what is not UTF-8
+    encoded = key if isinstance(key, bytes) else key.encode()  # protobuf returns a string that is not UTF-8 as bytes
     if not metadata.partition_key_b64_encoded:
         return encoded
     try:

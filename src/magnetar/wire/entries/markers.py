@@ -1,7 +1,7 @@
 """Markers: entries that brokers write for each other and never dispatch to consumers.
 
-The payload of a marker is one bare protobuf message, chosen by ``marker_type`` (Pulsar's ``Markers.java``). Those of
-replicated subscriptions (PIP-33) are built here; where they name several clusters, in the order of the names.
+The payload of a marker is one bare protobuf message, selected by ``marker_type`` (Pulsar's ``Markers.java``). The
+markers of replicated subscriptions (PIP-33) are built here; the clusters in them are sorted by name.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ SNAPSHOT_RESPONSE: Final = int(pulsar_markers_pb2.REPLICATED_SUBSCRIPTION_SNAPSH
 SNAPSHOT: Final = int(pulsar_markers_pb2.REPLICATED_SUBSCRIPTION_SNAPSHOT)
 UPDATE: Final = int(pulsar_markers_pb2.REPLICATED_SUBSCRIPTION_UPDATE)
 PROGRESS: Final = int(magnetar_markers_pb2.PROGRESS_MARKER)
-"""Magnetar's own; on the progress link only, never stored in a topic."""
+"""Magnetar's own marker type; only on the progress link, never stored in a topic."""
 
 PROBE: Final = int(magnetar_markers_pb2.PROBE_MARKER)
-"""Magnetar's own; on replication links only, never stored in a topic."""
+"""Magnetar's own marker type; only on replication links, never stored in a topic."""
 
 MARKER_PRODUCER_NAME: Final = "pulsar.marker"
 
 _UNSIGNED: Final = 2**64
-"""Markers hold positions unsigned: the entry before a ledger's first one, -1, is this minus 1, as Java writes it."""
+"""Markers hold positions unsigned, as Java writes them: the entry id -1, before a ledger's first entry, is 2^64 - 1."""
 
 _NOBODY: Mapping[str, Position] = MappingProxyType({})
 
@@ -43,7 +43,7 @@ def build_marker(
     publish_time_ms: int,
     replicate_to: Sequence[str] = (),
 ) -> bytes:
-    """Put a marker's serialized message into an entry; ``replicate_to`` empty sends it to every cluster."""
+    """Build an entry from a marker's serialized message; an empty ``replicate_to`` replicates it to every cluster."""
     metadata = pb.MessageMetadata(
         producer_name=MARKER_PRODUCER_NAME,
         sequence_id=0,
@@ -55,31 +55,31 @@ def build_marker(
 
 
 def build_fence(source: str, target: str, *, publish_time_ms: int) -> bytes:
-    """Return a marker that means nothing: its receipt says that everything sent before it is in the log, or never is.
+    """Build a marker without effect: its receipt proves that all entries sent before it are stored or never will be.
 
-    To a broker of Apache Pulsar it is the answer to a request for a snapshot that nobody made, and goes no further.
+    An Apache Pulsar broker takes it for the response to an unknown snapshot request and drops it.
     """
     answer = snapshot_response("magnetar.fence", source, Position(0, 0))
     return build_marker(SNAPSHOT_RESPONSE, answer, publish_time_ms=publish_time_ms, replicate_to=[target])
 
 
 def build_probe(*, publish_time_ms: int) -> bytes:
-    """Return a marker without content, which travels in the place of an earlier entry.
+    """Build a probe: a marker without content, sent at the position of an earlier entry.
 
-    A receiver that holds this place drops it as a duplicate, and any other refuses it as a gap.
+    A receiver that has the position drops it as a duplicate; any other receiver refuses it as a gap.
     """
     return build_marker(PROBE, b"", publish_time_ms=publish_time_ms)
 
 
 def is_probe(entry: bytes) -> bool:
-    """Whether the entry is a probe; raises RemoteProtocolError for one that cannot be read."""
+    """Whether the entry is a probe; raises RemoteProtocolError if its metadata cannot be read."""
     return marker_type(parse_metadata(entry)) == PROBE
 
 
 def snapshot_request(snapshot_id: str, source_cluster: str, without: Mapping[str, Position] = _NOBODY) -> bytes:
-    """Return the payload of a SNAPSHOT_REQUEST marker: ``source_cluster`` asks all others where they are.
+    """Return the payload of a SNAPSHOT_REQUEST marker (PIP-33): ``source_cluster`` requests positions.
 
-    All but those in ``without``, of which it holds what they produced up to these positions.
+    ``without`` names clusters that need not answer, each with the last position of its entries that the source holds.
     """
     return pulsar_markers_pb2.ReplicatedSubscriptionsSnapshotRequest(
         snapshot_id=snapshot_id, source_cluster=source_cluster, without=_in_order(without)
@@ -89,10 +89,10 @@ def snapshot_request(snapshot_id: str, source_cluster: str, without: Mapping[str
 def snapshot_response(
     snapshot_id: str, cluster: str, position: Position, without: Iterable[str] = (), *, takes_claims: bool | None = None
 ) -> bytes:
-    """Return the payload of a SNAPSHOT_RESPONSE marker: ``cluster`` has come to ``position``.
+    """Return the payload of a SNAPSHOT_RESPONSE marker (PIP-33): the current ``position`` in ``cluster``.
 
-    That is before anything of the clusters in ``without`` that the asking cluster does not hold. ``takes_claims`` says
-    that ``cluster`` honours the claims of an update; Apache Pulsar says nothing.
+    The position is before any entry of the clusters in ``without`` that the requesting cluster does not hold.
+    ``takes_claims`` tells that ``cluster`` honours the claims of an UPDATE; Apache Pulsar leaves it out.
     """
     return pulsar_markers_pb2.ReplicatedSubscriptionsSnapshotResponse(
         snapshot_id=snapshot_id,
@@ -103,7 +103,10 @@ def snapshot_response(
 
 
 def snapshot(snapshot_id: str, local_position: Position, positions: Mapping[str, Position]) -> bytes:
-    """Return the payload of a SNAPSHOT marker: who has all to ``local_position`` has all to these in other clusters."""
+    """Return the payload of a SNAPSHOT marker (PIP-33), which relates ``local_position`` to ``positions``.
+
+    Acknowledging up to ``local_position`` (inclusive) implies acknowledging up to ``positions`` in the other clusters.
+    """
     return pulsar_markers_pb2.ReplicatedSubscriptionsSnapshot(
         snapshot_id=snapshot_id, local_message_id=_message_id(local_position), clusters=_in_order(positions)
     ).SerializeToString()
@@ -114,10 +117,10 @@ def subscription_update(
     positions: Mapping[str, Position],
     claims: tuple[Mapping[str, Position], Mapping[str, Iterable[tuple[Position, Position]]]] | None = None,
 ) -> bytes:
-    """Return the payload of an UPDATE marker: the subscription has acknowledged all to these positions, inclusive.
+    """Return the payload of an UPDATE marker (PIP-33): acknowledged up to and including ``positions``.
 
-    With ``claims`` only what they name is acknowledged: for each origin, in its own positions, where the subscription
-    starts, exclusive, and the intervals that are acknowledged, open below and closed above.
+    With ``claims``, only the named entries are acknowledged: for each origin, in its own positions, the exclusive start
+    of the subscription, and the acknowledged intervals, open below and closed above.
     """
     return pulsar_markers_pb2.ReplicatedSubscriptionsUpdate(
         subscription_name=subscription,
@@ -145,17 +148,17 @@ def _claims(
 
 
 def marked_position(message_id: pulsar_markers_pb2.MarkersMessageIdData) -> Position:
-    """Return the position that a marker holds."""
+    """Return the position in a marker."""
     return Position(_signed(message_id.ledger_id), _signed(message_id.entry_id))
 
 
 def marked_positions(clusters: Iterable[pulsar_markers_pb2.ClusterMessageId]) -> dict[str, Position]:
-    """Return the positions that a marker holds, by cluster."""
+    """Return the positions in a marker, by cluster."""
     return {marked.cluster: marked_position(marked.message_id) for marked in clusters}
 
 
 def marker_type(metadata: pb.MessageMetadata) -> int | None:
-    """Return the marker's type, of whatever kind; None when the entry is no marker."""
+    """Return the marker type; None for an entry that is not a marker."""
     return metadata.marker_type if metadata.HasField("marker_type") else None
 
 

@@ -1,16 +1,16 @@
-"""The stamp that names an entry's origin: the cluster where it was produced, and its position there.
+"""The origin stamp of an entry: the cluster where it was produced, and its position there.
 
-A replicated entry carries, in its metadata, ``replicated_from`` and, behind its producer's own properties:
+A replicated entry has ``replicated_from`` in its metadata and, after its producer's own properties:
 
 * ``__MSG_PROP_REPL_SOURCE_POSITION``, ``ledger:entry`` at the origin; Apache Pulsar writes this one too;
 * ``__MAGNETAR_PREVIOUS_POSITION``, the origin position of the entry sent before it on the same link;
-* ``__MAGNETAR_FLOOR_POSITION``, the origin position down to which the origin produced nothing before the entry,
-  for this link or not, where it is another than the previous position;
-* ``__MAGNETAR_LINK_START``, ``true`` on the first entry of a link that starts behind entries it will never carry.
+* ``__MAGNETAR_FLOOR_POSITION``, if it differs from the previous position: between it and the entry the origin produced
+  nothing, for this link or any other;
+* ``__MAGNETAR_LINK_START``, ``true`` on the first entry of a link that starts after entries it will never carry.
 
-The stamp is appended to the serialized metadata: concatenation merges in protobuf, so every byte that the producer
-wrote survives, fields unknown here included. Properties before the source position are the producer's and are never
-taken for ours.
+The stamp is appended to the serialized metadata. Protobuf merges concatenated messages, so every byte of the producer
+is kept, including fields unknown here. Properties before the source position belong to the producer and are never read
+as a stamp.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ LINK_START: Final = "__MAGNETAR_LINK_START"
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where an entry was produced, and what came before it on the link that brought it.
+    """The origin of an entry, and the entry before it on its link.
 
-    ``previous`` and ``floor`` are EARLIEST when nothing came before, and when the sender does not say, as Apache
-    Pulsar does not: nothing can be found missing before such an entry.
+    ``previous`` and ``floor`` are EARLIEST if there is no earlier entry, or if the sender (Apache Pulsar) does not
+    state them: no gap can be detected before such an entry.
     """
 
     cluster: str
@@ -45,19 +45,19 @@ class Origin:
 
 
 def stamp(entry: bytes, origin: Origin) -> bytes:
-    """Return the entry with ``origin`` in its metadata and a new checksum; nothing else changes.
+    """Return the entry with ``origin`` in its metadata and a new checksum; all other bytes are unchanged.
 
-    An entry that bears a stamp already is returned as it is: its source has stamped it. Raises RemoteProtocolError when
-    its checksum does not match: a new one would hide the damage.
+    An entry that its source has stamped already is returned unchanged. Raises RemoteProtocolError if the checksum does
+    not match: a new one would hide the damage.
     """
     _require_intact(entry, origin)
     return entry if parse_metadata(entry).HasField("replicated_from") else _with_stamp(entry, origin)
 
 
 def stamp_again(entry: bytes, origin: Origin) -> bytes:
-    """Return a stamped entry with another stamp behind the one that it has; ``origin_of`` reads the last one.
+    """Return a stamped entry with a second stamp after its first one; ``origin_of`` reads the last one.
 
-    Raises RemoteProtocolError when its checksum does not match.
+    Raises RemoteProtocolError if the checksum does not match.
     """
     _require_intact(entry, origin)
     return _with_stamp(entry, origin)
@@ -70,21 +70,21 @@ def _require_intact(entry: bytes, origin: Origin) -> None:
 
 
 def _with_stamp(entry: bytes, origin: Origin) -> bytes:
-    """Return the entry with ``origin`` behind the rest of its metadata and a new checksum."""
+    """Return the entry with ``origin`` at the end of its metadata and a new checksum."""
     replicated_from = pb.MessageMetadata(replicated_from=origin.cluster).SerializePartialToString()
     return assemble(metadata_bytes(entry) + replicated_from + _properties(origin), payload_of(entry))
 
 
 def read_origin(entry: bytes) -> Origin | None:
-    """Read the stamp of an entry; see ``origin_of``."""
+    """Return the stamp of an entry; see ``origin_of``."""
     return origin_of(parse_metadata(entry))
 
 
 def origin_of(metadata: pb.MessageMetadata) -> Origin | None:
-    """Read the stamp in ``metadata``; None for an entry that was produced in this cluster.
+    """Return the stamp in ``metadata``; None for an entry that was produced in this cluster.
 
-    Raises RequestError with PersistenceError, as Apache Pulsar answers, when the stamp has no source position or one
-    that cannot be read.
+    Raises RequestError with PersistenceError, as Apache Pulsar does, if the source position is missing or cannot be
+    parsed.
     """
     if not metadata.HasField("replicated_from"):
         return None
@@ -107,7 +107,7 @@ def origin_of(metadata: pb.MessageMetadata) -> Origin | None:
 
 
 def is_stamped(metadata: pb.MessageMetadata) -> bool:
-    """Whether Magnetar replicated the entry: Apache Pulsar's replicator names no previous position."""
+    """Whether a Magnetar pipeline replicated the entry: Apache Pulsar's replicator writes no previous position."""
     for prop in reversed(metadata.properties):
         if prop.key == PREVIOUS_POSITION:
             return True
@@ -117,7 +117,7 @@ def is_stamped(metadata: pb.MessageMetadata) -> bool:
 
 
 def _properties(origin: Origin) -> bytes:
-    """The properties of a stamp, serialized, the source position first."""
+    """Return the serialized properties of a stamp, the source position first."""
     properties = _property(SOURCE_POSITION, str(origin.position)) + _property(PREVIOUS_POSITION, str(origin.previous))
     if origin.floor != origin.previous:
         properties += _property(FLOOR_POSITION, str(origin.floor))
@@ -127,21 +127,21 @@ def _properties(origin: Origin) -> bytes:
 
 
 def _property(key: str, value: str) -> bytes:
-    """One element of ``MessageMetadata.properties`` (field 4; key is field 1 of it, value 2), as protobuf writes it.
+    """Serialize one element of ``MessageMetadata.properties`` (field 4; key is field 1 of it, value 2).
 
-    By hand in less than half the time, once per replicated entry. Every length is below 128, so one byte.
+    Runs once per replicated entry; protobuf takes more than twice as long. Every length is below 128, so one byte.
     """
     pair = b"\x0a%c%b\x12%c%b" % (len(key), key.encode(), len(value), value.encode())
     return b"\x22%c%b" % (len(pair), pair)
 
 
 def _position(stamped: dict[str, str], key: str, default: Position) -> Position:
-    """The position under ``key``, or ``default`` when there is none."""
+    """Return the position under ``key``, or ``default`` if there is none."""
     text = stamped.get(key)
     if text is None:
         return default
     try:
-        if not isinstance(text, str):  # protobuf leaves as bytes what is not UTF-8
+        if not isinstance(text, str):  # protobuf returns a string that is not UTF-8 as bytes
             text = repr(text)
         return Position.parse(text)
     except ValueError as error:

@@ -1,1 +1,1 @@
-"""Generated protobuf modules and the ``.proto`` files that they come from; ``make proto`` writes them anew."""
+"""Generated protobuf modules and their ``.proto`` files; ``make proto`` regenerates them."""
