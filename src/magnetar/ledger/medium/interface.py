@@ -29,7 +29,7 @@ class GroupListener(Protocol):
     """The writer of a segment, who is told what became of the groups that it appended."""
 
     def acknowledged(self) -> None:
-        """The oldest group in flight is durable, and so is everything before it."""
+        """The oldest group in flight is durable, or only written where it need not be synced."""
         ...
 
     def failed(self, error: StorageError) -> None:
@@ -51,7 +51,7 @@ class OpenSegment(Protocol):
         Several groups may be in flight; they are acknowledged in the order in which they were appended. How many there
         are, and how large, is for the caller to limit. Without ``sync`` an acknowledged group may be lost with the
         power, though not with the process. A group that is not acknowledged may be found after a crash: whole, torn, or
-        not at all, but never one behind another that is not found whole.
+        not at all. Groups behind one that is not found whole do not count.
         """
         ...
 
