@@ -11,13 +11,13 @@ import pulsar
 from bench.catalogue import CONSUMER_PERMITS, LATENCY_BYTES, PERCENTILES, PUBLISH_WINDOWS
 from bench.frames import payload, publish_frames
 from bench.load import Consumer, Publisher, through, without_collector
+from bench.many_topics import TOPIC, ManyTopics
 from bench.outcome import Outcome
 from bench.systems import one_broker
 from magnetar.ledger.medium.space import RESERVE_NAME
 from tests.kit.measure import percentiles
 from tests.kit.messages import connect
 from tests.kit.processes import cpu_seconds
-from tests.kit.raw import RawConnection
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from bench.systems import System
     from tests.kit.server import Server
 
-TOPIC = "persistent://public/default/bench"
 QUIET_S = 2.0
 """Seconds after a start, or after topics were made, until memory is looked at."""
 
@@ -39,9 +38,6 @@ BACKLOG_AGE_S = 3.0
 
 WARM_UP_REPEATS = 8
 """How often the warm-up publishes its entries before it consumes them, once from the tail and once as a backlog."""
-
-PIPELINED = 100
-"""Requests in flight while topics are made."""
 
 BLOCK_BYTES = 512
 """Unit of st_blocks."""
@@ -103,13 +99,12 @@ class Fresh(OneBroker):
     def __init__(self, system: System, directory: Path, scale: Scale) -> None:
         """Nothing runs yet."""
         super().__init__(system, directory, scale)
-        self._topics = 0
-        self._producers: RawConnection | None = None
+        self._topics: ManyTopics | None = None
 
     def __exit__(self, *exception: object) -> None:
         """Leave, and kill it."""
-        if self._producers is not None:
-            self._producers.close()
+        if self._topics is not None:
+            self._topics.close()
         super().__exit__(*exception)
 
     def measure(self, measurement: str) -> Outcome:
@@ -117,25 +112,11 @@ class Fresh(OneBroker):
         kind, _, count = measurement.partition(".")
         if kind == "start":
             return Outcome({measurement: self.start_seconds})
-        self._make_topics(int(count))
+        if self._topics is None:
+            self._topics = ManyTopics(self.server.service_url)
+        self._topics.grow(int(count))
         time.sleep(QUIET_S)
         return Outcome({measurement: self.server.resident_bytes() / MEGABYTE})
-
-    def _make_topics(self, count: int) -> None:
-        """Make topics until there are ``count``, each with a producer that stays."""
-        if self._producers is None:
-            self._producers = RawConnection.connected(self.server.service_url)
-        while self._topics < count:
-            numbers = range(self._topics, min(self._topics + PIPELINED, count))
-            for number in numbers:
-                self._producers.send("LOOKUP", topic=f"{TOPIC}-{number}", request_id=number, authoritative=False)
-            for _ in numbers:
-                self._producers.expect("LOOKUP_RESPONSE")
-            for number in numbers:
-                self._producers.send("PRODUCER", topic=f"{TOPIC}-{number}", request_id=number, producer_id=number)
-            for _ in numbers:
-                self._producers.expect("PRODUCER_SUCCESS")
-            self._topics = numbers.stop
 
 
 class Storage(OneBroker):

@@ -34,8 +34,8 @@ PAGE, SECTOR = 4096, 512
 WRITTEN_BEFORE = 0.02
 """Chance that with a write the kernel puts some of the file's pages on the disk unasked."""
 
-SYNC_US = 4000
-"""Microseconds that a sync takes: so many that power often fails within one."""
+SYNC_S = 0.004
+"""Seconds that a sync takes: so many that power often fails within one."""
 
 LOST_BY_FAILED_SYNC = 0.7
 """Chance that a page of a sync that failed is not on the disk."""
@@ -260,11 +260,12 @@ class Figures:
 class LossyDisk:
     """One directory, and the processes that are started with ``environment``; one of them at a time."""
 
-    def __init__(self, root: Path, work: Path, library: Path, chance: random.Random) -> None:
-        """Keep the journal in ``work``; what is below ``root`` now is on the disk."""
+    def __init__(self, root: Path, work: Path, library: Path, chance: random.Random, *, sync_s: float = SYNC_S) -> None:
+        """Keep the journal in ``work``; what is below ``root`` now is on the disk. A sync takes ``sync_s`` seconds."""
         self.root = root.resolve()
         self.figures = Figures()
         self._chance = chance
+        self._sync_us = round(sync_s * 1_000_000)
         self._journal = work / "journal"
         self._control = work / "control"
         self.root.mkdir(parents=True, exist_ok=True)
@@ -283,7 +284,7 @@ class LossyDisk:
     def fail_sync(self, ahead: int, name_end: str = "") -> None:
         """Let a sync fail with EIO: of the files whose name ends so the one that is ``ahead``, 1: the next; 0: none."""
         with self._control.open("r+b", buffering=0) as control:  # a running broker has it mapped
-            control.write(_CONTROL.pack(ahead, SYNC_US, name_end.encode()))
+            control.write(_CONTROL.pack(ahead, self._sync_us, name_end.encode()))
 
     def settle(self) -> None:
         """Follow what a killed process did, which the kernel still shows to the next one."""

@@ -1,0 +1,145 @@
+"""``magnetar broker`` with a close look at its event loop: each long turn becomes a line of a file.
+
+The broker itself looks every 50 ms (``magnetar_loop_stall_seconds``), which is enough to notice a loop that is busy for
+long, and too rare to tell how long one turn took. Here a timer is due every ``LOOK_S``. A turn is measured up to so
+much too short. The looks cost some 4 % of a processor.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+from magnetar.broker import service
+from magnetar.broker.loop.stack_sampler import StackSampler
+from magnetar.cli.main import main
+from tests.kit.broker import Broker
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from magnetar.base.log_limit import LogLimit
+    from magnetar.base.world import Clock
+    from magnetar.broker.settings.config import BrokerConfig
+
+TURNS_VARIABLE = "MAGNETAR_BENCH_TURNS"
+"""Environment variable that names the file."""
+
+LOOK_S = 0.002
+"""Seconds between two looks."""
+
+NOTED_FROM_S = 0.004
+"""Seconds from which a turn is noted."""
+
+SEEN_FROM_S = 0.008
+"""Seconds after which a thread looks where the loop is. It looks again and again, so it may be half as much later."""
+
+_SCHEDSTAT = "/proc/self/schedstat"
+"""Of the main thread, which runs the loop: nanoseconds on a processor, and nanoseconds of waiting for one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One long turn of the event loop."""
+
+    at_s: float
+    """When it ended, on the monotonic clock, which all processes share."""
+    seconds: float
+    waited_s: float
+    """Seconds of it in which the loop could run and other processes had the processors."""
+    where: str
+    """The functions that the loop was in, the innermost first; empty if that was not seen."""
+
+
+class WatchedBroker(Broker):
+    """A broker that notes the turns of its event loop."""
+
+    module: ClassVar[str] = "bench.watched_broker"
+
+    def command(self) -> list[str]:
+        """See Server."""
+        self.environment[TURNS_VARIABLE] = str(self._path)
+        return super().command()
+
+    def turns(self) -> list[Turn]:
+        """Return the long turns so far, of all starts."""
+        lines = self._path.read_text(encoding="utf-8").splitlines()
+        return [Turn(**json.loads(line)) for line in lines]
+
+    @property
+    def _path(self) -> Path:
+        return self.directory / "turns.jsonl"
+
+
+class TurnWatch:
+    """Notes the long turns of the loop that it is started on."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, clock: Clock, path: Path) -> None:
+        """Nothing is noted before ``start``; ``path`` gets the lines."""
+        self._loop = loop
+        self._clock = clock
+        self._file = path.open("a", encoding="utf-8", buffering=1)
+        self._schedstat = os.open(_SCHEDSTAT, os.O_RDONLY)
+        self._waited_s = 0.0
+        self._sampler = StackSampler(clock, SEEN_FROM_S)
+        self._timer: asyncio.TimerHandle | None = None
+
+    def start(self) -> None:
+        """Look from now on."""
+        self._sampler.start()
+        self._waited_s = self._waited()
+        self._plan()
+
+    def stop(self) -> None:
+        """Note the turn that is under way, and no more."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._look()
+            self._timer.cancel()
+        self._sampler.stop()
+        self._file.close()
+        os.close(self._schedstat)
+
+    def _plan(self) -> None:
+        self._due = self._clock.monotonic() + LOOK_S
+        self._timer = self._loop.call_later(LOOK_S, self._look)
+
+    def _look(self) -> None:
+        now, where = self._clock.monotonic(), self._sampler.beat()
+        before_s, self._waited_s = self._waited_s, self._waited()
+        late_s = now - self._due
+        if late_s >= NOTED_FROM_S:
+            turn = Turn(now, round(late_s, 4), round(self._waited_s - before_s, 4), where)
+            self._file.write(json.dumps(asdict(turn)) + "\n")
+        self._plan()
+
+    def _waited(self) -> float:
+        return int(os.pread(self._schedstat, 100, 0).split()[1]) / 1e9
+
+
+class _WatchedService(service.Broker):
+    """The broker, watched from the end of its start to the end of its stop."""
+
+    def __init__(self, config: BrokerConfig, *, log_limit: LogLimit) -> None:
+        super().__init__(config, log_limit=log_limit)
+        self._watch: TurnWatch | None = None
+
+    async def start(self) -> None:
+        await super().start()
+        environment = self.environment
+        self._watch = TurnWatch(environment.loop, environment.clock, Path(os.environ[TURNS_VARIABLE]))
+        self._watch.start()
+
+    async def stop(self) -> None:
+        await super().stop()
+        if self._watch is not None:
+            self._watch.stop()
+
+
+if __name__ == "__main__":
+    vars(service)["Broker"] = _WatchedService
+    sys.exit(main())
