@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger(__name__)
 
-NEW_OBJECTS_MAX = 10_000
-"""Objects that are made, and not freed, between two looks; a look takes a millisecond or two."""
+NEW_OBJECTS_MAX = 5_000
+"""Objects that are made, and not freed, between two looks. A look takes a millisecond, one in four takes some 8 ms."""
 
 LOOKS_UNTIL_OLD = 3
 """Looks after which the objects that came meanwhile are looked at together, and set aside."""
