@@ -1,1 +1,1 @@
-"""How all work of a broker shares one event loop: turns, slices, stalls, and what the collector of cycles may take."""
+"""Fair use of the event loop by all work of a broker: turns, slices, stalls, and garbage collection."""

@@ -1,4 +1,4 @@
-"""Closing several things of which each may fail: one failure must not keep the others open."""
+"""Closing several parts. If one part fails to close, the others are closed all the same."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     Step: TypeAlias = tuple[str, Callable[[], object]]
-    """A part that is closed: its name, and what closes it."""
+    """The name of a part, and the function that closes it."""
 
 log = structlog.get_logger(__name__)
 
 
 def close_each(loop: asyncio.AbstractEventLoop, what: object, steps: Iterable[Step]) -> None:
-    """Run every step of closing ``what``, in order; a step that raises is logged, and the next one follows.
+    """Run every step of closing ``what``, in order. A step that raises is logged, and the next step follows.
 
-    It never raises. A failed step leaves its part as a crash would: the next load starts from what is durable.
+    Never raises. A failed step has the effect of a crash: the next load recovers the durable state.
     """
     for name, step in steps:
         close_one(loop, what, name, step)
 
 
 def close_one(loop: asyncio.AbstractEventLoop, what: object, name: str, step: Callable[[], object]) -> None:
-    """Run one step of closing ``what``, as ``close_each`` does; it never raises."""
+    """Run one step of closing ``what``, as ``close_each`` does. Never raises."""
     try:
         step()
     except MagnetarError as error:

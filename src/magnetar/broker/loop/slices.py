@@ -1,4 +1,4 @@
-"""Work on many things that lets everybody else have a turn of the event loop in between."""
+"""Work on many items in slices, with turns of the event loop for other work between them."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ if TYPE_CHECKING:
     from magnetar.base.world import Clock
 
 SLICE_S = 0.002
-"""Seconds that a slice of work takes, and the last item on top; what comes from clients waits so long at most."""
+"""Seconds in which a slice may begin items. The last item may exceed it. Clients wait this long at most."""
 
 SLICE_ITEMS_MAX = 100
-"""Items of a slice, however quick they are."""
+"""Largest number of items in a slice."""
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -23,7 +23,7 @@ Key = TypeVar("Key", bound="Hashable")
 
 
 class Slice:
-    """Tells when it is time to let others have a turn."""
+    """The budget of one slice."""
 
     def __init__(self, clock: Clock) -> None:
         """Begin now."""
@@ -32,7 +32,7 @@ class Slice:
         self._ends_at = clock.monotonic() + SLICE_S
 
     def is_over(self) -> bool:
-        """Count one item as done; whether the slice ends behind it."""
+        """Count one item as done; return whether the slice ends with it."""
         self._items += 1
         return self._items >= SLICE_ITEMS_MAX or self._clock.monotonic() >= self._ends_at
 
@@ -48,7 +48,7 @@ def at_once(steps: Generator[None, None, Result]) -> Result:
 
 
 async def in_slices(clock: Clock, items: Iterable[Item]) -> AsyncIterator[Item]:
-    """Yield all items; between two slices of them everybody else has a turn, so anything may have changed."""
+    """Yield all items in slices. Other work runs between two slices, so any state may have changed."""
     current = Slice(clock)
     for item in items:
         yield item
@@ -58,22 +58,22 @@ async def in_slices(clock: Clock, items: Iterable[Item]) -> AsyncIterator[Item]:
 
 
 class SharedSlices:
-    """Lets tasks do their work in slices. However many tasks there are, one slice runs in a turn of the event loop."""
+    """Runs the work of tasks in slices. All tasks together have one slice in each turn of the event loop."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, clock: Clock) -> None:
-        """No task waits."""
+        """Start without waiting tasks."""
         self._loop = loop
         self._clock = clock
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._current: Slice | None = None
         self._is_over = False
-        """Whether the current slice is."""
+        """Whether the current slice is over."""
         self._scheduled: asyncio.Handle | None = None
 
     async def run(self, steps: Generator[None, None, Result]) -> Result:
-        """Run all steps and return what they return. Few are done at once, unless other tasks wait.
+        """Run all steps and return their result. A few steps run at once, unless other tasks are waiting.
 
-        If the task is cancelled, the steps are ended where they are.
+        Cancelling the task closes the generator of the steps.
         """
         try:
             if self._waiting or self._is_over:
@@ -88,10 +88,10 @@ class SharedSlices:
                     self._is_over = True
                     await self._turn()
         finally:
-            steps.close()  # the error would keep them waiting in the middle
+            steps.close()  # the traceback of an error would keep the generator suspended
 
     def _current_slice(self) -> Slice:
-        """The slice of this turn of the event loop, which all tasks share that run in it."""
+        """The slice of this turn of the event loop. All tasks that run in the turn share it."""
         if self._current is None:
             self._current = Slice(self._clock)
             self._loop.call_soon(self._end_slice)
@@ -101,7 +101,7 @@ class SharedSlices:
         self._current, self._is_over = None, False
 
     async def _turn(self) -> None:
-        """Return when it is this task's turn, after all that wait already."""
+        """Return when it is the turn of this task, after all tasks that are waiting already."""
         future: asyncio.Future[None] = self._loop.create_future()
         self._waiting.append(future)
         if self._scheduled is None:
@@ -118,23 +118,23 @@ class SharedSlices:
 
 
 class SlicedWork(Generic[Key, Item]):
-    """Does work on many items, by key: a first slice at once, the others in later turns of the event loop.
+    """Work on many items by key: the first slice runs at once, the others in later turns of the event loop.
 
-    So few items are done on return, unless other work is under way: keys have their turn in the order in which they
-    were started. An item whose work raises is the caller's bug: it ends the slice, not the rest.
+    Short work is done when ``start`` returns, unless other work is under way. Keys run in the order of their starts.
+    Work that raises is a bug of the caller. It ends the slice, and the other items follow in the next one.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, clock: Clock) -> None:
-        """Nothing is to be done."""
+        """Start without work."""
         self._loop = loop
         self._clock = clock
         self._pending: dict[Key, tuple[Callable[[Item], None], Iterator[Item]]] = {}
         self._scheduled: asyncio.Handle | None = None
 
     def start(self, key: Key, items: Iterable[Item], work: Callable[[Item], None]) -> None:
-        """Do ``work`` on ``items``, and no longer on those that are left of an earlier start with ``key``.
+        """Run ``work`` on each of ``items``. The rest of an earlier start with the same ``key`` is dropped.
 
-        An item is asked for when its turn has come.
+        The iterator is advanced item by item, when an item is due.
         """
         self._pending.pop(key, None)
         self._pending[key] = work, iter(items)
@@ -142,15 +142,15 @@ class SlicedWork(Generic[Key, Item]):
             self._run()
 
     def cancel(self, key: Key) -> None:
-        """Do no more of the work that was started with ``key``."""
+        """Drop the rest of the work with ``key``."""
         self._pending.pop(key, None)
 
     def stop(self) -> None:
-        """Do no more of it."""
+        """Drop all work."""
         self._pending.clear()
 
     def _run(self) -> None:
-        """Do one slice."""
+        """Run one slice."""
         if self._scheduled is not None:
             self._scheduled.cancel()
             self._scheduled = None

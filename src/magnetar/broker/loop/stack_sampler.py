@@ -1,4 +1,4 @@
-"""Where the thread of the event loop is while the loop is late: the name of what stalls it."""
+"""Stack samples of the event loop's thread while the loop is late. They name the code that stalls it."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ if TYPE_CHECKING:
     from magnetar.base.world import Clock
 
 FRAMES_MAX = 4
-"""Functions of Magnetar that are named, the innermost first."""
+"""Number of Magnetar's functions in a sample, the innermost first."""
 
 _OURS = "magnetar."
 
 
 class StackSampler:
-    """A thread that looks at the stack of another one when that has not called ``beat`` for a while.
+    """A thread that samples the stack of another thread when that thread has not called ``beat`` in time.
 
-    Made on the thread that it is to look at. It wakes each ``late_s / 2`` seconds, which takes some 100 us.
+    It samples the thread that creates it. It wakes every ``late_s / 2`` seconds, which takes some 100 us.
     """
 
     def __init__(self, clock: Clock, late_s: float) -> None:
-        """Look once the last call of ``beat`` is ``late_s`` seconds ago, from ``start`` on."""
+        """Take a sample when the last call of ``beat`` is ``late_s`` seconds ago; ``start`` has to follow."""
         self._clock = clock
         self._late_s = late_s
         self._thread_id = threading.get_ident()
@@ -34,7 +34,7 @@ class StackSampler:
         self._thread = threading.Thread(target=self._run, name="magnetar-stalls", daemon=True)
 
     def start(self) -> None:
-        """Look from now on."""
+        """Start the thread."""
         self._thread.start()
 
     def stop(self) -> None:
@@ -43,7 +43,7 @@ class StackSampler:
         self._thread.join()
 
     def beat(self) -> str:
-        """Return where the thread was seen since the last call; empty if that was not long ago."""
+        """Return the sample since the last call; empty if the last call was in time."""
         seen, self._seen, self._beat_at = self._seen, "", self._clock.monotonic()
         return seen
 
@@ -58,7 +58,7 @@ class StackSampler:
 
 
 def _described(frame: FrameType | None) -> str:
-    """Return the innermost function, and those of Magnetar that called it, as ``module.function:line``."""
+    """Return the innermost function and its callers in Magnetar, as ``module.function:line``."""
     named: list[str] = []
     ours = 0
     while frame is not None and ours < FRAMES_MAX:

@@ -1,4 +1,4 @@
-"""How late the event loop is: what every client waits because of what the broker does for others."""
+"""Delay of the event loop: the time that every client waits because of the broker's work for others."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 INTERVAL_S = 0.05
-"""Seconds between two looks. A stall is measured up to so much too short; each look costs an idle broker some 80 us."""
+"""Seconds between two timers. A stall is measured up to this much too short. One timer costs an idle broker 80 us."""
 
 LOGGED_FROM_S = 0.1
 """Seconds from which a stall is logged."""
 
 
 class LoopStalls:
-    """Observes how much later than planned a timer ran; a timer is due every INTERVAL_S."""
+    """A histogram of the delays of a timer that is due every INTERVAL_S."""
 
     def __init__(self) -> None:
-        """Nobody has looked yet."""
+        """Start with an empty histogram."""
         self.late = Histogram()
 
     def watch(
         self, loop: asyncio.AbstractEventLoop, clock: Clock, beat: Callable[[], str] = lambda: ""
     ) -> Callable[[], None]:
-        """Look from now on; what is returned ends that. ``beat`` tells at each look where the loop was while late."""
+        """Start the timer and return a function that stops it. ``beat`` returns the code that made the loop late."""
         timer: asyncio.TimerHandle
 
         def look(due: float) -> None:

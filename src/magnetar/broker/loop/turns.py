@@ -1,4 +1,4 @@
-"""A budget for the work of one turn of the event loop, shared by all that clients make a broker do."""
+"""A time budget for the work that clients cause in one turn of the event loop."""
 
 from __future__ import annotations
 
@@ -13,61 +13,61 @@ if TYPE_CHECKING:
     from magnetar.base.world import Clock
 
 TURN_S = 0.005
-"""Seconds of a turn in which work is begun; the last piece of work comes on top. Other clients wait so long at most."""
+"""Seconds of a turn in which work may begin. The last piece may exceed it. Other clients wait this long at most."""
 
 LEVELS_S = (0.00025, 0.001, 0.004, 0.016, 0.064)
-"""Upper bounds of the levels: seconds of work that a client had lately, inclusive. The last level has none."""
+"""Upper bounds of the levels, inclusive, in seconds of recent work of a client. The last level has no bound."""
 
 PIECES_S = tuple(min(bound, TURN_S) for bound in (*LEVELS_S, TURN_S))
-"""Seconds in which a piece of work of each level begins what it consists of."""
+"""Seconds in which a piece of work of each level may begin its parts."""
 
 LEVEL_PART = 0.6
-"""The part of what is left of a turn that one level has at most, while work of later ones waits."""
+"""Largest fraction of the rest of a turn for one level while work of later levels waits."""
 
 NEW_S = LEVELS_S[-1]
-"""Seconds of work that are added for a client until it asks for nothing for the first time."""
+"""Seconds of work that count in addition for a client until its queue is empty for the first time."""
 
 KEPT = 0.5
-"""The part of the work that a client had which still counts each time it asks for nothing more."""
+"""Fraction of the recent work of a client that remains each time its queue is empty."""
 
 TURN_ITEMS_MAX = 1000
-"""Pieces of work that are begun in a turn, however quick they are."""
+"""Largest number of pieces of work that begin in a turn."""
 
 LIGHT_PART = 0.2
-"""The part of a turn's time and pieces of work up to which the turn is light."""
+"""Fraction of the time and of the pieces of work of a turn up to which the turn is light."""
 
 PAUSE_S = 0.0002
-"""Seconds without work for clients that end a light turn: the event loop has looked for input meanwhile."""
+"""Seconds without work that end a light turn. The event loop has polled for input in such a pause."""
 
 
 class Share:
-    """One client, or one topic, whose work is done in turns."""
+    """The account of one client, or of one topic, whose work is done in turns."""
 
     __slots__ = ("had_s", "is_known", "waiting")
 
     def __init__(self) -> None:
-        """It has asked for nothing yet, and comes behind those that are known to ask for little.
+        """Start without work, behind clients that are known to cause little work.
 
-        Many that come at once would else delay everybody before it shows how much they ask for.
+        Otherwise many new clients would delay all others before their load is known.
         """
         self.had_s = 0.0
-        """Seconds of work that it had lately: all of it since it last asked for nothing, and a part of that before."""
+        """Recent work in seconds: all work since the queue was last empty, and a fraction of the work before."""
         self.is_known = False
-        """Whether it has once had all that it asked for."""
+        """Whether the queue was empty once."""
         self.waiting = 0
-        """Pieces of its work that wait."""
+        """Number of waiting pieces of work."""
 
 
 class LoopTurns:
-    """Runs pieces of work in as many turns of the event loop as that takes.
+    """A multilevel feedback queue: runs pieces of work in as many turns of the event loop as necessary.
 
-    Those come first that had the least work lately. They are sorted into levels; those of one level come in the order
-    in which they asked. So a client that asks for a little at a time does not notice how many others ask for much, or
-    without end. Each level has a part of each turn.
+    Shares are sorted into levels by their recent work. Levels with less work run first. Within a level, work runs in
+    the order of the requests. A client with few requests therefore does not notice clients with many, and each level
+    has a fraction of each turn.
 
-    A turn begins with what was left over, so what arrives on a socket in a turn that is over waits. A piece of work
-    that may take long does a part, and calls ``soon`` for the rest. Work that raises does not keep the rest from being
-    run; the loop's exception handler is told.
+    A turn begins with the work that the last one left over. Input that arrives in a turn without time left waits for
+    the next one. Work that may take long does a part and calls ``soon`` for the rest. If a piece of work raises, the
+    loop's exception handler is called, and the other pieces run.
 
     A turn ends with an iteration of the event loop. A light turn ends with the first pause, because a callback that
     tells the end of an iteration costs another iteration.
@@ -76,37 +76,37 @@ class LoopTurns:
     def __init__(
         self, loop: asyncio.AbstractEventLoop, clock: Clock, processor_time: Callable[[], float] | None = None
     ) -> None:
-        """Nothing is to be done.
+        """Start without work.
 
-        ``processor_time`` tells how many seconds of a processor the thread of the loop has had, by default those that
-        have passed. On a busy machine these differ, and a client does not ask for more because others run.
+        ``processor_time`` returns the processor time of the loop's thread in seconds. The default is elapsed time. On a
+        busy machine the two differ, and other processes must not count as work of a client.
         """
         self._loop = loop
         self._monotonic = clock.monotonic
         self._processor_time = processor_time or clock.monotonic
         self._added: list[tuple[Callable[[], None], Share]] = []
-        """What came since the last turn began."""
+        """Work that was added since the last turn began."""
         self._levels: tuple[deque[tuple[Callable[[], None], Share]], ...] = tuple(deque() for _ in (*LEVELS_S, "more"))
-        """What waits, by how much work its share had: the least comes first."""
+        """Waiting work by level. The level with the least recent work comes first."""
         self._next_turn: asyncio.Handle | None = None
-        """What begins the next turn; None while this one is light and nothing is left over."""
+        """The callback that begins the next turn; None while this turn is light and no work is left over."""
         self._started_at = -TURN_S
         self._last_at = -TURN_S
         """When work last began or ended."""
         self._ends_at = 0.0
         self._items = 0
         self._charged_s = 0.0
-        """Seconds of work outside of turns that count in this one."""
+        """Seconds of work outside of turns that count in this turn."""
 
     def soon(self, work: Callable[[], None], share: Share) -> None:
-        """Do ``work`` in the next turn, or in a later one if there is much to do before it."""
+        """Run ``work`` in the next turn, or in a later one if much work is waiting."""
         share.waiting += 1
         self._added.append((work, share))
         if self._next_turn is None:
             self._next_turn = self._loop.call_soon(self._run)
 
     def begin(self, now: float) -> bool:
-        """Count a piece of work in, at ``now`` on the monotonic clock; False if it has to wait for a later turn."""
+        """Begin a piece of work at ``now`` in monotonic seconds; False if it has to wait for a later turn."""
         if self._next_turn is None:
             if now - self._last_at > PAUSE_S:
                 self._start(now)
@@ -117,13 +117,13 @@ class LoopTurns:
         return now + self._charged_s < self._ends_at and self._items <= TURN_ITEMS_MAX
 
     def is_over(self) -> bool:
-        """Count a piece of work as done; whether no other one may begin in this turn."""
+        """End a piece of work; return whether no other piece may begin in this turn."""
         self._items += 1
         self._last_at = now = self._monotonic()
         return self._items > TURN_ITEMS_MAX or now + self._charged_s >= self._ends_at
 
     def charge(self, seconds: float) -> None:
-        """Count work that the loop does after this turn, because of what was done in it."""
+        """Count work that this turn causes and that the loop does after it."""
         self._charged_s += seconds
 
     def _is_light(self, now: float) -> bool:
@@ -143,7 +143,7 @@ class LoopTurns:
             self._next_turn = None
             return
         # ``_next_turn`` stays set meanwhile: work that calls ``soon`` would else begin a second chain of turns.
-        self._queue_added()  # what is added from now on comes in the next turn: what this one writes goes out before
+        self._queue_added()  # later additions wait for the next turn, so the output of this turn is sent first
         ends_at = self._ends_at
         try:
             for level, waiting in enumerate(self._levels):
@@ -162,9 +162,9 @@ class LoopTurns:
         self._added.clear()
 
     def _run_some(self, waiting: deque[tuple[Callable[[], None], Share]], ends_at: float, piece_s: float) -> float:
-        """Run the first piece, and more until ``ends_at``; each may begin work for ``piece_s`` seconds if others wait.
+        """Run the first piece, and more until ``ends_at``; return when the last one ended.
 
-        Returns when the last one ended.
+        While other work waits, each piece may begin parts for ``piece_s`` seconds.
         """
         now, used_s = self._now()
         while waiting:
@@ -186,6 +186,6 @@ class LoopTurns:
         return now
 
     def _now(self) -> tuple[float, float]:
-        """Return the time, and the processor time used, as if what was charged in this turn were done."""
+        """Return the time and the processor time, both with the work that was charged in this turn."""
         self._last_at = now = self._monotonic()
         return now + self._charged_s, self._processor_time() + self._charged_s

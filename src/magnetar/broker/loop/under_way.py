@@ -1,4 +1,4 @@
-"""Work that is under way, and for whose end others wait."""
+"""A counter of work in progress, whose end can be awaited."""
 
 from __future__ import annotations
 
@@ -6,31 +6,31 @@ import asyncio
 
 
 class UnderWay:
-    """Counts what has begun and not ended yet."""
+    """Counts work that has begun and not ended."""
 
     def __init__(self) -> None:
-        """Nothing has begun."""
+        """Start at zero."""
         self._count = 0
         self._over: asyncio.Event | None = None
-        """Made for the first who waits: there are many of these, and few are waited for."""
+        """Created for the first waiter, because there are many counters and few waiters."""
 
     def __bool__(self) -> bool:
-        """Whether anything is under way."""
+        """Whether work is in progress."""
         return self._count > 0
 
     def begin(self) -> None:
-        """Count one in."""
+        """Count work that begins."""
         self._count += 1
 
     def end(self) -> None:
-        """Count one out."""
+        """Count work that ends."""
         self._count -= 1
         if not self._count and self._over is not None:
             self._over.set()
             self._over = None
 
     async def over(self) -> None:
-        """Return once nothing is under way."""
+        """Return when no work is in progress."""
         while self._count:
             if self._over is None:
                 self._over = asyncio.Event()
