@@ -1,1 +1,1 @@
-"""Talking to brokers: ``connection`` on asyncio, for brokers; ``blocking`` on plain sockets, for Spark's executors."""
+"""A client of Pulsar's protocol on asyncio: connections, lookup, producers and consumers."""

@@ -1,117 +1,38 @@
-"""A connection to a broker on asyncio: requests with answers, and producers with receipts.
+"""A connection to a broker: requests with answers, and commands for its producers and consumers.
 
-It ends once and for good: when the peer closes it, breaks the protocol or falls silent. Every request and every send
-that waits then fails with the reason. Whether and when to connect again is the caller's decision.
+It ends once and for good: when the peer closes it, breaks the protocol or falls silent. Everything that waits on it
+then fails with the reason. Whoever uses a connection decides whether and when to connect again.
 """
 
 from __future__ import annotations
 
 import asyncio
 import itertools
-from collections import deque
 from typing import TYPE_CHECKING, Any, Self, cast
 
 from magnetar.base.errors import RemoteProtocolError, RequestError, ServerError
-from magnetar.client.options import DEFAULT_OPTIONS, LOOKUP_REDIRECTS_MAX, ClientOptions, address_of
-from magnetar.client.replies import LookupAnswer, lookup_answer, refusal_in, reply_to, too_many_redirects
+from magnetar.base.limits import FRAME_SIZE_PADDING
+from magnetar.client.consumer import Consumer
+from magnetar.client.options import DEFAULT_OPTIONS, ClientOptions, address_of
+from magnetar.client.owners import Owners
+from magnetar.client.producer import Producer
+from magnetar.client.replies import LookupAnswer, lookup_answer, refusal_in, reply_to
 from magnetar.wire import commands
 from magnetar.wire.connection import Connection, Role
-from magnetar.wire.message_id import position_of
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from magnetar.base.position import Position
-
-
-class Producer:
-    """Publishes to one topic; receipts come in the order of the sends."""
-
-    def __init__(self, connection: PulsarConnection, producer_id: int) -> None:
-        """Belong to ``connection``, which sets the name when the broker admits the producer."""
-        self.name = ""
-        self.last_origin: Position | None = None
-        self.failure: Exception | None = None
-        self._connection = connection
-        self._producer_id = producer_id
-        self._sequence_ids = itertools.count()
-        self._unacknowledged: deque[tuple[int, asyncio.Future[Position]]] = deque()
-        self._ended = asyncio.Event()
-
-    @property
-    def unacknowledged(self) -> int:
-        """How many sends wait for their receipt."""
-        return len(self._unacknowledged)
-
-    def send(self, entry: bytes, *, num_messages: int = 1, marker: bool = False) -> asyncio.Future[Position]:
-        """Publish an entry; the future gives its position, EARLIEST for one that was dropped as a duplicate.
-
-        The future raises RequestError when the broker refuses the entry, and what ended the producer when that comes
-        first. Raises that at once when the producer has ended.
-        """
-        if self.failure is not None:
-            raise self.failure
-        sequence_id = next(self._sequence_ids)
-        receipt: asyncio.Future[Position] = asyncio.get_running_loop().create_future()
-        self._unacknowledged.append((sequence_id, receipt))
-        frame = commands.send(
-            producer_id=self._producer_id,
-            sequence_id=sequence_id,
-            entry=entry,
-            num_messages=num_messages,
-            marker=marker,
-        )
-        self._connection.write(frame)
-        return receipt
-
-    async def close(self) -> None:
-        """Give the producer up, after the receipts of what was sent; does nothing when it has ended."""
-        if self.failure is None:
-            await self._connection.close_producer(self._producer_id)
-
-    async def wait_ended(self) -> None:
-        """Return when the producer has ended; ``failure`` says why."""
-        await self._ended.wait()
-
-    def admitted(self, success: pb.CommandProducerSuccess) -> None:
-        """Take over what the broker says of the producer."""
-        self.name = success.producer_name
-        self._sequence_ids = itertools.count(success.last_sequence_id + 1)
-        if success.HasField("last_origin_message_id"):
-            self.last_origin = position_of(success.last_origin_message_id)
-
-    def receipt(self, receipt: pb.CommandSendReceipt) -> None:
-        """Settle the oldest send; raises RemoteProtocolError when the receipt is another's."""
-        waiting = self._oldest(receipt.sequence_id)
-        if not waiting.done():
-            waiting.set_result(position_of(receipt.message_id))
-
-    def refused(self, error: pb.CommandSendError) -> None:
-        """Fail the oldest send; raises RemoteProtocolError when the refusal is another's."""
-        waiting = self._oldest(error.sequence_id)
-        if not waiting.done():
-            waiting.set_exception(RequestError(ServerError(error.error), error.message))
-
-    def end(self, failure: Exception) -> None:
-        """Fail what waits and refuse what comes."""
-        self.failure = failure
-        for _, waiting in self._unacknowledged:
-            if not waiting.done():
-                waiting.set_exception(failure)
-        self._unacknowledged.clear()
-        self._ended.set()
-
-    def _oldest(self, sequence_id: int) -> asyncio.Future[Position]:
-        """Take the oldest send, which must have this sequence id."""
-        if not self._unacknowledged or self._unacknowledged[0][0] != sequence_id:
-            message = f"receipt for sequence id {sequence_id} of producer {self.name}, which is not the oldest sent"
-            raise RemoteProtocolError(message)
-        return self._unacknowledged.popleft()[1]
+    from magnetar.client.owners import ConsumerEvents, ProducerEvents
 
 
 class PulsarConnection(asyncio.Protocol):
-    """One connection, used from one event loop."""
+    """One connection, used from one event loop.
+
+    Producers and consumers have numbers, which whoever opens them chooses. Frames that are written in one turn of the
+    event loop are sent together at its end.
+    """
 
     def __init__(self, url: str, options: ClientOptions) -> None:
         """Belong to a transport that is being opened; use ``open``."""
@@ -125,14 +46,17 @@ class PulsarConnection(asyncio.Protocol):
             keep_alive_interval_s=options.keep_alive_interval_s,
             now=self._loop.time(),
         )
-        self._transport: asyncio.WriteTransport | None = None
+        self._transport: asyncio.Transport | None = None
         self._tick_timer: asyncio.TimerHandle | None = None
         self._handshake: asyncio.Future[None] = self._loop.create_future()
         self._ended = asyncio.Event()
+        self._is_paused = False
+        self._unsent: list[bytes] = []
         self._request_ids = itertools.count(1)
         self._requests: dict[int, asyncio.Future[pb.BaseCommand]] = {}
         self._producer_ids = itertools.count(1)
-        self._producers: dict[int, Producer] = {}
+        self._consumer_ids = itertools.count(1)
+        self._owners = Owners()
 
     @classmethod
     async def open(cls, url: str, options: ClientOptions = DEFAULT_OPTIONS) -> Self:
@@ -143,13 +67,17 @@ class PulsarConnection(asyncio.Protocol):
         """
         host, port = address_of(url)
         loop = asyncio.get_running_loop()
-        async with asyncio.timeout(options.connect_timeout_s):
-            _, connection = await loop.create_connection(lambda: cls(url, options), host, port)
-            try:
-                await connection._handshake  # noqa: SLF001 - our own
-            except BaseException:
-                connection.close()
-                raise
+        try:
+            async with asyncio.timeout(options.connect_timeout_s):
+                _, connection = await loop.create_connection(lambda: cls(url, options), host, port)
+                try:
+                    await connection._handshake  # noqa: SLF001 - our own
+                except BaseException:
+                    connection.close()
+                    raise
+        except TimeoutError as error:
+            message = str(error) or f"no connection within {options.connect_timeout_s:g} s"
+            raise TimeoutError(message) from None
         return connection
 
     @property
@@ -168,9 +96,19 @@ class PulsarConnection(asyncio.Protocol):
         return self._wire.peer_life
 
     @property
-    def peer_max_message_size(self) -> int:
-        """Bytes of the largest entry that the broker takes."""
-        return self._wire.peer_max_message_size
+    def frame_size_max(self) -> int:
+        """Bytes of the largest frame that the broker takes."""
+        return self._wire.peer_max_message_size + FRAME_SIZE_PADDING
+
+    @property
+    def receipts_name_source(self) -> bool:
+        """Whether receipts of replicated entries name their position at the source instead of the sequence id.
+
+        Apache Pulsar does so from 4.0.2 on, if we offered it (``ClientOptions.replicator``).
+        """
+        return self._options.replicator and self._wire.peer_features.supports_repl_dedup_by_lid_and_eid
+
+    # --- requests ----------------------------------------------------------------------------------------------------
 
     async def request(self, build: Callable[[int], bytes]) -> pb.BaseCommand:
         """Send what ``build`` makes of a request id, and return the answer.
@@ -187,59 +125,111 @@ class PulsarConnection(asyncio.Protocol):
         try:
             async with asyncio.timeout(self._options.request_timeout_s):
                 return await reply
+        except TimeoutError:
+            message = f"{self.url} did not answer within {self._options.request_timeout_s:g} s"
+            raise TimeoutError(message) from None
         finally:
             del self._requests[request_id]
 
-    async def lookup(self, topic: str) -> str:
-        """Return the URL of the broker that owns ``topic``; follows redirects. Raises as ``request`` and ``open``."""
-        answer = await self._ask_owner(topic, authoritative=False)
-        for _ in range(LOOKUP_REDIRECTS_MAX):
-            if not answer.redirect:
-                return answer.url
-            broker = await type(self).open(answer.url, self._options)
-            try:
-                answer = await broker._ask_owner(topic, authoritative=answer.authoritative)  # noqa: SLF001 - our own
-            finally:
-                broker.close()
-        raise too_many_redirects(topic, LOOKUP_REDIRECTS_MAX)
+    def tell(self, build: Callable[[int], bytes]) -> None:
+        """Send what ``build`` makes of a request id, whatever the answer."""
+        self.write(build(next(self._request_ids)))
+
+    async def ask_owner(self, topic: str, *, authoritative: bool = False) -> LookupAnswer:
+        """Ask this broker which one owns ``topic``; raises as ``request``."""
+        answer = await self.request(
+            lambda request_id: commands.lookup(topic=topic, request_id=request_id, authoritative=authoritative),
+        )
+        return lookup_answer(answer)
+
+    # --- producers and consumers -------------------------------------------------------------------------------------
 
     async def create_producer(self, topic: str, name: str, metadata: Mapping[str, str] | None = None) -> Producer:
         """Create a producer, and with it the topic where that is allowed; raises as ``request``."""
-        producer_id = next(self._producer_ids)
-        # Known before the broker answers: it may close the producer right behind admitting it.
-        producer = self._producers[producer_id] = Producer(self, producer_id)
-
-        def build(request_id: int) -> bytes:
-            return commands.producer(
-                topic=topic,
-                producer_id=producer_id,
-                request_id=request_id,
-                producer_name=name,
-                metadata=metadata,
-            )
-
-        try:
-            admitted = await self.request(build)
-        except BaseException as error:
-            self._producers.pop(producer_id, None)
-            if not isinstance(error, RequestError) and self.failure is None:
-                self.write(commands.close_producer(producer_id=producer_id, request_id=next(self._request_ids)))
-            raise
-        producer.admitted(admitted.producer_success)
+        number = next(self._producer_ids)
+        producer = Producer(self, number)
+        asked = pb.CommandProducer(topic=topic, producer_name=name, metadata=commands.key_values(metadata or {}))
+        producer.admitted(await self.open_producer(number, asked, producer))
         return producer
 
-    async def close_producer(self, producer_id: int) -> None:
-        """Close a producer of this connection; see ``Producer.close``."""
-        await self.request(lambda request_id: commands.close_producer(producer_id=producer_id, request_id=request_id))
-        self._end_producer(producer_id, ConnectionError("producer was closed"))
+    async def create_consumer(self, asked: pb.CommandSubscribe, read_ahead: int) -> Consumer:
+        """Create a consumer as ``asked``, which may send up to ``read_ahead`` messages ahead; raises as ``request``."""
+        number = next(self._consumer_ids)
+        consumer = Consumer(self, number, read_ahead)
+        await self.open_consumer(number, asked, consumer)
+        consumer.started()
+        return consumer
+
+    async def open_producer(
+        self, number: int, asked: pb.CommandProducer, owner: ProducerEvents
+    ) -> pb.CommandProducerSuccess:
+        """Create producer ``number`` as ``asked``; raises as ``request``.
+
+        ``owner`` may be told of the producer's end before this returns: the broker may close it right behind admitting
+        it.
+        """
+        self._owners.producers[number] = owner
+        asked.producer_id = number
+        try:
+            answer = await self.request(lambda request_id: _with_request_id(asked, request_id))
+        except BaseException as error:
+            if self._owners.producers.pop(number, None) is not None and not isinstance(error, RequestError):
+                self._tell_closed_producer(number)
+            raise
+        return answer.producer_success
+
+    async def open_consumer(self, number: int, asked: pb.CommandSubscribe, owner: ConsumerEvents) -> None:
+        """Create consumer ``number`` as ``asked``, without permits; raises as ``request``.
+
+        ``owner`` may be told of the consumer's end before this returns.
+        """
+        self._owners.consumers[number] = owner
+        asked.consumer_id = number
+        try:
+            await self.request(lambda request_id: _with_request_id(asked, request_id))
+        except BaseException as error:
+            if self._owners.consumers.pop(number, None) is not None and not isinstance(error, RequestError):
+                self._tell_closed_consumer(number)
+            raise
+
+    def drop_producer(self, number: int) -> None:
+        """Close a producer without waiting for the answer. Its owner is told nothing more."""
+        if self._owners.producers.pop(number, None) is not None:
+            self._tell_closed_producer(number)
+
+    def drop_consumer(self, number: int) -> None:
+        """Close a consumer without waiting for the answer. Its owner is told nothing more."""
+        if self._owners.consumers.pop(number, None) is not None:
+            self._tell_closed_consumer(number)
+
+    async def close_producer(self, number: int) -> None:
+        """Close a producer and wait for the answer, behind all receipts; its owner is told of the end."""
+        await self.request(lambda request_id: commands.close_producer(producer_id=number, request_id=request_id))
+        self._owners.end_producer(number, ConnectionError("producer was closed"))
+
+    # --- the connection ----------------------------------------------------------------------------------------------
 
     def write(self, frame: bytes) -> None:
-        """Send a frame; without effect when the connection has ended."""
+        """Send a frame at the end of this turn; without effect when the connection has ended."""
         if self._transport is not None and frame:
-            self._transport.write(frame)
+            if not self._unsent:
+                self._loop.call_soon(self._flush)
+            self._unsent.append(frame)
+
+    def pause_reading(self) -> None:
+        """Read nothing until ``resume_reading``; meanwhile the silence of the broker does not end the connection."""
+        self._is_paused = True
+        if self._transport is not None:
+            self._transport.pause_reading()
+
+    def resume_reading(self) -> None:
+        """Read again."""
+        self._is_paused = False
+        if self._transport is not None:
+            self._transport.resume_reading()
 
     def close(self) -> None:
-        """End the connection."""
+        """End the connection; what was written before is sent."""
         self._end(ConnectionError(f"connection to {self.url} was closed"))
 
     async def wait_ended(self) -> None:
@@ -250,7 +240,7 @@ class PulsarConnection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin the handshake."""
-        self._transport = cast("asyncio.WriteTransport", transport)  # uvloop's is none by inheritance
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's is none by inheritance
         self._tick_timer = self._loop.call_at(self._wire.next_tick_at, self._tick)
         self.write(
             commands.connect(client_version=self._options.client_version, feature_flags=self._options.feature_flags)
@@ -262,7 +252,8 @@ class PulsarConnection(asyncio.Protocol):
             return
         try:
             for frame in self._wire.receive(data, self._loop.time()):
-                self._handle(frame.command)
+                if not self._owners.take(frame):
+                    self._take(frame.command)
         except RemoteProtocolError as error:
             self._end(error)
         else:
@@ -275,36 +266,25 @@ class PulsarConnection(asyncio.Protocol):
 
     # --- inside ------------------------------------------------------------------------------------------------------
 
+    def _flush(self) -> None:
+        unsent, self._unsent = self._unsent, []
+        if self._transport is not None and unsent:
+            self._transport.write(unsent[0] if len(unsent) == 1 else b"".join(unsent))
+
     def _tick(self) -> None:
         try:
-            self._wire.on_tick(self._loop.time())
+            self._wire.on_tick(self._loop.time(), is_heard=not self._is_paused)
         except RemoteProtocolError as error:
             self._end(error)
         else:
             self.write(self._wire.take_output())
             self._tick_timer = self._loop.call_at(self._wire.next_tick_at, self._tick)
 
-    def _handle(self, command: pb.BaseCommand) -> None:
-        """Give a command to the one it is for; commands for nobody, such as late answers, are dropped."""
-        kind = command.type
-        if kind == pb.BaseCommand.SEND_RECEIPT:
-            producer = self._producers.get(command.send_receipt.producer_id)
-            if producer is not None:
-                producer.receipt(command.send_receipt)
-        elif kind == pb.BaseCommand.SEND_ERROR:
-            producer = self._producers.get(command.send_error.producer_id)
-            if producer is not None:
-                producer.refused(command.send_error)
-        elif kind == pb.BaseCommand.CLOSE_PRODUCER:
-            closed = RequestError(ServerError.ServiceNotReady, "the broker closed the producer")
-            self._end_producer(command.close_producer.producer_id, closed)
-        elif not self._handshake.done():
-            self._finish_handshake(command)
-        else:
+    def _take(self, command: pb.BaseCommand) -> None:
+        """Take an answer; one that nobody waits for any more is dropped."""
+        if self._handshake.done():
             self._answer(command)
-
-    def _finish_handshake(self, command: pb.BaseCommand) -> None:
-        if command.type == pb.BaseCommand.CONNECTED:
+        elif command.type == pb.BaseCommand.CONNECTED:
             self._handshake.set_result(None)
         else:
             refusal = refusal_in(command) or RequestError(
@@ -323,16 +303,11 @@ class PulsarConnection(asyncio.Protocol):
         else:
             reply.set_exception(refusal)
 
-    async def _ask_owner(self, topic: str, *, authoritative: bool) -> LookupAnswer:
-        answer = await self.request(
-            lambda request_id: commands.lookup(topic=topic, request_id=request_id, authoritative=authoritative),
-        )
-        return lookup_answer(answer)
+    def _tell_closed_producer(self, number: int) -> None:
+        self.tell(lambda request_id: commands.close_producer(producer_id=number, request_id=request_id))
 
-    def _end_producer(self, producer_id: int, failure: Exception) -> None:
-        producer = self._producers.pop(producer_id, None)
-        if producer is not None:
-            producer.end(failure)
+    def _tell_closed_consumer(self, number: int) -> None:
+        self.tell(lambda request_id: commands.close_consumer(consumer_id=number, request_id=request_id))
 
     def _end(self, failure: Exception) -> None:
         """Fail everything that waits, once."""
@@ -342,6 +317,7 @@ class PulsarConnection(asyncio.Protocol):
         self._wire.closed()
         if self._tick_timer is not None:
             self._tick_timer.cancel()
+        self._flush()
         if self._transport is not None:
             self._transport.close()
             self._transport = None
@@ -349,6 +325,10 @@ class PulsarConnection(asyncio.Protocol):
         for waiting in waiters:
             if not waiting.done():
                 waiting.set_exception(failure)
-        for producer_id in list(self._producers):
-            self._end_producer(producer_id, failure)
+        self._owners.end_all(failure)
         self._ended.set()
+
+
+def _with_request_id(asked: pb.CommandProducer | pb.CommandSubscribe, request_id: int) -> bytes:
+    asked.request_id = request_id
+    return commands.encode(asked)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from magnetar import __version__
@@ -11,10 +12,21 @@ from magnetar.base.limits import KEEP_ALIVE_INTERVAL_SECONDS
 from magnetar.wire.frame import FRAME_SIZE_MAX
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 
+if TYPE_CHECKING:
+    import ssl
+
 DEFAULT_PORT = 6650
 
 LOOKUP_REDIRECTS_MAX = 8
 """How often a lookup lets itself be sent to another broker."""
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """Who a client is: the name of an authentication method, and what that method sends."""
+
+    method: str
+    data: bytes = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +41,11 @@ class ClientOptions:
     replicator: bool = False
     """Whether to say that replicated entries will name their position at the source. Without that, Apache Pulsar tells
     duplicates of them by producer and sequence id, which a producer that starts anew may use again."""
+
+    tls: ssl.SSLContext | None = None
+    """How to encrypt. Carried only: no connection is encrypted yet."""
+    credentials: Credentials | None = None
+    """Who to be. Carried only: no broker is told yet."""
 
     @property
     def feature_flags(self) -> pb.FeatureFlags:

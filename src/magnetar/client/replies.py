@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from magnetar.base.errors import RequestError, ServerError
+from magnetar.base.errors import LinkHeldError, RequestError, ServerError
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 
@@ -41,6 +41,9 @@ def refusal_in(command: pb.BaseCommand) -> RequestError | None:
     refused: pb.CommandError | pb.CommandLookupTopicResponse
     if command.type == pb.BaseCommand.ERROR:
         refused = command.error
+        if refused.HasField("link_refusal"):
+            is_other = refused.link_refusal == pb.LinkOfOtherPipeline
+            return LinkHeldError(refused.message, refused.link_holder if is_other else None)
     elif command.type == pb.BaseCommand.LOOKUP_RESPONSE:
         refused = command.lookupTopicResponse
         if refused.response != pb.CommandLookupTopicResponse.Failed:

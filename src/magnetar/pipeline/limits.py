@@ -21,6 +21,9 @@ ROW_BYTES_MIN = 640
 ROW_ALIGNMENT = 64
 """Bytes of which a row's body is a multiple, so that Arrow writes nothing after it."""
 
+BACKLOG_READ_BYTES = 64 * 1024
+"""Bytes of entries in one turn of the reader's event loop that tell of a backlog: more is there to be read."""
+
 BURST_INTERVAL_SECONDS = 0.005
 """Seconds from one burst of rows to the next; what arrives in between shares a row."""
 
@@ -110,6 +113,9 @@ CHANNEL_TIMEOUT_SECONDS = 30.0
 
 DRAIN_SECONDS = 3.0
 """Seconds that a writer waits for outstanding receipts when its input has ended."""
+
+DRAIN_POLL_SECONDS = 0.01
+"""Seconds between two looks whether all receipts have come."""
 
 IDLE_SECONDS = 0.5
 """Longest time in seconds that a loop waits when nothing happens."""

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 from typing import TYPE_CHECKING
 
-from magnetar.base.errors import MagnetarError
-from magnetar.client.options import ClientOptions, address_of
 from magnetar.pipeline.connections.flow import Budget
-from magnetar.pipeline.connections.loop import Dialled, Loop, Timer
 from magnetar.pipeline.connections.reports import Receipts, Refused, Report, TargetDown, TargetUp
 from magnetar.pipeline.options import ClusterAddress
 from magnetar.pipeline.reading.outflow import Outflow
@@ -18,187 +14,18 @@ from magnetar.pipeline.writing.target import Target
 from magnetar.sim.scenario import NAMESPACE
 from magnetar.sim.site import PORT
 from magnetar.sim.virtual.scheduler import MachineLoop
-from magnetar.wire import commands
-from magnetar.wire.connection import Connection, Role
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    import asyncio
+    from collections.abc import Sequence
     from random import Random
 
     from magnetar.pipeline.rows import Carried
     from magnetar.sim.virtual.network import Network
     from magnetar.sim.virtual.scheduler import Scheduler
-    from magnetar.wire.frame import Frame
 
 BURST_S = 0.005
 """How long entries gather before they are handed from the reader to the writer."""
-
-_OPTIONS = ClientOptions(replicator=True)
-
-
-class TaskLoop(Loop):
-    """A task's loop on a virtual machine; see the loop of the pipeline."""
-
-    def __init__(self, machine: MachineLoop) -> None:
-        """Belong to ``machine``."""
-        self.machine = machine
-        self._watched: dict[int, Callable[[], None]] = {}
-        self._descriptors = itertools.count()
-
-    @property
-    def now(self) -> float:
-        """Virtual seconds."""
-        return self.machine.time()
-
-    def watch(self, descriptor: int, on_ready: Callable[[], None], *, write: bool = False) -> None:
-        """See Loop; everything can always be written."""
-        del write
-        if descriptor not in self._watched:
-            self.machine.call_soon(self.ready, descriptor)
-        self._watched[descriptor] = on_ready
-
-    def unwatch(self, descriptor: int) -> None:
-        """See Loop."""
-        self._watched.pop(descriptor, None)
-
-    def ready(self, descriptor: int) -> None:
-        """Something came."""
-        on_ready = self._watched.get(descriptor)
-        if on_ready is not None:
-            on_ready()
-
-    def call_at(self, when: float, callback: Callable[[], None]) -> Timer:
-        """See Loop."""
-        timer = Timer(callback)
-        self.machine.call_at(when, timer.fire)
-        return timer
-
-    def call_soon(self, callback: Callable[[], None]) -> None:
-        """See Loop."""
-        self.machine.call_soon(callback)
-
-    call_from_thread = call_soon
-    """There is one thread."""
-
-    def dial(self, url: str, then: Callable[[Dialled | None, str], None]) -> None:
-        """See Loop."""
-        connection = Socketless(self, next(self._descriptors), url, then)
-        opening = self.machine.create_task(self.machine.create_connection(lambda: connection, *address_of(url)))
-        opening.add_done_callback(lambda _: connection.dialled(opening))
-
-    def close(self) -> None:
-        """There is nothing to release."""
-
-
-class Socketless(asyncio.Protocol):
-    """See BlockingConnection: the same over the virtual network."""
-
-    def __init__(self, loop: TaskLoop, descriptor: int, url: str, then: Callable[[Dialled | None, str], None]) -> None:
-        """``then`` is called once the handshake is done, or has failed."""
-        self.url = url
-        self.receipts_name_source = False
-        self.want_write = False
-        self._loop = loop
-        self._descriptor = descriptor
-        self._then: Callable[[Dialled | None, str], None] | None = then
-        self._wire = Connection(Role.CLIENT, now=loop.now)
-        self._transport: asyncio.Transport | None = None
-        self._frames: list[Frame] = []
-        self._unsent: list[bytes] = []
-        self._failure: Exception | None = None
-
-    @property
-    def peer_is_magnetar(self) -> bool:
-        """See BlockingConnection."""
-        return self._wire.peer_is_magnetar
-
-    @property
-    def peer_life(self) -> str:
-        """See BlockingConnection."""
-        return self._wire.peer_life
-
-    @property
-    def peer_max_message_size(self) -> int:
-        """See BlockingConnection."""
-        return self._wire.peer_max_message_size
-
-    @property
-    def next_tick_at(self) -> float:
-        """See BlockingConnection."""
-        return self._wire.next_tick_at
-
-    def fileno(self) -> int:
-        """See BlockingConnection."""
-        return self._descriptor
-
-    def send(self, frame: bytes) -> None:
-        """See BlockingConnection."""
-        self._unsent.append(frame)
-
-    def flush(self) -> None:
-        """See BlockingConnection."""
-        data, self._unsent = b"".join(self._unsent), []
-        if self._transport is not None:
-            self._transport.write(data)
-
-    def pump(self, timeout_s: float) -> list[Frame]:
-        """See BlockingConnection."""
-        del timeout_s
-        frames, self._frames = self._frames, []
-        if frames:
-            return frames
-        self._wire.on_tick(self._loop.now)
-        if output := self._wire.take_output():
-            self.send(output)
-        self.flush()
-        if self._failure is not None:
-            raise self._failure
-        return []
-
-    def close(self) -> None:
-        """See BlockingConnection."""
-        if self._transport is not None:
-            self._transport.abort()
-
-    def dialled(self, opening: asyncio.Task[object]) -> None:
-        """Hear whether the connection was made."""
-        error = opening.exception()
-        if error is not None:
-            self._finish(error)
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begin the handshake."""
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
-        transport.write(commands.connect(client_version=_OPTIONS.client_version, feature_flags=_OPTIONS.feature_flags))
-
-    def data_received(self, data: bytes) -> None:
-        """Keep what came until it is pumped."""
-        try:
-            frames = self._wire.receive(data, self._loop.now)
-        except MagnetarError as error:
-            self._failure = error
-        else:
-            for frame in frames:
-                if frame.command.HasField("connected"):
-                    self._finish(None)
-                else:
-                    self._frames.append(frame)
-            if output := self._wire.take_output():
-                self.send(output)
-        self._loop.ready(self._descriptor)
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Have the next pump say so."""
-        del exc
-        self._failure = ConnectionError(f"connection to {self.url} was lost")
-        self._finish(self._failure)
-        self._loop.ready(self._descriptor)
-
-    def _finish(self, error: BaseException | None) -> None:
-        then, self._then = self._then, None
-        if then is not None:
-            then(self if error is None else None, str(error or ""))
 
 
 class CarrierTask:
@@ -206,7 +33,7 @@ class CarrierTask:
 
     def __init__(self, machine: MachineLoop, target: str, lease: int, sources: Sequence[str], rng: Random) -> None:
         """Carry to ``target`` under ``lease``; connects at once, and attaches with ``begin``."""
-        self.loop: Loop = TaskLoop(machine)
+        self.loop: asyncio.AbstractEventLoop = machine
         self.machine = machine
         self.rng = rng
         self.budget = Budget()
@@ -264,14 +91,14 @@ class CarrierTask:
     def _hand_over_soon(self) -> None:
         if not self._is_handing_over:
             self._is_handing_over = True
-            self.loop.call_at(max(self.stalled_until, self.loop.now + BURST_S), self._hand_over)
+            self.loop.call_at(max(self.stalled_until, self.loop.time() + BURST_S), self._hand_over)
 
     def _hand_over(self) -> None:
-        if self.loop.now < self.stalled_until:
+        if self.loop.time() < self.stalled_until:
             self.loop.call_at(self.stalled_until, self._hand_over)
             return
         self._is_handing_over = False
-        entries = self._outflow.take(self.loop.now)
+        entries = self._outflow.take(self.loop.time())
         if self.is_losing and entries:
             self.is_losing = False
             del entries[: len(entries) // 2 + 1]
@@ -284,7 +111,7 @@ class CarrierTask:
 
     def _tell(self, report: Report) -> None:
         """Bring a report from the writer to the reader, in order."""
-        self._told_at = max(self._told_at, self.loop.now + self.rng.uniform(0.0, 0.002))
+        self._told_at = max(self._told_at, self.loop.time() + self.rng.uniform(0.0, 0.002))
         self.loop.call_at(self._told_at, lambda: self._take(report))
 
     def _take(self, report: Report) -> None:
@@ -298,7 +125,7 @@ class CarrierTask:
                     tail.detach()
             case Receipts(confirmed):
                 for number, position in confirmed:
-                    self._outflow.confirmed(number, position, self.loop.now)
+                    self._outflow.confirmed(number, position, self.loop.time())
                     for tail in self._tails:
                         tail.confirmed(number, position)
                 self._hand_over_soon()

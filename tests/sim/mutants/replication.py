@@ -15,9 +15,9 @@ from magnetar.broker.replication.outbound.parking import Parking
 from magnetar.broker.replication.outbound.replicator import Replicator
 from magnetar.broker.replication.outbound.target_position import TargetPosition
 from magnetar.broker.topic.links import TopicLinks
+from magnetar.client.connection import PulsarConnection
 from magnetar.geo.origins.index import OriginIndex
 from magnetar.geo.receiving import Verdict, judge
-from magnetar.pipeline.connections.cluster import BrokerConnection
 from magnetar.pipeline.reading.source_link import SourceLink
 from magnetar.wire.entries import entry as wire_entry
 
@@ -140,7 +140,7 @@ MUTANTS: dict[str, Mutant] = {
     "a link that was refused not tried again": (SourceLink, "refused", refused_link_not_tried_again),
     "a replication delay told though nothing waits": (LinkLag, "delay_s", delay_told_where_there_is_none),
     "messages that a cluster lost with its disk not counted": (OriginIndex, "newest_through", lost_told_as_held),
-    "a frame sent that is too large for the target": (BrokerConnection, "frame_size_max", size_not_checked),
+    "a frame sent that is too large for the target": (PulsarConnection, "frame_size_max", size_not_checked),
     "a probe of the target never sent": (Replicator, "_send_probe", probe_not_sent),
     "the reason why a link is parked not told": (Parking, "take_over", parked_reason_not_told),
     "copies not sent back": (Copies, "begin", copies_kept),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from magnetar.base.errors import PeerSilentError, RemoteProtocolError, RequestError, ServerError
+from magnetar.base.limits import FRAME_SIZE_PADDING
 from magnetar.base.position import EARLIEST, Position
 from magnetar.client.connection import PulsarConnection
 from magnetar.client.options import DEFAULT_OPTIONS, ClientOptions
@@ -47,7 +48,7 @@ def with_connection(
 def test_handshake(broker: ScriptedBroker) -> None:
     async def use(connection: PulsarConnection) -> None:
         assert connection.peer_version == "Scripted"
-        assert connection.peer_max_message_size == 1000
+        assert connection.frame_size_max == 1000 + FRAME_SIZE_PADDING
 
     with_connection(broker, use)
 
@@ -210,37 +211,13 @@ def test_a_producer_not_admitted_in_time_is_taken_back(broker: ScriptedBroker) -
     async def use(connection: PulsarConnection) -> None:
         with pytest.raises(TimeoutError):
             await connection.create_producer(TOPIC, "p")
-        assert await connection.lookup(TOPIC) == "pulsar://owner:6650"
+        assert (await connection.ask_owner(TOPIC)).url == "pulsar://owner:6650"
 
     with_connection(broker, use, replace(DEFAULT_OPTIONS, request_timeout_s=0.5))
     assert [command.type for command in broker.received[2:]] == [
         pb.BaseCommand.CLOSE_PRODUCER,
         pb.BaseCommand.LOOKUP,
     ]
-
-
-def test_lookup_follows_redirects(broker: ScriptedBroker, second_broker: ScriptedBroker) -> None:
-    broker.script[pb.BaseCommand.LOOKUP] = lambda frame: commands.lookup_response(
-        request_id=frame.command.lookupTopic.request_id, broker_service_url=second_broker.url, redirect=True
-    )
-
-    async def use(connection: PulsarConnection) -> None:
-        assert await connection.lookup(TOPIC) == "pulsar://owner:6650"
-
-    with_connection(broker, use)
-    assert second_broker.received[-1].lookupTopic.authoritative
-
-
-def test_lookup_does_not_go_round_in_circles(broker: ScriptedBroker) -> None:
-    broker.script[pb.BaseCommand.LOOKUP] = lambda frame: commands.lookup_response(
-        request_id=frame.command.lookupTopic.request_id, broker_service_url=broker.url, redirect=True
-    )
-
-    async def use(connection: PulsarConnection) -> None:
-        with pytest.raises(RequestError, match="more than 8 redirects"):
-            await connection.lookup(TOPIC)
-
-    with_connection(broker, use)
 
 
 def test_a_lost_connection_fails_everything_that_waits(broker: ScriptedBroker) -> None:
@@ -252,7 +229,7 @@ def test_a_lost_connection_fails_everything_that_waits(broker: ScriptedBroker) -
             await producer.send(b"entry")
         await connection.wait_ended()
         with pytest.raises(ConnectionError, match="was lost"):
-            await connection.lookup(TOPIC)
+            await connection.ask_owner(TOPIC)
         with pytest.raises(ConnectionError, match="was lost"):
             producer.send(b"entry")
 
@@ -263,7 +240,7 @@ def test_closing_ends_what_waits(broker: ScriptedBroker) -> None:
     broker.script[pb.BaseCommand.LOOKUP] = lambda _: b""
 
     async def use(connection: PulsarConnection) -> None:
-        waiting = asyncio.ensure_future(connection.lookup(TOPIC))
+        waiting = asyncio.ensure_future(connection.ask_owner(TOPIC))
         asyncio.get_running_loop().call_soon(connection.close)
         with pytest.raises(ConnectionError, match="was closed"):
             await waiting

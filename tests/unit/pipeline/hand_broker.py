@@ -1,14 +1,12 @@
-"""A loop without a clock, and a broker behind it that grants everything."""
+"""An event loop whose time is moved by hand, and a broker behind it that grants everything."""
 
 from __future__ import annotations
 
-import math
-from collections import deque
-from typing import TYPE_CHECKING
+import asyncio
+from typing import TYPE_CHECKING, Any
 
-from magnetar.base.errors import RemoteProtocolError
 from magnetar.base.position import Position
-from magnetar.pipeline.connections.loop import Dialled, Loop, Timer
+from magnetar.sim.virtual import loop as virtual
 from magnetar.wire import commands
 from magnetar.wire.frame import Frame, FrameDecoder
 from magnetar.wire.proto import pulsar_api_pb2 as pb
@@ -17,100 +15,65 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-class HandLoop(Loop):
-    """Calls are made by ``run``; timers that are not due soon are made by ``pass_time``."""
+class HandLoop(virtual.HandLoop):
+    """Connects to ``HandBroker``s by their URLs, which need no port."""
 
     def __init__(self, *brokers: HandBroker) -> None:
-        self._at = 0.0
-        self._calls: deque[Callable[[], None]] = deque()
-        self._due: list[tuple[float, Timer]] = []
-        self._brokers = {broker.url: broker for broker in brokers}
+        super().__init__()
+        self._brokers = {broker.url.removeprefix("pulsar://").partition(":")[0]: broker for broker in brokers}
 
-    @property
-    def now(self) -> float:
-        return self._at
-
-    def watch(self, descriptor: int, on_ready: Callable[[], None], *, write: bool = False) -> None:
-        del write
-        for broker in self._brokers.values():
-            if broker.connection is not None and broker.connection.fileno() == descriptor:
-                broker.on_ready = on_ready
-
-    def unwatch(self, descriptor: int) -> None:
-        del descriptor
-
-    def call_at(self, when: float, callback: Callable[[], None]) -> Timer:
-        timer = Timer(callback)
-        if when < math.inf:
-            self._due.append((when, timer))
-        return timer
-
-    def call_soon(self, callback: Callable[[], None]) -> None:
-        self._calls.append(callback)
-
-    call_from_thread = call_soon
-
-    def dial(self, url: str, then: Callable[[Dialled | None, str], None]) -> None:
-        broker = self._brokers.get(url)
-        if broker is None:
-            self.call_soon(lambda: then(None, f"{url}: nobody is there"))
-        else:
-            self.call_soon(lambda: then(broker.connect(), ""))
+    async def create_connection(self, protocol_factory: Callable[[], Any], host: Any, port: Any) -> Any:  # type: ignore[override]  # noqa: ANN401
+        del port
+        if host not in self._brokers:
+            message = "nobody is there"
+            raise ConnectionRefusedError(message)
+        protocol = protocol_factory()
+        transport = self._brokers[host].connect(protocol, self)
+        self.call_soon(protocol.connection_made, transport)
+        return transport, protocol
 
     def run(self) -> None:
         """Do all that can be done now."""
-        busy = True
-        while busy:
-            busy = False
-            while self._calls:
-                self._calls.popleft()()
-                busy = True
-            for broker in self._brokers.values():
-                busy |= broker.turn()
+        self.spin()
+        assert self.problems == []
 
     def pass_time(self, seconds: float) -> None:
-        self._at += seconds
-        due = [timer for when, timer in self._due if when <= self._at]
-        self._due = [(when, timer) for when, timer in self._due if when > self._at]
-        for timer in due:
-            timer.fire()
-        self.run()
+        self.advance(seconds)
+        assert self.problems == []
 
 
-class HandConnection:
-    """One end of a connection to a ``HandBroker``; see Dialled."""
+class HandTransport(asyncio.Transport):
+    """The client's end of a connection to a ``HandBroker``."""
 
-    peer_is_magnetar = True
-    receipts_name_source = False
-    next_tick_at = math.inf
-    want_write = False
-
-    def __init__(self, broker: HandBroker, number: int) -> None:
-        self.peer_life = broker.life
-        self.peer_max_message_size = broker.max_message_size
+    def __init__(self, broker: HandBroker, protocol: asyncio.Protocol, loop: HandLoop) -> None:
+        super().__init__()
+        self.protocol = protocol
         self._broker = broker
-        self._number = number
+        self._loop = loop
 
-    def fileno(self) -> int:
-        return self._number
+    def write(self, data: Any) -> None:  # noqa: ANN401
+        if self._broker.connection is self:
+            self._broker.take(data)
 
-    def send(self, frame: bytes) -> None:
-        self._broker.take(frame)
+    def arrive(self, data: bytes) -> None:
+        self._loop.call_soon(self._deliver, data)
 
-    def flush(self) -> None:
-        pass
-
-    def pump(self, timeout_s: float) -> list[Frame]:
-        del timeout_s
-        if self._broker.connection is not self:
-            message = "connection lost"
-            raise RemoteProtocolError(message)
-        frames, self._broker.unread = self._broker.unread, []
-        return frames
+    def lose(self) -> None:
+        self._loop.call_soon(self.protocol.connection_lost, None)
 
     def close(self) -> None:
         if self._broker.connection is self:
             self._broker.connection = None
+
+    def pause_reading(self) -> None:
+        pass
+
+    def resume_reading(self) -> None:
+        pass
+
+    def _deliver(self, data: bytes) -> None:
+        if self._broker.connection is self:
+            self.protocol.data_received(data)
 
 
 class HandBroker:
@@ -119,7 +82,7 @@ class HandBroker:
     def __init__(self, url: str, max_message_size: int = 5 << 20) -> None:
         self.url = url
         self.max_message_size = max_message_size
-        self.connection: HandConnection | None = None
+        self.connection: HandTransport | None = None
         self.connections = 0
         self.entries: dict[int, list[bytes]] = {}
         self.topics: dict[int, str] = {}
@@ -134,38 +97,35 @@ class HandBroker:
         self.subscribed: list[pb.CommandSubscribe] = []
         self.flows: list[int] = []
         """Permits of each FLOW."""
-        self.unread: list[Frame] = []
-        self.on_ready: Callable[[], None] | None = None
         self._decoder = FrameDecoder(frame_size_max=1 << 30)
 
-    def connect(self) -> HandConnection:
+    def connect(self, protocol: asyncio.Protocol, loop: HandLoop) -> HandTransport:
         self.connections += 1
-        self.connection = HandConnection(self, 1000 * len(self.url) + self.connections)
-        self.unread = []
+        self.connection = HandTransport(self, protocol, loop)
         return self.connection
 
     def drop(self) -> None:
         """End the connection."""
-        self.connection = None
-        if self.on_ready is not None:
-            self.on_ready()
-
-    def turn(self) -> bool:
-        if self.unread and self.on_ready is not None:
-            self.on_ready()
-            return True
-        return False
+        connection, self.connection = self.connection, None
+        if connection is not None:
+            connection.lose()
 
     def take(self, data: bytes) -> None:
         for frame in self._decoder.feed(data):
             self._answer(frame)
 
     def say(self, data: bytes) -> None:
-        self.unread += FrameDecoder(frame_size_max=1 << 30).feed(data)
+        assert self.connection is not None
+        self.connection.arrive(data)
 
-    def _answer(self, frame: Frame) -> None:
+    def _answer(self, frame: Frame) -> None:  # noqa: C901 - a table
         command = frame.command
         match command.type:
+            case pb.BaseCommand.CONNECT:
+                version, size = "Magnetar by hand", self.max_message_size
+                body = pb.CommandConnected(server_version=version, protocol_version=20, max_message_size=size)
+                body.life = self.life
+                self.say(commands.encode(body))
             case pb.BaseCommand.LOOKUP:
                 request_id = command.lookupTopic.request_id
                 self.say(commands.lookup_response(request_id=request_id, broker_service_url=self.url))

@@ -15,7 +15,8 @@ from magnetar.wire.message_id import Link
 from tests.unit.pipeline.hand_broker import HandBroker, HandLoop
 
 if TYPE_CHECKING:
-    from magnetar.pipeline.connections.loop import Loop
+    import asyncio
+
     from magnetar.pipeline.rows import Carried
 
 NAMESPACE = "public/default"
@@ -30,7 +31,7 @@ class Reader:
         self.broker.namespaces[NAMESPACE] = [ORDERS]
         self.broker.rival, self.broker.newer_lease = rival, newer_lease
         self.hand = HandLoop(self.broker)
-        self.loop: Loop = self.hand
+        self.loop: asyncio.AbstractEventLoop = self.hand
         self.rng = random.Random(1)
         self.budget = Budget()
         self.target, self.lease, self.pipeline = "jfk", 7, "host:1:a"

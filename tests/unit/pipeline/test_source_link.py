@@ -86,7 +86,7 @@ def test_a_gap_sends_the_source_back_to_where_the_target_is(source_link: SourceL
     attached(source_link)
     assert source_link.gap("gap", Position(3, 4), rng) == [Close(1), Retry(0.0)]
     source_link.start(2)
-    assert source_link.subscribed() == [Seek(2, Position(3, 4))]
+    assert source_link.subscribed() == Seek(2, Position(3, 4))
     assert source_link.sought() == [Flow(2, FIRST)]
 
 
@@ -102,7 +102,7 @@ def test_a_gap_that_going_back_does_not_close_parks_the_link(source_link: Source
     assert retry.seconds > 0
     assert source_link.reason == "gap again"
     source_link.start(3)
-    assert source_link.subscribed() == [Seek(3, Position(3, 4))], "it still has to go back"
+    assert source_link.subscribed() == Seek(3, Position(3, 4)), "it still has to go back"
 
 
 def test_a_displaced_link_stays_away(source_link: SourceLink) -> None:
@@ -217,7 +217,7 @@ def test_what_is_sent_again_after_a_gap_ends_the_parking(source_link: SourceLink
     source_link.confirmed(Position(1, 5), now=0)
     source_link.gap("gap", Position(1, 1), rng)
     source_link.start(2)
-    assert source_link.subscribed() == [Seek(2, Position(1, 1))]
+    assert source_link.subscribed() == Seek(2, Position(1, 1))
     source_link.sought()
     source_link.arrived(Position(1, 2), 10, now=0)
     source_link.confirmed(Position(1, 2), now=0)

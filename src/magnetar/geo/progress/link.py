@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
     from magnetar.base.world import Clock
-    from magnetar.client.connection import Producer
+    from magnetar.client.producer import Producer
     from magnetar.geo.progress.state import SubscriptionProgress
 
 log = structlog.get_logger(__name__)

@@ -13,9 +13,9 @@ from magnetar.pipeline.connections.reports import Report, ReportDecoder, encode_
 from magnetar.pipeline.work_files import WorkDirectory
 
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import Callable
 
-    from magnetar.pipeline.connections.loop import Loop
 
 _RECEIVE_BYTES = 256 * 1024
 
@@ -23,10 +23,13 @@ _RECEIVE_BYTES = 256 * 1024
 class ReportReceiver:
     """The reader's end: takes reports from the one writer that connects."""
 
-    def __init__(self, loop: Loop, on_report: Callable[[Report], None]) -> None:
-        """Listen on a fresh socket, named by `path`."""
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, on_report: Callable[[Report], None], on_end: Callable[[], None]
+    ) -> None:
+        """Listen on a fresh socket, named by `path`; ``on_end`` is called when the writer has gone."""
         self._loop = loop
         self._on_report = on_report
+        self._on_end = on_end
         self._directory = WorkDirectory()
         self.path = str(self._directory.path / "reports")
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -38,11 +41,11 @@ class ReportReceiver:
         """Whether the writer has connected: then the socket needs no name any more."""
         self.broken = False
         """Whether the writer has gone."""
-        loop.watch(self._socket.fileno(), self._accept)
+        loop.add_reader(self._socket.fileno(), self._accept)
 
     def close(self) -> None:
         """Release the socket and its name."""
-        self._loop.unwatch(self._socket.fileno())
+        self._loop.remove_reader(self._socket.fileno())
         self._socket.close()
         if not self._accepted:
             self._directory.close()
@@ -54,7 +57,7 @@ class ReportReceiver:
             self._accepted = True
             accepted.settimeout(0.0)
             self._socket = accepted
-            self._loop.watch(accepted.fileno(), self._receive)
+            self._loop.add_reader(accepted.fileno(), self._receive)
 
     def _receive(self) -> None:
         try:
@@ -65,7 +68,8 @@ class ReportReceiver:
             data = b""
         if not data:
             self.broken = True
-            self._loop.unwatch(self._socket.fileno())
+            self._on_end()
+            self._loop.remove_reader(self._socket.fileno())
         for report in self._decoder.feed(data):
             self._on_report(report)
 
@@ -73,7 +77,7 @@ class ReportReceiver:
 class ReportSender:
     """The writer's end. A reader that has gone needs no reports, so what cannot be sent then is dropped."""
 
-    def __init__(self, loop: Loop, path: str) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, path: str) -> None:
         """Connect to the socket that the reader named; raises OSError when it is gone."""
         self._loop = loop
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -88,7 +92,7 @@ class ReportSender:
 
     def close(self) -> None:
         """Release the socket."""
-        self._loop.unwatch(self._socket.fileno())
+        self._loop.remove_writer(self._socket.fileno())
         self._socket.close()
 
     def _flush(self) -> None:
@@ -98,9 +102,9 @@ class ReportSender:
             pass
         except OSError:
             self._buffer.clear()
-            self._loop.unwatch(self._socket.fileno())
+            self._loop.remove_writer(self._socket.fileno())
             return
         if self._buffer:
-            self._loop.watch(self._socket.fileno(), self._flush, write=True)
+            self._loop.add_writer(self._socket.fileno(), self._flush)
         else:
-            self._loop.unwatch(self._socket.fileno())
+            self._loop.remove_writer(self._socket.fileno())

@@ -1,35 +1,47 @@
-"""Which topics the served namespaces have, asked over the service connection."""
+"""Which topics the served namespaces have, asked over the connection to a cluster's URL."""
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING
 
+from magnetar.base.errors import MagnetarError
+from magnetar.base.tasks import start_task
 from magnetar.pipeline import limits
 from magnetar.wire import commands
-from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import Callable, Iterable
 
-    from magnetar.pipeline.connections.cluster import BrokerConnection
-    from magnetar.pipeline.connections.loop import Loop
+    from magnetar.client.client import PulsarClient
+    from magnetar.client.connection import PulsarConnection
 
 
 class TopicWatch:
     """Polls one cluster for the persistent topics of some namespaces."""
 
-    def __init__(self, loop: Loop, service: BrokerConnection, on_topics: Callable[[str, frozenset[str]], None]) -> None:
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        client: PulsarClient,
+        on_topics: Callable[[str, frozenset[str]], None],
+    ) -> None:
         """Call ``on_topics`` with a namespace and all its topics whenever they changed."""
         self._loop = loop
-        self._service = service
+        self._client = client
         self._on_topics = on_topics
         self._hashes: dict[str, str] = {}
+        self._questions: set[asyncio.Task[None]] = set()
 
     def start(self) -> None:
         """Poll from now on."""
         self._loop.call_later(limits.TOPICS_POLL_SECONDS, self.start)
         self.poll()
+
+    def close(self) -> None:
+        """Wait for no answer any more."""
+        for question in self._questions:
+            question.cancel()
 
     def serve(self, namespaces: Iterable[str]) -> None:
         """Watch exactly these namespaces."""
@@ -38,29 +50,28 @@ class TopicWatch:
 
     def poll(self) -> None:
         """Ask now."""
-        if self._service.up:
-            for namespace, topics_hash in self._hashes.items():
-                question = partial(_question, namespace, topics_hash)
-                self._service.request(question, partial(self._answered, namespace))
+        service = self._client.service
+        if service is not None:
+            for namespace in self._hashes:
+                question = start_task(self._loop, self._ask(service, namespace), f"topics of {namespace}")
+                self._questions.add(question)
+                question.add_done_callback(self._questions.discard)
 
-    def _answered(self, namespace: str, reply: pb.BaseCommand | None) -> None:
-        if reply is None or reply.type != pb.BaseCommand.GET_TOPICS_OF_NAMESPACE_RESPONSE:
-            return
+    async def _ask(self, service: PulsarConnection, namespace: str) -> None:
+        """Ask for one namespace. One that is answered slowly must not cost the others."""
+        topics_hash = self._hashes.get(namespace)
+        try:
+            reply = await service.request(
+                lambda request_id: commands.get_topics_of_namespace(
+                    request_id=request_id, namespace=namespace, topics_hash=topics_hash
+                )
+            )
+        except (MagnetarError, OSError):
+            return  # it is asked again soon
         answer = reply.getTopicsOfNamespaceResponse
         if namespace in self._hashes and answer.changed and answer.topics_hash != self._hashes[namespace]:
             self._hashes[namespace] = answer.topics_hash
             self._on_topics(namespace, frozenset(answer.topics))
-
-
-def _question(namespace: str, topics_hash: str, request_id: int) -> bytes:
-    return commands.encode(
-        pb.CommandGetTopicsOfNamespace(
-            request_id=request_id,
-            namespace=namespace,
-            mode=pb.CommandGetTopicsOfNamespace.PERSISTENT,
-            topics_hash=topics_hash,
-        ),
-    )
 
 
 def namespace_of(topic: str) -> str:

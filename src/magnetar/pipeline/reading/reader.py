@@ -1,22 +1,23 @@
 """The reading half of a task: all sources of one target, read for one lease and yielded as rows.
 
-One loop serves the source connections and the back-channel. It stands still only while a row is handed to Spark,
-and the writer always takes rows, so it never stands still for long. `magnetar.pipeline.driver.source` calls it.
+One event loop serves the source connections and the back-channel. The generator runs it in between two rows. It stands
+still only while a row is handed to Spark, and the writer always takes rows, so it never stands still for long.
+`magnetar.pipeline.driver.source` calls it.
 """
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import os
 import random
 import time
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from magnetar.base.errors import MagnetarError
 from magnetar.pipeline import limits
 from magnetar.pipeline.connections.channel import ReportReceiver
 from magnetar.pipeline.connections.flow import Budget
-from magnetar.pipeline.connections.loop import Loop
 from magnetar.pipeline.connections.reports import Ready, Receipts, Refused, Report, TargetDown, TargetUp
 from magnetar.pipeline.leases import Schedule
 from magnetar.pipeline.namespaces import NamespaceWatch
@@ -50,7 +51,12 @@ class LeaseReader:
         self.target = target
         self.lease = lease
         self.pipeline = options.pipeline
-        self.loop = Loop()
+        self._runner = asyncio.Runner(loop_factory=asyncio.SelectorEventLoop)
+        self.loop = self._runner.get_loop()
+        self.loop.set_exception_handler(self._note_failure)
+        self._failure: BaseException | None = None
+        self._is_waking = False
+        self._arrived_bytes = 0
         self.rng = random.Random(os.urandom(16))  # noqa: S311 - jitter, not secrets
         self.budget = Budget()
         self._schedule = Schedule(options.lease_seconds)
@@ -62,7 +68,7 @@ class LeaseReader:
         self._begun = False
         self._paused = False
         self._admin_down: dict[str, str] = {}
-        self._channel = ReportReceiver(self.loop, self._report)
+        self._channel = ReportReceiver(self.loop, self._report, self._wake)
         self._padding = row(target, lease, Kind.PADDING, bytes(limits.ROW_BYTES_MIN))
         addresses = {cluster.name: cluster for cluster in options.clusters}
         self._target_url = addresses.pop(target).broker_url
@@ -83,7 +89,7 @@ class LeaseReader:
         self._channel.close()
         if self._status is not None:
             self._status.close()
-        self.loop.close()
+        self._runner.close()
 
     @property
     def carrying(self) -> bool:
@@ -102,10 +108,13 @@ class LeaseReader:
     def carry(self, carried: Carried) -> None:
         """Send an entry to the writer when its turn has come."""
         self._outflow.put(carried)
+        self._arrived_bytes += len(carried.entry)
+        self._wake()
 
     def forget(self, number: int) -> None:
         """Send nothing more of an attachment that has ended."""
         self._outflow.forget(number)
+        self._wake()
 
     def rows(self) -> Iterator[pa.RecordBatch]:
         """Yield rows until the lease is over; raises TaskFailedError when the writer is gone."""
@@ -116,12 +125,12 @@ class LeaseReader:
         self._warm_up()
         last_burst = 0.0
         while not self._over():
-            if (wait := last_burst + limits.BURST_INTERVAL_SECONDS - self.loop.now) > 0:
+            if (wait := last_burst + limits.BURST_INTERVAL_SECONDS - self.loop.time()) > 0:
                 time.sleep(wait)
             self._step()
-            if entries := self._outflow.take(self.loop.now):
+            if entries := self._outflow.take(self.loop.time()):
                 yield from self._burst(entries)
-                last_burst = self.loop.now
+                last_burst = self.loop.time()
                 yield self._padding
 
     def _burst(self, entries: list[Carried]) -> Iterator[pa.RecordBatch]:
@@ -135,11 +144,11 @@ class LeaseReader:
             source.start()
         for watch in self._watches:
             watch.start()
-        deadline = self.loop.now + limits.CHANNEL_TIMEOUT_SECONDS
+        deadline = self.loop.time() + limits.CHANNEL_TIMEOUT_SECONDS
         start = self._schedule.start(self.lease)
         while not self._writer_ready or time.time() < start:
             self._step(start - time.time() if self._writer_ready else limits.IDLE_SECONDS)
-            if not self._writer_ready and self.loop.now >= deadline:
+            if not self._writer_ready and self.loop.time() >= deadline:
                 message = f"the writer for {self.target} did not report within {limits.CHANNEL_TIMEOUT_SECONDS} s"
                 raise TaskFailedError(message)
         self._begun = True
@@ -147,12 +156,43 @@ class LeaseReader:
         self._send_status()
 
     def _step(self, longest: float = limits.IDLE_SECONDS) -> None:
-        self.loop.step(max(0.0, min(longest, limits.IDLE_SECONDS)))
+        """Run the event loop until there may be something to hand over, or for ``longest`` seconds.
+
+        A backlog is read on until as much has come as fits into a row, or nothing more comes at once.
+        """
+        self._arrived_bytes = 0
+        timer = self.loop.call_later(max(0.0, min(longest, limits.IDLE_SECONDS)), self._wake)
+        self._run()
+        timer.cancel()
+        before = 0
+        while self._arrived_bytes - before >= limits.BACKLOG_READ_BYTES and self._arrived_bytes < limits.CHUNK_BYTES:
+            before = self._arrived_bytes
+            self._wake()
+            self._run()
         if self.budget.overdrawn or (self._paused and not self.budget.spent):
             self._pause(paused=self.budget.overdrawn)
         if self._channel.broken:
             message = f"the writer for {self.target} is gone"
             raise TaskFailedError(message)
+
+    def _run(self) -> None:
+        """Run the event loop until it is woken up; raises what failed in it."""
+        self.loop.run_forever()
+        self._is_waking = False
+        if self._failure is not None:
+            raise self._failure
+
+    def _wake(self) -> None:
+        """Have the generator go on after this turn of the event loop, and after what the turn wrote was sent."""
+        if not self._is_waking:
+            self._is_waking = True
+            self.loop.call_soon(self.loop.stop)
+
+    def _note_failure(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """Note a bug in a callback or a task: this task fails, and Spark retries it."""
+        del loop
+        self._failure = self._failure or context.get("exception") or RuntimeError(str(context["message"]))
+        self._wake()
 
     def _pause(self, *, paused: bool) -> None:
         if paused is not self._paused:
@@ -181,11 +221,12 @@ class LeaseReader:
         def changed(namespaces: tuple[NamespaceName, ...] | None, reason: str) -> None:
             self._admin_down[address.name] = reason
             if namespaces is not None:
-                self.loop.call_from_thread(lambda: source.serve(map(str, namespaces)))
+                self.loop.call_soon_threadsafe(source.serve, tuple(map(str, namespaces)))
 
         return NamespaceWatch(address, self.target, options, changed)
 
     def _report(self, report: Report) -> None:
+        self._wake()
         match report:
             case Ready():
                 self._writer_ready = True
@@ -198,7 +239,7 @@ class LeaseReader:
                     source.detach()
             case Receipts(confirmed):
                 for number, position in confirmed:
-                    self._outflow.confirmed(number, position, self.loop.now)
+                    self._outflow.confirmed(number, position, self.loop.time())
                     for source in self._sources.values():
                         source.confirmed(number, position)
             case Refused(attachment, reason, last):

@@ -5,12 +5,13 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
-from magnetar.base.errors import MagnetarError
+from magnetar.base.errors import LinkHeldError, MagnetarError, RequestError
+from magnetar.base.tasks import start_task
 from magnetar.pipeline import foreign, limits
-from magnetar.pipeline.connections.cluster import BrokerConnection, ClusterSession
+from magnetar.pipeline.connections.cluster import ClusterSession
 from magnetar.pipeline.connections.topics import TopicWatch, namespace_of
 from magnetar.pipeline.reading.source_link import Acknowledge, Close, Effect, Flow, Retry, Seek, SourceLink, Subscribe
-from magnetar.pipeline.rows import Attachment, Carried
+from magnetar.pipeline.rows import Carried
 from magnetar.wire import commands
 from magnetar.wire.links import (
     COPIES_METADATA,
@@ -24,22 +25,20 @@ from magnetar.wire.message_id import Link, link_of, message_id, position_of
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    import asyncio
+    from collections.abc import Iterable
     from random import Random
 
     from magnetar.base.position import Position
+    from magnetar.client.connection import PulsarConnection
     from magnetar.pipeline.connections.flow import Budget
-    from magnetar.pipeline.connections.loop import Loop
     from magnetar.pipeline.options import ClusterAddress
-    from magnetar.wire.frame import Frame
-
-    _Granted = Callable[[SourceLink], list[Effect]]
 
 
 class Task(Protocol):
     """What a source cluster shares with the others of its task."""
 
-    loop: Loop
+    loop: asyncio.AbstractEventLoop
     rng: Random
     budget: Budget
     target: str
@@ -69,6 +68,28 @@ class Task(Protocol):
         ...
 
 
+class _Stay:
+    """One stay on a link: the attachment, the task that attaches it, and the consumer's events."""
+
+    __slots__ = ("_cluster", "broker", "number", "source_link", "task")
+
+    def __init__(self, cluster: SourceCluster, source_link: SourceLink) -> None:
+        """Begin without a broker: it is found by lookup."""
+        self._cluster = cluster
+        self.source_link = source_link
+        self.number = source_link.attachment.number
+        self.broker: PulsarConnection | None = None
+        self.task: asyncio.Task[None] | None = None
+
+    def received(self, message: pb.CommandMessage, entry: bytes) -> None:
+        """See ConsumerEvents."""
+        self._cluster.take(self, message, entry)
+
+    def ended(self, failure: Exception) -> None:
+        """See ConsumerEvents."""
+        self._cluster.ended(self, failure)
+
+
 class SourceCluster:
     """All links of one source to one target."""
 
@@ -81,14 +102,14 @@ class SourceCluster:
         """Why the source cannot be reached; empty while it can."""
         self._task = task
         self._session = ClusterSession(task.loop, source.broker_url, self, task.rng)
-        self._topics = TopicWatch(task.loop, self._session.service, self._named)
+        self._topics = TopicWatch(task.loop, self._session.client, self._named)
         self._source_links: dict[str, SourceLink] = {}
-        self._attachments: dict[int, tuple[SourceLink, BrokerConnection]] = {}
+        self._attachments: dict[int, _Stay] = {}
         self._unacknowledged: set[int] = set()
 
     @property
     def _is_foreign(self) -> bool:
-        return self._session.service.is_foreign
+        return self._session.is_foreign
 
     @property
     def live_links(self) -> int:
@@ -117,11 +138,18 @@ class SourceCluster:
 
     def close(self) -> None:
         """Drop all connections."""
+        for stay in self._attachments.values():
+            if stay.task is not None:
+                stay.task.cancel()
+        self._topics.close()
         self._session.close()
 
     def pause(self, *, paused: bool) -> None:
         """Read nothing from the source while ``paused``."""
-        self._session.pause(paused=paused)
+        if paused:
+            self._session.client.pause_reading()
+        else:
+            self._session.client.resume_reading()
 
     def serve(self, namespaces: Iterable[str]) -> None:
         """Replicate the topics of these namespaces, and give up those of all others."""
@@ -143,23 +171,22 @@ class SourceCluster:
     def make_way(self) -> None:
         """Hear that the slot is over: a foreign source gives a link to the successor once this one let it go."""
         if self._is_foreign:
-            for number, (source_link, _) in list(self._attachments.items()):
-                self._carry_out(source_link, [*source_link.acknowledge(), Close(number)])
-                source_link.displaced()
+            for number, stay in list(self._attachments.items()):
+                self._carry_out(stay.source_link, [*stay.source_link.acknowledge(), Close(number)])
+                stay.source_link.displaced()
                 self.displacements += 1
 
     def confirmed(self, number: int, through: Position) -> None:
         """Pass on that the target holds everything of an attachment up to ``through``."""
         if number in self._attachments:
-            source_link, _ = self._attachments[number]
-            source_link.confirmed(through, self._task.loop.now)
+            source_link = self._attachments[number].source_link
+            source_link.confirmed(through, self._task.loop.time())
             self._moved(source_link)
 
     def refused(self, number: int, reason: str, last: Position | None) -> None:
         """Pass on that the target refused an attachment; ``last`` is set for a gap."""
         if number in self._attachments:
-            source_link, _ = self._attachments[number]
-            rng = self._task.rng
+            source_link, rng = self._attachments[number].source_link, self._task.rng
             self._carry_out(
                 source_link, source_link.refused(reason, rng) if last is None else source_link.gap(reason, last, rng)
             )
@@ -174,34 +201,35 @@ class SourceCluster:
         """Remember why; the session goes on trying."""
         self.down_reason = reason
 
-    def broker_lost(self, broker: BrokerConnection, reason: str) -> None:
-        """End the stays on this connection; they begin again soon, with a lookup."""
-        for number, (source_link, held_by) in list(self._attachments.items()):
-            if held_by is broker:
-                self._drop(number)
-                self._carry_out(source_link, source_link.closed(reason, self._task.rng))
+    def take(self, stay: _Stay, message: pb.CommandMessage, entry: bytes) -> None:
+        """Take an entry."""
+        assert stay.broker is not None
+        source_link, position = stay.source_link, position_of(message.message_id)
+        if not stay.broker.peer_is_magnetar:
+            self._take_foreign(source_link, position, entry)
+            return
+        carried = Carried(source_link.attachment, position, link_of(message), entry)
+        source_link.arrived(position, len(entry), self._task.loop.time(), is_marker=carried.is_marker)
+        if carried.is_marker:
+            self._carry_out(source_link, source_link.grant())
+        self._task.carry(carried)
 
-    def received(self, broker: BrokerConnection, frame: Frame) -> None:
-        """Take an entry, or hear that a consumer was closed."""
-        command = frame.command
-        if command.type == pb.BaseCommand.MESSAGE:
-            self._take(command.message, frame.body, is_foreign=broker.is_foreign)
-        elif command.type == pb.BaseCommand.CLOSE_CONSUMER:
-            self._ended(command.close_consumer.consumer_id, "the source closed the consumer")
+    def ended(self, stay: _Stay, failure: Exception) -> None:
+        """End a stay that the source ended: for good if the successor has the link, to be tried again otherwise.
 
-    def _take(self, message: pb.CommandMessage, entry: bytes, *, is_foreign: bool) -> None:
-        held = self._attachments.get(message.consumer_id)
-        if held is not None:
-            source_link, _ = held
-            position = position_of(message.message_id)
-            if is_foreign:
-                self._take_foreign(source_link, position, entry)
-            else:
-                carried = Carried(source_link.attachment, position, link_of(message), entry)
-                source_link.arrived(position, len(entry), self._task.loop.now, is_marker=carried.is_marker)
-                if carried.is_marker:
-                    self._carry_out(source_link, source_link.grant())
-                self._task.carry(carried)
+        The link of a rival is tried again, and again more seldom: the rival may be gone before this lease is.
+        """
+        if self._attachments.get(stay.number) is not stay:
+            return
+        self._drop(stay)
+        held = failure if isinstance(failure, LinkHeldError) else None
+        is_successors = held is not None and held.pipeline is None
+        if is_successors or (self._task.succeeded and isinstance(failure, RequestError)):
+            stay.source_link.displaced()
+            self.displacements += 1
+        else:
+            rival = "" if held is None else held.pipeline or ""
+            self._carry_out(stay.source_link, stay.source_link.closed(str(failure), self._task.rng, rival))
 
     def _take_foreign(self, source_link: SourceLink, position: Position, entry: bytes) -> None:
         """Take an entry of a source that sends everything it has, and counts messages."""
@@ -215,7 +243,7 @@ class SourceCluster:
             source_link.passed_over(position, messages, len(entry))
             self._moved(source_link)
         else:
-            source_link.arrived(position, len(wanted), self._task.loop.now, messages)
+            source_link.arrived(position, len(wanted), self._task.loop.time(), messages)
             self._task.carry(Carried(source_link.attachment, position, Link(), wanted))
 
     def _moved(self, source_link: SourceLink) -> None:
@@ -228,33 +256,19 @@ class SourceCluster:
             self._task.loop.call_later(limits.ACK_INTERVAL_SECONDS, self._acknowledge)
         self._unacknowledged.add(source_link.attachment.number)
 
-    def _ended(self, number: int, reason: str, error: pb.CommandError | None = None) -> None:
-        """End a stay that the source ended: for good if the successor has the link, to be tried again otherwise.
-
-        The link of a rival is tried again, and again more seldom: the rival may be gone before this lease is.
-        """
-        held = self._attachments.get(number)
-        if held is None:
-            return
-        self._drop(number)
-        source_link, _ = held
-        is_successors = error is not None and error.link_refusal == pb.LinkOfNewerLease
-        if is_successors or self._task.succeeded:
-            source_link.displaced()
-            self.displacements += 1
-        else:
-            rival = error.link_holder if error is not None else ""
-            self._carry_out(source_link, source_link.closed(reason, self._task.rng, rival))
-
-    def _drop(self, number: int) -> None:
+    def _drop(self, stay: _Stay) -> None:
         """Forget an attachment whose stay has ended."""
-        del self._attachments[number]
-        self._task.forget(number)
+        del self._attachments[stay.number]
+        if stay.task is not None:
+            stay.task.cancel()
+        if stay.broker is not None:
+            stay.broker.drop_consumer(stay.number)
+        self._task.forget(stay.number)
 
     def _start(self, source_link: SourceLink) -> None:
         known = self._source_links.get(source_link.attachment.topic) is source_link
         is_late = self._is_foreign and self._task.succeeded
-        if known and self._task.carrying and self._session.service.up and not is_late:
+        if known and self._task.carrying and self._session.is_up and not is_late:
             self._carry_out(source_link, source_link.start(self._task.next_number()))
 
     def _forget(self, topic: str) -> None:
@@ -265,47 +279,52 @@ class SourceCluster:
         for effect in effects:
             match effect:
                 case Subscribe(attachment):
-                    self._attachments[attachment.number] = (source_link, self._session.service)
-                    self._session.lookup(attachment.topic, partial(self._subscribe, attachment))
+                    stay = self._attachments[attachment.number] = _Stay(self, source_link)
+                    name = f"link of {attachment.topic} to {self._task.target}"
+                    stay.task = start_task(self._task.loop, self._attach(stay), name)
                 case Retry(seconds):
                     self._task.loop.call_later(seconds, partial(self._start, source_link))
+                case Close(number):
+                    self._drop(self._attachments[number])
                 case _:
-                    _, broker = self._attachments[effect.number]
-                    self._send(effect, broker)
+                    self._send(effect)
 
-    def _send(self, effect: Seek | Flow | Acknowledge | Close, broker: BrokerConnection) -> None:
+    def _send(self, effect: Flow | Acknowledge) -> None:
+        broker = self._attachments[effect.number].broker
+        assert broker is not None, "no entry came and nothing is confirmed before the source was found"
         match effect:
             case Flow(number, permits):
-                broker.send(commands.flow(consumer_id=number, message_permits=permits))
+                broker.write(commands.flow(consumer_id=number, message_permits=permits))
             case Acknowledge(number, position):
                 ids = [message_id(position)]
-                broker.send(commands.ack(consumer_id=number, message_ids=ids, cumulative=True))
-            case Seek(number, position):
-                seek = partial(_seek, number, position)
-                broker.request(seek, partial(self._answered, number, SourceLink.sought))
-            case Close(number):
-                self._drop(number)
-                broker.close_consumer(number)
+                broker.write(commands.ack(consumer_id=number, message_ids=ids, cumulative=True))
 
-    def _subscribe(self, attachment: Attachment, broker: BrokerConnection | None, reason: str) -> None:
-        """Hear who owns the topic."""
-        number = attachment.number
-        if broker is None:
-            self._ended(number, reason)
-        elif number in self._attachments:
-            source_link, _ = self._attachments[number]
-            source_link.attachment = source_link.attachment._replace(life=broker.life)
-            self._attachments[number] = (source_link, broker)
-            body = pb.CommandSubscribe(
-                topic=attachment.topic,
-                subscription=link_subscription(self._task.target, is_foreign=broker.is_foreign),
-                subType=pb.CommandSubscribe.Exclusive,
-                consumer_id=number,
-                metadata=commands.key_values(self._metadata(source_link)),
-                initialPosition=pb.CommandSubscribe.Earliest,
-                force_topic_creation=False,
-            )
-            broker.request(partial(_subscribe, body), partial(self._answered, number, SourceLink.subscribed))
+    async def _attach(self, stay: _Stay) -> None:
+        """Find who owns the topic and take the link over there; cancelled when the stay ends before."""
+        source_link, number = stay.source_link, stay.number
+        try:
+            broker = await self._session.client.owner(source_link.attachment.topic)
+            stay.broker = broker
+            source_link.attachment = source_link.attachment._replace(life=broker.peer_life)
+            await broker.open_consumer(number, self._question(source_link, broker), stay)
+            effects = source_link.subscribed()
+            if isinstance(effects, Seek):
+                await broker.request(partial(_seek, effects))
+                effects = source_link.sought()
+        except (MagnetarError, OSError) as error:
+            self.ended(stay, error)
+        else:
+            self._carry_out(source_link, effects)
+
+    def _question(self, source_link: SourceLink, broker: PulsarConnection) -> pb.CommandSubscribe:
+        return pb.CommandSubscribe(
+            topic=source_link.attachment.topic,
+            subscription=link_subscription(self._task.target, is_foreign=not broker.peer_is_magnetar),
+            subType=pb.CommandSubscribe.Exclusive,
+            metadata=commands.key_values(self._metadata(source_link)),
+            initialPosition=pb.CommandSubscribe.Earliest,
+            force_topic_creation=False,
+        )
 
     def _metadata(self, source_link: SourceLink) -> dict[str, str]:
         """What a source is told at SUBSCRIBE: who asks under which lease, and why the link was parked, if it was."""
@@ -318,29 +337,16 @@ class SourceCluster:
                 metadata[PARKED_AFTER_METADATA] = str(source_link.furthest)
         return metadata
 
-    def _answered(self, number: int, granted: _Granted, reply: pb.BaseCommand | None) -> None:
-        """Hear what the source says to a SUBSCRIBE or SEEK."""
-        if number not in self._attachments:
-            return
-        source_link, _ = self._attachments[number]
-        if reply is None:
-            self._carry_out(source_link, [Close(number)])
-            self._carry_out(source_link, source_link.closed("no answer from the source", self._task.rng))
-        elif reply.type == pb.BaseCommand.SUCCESS:
-            self._carry_out(source_link, granted(source_link))
-        else:
-            self._ended(number, reply.error.message, reply.error)
-
     def _acknowledge(self) -> None:
         numbers, self._unacknowledged = self._unacknowledged, set()
         for number in sorted(numbers & self._attachments.keys()):
-            source_link, _ = self._attachments[number]
+            source_link = self._attachments[number].source_link
             self._carry_out(source_link, source_link.acknowledge())
 
     def _park_stalled(self) -> None:
-        now = self._task.loop.now
+        now = self._task.loop.time()
         self._task.loop.call_later(limits.STALL_SECONDS / 8, self._park_stalled)
-        for source_link, _ in list(self._attachments.values()):
+        for source_link in [stay.source_link for stay in self._attachments.values()]:
             if source_link.stalled(now):
                 reason = f"no receipt for {limits.STALL_SECONDS} s"
                 self._carry_out(source_link, source_link.refused(reason, self._task.rng))
@@ -358,10 +364,5 @@ class SourceCluster:
             self._start(source_link)
 
 
-def _subscribe(body: pb.CommandSubscribe, request_id: int) -> bytes:
-    body.request_id = request_id
-    return commands.subscribe(body)
-
-
-def _seek(number: int, position: Position, request_id: int) -> bytes:
-    return commands.seek(consumer_id=number, request_id=request_id, position=position)
+def _seek(effect: Seek, request_id: int) -> bytes:
+    return commands.seek(consumer_id=effect.number, request_id=request_id, position=effect.position)

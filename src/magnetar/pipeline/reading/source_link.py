@@ -76,7 +76,7 @@ class Retry(NamedTuple):
     seconds: float
 
 
-Effect = Subscribe | Seek | Flow | Acknowledge | Close | Retry
+Effect = Subscribe | Flow | Acknowledge | Close | Retry
 
 
 class State(Enum):
@@ -141,13 +141,13 @@ class SourceLink:
         self.state = State.SUBSCRIBING
         return [Subscribe(self.attachment)]
 
-    def subscribed(self) -> list[Effect]:
-        """Hear that the source granted the subscription."""
+    def subscribed(self) -> list[Effect] | Seek:
+        """Hear that the source granted the subscription; returns where it is to go first, if anywhere."""
         assert self.state is State.SUBSCRIBING
         if self._seek_to is None:
             return self._attached()
         self.state = State.SEEKING
-        return [Seek(self.attachment.number, self._seek_to)]
+        return Seek(self.attachment.number, self._seek_to)
 
     def sought(self) -> list[Effect]:
         """Hear that the source went back to where it was told to."""

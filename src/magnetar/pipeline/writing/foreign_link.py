@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, NamedTuple, TypeGuard
+from typing import TYPE_CHECKING, NamedTuple
 
 from magnetar.base.errors import MagnetarError
 from magnetar.base.position import EARLIEST
+from magnetar.base.tasks import start_task
 from magnetar.pipeline import limits
 from magnetar.pipeline.writing.bookmark import AskEnd, Bookmark, Effect, Fence, Flow, Mark, State, Subscribe
 from magnetar.wire import commands
@@ -17,11 +18,11 @@ from magnetar.wire.message_id import message_id, position_of
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    import asyncio
+    from collections.abc import Callable, Coroutine
 
     from magnetar.base.position import Position
-    from magnetar.pipeline.connections.cluster import BrokerConnection
-    from magnetar.pipeline.connections.loop import Loop
+    from magnetar.client.connection import PulsarConnection
 
 FENCE_SEQUENCE_ID = 0
 """The sequence id of the marker; those of entries begin behind it."""
@@ -40,9 +41,9 @@ class ForeignLink:
 
     def __init__(
         self,
-        loop: Loop,
+        loop: asyncio.AbstractEventLoop,
         route: Route,
-        broker: BrokerConnection,
+        broker: PulsarConnection,
         number: int,
         on_ready: Callable[[], None],
         on_failure: Callable[[str], None],
@@ -62,6 +63,7 @@ class ForeignLink:
         self._mark: Position | None = None
         self._steps = 0
         self._closed = False
+        self._tasks: set[asyncio.Task[None]] = set()
 
     @property
     def ready(self) -> bool:
@@ -77,14 +79,20 @@ class ForeignLink:
         """Give the consumer back; the bookmark stays."""
         self._closed = True
         self._flush()
-        self._broker.close_consumer(self._number)
+        for task in self._tasks:
+            task.cancel()
+        self._broker.drop_consumer(self._number)
 
     def fenced(self) -> None:
         """Hear that the marker has its receipt."""
         self._advance(self.bookmark.fenced())
 
-    def read(self, message: pb.CommandMessage, entry: bytes) -> None:
-        """Take an entry of the target's log."""
+    def ended(self, failure: Exception) -> None:
+        """See ConsumerEvents."""
+        self._on_failure(f"the bookmark's consumer: {failure}")
+
+    def received(self, message: pb.CommandMessage, entry: bytes) -> None:
+        """See ConsumerEvents: take an entry of the target's log."""
         if self.ready:
             return
         try:
@@ -110,18 +118,18 @@ class ForeignLink:
     def _carry_out(self, effect: Effect) -> None:
         match effect:
             case Subscribe():
-                self._broker.request(self._subscribe, self._subscribed)
+                self._begin(self._subscribe())
             case Fence():
                 fence = markers.build_fence(
                     self._route.source, self._route.target, publish_time_ms=time.time_ns() // 1_000_000
                 )
-                self._broker.send(
+                self._broker.write(
                     commands.send(producer_id=self._number, sequence_id=FENCE_SEQUENCE_ID, entry=fence, marker=True)
                 )
             case AskEnd():
-                self._broker.request(self._ask_end, self._told)
+                self._begin(self._ask_end())
             case Flow(permits):
-                self._broker.send(commands.flow(consumer_id=self._number, message_permits=permits))
+                self._broker.write(commands.flow(consumer_id=self._number, message_permits=permits))
             case Mark(position):
                 if self._mark is None:
                     self._loop.call_later(limits.BOOKMARK_INTERVAL_SECONDS, self._flush)
@@ -131,43 +139,40 @@ class ForeignLink:
         mark, self._mark = self._mark, None
         if mark is not None:
             ids = [message_id(mark)]
-            self._broker.send(commands.ack(consumer_id=self._number, message_ids=ids, cumulative=True))
+            self._broker.write(commands.ack(consumer_id=self._number, message_ids=ids, cumulative=True))
 
-    def _subscribe(self, request_id: int) -> bytes:
-        body = pb.CommandSubscribe(
+    def _begin(self, step: Coroutine[None, None, None]) -> None:
+        """Take a step that has to wait for an answer; cancelled by ``close``."""
+        task = start_task(self._loop, self._guard(step), f"bookmark of {self._route.topic}")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _guard(self, step: Coroutine[None, None, None]) -> None:
+        try:
+            await step
+        except (MagnetarError, OSError) as error:
+            if not self._closed:  # else its end was heard of before this
+                self._on_failure(str(error))
+
+    async def _subscribe(self) -> None:
+        asked = pb.CommandSubscribe(
             topic=self._route.topic,
             subscription=bookmark_subscription(self._route.source),
             subType=pb.CommandSubscribe.Exclusive,
-            consumer_id=self._number,
-            request_id=request_id,
             initialPosition=pb.CommandSubscribe.Earliest,
             force_topic_creation=False,
         )
-        return commands.subscribe(body)
+        await self._broker.open_consumer(self._number, asked, self)
+        self._advance(self.bookmark.subscribed())
 
-    def _ask_end(self, request_id: int) -> bytes:
-        return commands.get_last_message_id(consumer_id=self._number, request_id=request_id)
-
-    def _subscribed(self, reply: pb.BaseCommand | None) -> None:
-        if self._is_granted(reply, pb.BaseCommand.SUCCESS):
-            self._advance(self.bookmark.subscribed())
-
-    def _told(self, reply: pb.BaseCommand | None) -> None:
-        if self._is_granted(reply, pb.BaseCommand.GET_LAST_MESSAGE_ID_RESPONSE):
-            answer = reply.getLastMessageIdResponse
-            has_mark = answer.HasField("consumer_mark_delete_position")
-            mark = position_of(answer.consumer_mark_delete_position) if has_mark else EARLIEST
-            self._advance(self.bookmark.told(position_of(answer.last_message_id), mark))
-
-    def _is_granted(
-        self, reply: pb.BaseCommand | None, kind: pb.BaseCommand.Type.ValueType
-    ) -> TypeGuard[pb.BaseCommand]:
-        if self._closed:
-            return False
-        if reply is None or reply.type != kind:
-            self._on_failure("no answer from the target" if reply is None else reply.error.message)
-            return False
-        return True
+    async def _ask_end(self) -> None:
+        reply = await self._broker.request(
+            lambda request_id: commands.get_last_message_id(consumer_id=self._number, request_id=request_id)
+        )
+        answer = reply.getLastMessageIdResponse
+        has_mark = answer.HasField("consumer_mark_delete_position")
+        mark = position_of(answer.consumer_mark_delete_position) if has_mark else EARLIEST
+        self._advance(self.bookmark.told(position_of(answer.last_message_id), mark))
 
     def _expect_step(self) -> None:
         """Fail when STALL_SECONDS pass without a step."""

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import itertools
-from functools import partial
 from typing import TYPE_CHECKING
 
 from magnetar.base.errors import MagnetarError
 from magnetar.base.position import Position
+from magnetar.base.tasks import start_task
 from magnetar.geo.receiving import Verdict
-from magnetar.pipeline.connections.cluster import BrokerConnection, ClusterSession
+from magnetar.pipeline.connections.cluster import ClusterSession
 from magnetar.pipeline.connections.reports import Receipts, Report, TargetDown, TargetUp
 from magnetar.pipeline.writing.foreign_link import ForeignLink, Route
 from magnetar.pipeline.writing.target_link import Action, TargetLink
@@ -22,26 +22,41 @@ from magnetar.wire.message_id import position_of
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import Callable
     from random import Random
 
-    from magnetar.pipeline.connections.loop import Loop
+    from magnetar.client.connection import PulsarConnection
     from magnetar.pipeline.rows import Carried
-    from magnetar.wire.frame import Frame
 
 
 class Producer:
-    """A producer at one broker, and the link that it serves."""
+    """A producer at one broker, the link that it serves, and its events."""
 
-    __slots__ = ("broker", "link", "number", "target_link")
+    __slots__ = ("_target", "broker", "link", "number", "target_link", "task")
 
-    def __init__(self, target_link: TargetLink, number: int) -> None:
+    def __init__(self, target: Target, target_link: TargetLink, number: int) -> None:
         """Serve ``target_link`` under the producer id ``number``; the broker is found by lookup."""
+        self._target = target
         self.target_link = target_link
         self.number = number
-        self.broker: BrokerConnection | None = None
+        self.broker: PulsarConnection | None = None
         self.link: ForeignLink | None = None
         """What a foreign target needs besides."""
+        self.task: asyncio.Task[None] | None = None
+        """Opens the producer."""
+
+    def receipted(self, receipt: pb.CommandSendReceipt) -> None:
+        """See ProducerEvents."""
+        self._target.receipt(self, receipt)
+
+    def refused(self, error: pb.CommandSendError) -> None:
+        """See ProducerEvents."""
+        self._target.send_error(self, error)
+
+    def ended(self, failure: Exception) -> None:
+        """See ProducerEvents."""
+        self._target.refuse(self, str(failure))
 
 
 class Target:
@@ -49,7 +64,7 @@ class Target:
 
     def __init__(
         self,
-        loop: Loop,
+        loop: asyncio.AbstractEventLoop,
         name: str,
         lease: int,
         url: str,
@@ -79,11 +94,14 @@ class Target:
 
     def close(self) -> None:
         """Drop all connections."""
+        for producer in self._producers.values():
+            if producer.task is not None:
+                producer.task.cancel()
         self._session.close()
 
     def send(self, entries: list[Carried]) -> None:
         """Send entries in order, opening producers as needed. While the target is down they are dropped."""
-        if not self._session.service.up:
+        if not self._session.is_up:
             return
         for carried in entries:
             key = carried.attachment.source, carried.attachment.topic
@@ -91,7 +109,7 @@ class Target:
             if target_link is None:
                 target_link = self._target_links[key] = TargetLink(*key)
             if target_link.is_of_earlier_life(carried):
-                self._refuse(self._serving[target_link], "the source lost its data and came back", close=True)
+                self.refuse(self._serving[target_link], "the source lost its data and came back")
             match target_link.offer(carried):
                 case Action.SEND:
                     producer = self._serving[target_link]
@@ -109,43 +127,8 @@ class Target:
     def cluster_down(self, reason: str) -> None:
         """Forget everything under way and tell the reader, which gives up all its links."""
         for producer in list(self._producers.values()):
-            self._refuse(producer, reason, told=False)
+            self.refuse(producer, reason, told=False)
         self._report(TargetDown(reason))
-
-    def broker_lost(self, broker: BrokerConnection, reason: str) -> None:
-        """Refuse what the broker's producers had under way."""
-        for producer in list(self._producers.values()):
-            if producer.broker is broker:
-                self._refuse(producer, reason)
-
-    def received(self, broker: BrokerConnection, frame: Frame) -> None:
-        """Take a receipt, a refusal, or the end of a producer."""
-        del broker
-        command = frame.command
-        match command.type:
-            case pb.BaseCommand.SEND_RECEIPT:
-                if command.send_receipt.producer_id in self._producers:
-                    self._receipt(self._producers[command.send_receipt.producer_id], command.send_receipt)
-            case pb.BaseCommand.SEND_ERROR:
-                error = command.send_error
-                if error.producer_id in self._producers:
-                    self._send_error(self._producers[error.producer_id], error)
-            case pb.BaseCommand.CLOSE_PRODUCER:
-                if command.close_producer.producer_id in self._producers:
-                    producer = self._producers[command.close_producer.producer_id]
-                    self._refuse(producer, "the target closed the producer")
-            case pb.BaseCommand.MESSAGE:
-                self._read(command.message, frame.body)
-            case pb.BaseCommand.CLOSE_CONSUMER:
-                if command.close_consumer.consumer_id in self._producers:
-                    producer = self._producers[command.close_consumer.consumer_id]
-                    self._refuse(producer, "the target closed the bookmark's consumer", close=True)
-
-    def _read(self, message: pb.CommandMessage, entry: bytes) -> None:
-        """Take an entry of a foreign target's log."""
-        producer = self._producers.get(message.consumer_id)
-        if producer is not None and producer.link is not None:
-            producer.link.read(message, entry)
 
     def _is_due(self, producer: Producer, carried: Carried) -> bool:
         """Whether to send an entry: a foreign target would not say that it holds it, or that it misses one before."""
@@ -173,7 +156,7 @@ class Target:
             num_messages = messages_in(carried.entry)
         except MagnetarError as error:
             # Skipping it would lose it: the link stops here, loudly, until the source's log is repaired.
-            self._refuse(producer, f"entry {position}: {error}", close=True)
+            self.refuse(producer, f"entry {position}: {error}")
             return
         assert producer.broker is not None
         frame = commands.send(
@@ -187,11 +170,12 @@ class Target:
         if len(frame) > limit:
             # Sent, it would end the connection, and with it every other topic's link.
             reason = f"entry {position}: a frame of {len(frame)} bytes, {self._name} takes {limit} (maxMessageSize)"
-            self._refuse(producer, reason, close=True)
+            self.refuse(producer, reason)
             return
-        producer.broker.send(frame)
+        producer.broker.write(frame)
 
-    def _receipt(self, producer: Producer, receipt: pb.CommandSendReceipt) -> None:
+    def receipt(self, producer: Producer, receipt: pb.CommandSendReceipt) -> None:
+        """Take a receipt."""
         assert producer.broker is not None
         if producer.link is not None and not producer.link.ready:
             producer.link.fenced()
@@ -204,7 +188,7 @@ class Target:
             else:
                 number, position = producer.target_link.receipt(receipt.sequence_id)
         except MagnetarError as error:
-            self._refuse(producer, str(error), close=True)
+            self.refuse(producer, str(error))
             return
         self._confirm(number, position)
         if producer.link is not None:
@@ -225,88 +209,74 @@ class Target:
         confirmed, self._confirmed = self._confirmed, {}
         self._report(Receipts(tuple(confirmed.items())))
 
-    def _send_error(self, producer: Producer, error: pb.CommandSendError) -> None:
+    def send_error(self, producer: Producer, error: pb.CommandSendError) -> None:
+        """Take the refusal of an entry."""
         if error.link_refusal == pb.LinkGap:
             self._gap(producer, error.message)
         else:
-            self._refuse(producer, f"{producer.target_link.next_awaited}{error.message}", close=True)
+            self.refuse(producer, f"{producer.target_link.next_awaited}{error.message}")
 
     def _gap(self, producer: Producer, message: str) -> None:
         if producer.target_link.gap(message):
             # The broker refuses everything from this producer on; a new one also tells where to go back to.
-            self._drop(producer, close=True)
+            self._drop(producer)
             self._open(producer.target_link)
 
-    def _refuse(self, producer: Producer, reason: str, *, close: bool = False, told: bool = True) -> None:
+    def refuse(self, producer: Producer, reason: str, *, told: bool = True) -> None:
         """End a producer; its reader is told, unless it hears of something larger that ends all."""
-        self._drop(producer, close=close)
+        self._drop(producer)
         refused = producer.target_link.refused(reason)
         if refused is not None and told:
             self._report(refused)
 
-    def _drop(self, producer: Producer, *, close: bool) -> None:
+    def _drop(self, producer: Producer) -> None:
         del self._producers[producer.number]
         del self._serving[producer.target_link]
+        if producer.task is not None:
+            producer.task.cancel()
         if producer.link is not None:
             producer.link.close()
-        if close and producer.broker is not None:
-            producer.broker.close_producer(producer.number)
+        if producer.broker is not None:
+            producer.broker.drop_producer(producer.number)
 
     def _open(self, target_link: TargetLink) -> None:
-        producer = Producer(target_link, next(self._producer_ids))
+        producer = Producer(self, target_link, next(self._producer_ids))
         self._producers[producer.number] = producer
         self._serving[target_link] = producer
-        self._session.lookup(target_link.topic, partial(self._found, producer))
+        producer.task = start_task(self._loop, self._admit(producer), f"producer of {target_link.topic}")
 
-    def _found(self, producer: Producer, broker: BrokerConnection | None, reason: str) -> None:
-        """Hear who owns the topic."""
-        if producer.number not in self._producers:
-            return
-        if broker is None:
-            self._refuse(producer, reason)
-            return
-        producer.broker = broker
-        name = link_producer(producer.target_link.source, self._name)
-        life = "" if broker.is_foreign else producer.target_link.life
-        broker.request(
-            lambda request_id: commands.producer(
-                topic=producer.target_link.topic,
-                producer_id=producer.number,
-                request_id=request_id,
-                producer_name=name,
+    async def _admit(self, producer: Producer) -> None:
+        """Find who owns the topic and open the producer there; cancelled when the producer is dropped before."""
+        topic = producer.target_link.topic
+        try:
+            broker = producer.broker = await self._session.client.owner(topic)
+            life = producer.target_link.life if broker.peer_is_magnetar else ""
+            asked = pb.CommandProducer(
+                topic=topic,
+                producer_name=link_producer(producer.target_link.source, self._name),
                 epoch=self._lease,
-                metadata={LIFE_METADATA: life} if life else None,
-            ),
-            partial(self._opened, producer),
-        )
+                metadata=commands.key_values({LIFE_METADATA: life} if life else {}),
+            )
+            success = await broker.open_producer(producer.number, asked, producer)
+        except (MagnetarError, OSError) as error:
+            if producer.number in self._producers:  # else its end was heard of before this
+                self.refuse(producer, str(error))
+            return
+        if broker.peer_is_magnetar:
+            is_known = success.HasField("last_origin_message_id")
+            self._ready(producer, position_of(success.last_origin_message_id) if is_known else None)
+        else:
+            self._find_end(producer, broker)
 
-    def _opened(self, producer: Producer, reply: pb.BaseCommand | None) -> None:
-        """Hear whether the producer was granted."""
-        if producer.number not in self._producers:
-            return
-        if reply is None or reply.type != pb.BaseCommand.PRODUCER_SUCCESS:
-            reason = "no answer from the target" if reply is None else reply.error.message
-            self._refuse(producer, reason, close=reply is None)
-            return
-        if producer.broker is not None and producer.broker.is_foreign:
-            self._find_end(producer)
-            return
-        success = reply.producer_success
-        self._ready(
-            producer,
-            position_of(success.last_origin_message_id) if success.HasField("last_origin_message_id") else None,
-        )
-
-    def _find_end(self, producer: Producer) -> None:
+    def _find_end(self, producer: Producer, broker: PulsarConnection) -> None:
         """Look for what a foreign target holds."""
-        assert producer.broker is not None
         link = producer.link = ForeignLink(
             self._loop,
             Route(producer.target_link.source, producer.target_link.topic, self._name),
-            producer.broker,
+            broker,
             producer.number,
             lambda: self._ready(producer, link.bookmark.last),
-            lambda reason: self._refuse(producer, reason, close=True),
+            lambda reason: self.refuse(producer, reason),
         )
         link.start()
 

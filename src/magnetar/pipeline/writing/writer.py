@@ -6,14 +6,15 @@ What is under way is bounded by the reader's credits, so nothing here needs a li
 
 from __future__ import annotations
 
+import asyncio
 import os
 import random
 import threading
-from typing import TYPE_CHECKING
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
 
 from magnetar.pipeline import limits
 from magnetar.pipeline.connections.channel import ReportSender
-from magnetar.pipeline.connections.loop import Loop
 from magnetar.pipeline.connections.reports import Ready
 from magnetar.pipeline.process import tune
 from magnetar.pipeline.rows import Carried, Kind, Opening, decode_chunk, decode_opening
@@ -48,12 +49,14 @@ class Writer:
 
     def __init__(self, target: str, lease: int, opening: Opening) -> None:
         """Start the thread; raises OSError when the reader has gone already."""
-        self._loop = Loop()
+        self._runner = asyncio.Runner(loop_factory=asyncio.SelectorEventLoop)
+        self._loop = self._runner.get_loop()
+        self._loop.set_exception_handler(self._note_failure)
         self._reports = ReportSender(self._loop, opening.channel)
         rng = random.Random(os.urandom(16))  # noqa: S311 - jitter, not secrets
         self._target = Target(self._loop, target, lease, opening.target_url, self._reports.send, rng)
-        self._deadline: float | None = None
-        self._failure: Exception | None = None
+        self._input_ended = asyncio.Event()
+        self._failure: BaseException | None = None
         self._thread = threading.Thread(target=self._run, name=f"writer to {target}", daemon=True)
         self._thread.start()
 
@@ -61,25 +64,35 @@ class Writer:
         """Send entries, in order; raises what ended the thread, if anything did."""
         if self._failure is not None:
             raise self._failure
-        self._loop.call_from_thread(lambda: self._target.send(entries))
+        self._loop.call_soon_threadsafe(self._target.send, entries)
 
     def close(self) -> None:
         """Wait for outstanding receipts, at most DRAIN_SECONDS, and end the thread."""
-        self._loop.call_from_thread(self._drain)
+        self._loop.call_soon_threadsafe(self._input_ended.set)
         self._thread.join()
-
-    def _drain(self) -> None:
-        self._deadline = self._loop.now + limits.DRAIN_SECONDS
+        self._runner.close()
 
     def _run(self) -> None:
         try:
-            self._target.start()
-            self._reports.send(Ready())
-            while self._deadline is None or (self._target.outstanding and self._loop.now < self._deadline):
-                self._loop.step(limits.IDLE_SECONDS)
+            self._runner.run(self._serve())
         except Exception as error:  # noqa: BLE001 - the thread's root: the task raises it, and Spark retries the task
-            self._failure = error
+            self._failure = self._failure or error
+
+    async def _serve(self) -> None:
+        self._target.start()
+        self._reports.send(Ready())
+        try:
+            await self._input_ended.wait()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(limits.DRAIN_SECONDS):
+                    while self._target.outstanding and self._failure is None:  # noqa: ASYNC110 - asked for once
+                        await asyncio.sleep(limits.DRAIN_POLL_SECONDS)
         finally:
             self._target.close()
             self._reports.close()
-            self._loop.close()
+
+    def _note_failure(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """Note a bug in a callback or a task: the thread ends, the task raises it, and Spark retries the task."""
+        del loop
+        self._failure = self._failure or context.get("exception") or RuntimeError(str(context["message"]))
+        self._input_ended.set()

@@ -1,0 +1,133 @@
+"""The connections to the brokers of one cluster: opened when they are needed, shared, and found by lookup."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from typing import TYPE_CHECKING
+
+from magnetar.client.connection import PulsarConnection
+from magnetar.client.consumer import READ_AHEAD, Consumer
+from magnetar.client.options import DEFAULT_OPTIONS, LOOKUP_REDIRECTS_MAX, ClientOptions
+from magnetar.client.replies import too_many_redirects
+from magnetar.wire.message_id import message_id
+from magnetar.wire.proto import pulsar_api_pb2 as pb
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from magnetar.base.position import Position
+    from magnetar.client.producer import Producer
+
+
+class PulsarClient:
+    """One cluster, used from one event loop.
+
+    There is one connection to each broker. One that has ended is opened again by the next who asks for it.
+    """
+
+    def __init__(self, url: str, options: ClientOptions = DEFAULT_OPTIONS) -> None:
+        """Reach the cluster at the broker URL ``url``; connects when it is asked to."""
+        self.url = url
+        self._options = options
+        self._connections: dict[str, PulsarConnection] = {}
+        self._opening: dict[str, asyncio.Task[PulsarConnection]] = {}
+        self._is_paused = False
+        self._is_closed = False
+
+    @property
+    def service(self) -> PulsarConnection | None:
+        """The open connection to the cluster's URL; None while there is none."""
+        connection = self._connections.get(self.url)
+        return connection if connection is not None and connection.failure is None else None
+
+    async def connect(self, url: str = "") -> PulsarConnection:
+        """Return the connection to the broker at ``url``, by default the cluster's; raises as PulsarConnection.open."""
+        url = url or self.url
+        connection = self._connections.get(url)
+        if connection is not None and connection.failure is None:
+            return connection
+        opening = self._opening.get(url)
+        if opening is None:
+            loop = asyncio.get_running_loop()
+            opening = self._opening[url] = loop.create_task(PulsarConnection.open(url, self._options))
+            opening.add_done_callback(lambda opened: self._opened(url, opened))
+        return await asyncio.shield(opening)  # others may wait for it, too
+
+    async def owner(self, topic: str) -> PulsarConnection:
+        """Return a connection to the broker that owns ``topic``; follows redirects.
+
+        Raises as PulsarConnection.open and PulsarConnection.request.
+        """
+        broker = await self.connect()
+        authoritative = False
+        for _ in range(1 + LOOKUP_REDIRECTS_MAX):
+            answer = await broker.ask_owner(topic, authoritative=authoritative)
+            broker = await self.connect(answer.url)
+            if not answer.redirect:
+                return broker
+            authoritative = answer.authoritative
+        raise too_many_redirects(topic, LOOKUP_REDIRECTS_MAX)
+
+    async def create_producer(self, topic: str, name: str, metadata: Mapping[str, str] | None = None) -> Producer:
+        """Create a producer at the owner of ``topic``; raises as ``owner``."""
+        return await (await self.owner(topic)).create_producer(topic, name, metadata)
+
+    async def subscribe(
+        self,
+        topic: str,
+        subscription: str,
+        *,
+        kind: pb.CommandSubscribe.SubType.ValueType = pb.CommandSubscribe.Exclusive,
+        start: pb.CommandSubscribe.InitialPosition.ValueType = pb.CommandSubscribe.Latest,
+        read_ahead: int = READ_AHEAD,
+    ) -> Consumer:
+        """Consume a subscription, which begins at ``start`` if it is new; raises as ``owner``."""
+        asked = pb.CommandSubscribe(topic=topic, subscription=subscription, subType=kind, initialPosition=start)
+        return await (await self.owner(topic)).create_consumer(asked, read_ahead)
+
+    async def read(self, topic: str, start: Position, *, read_ahead: int = READ_AHEAD) -> Consumer:
+        """Read the entries after ``start``, without a durable subscription; raises as ``owner``."""
+        asked = pb.CommandSubscribe(
+            topic=topic,
+            subscription=f"reader-{uuid.uuid4().hex[:10]}",
+            subType=pb.CommandSubscribe.Exclusive,
+            durable=False,
+            start_message_id=message_id(start),
+        )
+        return await (await self.owner(topic)).create_consumer(asked, read_ahead)
+
+    def pause_reading(self) -> None:
+        """Read nothing from any broker until ``resume_reading``."""
+        self._is_paused = True
+        for connection in self._living():
+            connection.pause_reading()
+
+    def resume_reading(self) -> None:
+        """Read again."""
+        self._is_paused = False
+        for connection in self._living():
+            connection.resume_reading()
+
+    def close(self) -> None:
+        """End all connections."""
+        self._is_closed = True
+        for opening in self._opening.values():
+            opening.cancel()
+        for connection in self._living():
+            connection.close()
+
+    def _living(self) -> Iterator[PulsarConnection]:
+        return (connection for connection in list(self._connections.values()) if connection.failure is None)
+
+    def _opened(self, url: str, opened: asyncio.Task[PulsarConnection]) -> None:
+        del self._opening[url]
+        if opened.cancelled() or opened.exception() is not None:
+            return
+        connection = opened.result()
+        if self._is_closed:
+            connection.close()
+            return
+        self._connections[url] = connection
+        if self._is_paused:
+            connection.pause_reading()
