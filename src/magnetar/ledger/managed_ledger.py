@@ -15,20 +15,20 @@ durable entry by then, trimmed or not.
 
 from __future__ import annotations
 
-import json
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import repeat
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Self
 
-from magnetar.base.errors import BadVersionError, CorruptionError, DataLossError, ManagedLedgerFencedError, StorageError
+from magnetar.base.errors import DataLossError, StorageError
 from magnetar.base.parts import Part
 from magnetar.base.position import EARLIEST, Position
 from magnetar.ledger.append_times import AppendTimes
 from magnetar.ledger.chain import ChainLedger, LedgerChain
 from magnetar.ledger.deletions import delete_ledgers
-from magnetar.metadata.resources import DELETED_TOPIC, managed_ledger_path
+from magnetar.ledger.ledger_list import LedgerList
+from magnetar.metadata.resources import DELETED_TOPIC
 from magnetar.metadata.store import ABSENT, Put
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from magnetar.base.names import TopicName
     from magnetar.base.world import Clock
-    from magnetar.ledger.store import LedgerStore, Run
+    from magnetar.ledger.store import LedgerStore, OnDurable, Run
     from magnetar.metadata.store import MetadataStore
 
 _MIB = 1024 * 1024
@@ -60,6 +60,16 @@ class ManagedLedgerConfig:
     """``managedLedgerMaxLedgerRolloverTimeMinutes``: an older one is closed, however empty it is."""
 
 
+@dataclass(frozen=True, slots=True)
+class _HeldRun:
+    """A run for a ledger that is not listed yet."""
+
+    ledger_id: int
+    entries: Sequence[bytes]
+    report: OnDurable
+    annotation: bytes
+
+
 class ManagedLedger(Part):
     """The log of one topic, with one writer. Used on the event loop's thread.
 
@@ -75,21 +85,22 @@ class ManagedLedger(Part):
         """What the topic keeps with its list of ledgers; changed by ``set_property``."""
         self.entries_added = 0
         """Entries that became durable since the topic was opened."""
-        self.when_fenced: Callable[[ManagedLedgerFencedError], None] = lambda _: None
-        """Told once, before the method raises that noticed that another writer has the topic now."""
         self.last_confirmed_entry = EARLIEST
         """The newest durable entry, even if it has been trimmed since; EARLIEST if there never was one."""
         self._store = store
         self._metadata = metadata
-        self._path = managed_ledger_path(name)
-        self._version = ABSENT
-        self._fenced: ManagedLedgerFencedError | None = None
+        self._listed = LedgerList(metadata, name)
         self._config = config
         self._clock = clock
         self._chain = LedgerChain()
         self._times = AppendTimes()
         self._current: ChainLedger | None = None
         """The ledger that takes appends: the last of the chain, or none."""
+        self._next: ChainLedger | None = None
+        """The ledger that takes over once its listing is durable; the last of the chain if there is no current one."""
+        self._held: list[_HeldRun] = []
+        """What was appended to the next ledger, which is written once that is listed."""
+        self._is_closed = False
         self._is_unsaved = False
         """Whether a ledger was closed, or the wall clock set, since the list was written."""
         self._wall_offset_s = clock.now() - clock.monotonic()
@@ -107,17 +118,30 @@ class ManagedLedger(Part):
         naming the path, if the list of ledgers cannot be read.
         """
         opened = cls(store, metadata, name, config, clock)
-        stored = metadata.get(opened._path)
-        if stored is not None and stored.value == DELETED_TOPIC:
-            metadata.delete(opened._path, stored.version)
-        elif stored is not None:
-            opened._version = stored.version
+        stored = opened._listed.load()
+        if stored is not None:
             try:
-                opened._load(json.loads(stored.value))
+                opened._load(stored)
             except (ValueError, KeyError, TypeError, AssertionError) as error:
-                message = f"{opened._path}: the list of ledgers cannot be read: {error!r}"
-                raise CorruptionError(message) from error
+                raise opened._listed.unreadable(error) from error
         return opened
+
+    def observe_fencing(self, fenced: Callable[[StorageError], None]) -> None:
+        """Have ``fenced`` told once when the topic must not be written any more.
+
+        Another writer has it now, or its list could not be stored.
+        """
+        self._listed.when_fenced = fenced
+
+    @property
+    def failure(self) -> StorageError | None:
+        """Why the topic must not be written any more; None while it may be."""
+        return self._listed.failure
+
+    @property
+    def is_being_listed(self) -> bool:
+        """Whether a change of the list of ledgers is on its way to the disk."""
+        return self._listed.pending > 0
 
     @property
     def entries(self) -> int:
@@ -218,6 +242,9 @@ class ManagedLedger(Part):
 
         ``on_durable`` gets that position and the outcome, in the order of all appends (see LedgerStore). After an error
         the run is no longer in the chain, nor is any appended before that report; their positions may be given again.
+
+        A ledger is listed before its first entry is written. While one is full, and the next is being listed, it takes
+        more; where there is none, runs are held until the next is listed.
         """
         ledger = self._ledger_for_append()
         count, size = len(entries), sum(map(len, entries))
@@ -230,11 +257,26 @@ class ManagedLedger(Part):
             else:
                 self._chain.change(ledger, -count, -size)
             on_durable(first, error)
+            if error is not None:
+                self._fail_held(error)
 
-        entry_id = self._store.append(ledger.ledger_id, entries, report, annotation, urgent=False)
-        first = Position(ledger.ledger_id, entry_id)
+        first = Position(ledger.ledger_id, ledger.entries)
+        run = _HeldRun(ledger.ledger_id, entries, report, annotation)
+        if ledger is self._next:
+            self._held.append(run)
+        else:
+            first = Position(ledger.ledger_id, self._append_to_store(run))
         self._chain.change(ledger, count, size)
         return first
+
+    def _append_to_store(self, run: _HeldRun) -> int:
+        return self._store.append(run.ledger_id, run.entries, run.report, run.annotation, urgent=False)
+
+    def _fail_held(self, error: StorageError) -> None:
+        """Runs that are held are not written: a run before them was not."""
+        held, self._held = self._held, []
+        for run in held:
+            run.report(error)
 
     def read_cached(self, position: Position, max_entries: int, max_bytes: int) -> list[tuple[Position, bytes]] | None:
         """Return durable entries from ``position`` on, of one ledger, at least one; None if they are not in memory.
@@ -297,26 +339,32 @@ class ManagedLedger(Part):
         return self.first_position
 
     def create(self) -> None:
-        """Let the topic exist before its first entry; durable on return."""
-        if self._version == ABSENT:
-            self._persist()
+        """Let the topic exist before its first entry; it is fenced if that cannot be stored.
+
+        Raises StorageError where that is known at once.
+        """
+        if self._listed.version == ABSENT:
+            self._listed.commit(self._list(), lambda error: None if error is None else self._listed.fail(error))
+            if self._listed.failure is not None:
+                raise self._listed.failure
 
     def set_property(self, key: str, value: str, along_with: Sequence[Put] = ()) -> None:
         """Keep a property; durable on return, in one transaction with ``along_with``.
 
         A failed write leaves everything as it was.
         """
-        put = self._list(properties={**self.properties, key: value})
-        self._write_list(lambda: self._metadata.put_many([put, *along_with])[0])
+        put = self._listed.put(self._list(properties={**self.properties, key: value}))
+        self._listed.write(lambda: self._metadata.put_many([put, *along_with])[0])
         self.properties[key] = value
         self._is_unsaved = False
 
     def close(self) -> None:
         """Take no more appends until opened again; those under way are still reported."""
+        self._is_closed = True
         if self._current is not None:
             self._close_current(self._now_ms())
         self._follow_wall_clock()
-        if self._is_unsaved and self._fenced is None:
+        if self._is_unsaved and self._listed.failure is None:
             self._persist()
 
     def save(self) -> None:
@@ -336,45 +384,88 @@ class ManagedLedger(Part):
         The list is marked as deleted in one transaction with ``along_with``. A crash or a failed write before it leaves
         the topic as it was. After it there is no topic any more.
         """
-        if self._version == ABSENT:
+        listed = self._listed
+        if listed.version == ABSENT:
             return
+        self._is_closed = True
         if self._current is not None:
             self._close_current(self._now_ms())
         doomed = [ledger.ledger_id for ledger in self._chain.ledgers]
-        marked = Put(self._path, DELETED_TOPIC, self._version)
+        if self._next is not None and self._next.ledger_id not in doomed:
+            doomed.append(self._next.ledger_id)
+        marked = Put(listed.path, DELETED_TOPIC, listed.version)
         if doomed:
-            self._write_list(lambda: delete_ledgers(self._store, self._metadata, doomed, marked, along_with))
+            listed.write(lambda: delete_ledgers(self._store, self._metadata, doomed, marked, along_with))
         else:
-            self._write_list(lambda: self._metadata.put_many([marked, *along_with])[0])
-        self._chain.remove_first(len(doomed))
-        self._metadata.delete(self._path, self._version)
+            listed.write(lambda: self._metadata.put_many([marked, *along_with])[0])
+        self._chain.remove_first(len(self._chain.ledgers))
+        self._metadata.delete(listed.path, listed.version)
 
     def _ledger_for_append(self) -> ChainLedger:
+        """The ledger for the next run; the next one is about to be listed if the current one is full, or missing."""
         now_ms = self._now_ms()
-        current = self._current
-        if current is not None and self._is_full(current, now_ms):
-            self._close_current(now_ms)
-            current = None
-        if current is None:
-            current = self._begin_ledger(now_ms)
-        return current
+        is_due = self._current is None or self._is_full(self._current, now_ms)
+        if is_due and self._next is None:
+            self._list_next(now_ms)
+        if self._current is not None:
+            return self._current
+        assert self._next is not None
+        if self._chain.find(self._next.ledger_id) is None:  # the current one was closed for its age meanwhile
+            self._chain.add(self._next)
+        return self._next
 
-    def _begin_ledger(self, now_ms: int) -> ChainLedger:
-        """List a new ledger for appends; one that cannot be listed takes none, or they would not be found again."""
+    def _list_next(self, now_ms: int) -> None:
+        """List a new ledger for appends; raises StorageError if there is none, and none can be listed."""
+        assert not self._is_closed, f"{self.name} takes no appends: it is closed"
         begun = ChainLedger(self._store.create(), now_ms)
         if begun.ledger_id <= self.last_confirmed_entry.ledger_id:
             self._store.delete(begun.ledger_id)
             message = f"{self.name}: ledger {begun.ledger_id} was used before {self.last_confirmed_entry}"
             raise StorageError(message)
-        self._chain.add(begun)
+        self._next = begun
+        refusal: StorageError | None = None
+
+        def listed(error: StorageError | None) -> None:
+            nonlocal refusal
+            refusal = error
+            if error is None:
+                self._begin(begun)
+            else:
+                self._give_up(begun, error)
+
         try:
-            self._persist()
+            self._listed.commit(self._list(), listed)
         except BaseException:
-            self._chain.remove_last()
+            self._next = None
             self._store.delete(begun.ledger_id)
             raise
+        self._is_unsaved = self._is_unsaved and refusal is not None
+        if refusal is not None and self._current is None:
+            raise refusal
+
+    def _begin(self, begun: ChainLedger) -> None:
+        """The listing of the next ledger is durable: it takes the appends from now on."""
+        if self._is_closed:  # it is listed and empty: the next load of the topic deletes it
+            self._fail_held(StorageError(f"{self.name} was closed before its ledger was listed"))
+            return
+        self._next = None
+        if self._current is not None:
+            self._close_current(self._now_ms())
+        if self._chain.find(begun.ledger_id) is None:
+            self._chain.add(begun)
         self._current = begun
-        return begun
+        held, self._held = self._held, []
+        for run in held:
+            self._append_to_store(run)
+
+    def _give_up(self, begun: ChainLedger, error: StorageError) -> None:
+        """The next ledger cannot be listed: it takes nothing, or it would not be found again."""
+        self._is_unsaved = True
+        self._fail_held(error)
+        self._next = None
+        if self._chain.find(begun.ledger_id) is not None:
+            self._chain.remove_last()
+        self._store.delete(begun.ledger_id)
 
     def _is_full(self, ledger: ChainLedger, now_ms: int) -> bool:
         # A clock that went back must not keep a ledger open until it has caught up: its age counts from now.
@@ -408,7 +499,8 @@ class ManagedLedger(Part):
         """Delete the first ``count`` ledgers and keep ``properties``; a failed write leaves everything as it was."""
         doomed = [ledger.ledger_id for ledger in self._chain.ledgers[:count]]
         kept = {**self.properties, **properties}
-        self._write_list(lambda: delete_ledgers(self._store, self._metadata, doomed, self._list(count, kept)))
+        put = self._listed.put(self._list(count, kept))
+        self._listed.write(lambda: delete_ledgers(self._store, self._metadata, doomed, put))
         self.properties.update(properties)
         self._chain.remove_first(count)
         self._times.trim(self.first_position)
@@ -481,21 +573,14 @@ class ManagedLedger(Part):
             raise DataLossError(message) from None
 
     def _persist(self) -> None:
-        put = self._list()
-        self._write_list(lambda: self._metadata.put(put.path, put.value, put.expected_version))
-        self._is_unsaved = False
+        """Write the list as it is; what cannot be stored is written with the next list."""
 
-    def _write_list(self, write: Callable[[], int]) -> None:
-        """Write the list of ledgers; raises ManagedLedgerFencedError if another writer has the topic now."""
-        if self._fenced is None:
-            try:
-                self._version = write()
-            except BadVersionError as error:
-                self._fenced = ManagedLedgerFencedError(f"{self.name}: another writer has its list of ledgers: {error}")
-                self.when_fenced(self._fenced)
-            else:
-                return
-        raise ManagedLedgerFencedError(str(self._fenced))  # a new one: an error grows with each raise
+        def stored(error: StorageError | None) -> None:
+            if error is not None:
+                self._is_unsaved = True
+
+        self._is_unsaved = False
+        self._listed.commit(self._list(), stored)
 
     def _times_of(self, ledger: ChainLedger) -> dict[str, int | bool]:
         """Return what is kept of the append times of a closed ledger."""
@@ -506,8 +591,10 @@ class ManagedLedger(Part):
         recovered = {"recovered": True} if ledger.is_recovered else {}
         return {"appendedBy": self._now_ms() - age_ms + 1, **recovered}  # both are cut to milliseconds
 
-    def _list(self, skipped: int = 0, properties: Mapping[str, str] | None = None) -> Put:
+    def _list(self, skipped: int = 0, properties: Mapping[str, str] | None = None) -> dict[str, object]:
         """Make the list without the first ``skipped`` ledgers, by default with the properties as they are."""
+        is_beyond = self._next is not None and self._chain.find(self._next.ledger_id) is None
+        beyond = [self._next] if self._next is not None and is_beyond else []
         listed = [
             {
                 "ledgerId": ledger.ledger_id,
@@ -516,14 +603,13 @@ class ManagedLedger(Part):
                 "entries": self.confirmed_in(ledger),
                 **self._times_of(ledger),
             }
-            for ledger in self._chain.ledgers[skipped:]
+            for ledger in (*self._chain.ledgers[skipped:], *beyond)
         ]
-        stored = {
+        return {
             "ledgers": listed,
             "lastPosition": str(self.last_confirmed_entry),
             "properties": self.properties if properties is None else properties,
         }
-        return Put(self._path, json.dumps(stored).encode(), self._version)
 
 
 def _with_positions(first: Position, entries: list[bytes]) -> list[tuple[Position, bytes]]:

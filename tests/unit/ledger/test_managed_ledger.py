@@ -13,6 +13,7 @@ from magnetar.base.names import TopicName
 from magnetar.base.position import EARLIEST, Position
 from magnetar.ledger.deletions import finish_deletions
 from magnetar.ledger.managed_ledger import ManagedLedger, ManagedLedgerConfig
+from magnetar.metadata.awaiting import Commit
 from magnetar.metadata.memory import MemoryMetadataStore
 from magnetar.metadata.resources import Topics, managed_ledger_path
 from magnetar.sim.virtual.metadata import FaultyMetadataStore
@@ -373,8 +374,8 @@ def test_what_the_store_has_beyond_the_list_counts_and_what_it_lacks_is_named(tm
             world.store.delete(last.ledger_id)
             with pytest.raises(DataLossError, match=f"ends at {last.ledger_id}:-1, entries up to {last} were durable"):
                 world.open()
-            fenced: list[ManagedLedgerFencedError] = []
-            ledger.when_fenced = fenced.append
+            fenced: list[StorageError] = []
+            ledger.observe_fencing(fenced.append)
             for _ in range(2):
                 with pytest.raises(ManagedLedgerFencedError, match="another writer has its list of ledgers"):
                     ledger.set_property("key", "from an owner that lost the topic")
@@ -413,3 +414,109 @@ def test_a_clock_that_went_back_does_not_keep_a_ledger_open(tmp_path: Path) -> N
             assert [each.entries for each in ledger.ledgers()] == [3, 1]
 
     asyncio.run(story())
+
+
+def test_a_run_is_written_once_its_ledger_is_listed(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with a_world(tmp_path, serving()) as world:
+            ledger, reports = world.open(), list[tuple[Position, StorageError | None]]()
+            first = ledger.append([b"a"], lambda *report: reports.append(report))
+            second = ledger.append([b"b", b"c"], lambda *report: reports.append(report))
+            assert second == (first.ledger_id, 1)
+            assert (ledger.last_position, ledger.entries) == ((first.ledger_id, 2), 0)
+            await barrier(world.store)
+            assert world.store.length(first.ledger_id) == 0
+            assert ledger.is_being_listed
+            await Commit(world.metadata, [])
+            assert not ledger.is_being_listed
+            await barrier(world.store)
+            assert reports == [(first, None), (second, None)]
+
+    asyncio.run(story())
+
+
+def test_a_full_ledger_takes_entries_while_the_next_one_is_listed(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with a_world(tmp_path, serving()) as world:
+            ledger = world.open()
+            ledger.append([b"a"] * 4, lambda *_: None)
+            await Commit(world.metadata, [])
+            full = [ledger.append([b"b"], lambda *_: None) for _ in range(3)]
+            await barrier(world.store)
+            assert len({position.ledger_id for position in full}) == 1
+            assert ledger.last_confirmed_entry == full[-1], "nothing waited for the list"
+            await Commit(world.metadata, [])
+            following = await world.append(ledger, [b"c"])
+            assert following.ledger_id > full[-1].ledger_id
+            assert ledger.next_position(full[-1]) == following
+            assert (await world.reopen(ledger)).entries == 8
+
+    asyncio.run(story())
+
+
+def test_runs_that_wait_for_a_ledger_fail_if_it_cannot_be_listed(tmp_path: Path) -> None:
+    async def story() -> None:
+        metadata = serving()
+        async with a_world(tmp_path, metadata) as world:
+            ledger, reports = world.open(), list[StorageError | None]()
+            metadata.fail_writes = True
+            for _ in range(2):
+                ledger.append([b"a"], lambda _, error: reports.append(error))
+            with pytest.raises(DiskFullError):
+                await Commit(world.metadata, [])
+            assert [type(each) for each in reports] == [DiskFullError, DiskFullError]
+            assert not ledger.ledgers()
+            assert ledger.last_position == EARLIEST
+            metadata.fail_writes = False
+            ledger.append([b"b"], lambda _, error: reports.append(error))
+            await Commit(world.metadata, [])
+            await barrier(world.store)
+            assert reports[2:] == [None]
+            assert (await world.reopen(ledger)).entries == 1
+
+    asyncio.run(story())
+
+
+def test_a_full_ledger_goes_on_if_the_next_one_cannot_be_listed(tmp_path: Path) -> None:
+    async def story() -> None:
+        metadata = serving()
+        async with a_world(tmp_path, metadata) as world:
+            ledger = world.open()
+            ledger.append([b"a"] * 4, lambda *_: None)
+            await Commit(world.metadata, [])
+            metadata.fail_writes = True
+            first = await world.append(ledger, [b"b"])
+            with pytest.raises(DiskFullError):
+                await Commit(world.metadata, [])
+            metadata.fail_writes = False
+            assert (await world.append(ledger, [b"c"])).ledger_id == first.ledger_id
+            await Commit(world.metadata, [])
+            assert (await world.append(ledger, [b"d"])).ledger_id > first.ledger_id
+            assert (await world.reopen(ledger)).entries == 7
+
+    asyncio.run(story())
+
+
+def test_a_topic_that_cannot_be_stored_is_fenced(tmp_path: Path) -> None:
+    async def story() -> None:
+        metadata = serving()
+        async with a_world(tmp_path, metadata) as world:
+            ledger, fenced = world.open(), list[StorageError]()
+            ledger.observe_fencing(fenced.append)
+            metadata.fail_writes = True
+            ledger.create()
+            with pytest.raises(DiskFullError):
+                await Commit(world.metadata, [])
+            assert fenced == [ledger.failure]
+            metadata.fail_writes = False
+            ledger.close()
+            assert not Topics(world.metadata).exists(TOPIC)
+
+    asyncio.run(story())
+
+
+def serving() -> FaultyMetadataStore:
+    """A metadata store that reports in later turns of the loop that runs."""
+    metadata = FaultyMetadataStore(FakeClock())
+    metadata.serve(asyncio.get_running_loop())
+    return metadata

@@ -110,7 +110,7 @@ class TopicLog:
 
     def barrier(self, done: Callable[[StorageError | None], None]) -> None:
         """Call ``done`` when all runs appended until now are durable, or with the error of one that failed."""
-        self._environment.barrier(lambda error: done(error or self._failure))
+        self._environment.barrier(lambda error: done(error or self._failure or self._ledger.failure))
 
     def _when_durable(self, entries: list[bytes], durable: Durable, annotation: bytes) -> Durable:
         def confirmed(first: Position, error: StorageError | None) -> None:

@@ -119,6 +119,8 @@ def _wait_before_admission(topic: Topic) -> Awaitable[None] | None:
     """Return the event that every producer of the topic must await."""
     if topic.departures:
         return topic.departures.over()
+    if topic.ledger.is_being_listed:
+        return topic.environment.recorded()
     return None if topic.deduplication.is_ready else topic.deduplication.recovered()
 
 

@@ -55,6 +55,9 @@ def _subscribe(session: Session, command: pb.CommandSubscribe) -> None:
     if topic.departures:
         _subscribe_after(session, command, topic.departures.over())
         return
+    if topic.ledger.is_being_listed:
+        _subscribe_after(session, command, topic.environment.recorded())
+        return
     options = _options(session, command)
     subscription = _find(topic, command)
     if isinstance(subscription, Subscription):

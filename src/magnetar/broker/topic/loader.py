@@ -89,6 +89,8 @@ class TopicLoader:
             raise
         self.loaded[name] = topic
         lifecycle.apply(Event.LOADED)
+        if topic.ledger.failure is not None:  # found out while it was loaded
+            topic.fence(topic.ledger.failure)
         return topic
 
     def _recovery(self, name: TopicName, lifecycle: Lifecycle) -> Generator[None, None, Topic]:

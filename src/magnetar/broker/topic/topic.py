@@ -70,7 +70,7 @@ class Topic(Part):
         self.name = name
         self.ledger = ledger
         self.lifecycle = lifecycle
-        ledger.when_fenced = self.fence
+        ledger.observe_fencing(self.fence)
         self.policies = environment.policies_of(name)
         self.loaded_at = environment.clock.now()
         self.backlog_quotas = BacklogQuotas(self)
