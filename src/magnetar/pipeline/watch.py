@@ -35,7 +35,8 @@ class Watch(ABC):
     def stop(self) -> None:
         """Ask no more; waits for a request under way, at most its timeout."""
         self._stopped.set()
-        self._thread.join()
+        if self._thread.is_alive():  # not where nothing was started
+            self._thread.join()
         for client in self._clients.values():
             client.close()
 

@@ -81,7 +81,11 @@ class ReportSender:
         """Connect to the socket that the reader named; raises OSError when it is gone."""
         self._loop = loop
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self._socket.connect(path)
+        try:
+            self._socket.connect(path)
+        except OSError:
+            self._socket.close()
+            raise
         self._socket.settimeout(0.0)
         self._buffer = bytearray()
 

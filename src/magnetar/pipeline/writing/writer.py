@@ -52,7 +52,11 @@ class Writer:
         self._runner = asyncio.Runner(loop_factory=asyncio.SelectorEventLoop)
         self._loop = self._runner.get_loop()
         self._loop.set_exception_handler(self._note_failure)
-        self._reports = ReportSender(self._loop, opening.channel)
+        try:
+            self._reports = ReportSender(self._loop, opening.channel)
+        except OSError:
+            self._runner.close()
+            raise
         rng = random.Random(os.urandom(16))  # noqa: S311 - jitter, not secrets
         self._target = Target(self._loop, target, lease, opening.target_url, self._reports.send, rng)
         self._input_ended = asyncio.Event()
