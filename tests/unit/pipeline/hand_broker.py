@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from magnetar.base.position import Position
+from magnetar.base.position import EARLIEST, Position
 from magnetar.sim.virtual import loop as virtual
 from magnetar.wire import commands
 from magnetar.wire.frame import Frame, FrameDecoder
+from magnetar.wire.message_id import message_id
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 if TYPE_CHECKING:
@@ -87,6 +88,9 @@ class HandBroker:
         self.entries: dict[int, list[bytes]] = {}
         self.topics: dict[int, str] = {}
         self.life = ""
+        self.version = "Magnetar by hand"
+        self.bookmarks: list[str] = []
+        """Subscriptions whose end was asked for."""
         self.metadata: list[dict[str, str]] = []
         """Metadata of the producers, in the order in which they came."""
         self.rival = ""
@@ -118,11 +122,11 @@ class HandBroker:
         assert self.connection is not None
         self.connection.arrive(data)
 
-    def _answer(self, frame: Frame) -> None:  # noqa: C901 - a table
+    def _answer(self, frame: Frame) -> None:  # noqa: C901, PLR0912 - a table
         command = frame.command
         match command.type:
             case pb.BaseCommand.CONNECT:
-                version, size = "Magnetar by hand", self.max_message_size
+                version, size = self.version, self.max_message_size
                 body = pb.CommandConnected(server_version=version, protocol_version=20, max_message_size=size)
                 body.life = self.life
                 self.say(commands.encode(body))
@@ -158,6 +162,12 @@ class HandBroker:
                 )
             case pb.BaseCommand.FLOW:
                 self.flows.append(command.flow.messagePermits)
+            case pb.BaseCommand.GET_LAST_MESSAGE_ID:
+                self.bookmarks.append(self.subscribed[-1].subscription)
+                request_id = command.getLastMessageId.request_id
+                self.say(
+                    commands.get_last_message_id_response(request_id=request_id, last_message_id=message_id(EARLIEST))
+                )
             case pb.BaseCommand.CLOSE_PRODUCER:
                 self.say(commands.success(request_id=command.close_producer.request_id))
             case pb.BaseCommand.CLOSE_CONSUMER:

@@ -10,6 +10,10 @@ from magnetar.pipeline.connections.reports import Receipts, Refused, Report, Tar
 from magnetar.pipeline.rows import Attachment, Carried
 from magnetar.pipeline.writing.target import Target
 from magnetar.sim.cluster import entry
+from magnetar.wire import commands
+from magnetar.wire.entries.entry import parse_metadata
+from magnetar.wire.entries.markers import marker_type
+from magnetar.wire.entries.origin import origin_of
 from magnetar.wire.message_id import Link
 from tests.unit.pipeline.hand_broker import HandBroker, HandLoop
 
@@ -23,8 +27,9 @@ ORDERS, PAYMENTS = "persistent://public/default/orders", "persistent://public/de
 class Writer:
     """A target, its broker, and what is reported."""
 
-    def __init__(self, *more: HandBroker, max_message_size: int = LIMIT) -> None:
+    def __init__(self, *more: HandBroker, max_message_size: int = LIMIT, version: str = "Magnetar") -> None:
         self.broker = HandBroker("pulsar://jfk:6650", max_message_size)
+        self.broker.version = version
         self.loop = HandLoop(self.broker, *more)
         self.reports: list[Report] = []
         rng = random.Random(1)
@@ -96,3 +101,32 @@ def test_entries_of_another_life_of_the_source_get_a_producer_that_names_it() ->
         Refused(1, "the source lost its data and came back"),
         Receipts(((2, Position(3, 0)),)),
     ]
+
+
+def test_a_foreign_target_is_asked_where_its_log_ends_before_anything_is_sent() -> None:
+    writer = Writer(version="Pulsar Server 4.0.7")
+    writer.send(carried(ORDERS, 1, 0), carried(ORDERS, 1, 1))
+    assert writer.take() == [TargetUp(), Receipts(((1, Position(3, 1)),))]
+    assert writer.broker.bookmarks == ["magnetar.bookmark.ewr"]
+    fence, *entries = writer.broker.entries[1]
+    assert marker_type(parse_metadata(fence)) is not None
+    origins = [origin_of(parse_metadata(each)) for each in entries]
+    assert [origin.position for origin in origins if origin is not None] == [Position(3, 0), Position(3, 1)]
+
+
+def test_a_foreign_target_that_closes_the_bookmark_ends_the_link_until_it_is_taken_up_again() -> None:
+    writer = Writer(version="Pulsar Server 4.0.7")
+    writer.send(carried(ORDERS, 1, 0))
+    writer.take()
+    writer.broker.say(commands.close_consumer(consumer_id=1))
+    writer.loop.run()
+    assert writer.take() == [Refused(1, "the bookmark's consumer: the broker closed the consumer")]
+    writer.send(carried(ORDERS, 2, 0))
+    assert [type(report) for report in writer.take()] == [Receipts]
+
+
+def test_a_bookmark_that_is_refused_refuses_the_link() -> None:
+    writer = Writer(version="Pulsar Server 4.0.7")
+    writer.broker.rival = "host:1:a"
+    writer.send(carried(ORDERS, 1, 0))
+    assert writer.take() == [TargetUp(), Refused(1, "held")]
