@@ -1,1 +1,1 @@
-"""One cluster's server: composition root, sessions, topics, subscriptions and dispatch."""
+"""The server of one cluster: composition root, sessions, topics, subscriptions and dispatch."""

@@ -1,1 +1,1 @@
-"""What the admin API asks of a broker: operations and statistics."""
+"""Operations and statistics of a broker for its admin API."""

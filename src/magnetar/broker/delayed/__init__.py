@@ -1,1 +1,1 @@
-"""Delayed delivery: which entries wait for their time, kept on disk for a topic and all its subscriptions at once."""
+"""Delayed delivery: the index of a topic's delayed entries, on disk and shared by all its subscriptions."""

@@ -1,1 +1,1 @@
-"""A topic's log: appending, what recovery reads of it, the index of origins, and damaged entries that links go past."""
+"""The log of a topic: appending, recovery of the index of origins, and damaged entries that links skip."""

@@ -1,1 +1,1 @@
-"""Producers: who may publish, in which order entries are stored and receipted, and which are duplicates."""
+"""Producers: access, the order of entries and receipts, deduplication, and the limit of replication lag."""

@@ -1,1 +1,1 @@
-"""A topic's part in replication: links out and in, exact progress, PIP-33 snapshots, and protection."""
+"""The part of a topic in replication: outgoing and incoming links, exact progress, snapshots of PIP-33, protection."""

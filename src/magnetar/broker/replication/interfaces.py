@@ -1,4 +1,4 @@
-"""What several parts of a topic's replication need of the topic."""
+"""Protocols of a topic that several parts of its replication share."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ class AllowedTopic(TopicWithSubscriptions, Protocol):
 
     @property
     def replication_forbidden(self) -> str:
-        """Why no subscription may be replicated; empty where they may."""
+        """Reason why no subscription may be replicated; empty if they may."""
         ...
 
 
 class ReplicatingTopic(AllowedTopic, Protocol):
-    """A topic whose subscriptions other clusters create and replicate."""
+    """A topic whose subscriptions other clusters may create and replicate."""
 
     def create_replicated(self, incoming: SubscriptionProgress) -> SharedProgress:
         """Create a subscription whose state arrived from another cluster."""
         ...
 
     def set_replicated(self, subscription: Subscription, *, replicated: bool) -> None:
-        """Carry the subscription's progress to the other clusters, or stop."""
+        """Start or stop the replication of a subscription."""
         ...

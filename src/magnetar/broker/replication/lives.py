@@ -1,4 +1,4 @@
-"""Refusing positions of a cluster whose ledger ids repeat after it lost its data (ADR 13)."""
+"""Refusal of positions of a cluster that lost its data and whose ledger ids repeat (ADR 13)."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 LIVES_PROPERTY = "magnetar.lives"
-"""Managed-ledger property: for each other cluster, the life that the topic takes positions of, in its written form."""
+"""Managed-ledger property: for each other cluster, the encoded life whose positions the topic accepts."""
 
 PARSED_MAX = 1_000
-"""Values of the property that are kept parsed, each of some 500 bytes. Most topics of a cluster have the same value."""
+"""Parsed values of the property in memory, each some 500 bytes. Most topics of a cluster have the same value."""
 
 
 LIFE_LENGTH_MAX = 100
-"""Characters of a life, as another cluster writes it. Brokers write some 30."""
+"""Maximum length in characters of an encoded life from another cluster. Brokers write some 30."""
 
 
 def check_life(topic: TopicWithSubscriptions, source: str, metadata: Mapping[str, str]) -> None:
-    """Take note of the life of ``source`` that a link names in its ``metadata``; an older sender names none.
+    """Record the life of ``source`` from the ``metadata`` of a link; senders of older releases name none.
 
-    Raises RequestError where its positions cannot be told from those of an earlier life. Durable on return.
+    Raises RequestError if its positions cannot be distinguished from those of an earlier life. Durable on return.
     """
     text = metadata.get(LIFE_METADATA)
     if text is None:
@@ -55,12 +55,12 @@ def check_life(topic: TopicWithSubscriptions, source: str, metadata: Mapping[str
 
 
 def check_progress(topic: TopicWithSubscriptions, marker: ProgressReport) -> None:
-    """Take note of the lives that a progress marker names; an older sender names none.
+    """Record the lives that a progress marker names; senders of older releases name none.
 
-    A third cluster may know the new life of a rebuilt cluster first, or still the earlier one. The earlier one is not
-    noted again: entries of the new life would be stored under it, and the next link of the new life be refused. Raises
-    RequestError where the positions that the marker brings may be taken for those of the life that is known here.
-    Durable on return.
+    A third cluster may know the new life of a rebuilt cluster earlier, or only the earlier one. An earlier life is not
+    recorded again: entries of the new life would be stored under it, and the next link of the new life would be
+    refused. Raises RequestError if positions in the marker could be mistaken for those of the known life. Durable on
+    return.
     """
     if not marker.lives:
         return
@@ -83,7 +83,7 @@ def check_progress(topic: TopicWithSubscriptions, marker: ProgressReport) -> Non
 
 
 def lives_to_name(topic: TopicWithSubscriptions) -> dict[str, str]:
-    """Return what a progress marker says of lives: this cluster's own, and the others' as far as they are known."""
+    """Return the lives for a progress marker: that of this cluster, and the known ones of others."""
     named = {cluster: str(life) for cluster, life in _known(topic).items()}
     own = topic.environment.store.life
     if own is not None:
@@ -92,16 +92,16 @@ def lives_to_name(topic: TopicWithSubscriptions) -> dict[str, str]:
 
 
 def _parse(text: str) -> Life:
-    """Read a life that another cluster names; stored ones are read as they are."""
+    """Parse a life from another cluster, with checks that stored ones do not need."""
     if len(text) > LIFE_LENGTH_MAX or not text.isascii():
-        message = f"{shown(text)} names no life: at most {LIFE_LENGTH_MAX} ASCII characters"
+        message = f"{shown(text)} is not a life: a life has at most {LIFE_LENGTH_MAX} ASCII characters"
         raise RequestError(ServerError.MetadataError, message)
     try:
         life = Life.parse(text)
     except ValueError as error:
         raise RequestError(ServerError.MetadataError, str(error)) from error
     if not 0 <= life.first_ledger_id <= LONG_MAX:
-        message = f"{text!r} names no life: {life.first_ledger_id} is no ledger id"
+        message = f"{text!r} is not a life: {life.first_ledger_id} is not a ledger id"
         raise RequestError(ServerError.MetadataError, message)
     return life
 
@@ -132,7 +132,7 @@ def _refusal(topic: TopicWithSubscriptions, cluster: str, reason: str) -> Reques
 
 
 def _positions_of(cluster: str, states: list[SubscriptionProgress]) -> Iterator[Position]:
-    """Yield positions of ``cluster`` that states hold, the highest one among them; EARLIEST at least."""
+    """Yield positions of ``cluster`` in states, including the highest one; at least EARLIEST."""
     yield EARLIEST
     for state in states:
         origin = state.origins.get(cluster)

@@ -1,4 +1,4 @@
-"""How well off a topic's subscriptions are towards the other clusters: gathered here, judged by ``geo.protection``."""
+"""Protection of a topic's subscriptions: collects the state that ``geo.protection`` judges."""
 
 from __future__ import annotations
 
@@ -17,32 +17,32 @@ if TYPE_CHECKING:
     from magnetar.broker.replication.progress.topic_progress import TopicProgress
     from magnetar.broker.subscription.subscription import Subscription
 
-_NOBODY_ASKED = "it is not replicated: neither a client nor a policy asks for it"
-_SWITCHED_OFF = "an administrator switched its replication off in this cluster"
+_NOBODY_ASKED = "it is not replicated: neither a client nor a policy requests it"
+_SWITCHED_OFF = "an administrator disabled its replication in this cluster"
 _ALONE = "its namespace has no other cluster"
 
 
 class ProtectedTopic(AllowedTopic, Protocol):
-    """The topic whose subscriptions are judged."""
+    """The topic of the subscriptions."""
 
     @property
     def loaded_at(self) -> float:
-        """When it was loaded, in seconds since the epoch."""
+        """Time at which the topic was loaded, in seconds since the epoch."""
         ...
 
     @property
     def replicators(self) -> Mapping[str, Replicator]:
-        """The links, by the other cluster."""
+        """The links, by target cluster."""
         ...
 
     @property
     def progress(self) -> TopicProgress:
-        """Its exact progress."""
+        """Exact progress of the topic."""
         ...
 
 
 def note_protection(topic: ProtectedTopic, subscriptions: Iterable[Subscription]) -> None:
-    """What decides whether progress of these goes anywhere may have changed: keep since when it is so."""
+    """Update the records of unprotected subscriptions after a change of their replication."""
     forbidden = topic.replication_forbidden
     alone = "" if topic.environment.targets_of(topic.name.namespace_name) else _ALONE
     for subscription in subscriptions:
@@ -52,7 +52,7 @@ def note_protection(topic: ProtectedTopic, subscriptions: Iterable[Subscription]
 
 
 def protection_of(topic: ProtectedTopic) -> dict[str, Judgement]:
-    """How well off each durable subscription is now, by name."""
+    """Return the protection of each durable subscription, by name."""
     environment = topic.environment
     now, tolerance_s = environment.clock.now(), environment.config.replicatedSubscriptionAtRiskAfterMs / 1000
     data = {target: _data_facts(replicator, now) for target, replicator in sorted(topic.replicators.items())}
@@ -99,7 +99,7 @@ def _facts(
 
 
 def subscription_protection(topic: ProtectedTopic) -> dict[str, SubscriptionProtection]:
-    """The same in the admin API's models, with what each judgement rests on."""
+    """Return the protection in the models of the admin API, with its reasons."""
     judged = protection_of(topic)
     return {name: _model(topic, name, each) for name, each in judged.items()}
 

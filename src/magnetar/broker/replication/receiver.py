@@ -1,4 +1,4 @@
-"""The receiving end of a link, whoever sends: each origin position once, in order, with no gap."""
+"""The receiving end of a link: each origin position once, in order, without gaps."""
 
 from __future__ import annotations
 
@@ -36,44 +36,44 @@ log = structlog.get_logger(__name__)
 
 
 class ReceivingTopic(PublishedTopic, Protocol):
-    """The topic that takes entries of another cluster."""
+    """The topic that receives entries of another cluster."""
 
     @property
     def deduplication(self) -> Deduplication:
-        """What producers published before."""
+        """Deduplication of the topic."""
         ...
 
     def append_replicated(self, origin: Annotation, entries: list[bytes], durable: Durable) -> None:
-        """Append entries of another cluster; what is acknowledged already is never dispatched."""
+        """Append entries of another cluster; entries that are already acknowledged are never dispatched."""
         ...
 
     def take_marker(self, source: str, place: Position | None, kind: int, payload: bytes) -> None:
-        """Take what another cluster's broker says about subscriptions (PIP-33)."""
+        """Handle a marker from another cluster's broker (PIP-33)."""
         ...
 
 
 class _Arrived(NamedTuple):
-    """An entry that can be judged."""
+    """An entry with a valid origin."""
 
     origin: Origin
     metadata: pb.MessageMetadata
     is_returned: bool = False
-    """Whether this cluster published it in an earlier life, and the source sends it back."""
+    """Whether this cluster published the entry in an earlier life, and the source returns it."""
 
 
 class ReplicatedProducer:
-    """A replicator's producer: ``pulsar.repl.<source>--><this cluster>``, the pipeline's or Apache Pulsar's own.
+    """Producer ``pulsar.repl.<source>--><this cluster>`` of the pipeline or of Apache Pulsar's replicator.
 
-    SENDs are answered strictly in order. After one refusal every later SEND is refused too: the sender has to come
-    again and start from what is here.
+    SENDs are answered strictly in order. After a refusal, every later SEND is refused too: the sender must reconnect
+    and continue after the entries that are here.
     """
 
     def __init__(
         self, topic: ReceivingTopic, session: ProducerSession, options: ProducerOptions, source: str, *, now: float
     ) -> None:
-        """A link that has sent nothing yet."""
+        """Create the producer of a link."""
         self.check: Callable[[bytes], pb.MessageMetadata | None] = (
-            check_checksum  # the metadata is read, or refused, with the origin
+            check_checksum  # the metadata is parsed with the origin, or refused
         )
         self.topic = topic
         self.session = session
@@ -86,15 +86,15 @@ class ReplicatedProducer:
 
     @property
     def last_origin_position(self) -> Position | None:
-        """The newest position of the source that this topic holds."""
+        """Newest position of the source that this topic holds."""
         return self.topic.log.index.last_position(self.source)
 
     def publish(self, heads: Sequence[SendHead], entries: list[bytes]) -> None:
-        """Append what is new as one run; answer everything, in order, once the run is durable."""
+        """Append the new entries as one run; answer all SENDs, in order, when the run is durable."""
         self.publish_with_refusals(heads, entries)
 
     def publish_with_refusals(self, heads: Sequence[SendHead], entries: Sequence[bytes | RequestError]) -> None:
-        """As ``publish``; an entry that cannot be taken is refused in its turn, and what follows with it."""
+        """Publish a run with invalid entries: they and all later entries are refused, in order."""
         if self.topic.is_closing:
             return
         arrivals = [self._read(each) for each in entries]
@@ -112,7 +112,7 @@ class ReplicatedProducer:
         entries: Sequence[bytes | RequestError],
         arrivals: Sequence[_Arrived | MagnetarError],
     ) -> None:
-        """Take entries of the source."""
+        """Handle entries of the source."""
         verdicts: list[Verdict] = []
         accepted: list[bytes] = []
         extents: list[RunExtent] = []
@@ -150,7 +150,7 @@ class ReplicatedProducer:
             if error is not None:
                 self._refusal = error
                 answer_failed(self, heads, error)
-            elif not (told and self.topic.is_closing):  # unanswered, the markers come again to the topic's next run
+            elif not (told and self.topic.is_closing):  # unanswered markers are sent again
                 self._answer(heads, verdicts, first, refusal)
                 for place, kind, payload in told:
                     self.topic.take_marker(self.source, place, kind, payload)
@@ -163,9 +163,9 @@ class ReplicatedProducer:
         entries: Sequence[bytes | RequestError],
         arrivals: Sequence[_Arrived | MagnetarError],
     ) -> None:
-        """Take entries that this cluster published in an earlier life.
+        """Handle entries that this cluster published in an earlier life.
 
-        Deduplication does not learn their sequence ids: producers may have given these to other messages since.
+        Deduplication ignores their sequence ids, which producers may have given to other messages meanwhile.
         """
         verdicts: list[Verdict] = []
         accepted: list[bytes] = []
@@ -205,11 +205,11 @@ class ReplicatedProducer:
         if accepted:
             self.topic.append_replicated(origin, accepted, durable)
         else:
-            # A duplicate may be of an entry that is not durable yet: answer behind it.
+            # The original of a duplicate may not be durable yet: answer after it.
             self.topic.log.barrier(lambda error: durable(None, error))
 
     def _read(self, entry: bytes | RequestError) -> _Arrived | MagnetarError:
-        """Read where an entry comes from, or why it cannot be taken."""
+        """Return the origin of an entry, or the error of an invalid one."""
         try:
             if isinstance(entry, RequestError):
                 raise entry
@@ -259,7 +259,7 @@ class ReplicatedProducer:
         return verdict, arrival
 
     def _judge_returned(self, seen: IntervalSet, fresh: set[Position], arrival: _Arrived | MagnetarError) -> Verdict:
-        """Decide on an entry by the set of those that came back; ``fresh`` are those of this run."""
+        """Judge an entry by the set of returned positions; ``fresh`` are those of this run."""
         if self._refusal is not None:
             return Verdict.GAP
         try:
@@ -267,7 +267,7 @@ class ReplicatedProducer:
                 raise arrival
             origin, metadata, is_returned = arrival
             if not is_returned:
-                message = f"entries of {self.source} itself come in another stay than those that it returns"
+                message = f"{self.source} must not send its own entries and returned ones in one stay"
                 raise DataLossError(message)
             if metadata.deliver_at_time:
                 self.topic.delayed.begin()
@@ -314,9 +314,9 @@ class ReplicatedProducer:
 
 
 def _is_for_brokers(metadata: pb.MessageMetadata, origin: Origin) -> bool:
-    """Whether an entry is a marker of replicated subscriptions, a probe, or one that Apache Pulsar keeps to itself.
+    """Return whether an entry is a marker of replicated subscriptions, a probe, or internal to Apache Pulsar.
 
-    The pipeline also carries what a log holds: a marker in the place of an entry is such an entry.
+    The pipeline also carries entries of a log: an entry with a stamp can be a marker, too.
     """
     kind = marker_type(metadata)
     if kind is None or not is_stamped(metadata):
@@ -325,7 +325,7 @@ def _is_for_brokers(metadata: pb.MessageMetadata, origin: Origin) -> bool:
 
 
 def _extend(extents: list[RunExtent], position: Position, floor: Position) -> None:
-    """Add an entry to the run: to its last extent if it follows that directly in the origin, else to a new one."""
+    """Add an entry to the run: to the last extent if it follows directly in the origin, else to a new one."""
     if extents:
         newest = extents[-1]
         ledger_id, entry_id = newest.origin_first

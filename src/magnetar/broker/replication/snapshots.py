@@ -1,10 +1,10 @@
-"""Replicated subscriptions by PIP-33: a topic's snapshots, what its subscriptions make of them, and the others' news.
+"""Replicated subscriptions by PIP-33: snapshots of a topic, and updates of its subscriptions.
 
-For clusters that take no progress markers, and for all where ``replicated_subscription_sync`` says so. What is decided
-is in ``geo.snapshots``; here it is given the topic's events, and its effects are carried out.
+Used for clusters that do not support exact progress, and for all clusters if ``replicated_subscription_sync`` requires
+it. ``geo.snapshots`` makes the decisions; this module passes the events of the topic to it, and performs its effects.
 
-Markers are not kept in the log: they travel between its entries (``broker.replication.outbound.marker_queue``). So none
-is ever counted, dispatched or acknowledged.
+Markers are not stored in the log: they are sent between its entries (``broker.replication.outbound.marker_queue``). So
+they are never counted, dispatched or acknowledged.
 """
 
 from __future__ import annotations
@@ -39,23 +39,23 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 SNAPSHOTS_PROPERTY: Final = "magnetar.snapshots"
-"""Managed-ledger property: the newest snapshots, so that after a restart a backlog need not be consumed to its end."""
+"""Managed-ledger property: the newest snapshots, so that updates continue within a backlog after a restart."""
 
 SAVE_INTERVAL_S: Final = 30.0
-"""Shortest time between two writes of the property, but for that of closing. A crash forgets that much."""
+"""Shortest interval between two writes of the property, except at closing. A crash loses snapshots of this time."""
 
 
 class SnapshotTopic(UpdatedTopic, Protocol):
-    """The topic that snapshots are taken of."""
+    """The topic of the snapshots."""
 
     @property
     def replicators(self) -> Mapping[str, Replicator]:
-        """The links, by the other cluster."""
+        """The links, by target cluster."""
         ...
 
 
 def marker_peers(topic: AllowedTopic) -> list[str]:
-    """The clusters that a topic's subscriptions reach by markers."""
+    """Return the clusters that a topic's subscriptions reach by markers."""
     if not takes_markers(topic):
         return []
     targets = topic.environment.targets_of(topic.name.namespace_name)
@@ -65,19 +65,19 @@ def marker_peers(topic: AllowedTopic) -> list[str]:
 
 
 def takes_markers(topic: AllowedTopic) -> bool:
-    """Whether other clusters may ask and tell a topic by markers."""
+    """Return whether other clusters may send markers of a topic."""
     return not topic.replication_forbidden and topic.policies.replicated_subscription_sync != "exact"
 
 
 class TopicSnapshots:
-    """The snapshots of one topic; there is none while no subscription and no cluster needs it.
+    """The snapshots of one topic; this object exists only while a subscription or a cluster needs it.
 
-    Snapshots are taken while a subscription is replicated; what other clusters ask and tell is answered and applied in
-    any case.
+    Snapshots are taken while a subscription is replicated. Requests of other clusters are answered, and their updates
+    applied, in any case.
     """
 
     def __init__(self, topic: SnapshotTopic) -> None:
-        """Begin with what was saved, and with a snapshot as soon as every cluster can be asked."""
+        """Load the stored snapshots, and start a snapshot when every cluster can be reached."""
         config = topic.environment.config
         self._topic = topic
         self._environment = topic.environment
@@ -92,7 +92,7 @@ class TopicSnapshots:
         self._moved_at = self._now()
         self._ticked_at = float("-inf")
         self._away_since: dict[str, float] = {}
-        """The clusters to which nobody carries the link, and since when that is known."""
+        """Clusters whose link has no holder, with the times since when."""
         self._timer: asyncio.TimerHandle | None = None
         self._has_ended = False
         self._recent = SnapshotCache(
@@ -102,17 +102,17 @@ class TopicSnapshots:
         self._unsaved = False
         self._caches: dict[str, SnapshotCache] = {}
         self._take_claims: set[str] = set()
-        """The clusters whose last answer said that they honour the claims of an update."""
+        """Clusters whose last answer announced support for claims."""
         self._updates = SubscriptionUpdates(topic)
         self._newest_marker: dict[str, Position] = {}
-        """Of each cluster whose markers have a place in its log: a replicator of Apache Pulsar may send one again."""
+        """Last marker position of each cluster with markers in its log; Apache Pulsar's replicator may repeat one."""
         self.changed()
 
     def changed(self) -> None:
-        """Follow subscriptions, clusters, their links and the topic's policies as they are now."""
+        """Apply the current subscriptions, clusters, links and policies of the topic."""
         if self._frequency_s != self._frequency_now_s:
             self._frequency_s = self._frequency_now_s
-            self._disarm()  # it is armed anew below, counted from the last tick
+            self._disarm()  # it is set again below, counted from the last tick
         replicated = {each.name: each for each in self._replicated()}
         for name in [name for name in self._caches if name not in replicated]:
             del self._caches[name]
@@ -129,22 +129,22 @@ class TopicSnapshots:
             self._arm()
 
     def handed_over(self, peer: str) -> None:
-        """Somebody else carries the link to ``peer`` now; the next tick asks again what may have been lost."""
+        """Handle a new holder of the link to ``peer``; the next tick repeats requests that may be lost."""
         self.controller.handed_over(peer)
         self._arm()
 
     def went_back(self) -> None:
-        """A link sends again what its target confirmed and lost: take a snapshot with where that is now."""
+        """Start a new snapshot after a target lost confirmed entries, since its positions changed."""
         self.controller.went_back()
         self._arm()
 
     def stop(self) -> None:
-        """Take no more snapshots."""
+        """Stop taking snapshots."""
         self._disarm()
         self._has_ended = True
 
     def close(self) -> None:
-        """Take no more snapshots, and keep those there are."""
+        """Stop taking snapshots, and store the present ones."""
         self.stop()
         if self._unsaved:
             self._save()
@@ -157,8 +157,8 @@ class TopicSnapshots:
             self._timer = None
 
     def _arm(self) -> None:
-        """Look again when something is to be done, and never otherwise."""
-        if self._has_ended:  # links that are closed after it still report that they were
+        """Set the timer for the next action, if there is one."""
+        if self._has_ended:  # links that are closed later still report it
             return
         if self._timer is None and self._caches and not self.controller.is_idle(self._moved_at):
             left_s = self._ticked_at + self._frequency_s - self._now()
@@ -166,36 +166,36 @@ class TopicSnapshots:
 
     @property
     def _frequency_now_s(self) -> float:
-        """Shortest time between two snapshots, as the policies are now."""
+        """Shortest interval between two snapshots, from the current policies."""
         return self._topic.policies.replicated_subscriptions_snapshot_frequency_ms / 1000
 
     def _tick(self) -> None:
         self._timer = None
         self._ticked_at = now = self._now()
-        leaves_out = self._topic.policies.replicated_subscription_sync == "markers"  # else no answer would be worth it
+        leaves_out = self._topic.policies.replicated_subscription_sync == "markers"  # else answers are useless
         self._carry_out(self.controller.tick(now, self._moved_at, self._away(now), leaves_out=leaves_out))
         self._arm()
 
     def begin(self, without: Collection[str]) -> None:
-        """Begin a snapshot now, whatever else is under way; the clusters in ``without`` are left out.
+        """Start a snapshot now, regardless of others in progress; the clusters in ``without`` are left out.
 
-        Raises RequestError when a cluster that is not left out cannot be asked, none would be left, or one must not be
-        left out because another one is Apache Pulsar's.
+        Raises RequestError if a cluster that is not left out cannot be reached, no cluster would remain, or one must
+        not be left out because another one runs Apache Pulsar.
         """
         if without and self._topic.policies.replicated_subscription_sync != "markers":
-            what = "only in mode markers, between clusters of Magnetar, can one be left out"
+            what = "a cluster can be left out only in mode markers, between clusters of Magnetar"
             raise RequestError(ServerError.NotAllowedError, f"{self._topic.name}: {what}")
         away = self._away(self._now())
         asked = [peer for peer in away if peer not in without]
         missing = [peer for peer in asked if away[peer] is not None]
         if missing or not asked:
-            what = f"nobody carries the link to {', '.join(missing)}" if missing else "no cluster is left to ask"
+            what = f"the link to {', '.join(missing)} has no holder" if missing else "no cluster remains"
             raise RequestError(ServerError.NotAllowedError, f"{self._topic.name}: {what}")
         self._carry_out(self.controller.begin(self._now(), asked, [peer for peer in away if peer in without]))
         self._arm()
 
     def _away(self, now: float) -> dict[str, float | None]:
-        """For how long nobody is known to have carried the link to each other cluster; None while somebody does."""
+        """Return for how long the link to each other cluster has had no holder; None while it has one."""
         links = self._topic.replicators
         since = {peer: self._away_since.get(peer, now) for peer, link in links.items() if link.consumer is None}
         self._away_since = since
@@ -228,7 +228,7 @@ class TopicSnapshots:
             self._look(subscription)
 
     def _save(self) -> None:
-        """Keep the snapshots that some subscription has not passed, and the last one that all have."""
+        """Store the snapshots that a subscription has not passed, and the last one that all have passed."""
         self._saved_at, self._unsaved = self._now(), False
         passed = min((each.cursor.state.mark_delete_position for each in self._replicated()), default=None)
         kept = list(self._recent)
@@ -242,38 +242,38 @@ class TopicSnapshots:
     # -- subscriptions here --------------------------------------------------------------------------------------
 
     def _look(self, subscription: Subscription) -> None:
-        """Tell the others where a subscription is once that is durable, if there is a snapshot that says it."""
+        """Send an update of a subscription when its position is durable, if there is a suitable snapshot."""
         subscription.flushes.now()
 
     def reached(self, subscription: Subscription, mark_delete: Position) -> None:
-        """Everything up to ``mark_delete`` is durably acknowledged: tell the others what that is in their logs."""
+        """Send the update for the durable position ``mark_delete``, in the positions of the other clusters."""
         cache = self._caches.get(subscription.name)
         if cache is None or subscription.cursor.state.mark_delete_position < mark_delete:
-            return  # it is not replicated, or was moved back meanwhile
+            return  # the subscription is not replicated, or was moved back meanwhile
         snapshot = cache.advance(mark_delete)
         if snapshot is None or subscription.progress is None:
             return
         claims = claims_of(subscription.progress.state, self._topic.log.index.positions_at(snapshot.local))
         peers = [peer for peer in marker_peers(self._topic) if peer in snapshot.positions]
         if not claims.acknowledged:
-            # Nothing is acknowledged but what lies before the start. A cluster that does not know claims would
-            # acknowledge all of that.
+            # Only entries before the start count as acknowledged. A cluster without support for claims would
+            # acknowledge all of them.
             peers = [peer for peer in peers if peer in self._take_claims]
         payload = markers.subscription_update(subscription.name, snapshot.positions, claims)
         self._send(markers.UPDATE, payload, peers, update_of=subscription.name)
 
     def forget(self, subscription: Subscription) -> None:
-        """Drop the updates of a subscription that was moved back and that wait to be sent: they are out of date."""
+        """Drop the waiting updates of a subscription that was moved back, because they are outdated."""
         for replicator in self._topic.replicators.values():
             if replicator.markers is not None:
                 replicator.markers.forget(subscription.name)
 
-    # -- what others say ------------------------------------------------------------------------------------------
+    # -- markers of other clusters --------------------------------------------------------------------------------
 
     def take(self, source: str, place: Position | None, kind: int, payload: bytes) -> None:
-        """Take a marker of ``source``; everything that came before it is durable.
+        """Handle a marker of ``source``; all earlier entries are durable.
 
-        ``place`` is where it stands in the source's log; None where markers have no place.
+        ``place`` is its position in the source's log; None if the source does not store markers.
         """
         if place is not None:
             newest = self._newest_marker.get(source)
@@ -301,7 +301,7 @@ class TopicSnapshots:
             log.warning("marker_ignored", topic=str(self._topic.name), source=source, error=str(error))
 
     def _end_without(self, without: Mapping[str, Position]) -> Position:
-        """The newest entry before the first of these clusters' that lies beyond what is named."""
+        """Return the newest entry before the first entry of these clusters that is newer than the named ones."""
         log, end = self._topic.log, self._topic.ledger.last_confirmed_entry
         beyond = [
             held.first
@@ -310,10 +310,10 @@ class TopicSnapshots:
         ]
         return min([end, *map(self._topic.ledger.previous_position, beyond)])
 
-    # -- telling --------------------------------------------------------------------------------------------------
+    # -- statistics ------------------------------------------------------------------------------------------------
 
     def stats(self) -> SnapshotStats:
-        """How taking snapshots goes."""
+        """Return the statistics of the snapshots."""
         controller = self.controller
         return SnapshotStats(
             pending=controller.pending,
@@ -337,7 +337,7 @@ class TopicSnapshots:
         replicate_to: Iterable[str] = (),
         update_of: str | None = None,
     ) -> None:
-        """Send a marker to clusters, behind everything that is in the log now."""
+        """Send a marker to clusters, after all present entries of the log."""
         publish_time_ms = int(self._environment.clock.now() * 1000)
         entry = markers.build_marker(kind, payload, publish_time_ms=publish_time_ms, replicate_to=list(replicate_to))
         is_answer = kind == markers.SNAPSHOT_RESPONSE
@@ -348,7 +348,7 @@ class TopicSnapshots:
                 replicator.send_marker(marker)
 
     def _new_id(self) -> str:
-        """An id that no snapshot of any cluster has had, of this run of the broker or another, in Pulsar's form."""
+        """Return an id, in Pulsar's form, that is unique among the snapshots of all clusters and runs of the broker."""
         environment = self._environment
         begun = f"{environment.cluster} {self._topic.name} {environment.clock.now()} {next(self._numbers)}"
         return str(uuid.uuid5(uuid.NAMESPACE_OID, begun))

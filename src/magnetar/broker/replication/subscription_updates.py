@@ -1,4 +1,4 @@
-"""Updates of PIP-33: other clusters say how far subscriptions are, and these are brought as far here."""
+"""Application of the updates of PIP-33 from other clusters."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ log = structlog.get_logger(__name__)
 
 
 class UpdatedTopic(ReplicatingTopic, Protocol):
-    """The topic whose subscriptions are updated."""
+    """The topic of the subscriptions."""
 
     @property
     def progress(self) -> TopicProgress:
-        """Its exact progress, deletions of subscriptions among it."""
+        """Exact progress of the topic, with the tombstones of subscriptions."""
         ...
 
     def create_subscription(self, name: str, mark_delete: Position) -> Subscription:
@@ -36,18 +36,18 @@ class UpdatedTopic(ReplicatingTopic, Protocol):
 
 
 class SubscriptionUpdates:
-    """Applies the updates that other clusters send for one topic."""
+    """Applies updates of other clusters to one topic."""
 
     def __init__(self, topic: UpdatedTopic) -> None:
-        """Nothing was applied."""
+        """Create it; no update was applied."""
         self._topic = topic
         self._environment = topic.environment
 
     def apply(self, source: str, update: SubscriptionUpdate, end: Position) -> None:
-        """Acknowledge here what a subscription has acknowledged elsewhere.
+        """Apply an update: acknowledge entries that the subscription has acknowledged in another cluster.
 
-        A subscription that does not exist is created, unless the snapshot may be older than its deletion here: such an
-        update is of the one that was deleted.
+        A missing subscription is created, unless the snapshot may be older than its deletion here: such an update
+        belongs to the deleted subscription.
         """
         position = update.positions.get(self._environment.cluster)
         if position is None:
@@ -57,7 +57,7 @@ class SubscriptionUpdates:
             return
         if update.name in self._topic.progress.switched_off:
             return
-        # A power loss may have taken the entry at this place: nothing may be acknowledged that is not in the log.
+        # A power loss may have taken the entry at this position: only entries in the log may be acknowledged.
         position = self._topic.ledger.previous_position(Position(position.ledger_id, position.entry_id + 1))
         subscription = self._topic.subscriptions.get(update.name)
         if subscription is None:
@@ -65,7 +65,7 @@ class SubscriptionUpdates:
                 return
             subscription = self._create(update)
         elif not subscription.is_durable:
-            return  # somebody's own reader, by chance of the same name
+            return  # a client's own non-durable subscription with the same name
         if update.claims is None:
             subscription.acknowledge_through(position)
         else:
@@ -75,9 +75,9 @@ class SubscriptionUpdates:
     def _acknowledge_claims(
         self, source: str, subscription: Subscription, acknowledged: Mapping[str, IntervalSet], through: Position
     ) -> None:
-        """Acknowledge what an update claims and the last one of ``source`` did not.
+        """Acknowledge entries that an update claims and the last update of ``source`` did not.
 
-        What was not claimed there stays a hole, and looking at each of these again would take longer each time.
+        Unclaimed entries stay holes; examining all of them again would take longer with each update.
         """
         index, (before, begin) = self._topic.log.index, subscription.claims_applied.get(source, ({}, EARLIEST))
         changed = changed_from(index, before, acknowledged)
@@ -86,9 +86,9 @@ class SubscriptionUpdates:
         subscription.claims_applied[source] = acknowledged, through
 
     def _create(self, update: SubscriptionUpdate) -> Subscription:
-        """Create a subscription that starts where the update says, for one of Apache Pulsar at the earliest entry.
+        """Create a subscription at the start in the update; for an update of Apache Pulsar, at the earliest entry.
 
-        At the latest it would skip messages (#20767).
+        At the latest entry, it would skip messages (apache/pulsar#20767).
         """
         if update.claims is None:
             subscription = self._topic.create_subscription(update.name, self._topic.log.before_first())

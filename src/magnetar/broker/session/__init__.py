@@ -1,1 +1,1 @@
-"""Clients' connections: one module for each family of commands."""
+"""Connections of clients: one module for each family of commands."""

@@ -1,1 +1,1 @@
-"""Subscriptions: acknowledgement, durability, seeks, and the lives of their dispatchers."""
+"""Subscriptions: acknowledgement, durability, seeks, and their consumers."""

@@ -1,1 +1,1 @@
-"""Topics: one writer of one log each, their lifecycle, the registry of all, and what loads and deletes them."""
+"""Topics, each the only writer of its log: lifecycle, registry, loading and deletion."""

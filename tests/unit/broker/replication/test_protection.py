@@ -157,7 +157,7 @@ def test_unprotected_since_when_and_why() -> None:
     cluster.loop.advance(10)
     found = protection(cluster)
     assert (found.status, found.since, found.at_least) == (Status.UNPROTECTED, created_at, False)
-    assert found.reasons == ("it is not replicated: neither a client nor a policy asks for it",)
+    assert found.reasons == ("it is not replicated: neither a client nor a policy requests it",)
     cluster.crash()
     found = protection(cluster)
     assert (found.since, found.at_least) == (created_at + 10, True)

@@ -346,9 +346,9 @@ def test_a_snapshot_may_be_asked_for_by_hand() -> None:
     story.consume("ewr", 0, 1000)
     snapshots = mesh.clusters["ewr"].topic().snapshots
     assert snapshots is not None
-    with pytest.raises(RequestError, match="nobody carries the link to lga"):
+    with pytest.raises(RequestError, match="the link to lga has no holder"):
         snapshots.begin([])
-    with pytest.raises(RequestError, match="no cluster is left"):
+    with pytest.raises(RequestError, match="no cluster remains"):
         snapshots.begin(["jfk", "lga"])
     mesh.clusters["ewr"].do(lambda: snapshots.begin(["lga"]))
     mesh.carry()

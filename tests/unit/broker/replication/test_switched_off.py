@@ -123,7 +123,7 @@ def test_it_is_unprotected_and_says_why() -> None:
     switch(world["jfk"], on=False)
     restart(world, "jfk")
     status, reasons = protection(world["jfk"])
-    assert (status, reasons) == ("unprotected", ["an administrator switched its replication off in this cluster"])
+    assert (status, reasons) == ("unprotected", ["an administrator disabled its replication in this cluster"])
     switch(world["jfk"], on=True)
     world.carry()
     world.full_states()

@@ -1,1 +1,1 @@
-"""Links out: what a pipeline carries to another cluster."""
+"""Outgoing links: the entries and markers that a pipeline carries to another cluster."""

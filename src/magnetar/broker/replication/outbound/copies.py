@@ -1,7 +1,7 @@
-"""Returning copies: entries that a link's target published in an earlier life and lost, and that are held here.
+"""Return of copies: entries that a link's target published in an earlier life and lost, and that this cluster holds.
 
-A holder of the link carries either copies or the own entries of this cluster, never both in one stay. So nothing that
-comes later can hide that the last copies got lost on the way: they have no receipt.
+A holder of the link carries either copies or the own entries of this cluster, never both in one stay. Otherwise later
+entries could hide the loss of the last copies in transit.
 """
 
 from __future__ import annotations
@@ -33,20 +33,20 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 _LIFE, _LEDGER, _ENTRY = "magnetar.copies.life", "magnetar.copies.ledger", "magnetar.copies.entry"
-"""Cursor properties: the first ledger id of the target's life, and the newest copy that this life has confirmed."""
+"""Cursor properties: first ledger id of the target's life, and the newest copy that this life has confirmed."""
 
 _SKIPPED = "magnetar.copies.skipped."
-"""Prefix of cursor properties, each for a run of copies that were not returned to that life, because they are damaged.
+"""Prefix of cursor properties for runs of damaged copies that were not returned to that life.
 
 ``<ledger id>:<first entry id>`` follows. The value is the last entry id.
 """
 
 
 class Lives(Protocol):
-    """What is known of the lives of other clusters."""
+    """The known lives of other clusters."""
 
     def life_of(self, peer: str) -> Life | None:
-        """The life that ``peer`` is in; None while no link to it is up, or where it names none."""
+        """Return the life of ``peer``; None while no progress link to it is up, or if it names none."""
         ...
 
 
@@ -55,11 +55,11 @@ class CopiedTopic(LoggedTopic, Protocol):
 
     @property
     def progress(self) -> Lives:
-        """What is known of the lives of other clusters."""
+        """The known lives of other clusters."""
         ...
 
     def notify(self) -> None:
-        """There may be something to dispatch."""
+        """Schedule dispatch."""
         ...
 
 
@@ -68,7 +68,7 @@ class CopyingLink(Protocol):
 
     @property
     def environment(self) -> Environment:
-        """What every part of the broker shares."""
+        """Objects that all parts of the broker share."""
         ...
 
     @property
@@ -78,12 +78,12 @@ class CopyingLink(Protocol):
 
     @property
     def target(self) -> str:
-        """The other cluster."""
+        """Target cluster."""
         ...
 
     @property
     def cursor(self) -> Cursor:
-        """What the other cluster has confirmed."""
+        """The replication cursor."""
         ...
 
     @property
@@ -92,7 +92,7 @@ class CopyingLink(Protocol):
         ...
 
     def dispatch(self) -> None:
-        """Send what can be sent in one turn."""
+        """Send as much as one turn allows."""
         ...
 
     def flush_soon(self) -> None:
@@ -106,15 +106,15 @@ class Copies(Part):
     OWNS = ("_reader",)
 
     def __init__(self, replicator: CopyingLink) -> None:
-        """Nobody carries copies."""
+        """Create it; no holder carries copies."""
         self._replicator = replicator
         self._topic = replicator.topic
         self._cursor: Cursor = replicator.cursor
         self._life: Life | None = None
-        """The life of the target that the stay is for; None while the holder carries own entries."""
+        """Life of the target to which the holder returns copies; None while it carries own entries."""
         self._sent = EARLIEST
         self._skipped = EARLIEST
-        """The newest copy that was found to be damaged."""
+        """Newest copy that is known to be damaged."""
         config = replicator.environment.config
         self._reader = EntryReader(
             replicator.topic.ledger,
@@ -131,7 +131,7 @@ class Copies(Part):
         return self._life is not None
 
     def begin(self, consumer: Consumer) -> None:
-        """A new holder has attached: decide what it carries."""
+        """Decide whether a new holder carries copies or own entries."""
         life = self._topic.progress.life_of(self._replicator.target)
         takes_part = life is not None and COPIES_METADATA in consumer.metadata
         self._life = life if life is not None and takes_part and self._is_pending(life) else None
@@ -140,7 +140,7 @@ class Copies(Part):
             log.info("copies_returned", topic=str(self._topic.name), target=self._replicator.target, life=str(life))
 
     def look(self) -> None:
-        """The target's life has become known, or copies came: have a holder that carries own entries attach again."""
+        """Disconnect a holder that carries own entries, because there are copies to return now; it attaches again."""
         consumer, life = self._replicator.consumer, self._topic.progress.life_of(self._replicator.target)
         if consumer is None or life is None or self.is_active or COPIES_METADATA not in consumer.metadata:
             return
@@ -148,11 +148,11 @@ class Copies(Part):
             consumer.close()
 
     def end(self) -> None:
-        """The holder has gone."""
+        """Handle the end of the holder."""
         self._life = None
 
     def start_over(self) -> None:
-        """The target lacks copies that it had confirmed: begin with the first one."""
+        """Start again with the first copy, because the target lacks confirmed copies."""
         assert self._life is not None
         self._sent = self._skipped = EARLIEST
         self._forget_skipped()
@@ -174,7 +174,7 @@ class Copies(Part):
                 yield int(ledger_id), BitMap(range(int(first), properties[name] + 1))
 
     def dispatch(self, consumer: Consumer) -> None:
-        """Send one read's worth of copies; more follow in the next turn."""
+        """Send the copies of one read; more follow in the next turn."""
         assert self._life is not None
         extent = self._next(self._life)
         if extent is None:
@@ -184,7 +184,7 @@ class Copies(Part):
             self._topic.notify()
 
     def confirm(self, position: Position) -> None:
-        """The target holds the copies up to ``position``; behind the last one the holder has to attach again."""
+        """Note that the target holds the copies up to ``position``; after the last, the holder must attach again."""
         assert self._life is not None
         life, consumer = self._life, self._replicator.consumer
         if self.returned_through(life) < position <= self._sent:
@@ -220,7 +220,7 @@ class Copies(Part):
         self._sent = position
 
     def _next(self, life: Life) -> HeldExtent | None:
-        """The copies that follow, as far as they are consecutive."""
+        """Return the next consecutive copies."""
         durable = self._topic.ledger.last_confirmed_entry
         extents = self._topic.log.index.own_extents(max(self._sent, self._skipped), durable, self._replicator.target)
         extent = next(iter(extents), None)
@@ -232,7 +232,7 @@ class Copies(Part):
         return newest is not None and max(self.returned_through(life), self._skipped) < newest
 
     def _skip(self, error: DamagedEntriesError) -> None:
-        """Go on behind damaged copies, which cannot be returned from here."""
+        """Skip damaged copies, which this cluster cannot return."""
         self._topic.log.note_damage(error)
         if self._life is None:
             return

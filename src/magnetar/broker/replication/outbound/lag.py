@@ -1,4 +1,4 @@
-"""How far the target of a link is behind, and since when it has not confirmed what it was to confirm."""
+"""Lag of a link's target, and the time since which it has confirmed nothing."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 
 
 class LinkLag:
-    """The lag of one link. Everything happens on the event loop's thread."""
+    """The lag of one link. Used on the event loop's thread."""
 
     def __init__(self, topic: LoggedTopic, cursor: Cursor, target_position: TargetPosition) -> None:
-        """Nobody carries the link yet."""
+        """Create it; the link has no holder yet."""
         self._topic = topic
         self._ledger = topic.ledger
         self._environment = topic.environment
@@ -23,30 +23,30 @@ class LinkLag:
         self._target_position = target_position
         now = self._environment.clock.now()
         self.uncarried_since: float | None = now
-        """Since when nobody has held the link; None while somebody does."""
+        """Time since which the link has no holder; None while it has one."""
         self.steady_since = now
-        """When the target last caught up after it was late, or after nobody carried the link."""
+        """Time at which the target last caught up, after a delay or after a time without a holder."""
         self._advanced_at = self._environment.clock.monotonic()
         self._awaited: tuple[Position, float] | None = None
-        """A position that the target has not confirmed, and a moment, monotonic, at which it had become durable."""
+        """A position that the target has not confirmed, and a monotonic time at which it was durable."""
 
     # -- entries ------------------------------------------------------------------------------------------------
 
     @property
     def backlog(self) -> int | None:
-        """Own entries that the target does not hold; None while that is not known."""
+        """Number of own entries that the target does not hold; None: unknown."""
         return self.unconfirmed if self._target_position.is_known else None
 
     @property
     def unconfirmed(self) -> int:
-        """Own entries behind the cursor: the target was not yet sent them, or has not confirmed them."""
+        """Number of own entries after the cursor, not sent or not confirmed yet."""
         return self._topic.log.index.count_own(
             self._environment.cluster, self._cursor.state.mark_delete_position, self._ledger.last_confirmed_entry
         )
 
     @property
     def oldest_unconfirmed(self) -> Position | None:
-        """The first own entry that the target has not confirmed."""
+        """First own entry that the target has not confirmed."""
         for extent in self._topic.log.index.own_extents(
             self._cursor.state.mark_delete_position, self._ledger.last_confirmed_entry, self._environment.cluster
         ):
@@ -54,7 +54,7 @@ class LinkLag:
         return None
 
     def delay_s(self) -> int | None:
-        """Seconds for which the oldest unconfirmed entry has been here, 0 when there is none, None while not known."""
+        """Age of the oldest unconfirmed entry in seconds, 0 if there is none, None if it is unknown."""
         if not self._target_position.is_known:
             return None
         if self.oldest_unconfirmed is None:
@@ -63,9 +63,9 @@ class LinkLag:
         return None if age_s is None else int(age_s)
 
     def oldest_age_s(self) -> float | None:
-        """Seconds for which the oldest unconfirmed entry has been in this cluster's log.
+        """Age of the oldest unconfirmed entry in seconds, since this cluster stored it.
 
-        None when there is none, and for an entry from before a crash: the time of its append was not recorded.
+        None if there is none, and for an entry from before a crash, whose append time was not recorded.
         """
         position = self.oldest_unconfirmed
         return self._ledger.age_of(position) if position is not None and self._ledger.has_recorded(position) else None
@@ -73,23 +73,23 @@ class LinkLag:
     # -- time ---------------------------------------------------------------------------------------------------
 
     def carried(self) -> None:
-        """Somebody carries the link from now on."""
+        """Note that the link has a holder."""
         now = self._environment.clock.now()
         if self.uncarried_since is not None and now - self.uncarried_since > self._tolerance_s:
             self.steady_since = now
         self.uncarried_since = None
 
     def left(self) -> None:
-        """Nobody carries the link from now on."""
+        """Note that the link has no holder."""
         self.uncarried_since = self._environment.clock.now()
 
     def await_newest(self) -> None:
-        """Expect the target to confirm the newest entry, unless an older one is awaited."""
+        """Expect a confirmation of the newest entry, unless an older one is expected."""
         if self._awaited is None and self.unconfirmed:
             self._awaited = self._ledger.last_confirmed_entry, self._environment.clock.monotonic()
 
     def advanced(self) -> None:
-        """The target has confirmed more."""
+        """Note a confirmation of the target."""
         self._advanced_at = self._environment.clock.monotonic()
         if self._awaited is not None and self._awaited[0] <= self._cursor.state.mark_delete_position:
             if self._advanced_at - self._awaited[1] > self._tolerance_s:
@@ -99,9 +99,9 @@ class LinkLag:
 
     @property
     def stalled_since(self) -> float | None:
-        """Since when, monotonic, the target has confirmed nothing though there was something to confirm.
+        """Monotonic time since which the target has confirmed nothing although a confirmation was expected.
 
-        While it is not known what the target holds, that has to be confirmed.
+        While the content of the target is unknown, its confirmation is expected.
         """
         unknown_from = self._target_position.unknown_from
         if self._awaited is None:

@@ -1,9 +1,10 @@
-"""Markers of PIP-33 on their way to one cluster, between the entries of the topic's log.
+"""Markers of PIP-33 for one cluster, which are sent between the entries of the topic's log.
 
-They are not in the log: a marker must only come behind what had been appended when it was made. So each waits until the
-link has sent that much. What is lost with a holder of the link is made again: requests and answers by the next
-snapshot, which waits for none that was asked for over a link that was handed over since, the news of subscriptions by
-this queue. The newest answer waits for the next holder: whoever asked is often there before the link back is carried.
+Markers are not in the log: a marker must only follow the entries that were appended before it. Each therefore waits
+until the link has sent these entries. Markers that are lost with a holder of the link are repeated: requests and
+answers by the next snapshot, which does not wait for requests over a link that was handed over, updates of
+subscriptions by this queue. The newest answer is kept for the next holder, because a request often arrives before the
+link back has a holder.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from magnetar.base.position import Position
 
 WAITING_MAX: Final = 1000
-"""Markers that wait; one more is dropped, as if it had been lost."""
+"""Maximum number of waiting markers; further ones are dropped, as if they were lost."""
 
 
 class QueuedMarker(NamedTuple):
@@ -25,36 +26,36 @@ class QueuedMarker(NamedTuple):
 
     entry: bytes
     after: Position
-    """The newest entry of the log that must be sent before it."""
+    """Newest entry of the log that must be sent before the marker."""
     update_of: str | None = None
-    """The subscription that it brings news of; such a marker is sent again when it may have been lost."""
+    """Subscription that the marker updates; such a marker is sent again if it may be lost."""
     is_answer: bool = False
-    """Whether it answers a request for a snapshot."""
+    """Whether the marker answers a request for a snapshot."""
 
     @property
     def outlives_holder(self) -> bool:
-        """Whether it is worth keeping while nobody carries the link."""
+        """Whether the marker is kept while the link has no holder."""
         return self.update_of is not None or self.is_answer
 
 
 class MarkerQueue:
-    """What waits for one link; ``now`` is in seconds of one clock that never goes back."""
+    """Waiting markers of one link; ``now`` is monotonic, in seconds."""
 
     def __init__(self, doubt_s: float) -> None:
-        """Nothing waits. What was handed out at most ``doubt_s`` before the link was lost may not have arrived."""
+        """Create an empty queue. Markers sent within ``doubt_s`` before the loss of the holder may be lost."""
         self._doubt_s = doubt_s
         self._waiting: deque[QueuedMarker] = deque()
         self._handed: dict[str, tuple[float, QueuedMarker]] = {}
-        """The last news of each subscription that was handed out, and when."""
+        """Last update of each subscription that was sent, and its time."""
 
     def __len__(self) -> int:
         """How many wait."""
         return len(self._waiting)
 
     def put(self, marker: QueuedMarker) -> bool:
-        """Queue a marker behind all others; news of a subscription replaces what waits of it.
+        """Append a marker; an update of a subscription replaces its waiting one.
 
-        False if WAITING_MAX markers wait: the marker is dropped.
+        Returns False if WAITING_MAX markers wait: the marker is dropped.
         """
         if marker.update_of is not None:
             self.forget(marker.update_of)
@@ -64,13 +65,13 @@ class MarkerQueue:
         return True
 
     def put_for_next(self, marker: QueuedMarker) -> bool:
-        """As ``put`` while nobody carries the link: an answer replaces those that wait."""
+        """Append a marker while the link has no holder: an answer replaces waiting ones."""
         if marker.is_answer:
             self._waiting = deque(each for each in self._waiting if not each.is_answer)
         return self.put(marker)
 
     def take(self, sent_through: Position, now: float) -> QueuedMarker | None:
-        """The next marker, if everything before it was sent; it counts as handed out."""
+        """Return the next marker, if all entries before it were sent; it counts as sent."""
         if not self._waiting or self._waiting[0].after > sent_through:
             return None
         marker = self._waiting.popleft()
@@ -79,7 +80,7 @@ class MarkerQueue:
         return marker
 
     def lost(self, now: float) -> None:
-        """The link lost its holder, and whatever of markers that had."""
+        """Handle the loss of the holder, with the markers that it had."""
         in_doubt = [marker for at, marker in self._handed.values() if at + self._doubt_s >= now]
         waiting = [marker for marker in self._waiting if marker.update_of is not None]
         newer = {marker.update_of for marker in waiting}
@@ -89,6 +90,6 @@ class MarkerQueue:
         self._handed.clear()
 
     def forget(self, subscription: str) -> None:
-        """What was to be told of a subscription is not so any more."""
+        """Drop the updates of a subscription, which are outdated."""
         self._handed.pop(subscription, None)
         self._waiting = deque(marker for marker in self._waiting if marker.update_of != subscription)

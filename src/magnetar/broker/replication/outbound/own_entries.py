@@ -1,4 +1,4 @@
-"""The own entries of this cluster on their way over a link: which come next, and which the target has confirmed."""
+"""Own entries of this cluster on a link: the next ones to send, and the confirmed ones."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ log = structlog.get_logger(__name__)
 
 
 class SentTopic(LoggedTopic, Protocol):
-    """The topic whose entries are sent."""
+    """The topic of the link."""
 
     @property
     def skipped(self) -> SkippedEntries:
-        """Damaged entries that links go past."""
+        """Damaged entries that links skip."""
         ...
 
     def notify(self) -> None:
-        """There may be something to dispatch."""
+        """Schedule dispatch."""
         ...
 
 
@@ -47,7 +47,7 @@ class CarryingLink(Protocol):
 
     @property
     def environment(self) -> Environment:
-        """What every part of the broker shares."""
+        """Objects that all parts of the broker share."""
         ...
 
     @property
@@ -57,35 +57,35 @@ class CarryingLink(Protocol):
 
     @property
     def target(self) -> str:
-        """The other cluster."""
+        """Target cluster."""
         ...
 
     @property
     def cursor(self) -> Cursor:
-        """What the other cluster has confirmed."""
+        """The replication cursor."""
         ...
 
     @property
     def target_position(self) -> TargetPosition:
-        """What the other cluster holds."""
+        """The position of the target."""
         ...
 
     def dispatch(self) -> None:
-        """Send what can be sent in one turn."""
+        """Send as much as one turn allows."""
         ...
 
     def confirm(self, position: Position) -> None:
-        """The target lacks nothing up to ``position``."""
+        """Note that the target lacks no entry up to ``position``."""
         ...
 
 
 class OwnEntries(Part):
-    """The own entries of one link. Only those that are meant for the target are sent."""
+    """The own entries of one link. Only entries for the target are sent."""
 
     OWNS = ("_reader",)
 
     def __init__(self, link: CarryingLink) -> None:
-        """Begin behind what the target has confirmed."""
+        """Begin after the confirmed entries."""
         config = link.environment.config
         self._link = link
         self._topic = link.topic
@@ -95,11 +95,11 @@ class OwnEntries(Part):
         self._in_flight: deque[Position] = deque()
         self._read_position = EARLIEST
         self.previous = EARLIEST
-        """The newest entry before the read position that was meant for the target."""
+        """Newest entry for the target before the read position."""
         self.floor = EARLIEST
-        """The newest own entry before the read position, whomever it was meant for, or a later loss boundary."""
+        """Newest own entry before the read position, for any cluster, or a later loss boundary."""
         self.damaged_at: Position | None = None
-        """The damaged entry that the link has stopped at: going on would leave a gap that nobody sees."""
+        """Damaged entry at which the link has stopped; continuing would leave an undetected gap."""
         self._reader = EntryReader(
             link.topic.ledger,
             link.dispatch,
@@ -112,13 +112,13 @@ class OwnEntries(Part):
 
     @property
     def sent_through(self) -> Position:
-        """Everything up to here was sent, or is not meant for the target."""
+        """Position up to which all entries for the target were sent."""
         return self._topic.ledger.previous_position(self._read_position)
 
     # -- confirmations ------------------------------------------------------------------------------------------
 
     def take_confirmed(self, position: Position) -> Position | None:
-        """Take what is in flight up to ``position`` as confirmed; returns the newest entry of that, None for none."""
+        """Confirm the entries in flight up to ``position``; return the newest of them, None if there is none."""
         held: Position | None = None
         while self._in_flight and self._in_flight[0] <= position:
             held = self._in_flight.popleft()
@@ -126,12 +126,12 @@ class OwnEntries(Part):
 
     @property
     def confirmed_through(self) -> Position:
-        """The target lacks nothing up to here: between what is confirmed and what is in flight nothing is for it."""
+        """Position up to which the target lacks no entry: none between confirmed and sent ones is for it."""
         unconfirmed = self._in_flight[0] if self._in_flight else self._read_position
         return self._topic.ledger.previous_position(unconfirmed)
 
     def forget_in_flight(self) -> None:
-        """What was sent may not arrive."""
+        """Note that the entries in flight may be lost."""
         self._in_flight.clear()
 
     def start_over(self, after: Position | None = None) -> None:
@@ -141,12 +141,12 @@ class OwnEntries(Part):
         self.damaged_at = None
         self._read_position = self._topic.ledger.next_position(start)
         self.floor = self._topic.log.index.positions_at(start).get(self._link.environment.cluster, EARLIEST)
-        # Entries between the two were not meant for the target, unless it lost them and they were trimmed meanwhile.
+        # Entries between the two were not for the target, unless it lost them and they were trimmed meanwhile.
         confirmed = self._link.target_position.confirmed_before(start)
         self.previous = self.floor if confirmed is None else confirmed
 
     def unfillable_behind(self, position: Position) -> Position | None:
-        """Return the newest trimmed entry that a target which holds all up to ``position`` lacks; None for none."""
+        """Return the newest trimmed entry that a target at ``position`` lacks; None if there is none."""
         if self.previous <= position or self.previous <= self._cursor.began:
             return None
         log.error(
@@ -161,7 +161,7 @@ class OwnEntries(Part):
     # -- sending ------------------------------------------------------------------------------------------------
 
     def dispatch(self, consumer: Consumer) -> None:
-        """Send one read's worth of entries; more follow in the next turn."""
+        """Send the entries of one read; more follow in the next turn."""
         ledger = self._topic.ledger
         if self.damaged_at is not None or self._read_position > ledger.last_confirmed_entry:
             return
@@ -179,7 +179,7 @@ class OwnEntries(Part):
             self._topic.notify()
 
     def _next(self) -> HeldExtent | None:
-        """The durable own entries that follow, as far as they are consecutive; None when there are none."""
+        """Return the next consecutive durable own entries; None if there are none."""
         ledger = self._topic.ledger
         after = ledger.previous_position(self._read_position)
         extents = self._topic.log.index.own_extents(after, ledger.last_confirmed_entry, self._link.environment.cluster)
@@ -204,19 +204,19 @@ class OwnEntries(Part):
 
     @property
     def _begins_in_the_middle(self) -> bool:
-        """Whether what lies before the next entry was trimmed, or is older than the link and was never meant for it."""
+        """Return whether entries before the next one were trimmed, or precede the start of the link."""
         if self.previous == EARLIEST:
             return False
         return self.previous <= self._cursor.began or not self._topic.ledger.contains(self.previous)
 
     def _skip_to(self, position: Position) -> None:
-        """Nothing before ``position`` is left to send."""
+        """Note that no entry before ``position`` remains to be sent."""
         self._read_position = position
         if not self._in_flight:
             self._link.confirm(self._topic.ledger.previous_position(position))
 
     def write(self, consumer: Consumer, position: Position, entry: bytes, floor: Position) -> None:
-        """Send an entry in the place ``position``, as the one behind what was sent before."""
+        """Send an entry in the place ``position``, as the successor of the one sent before."""
         link = Link(self.previous, floor, link_start=self._begins_in_the_middle)
         frame = commands.message_on_link(consumer_id=consumer.consumer_id, position=position, entry=entry, link=link)
         consumer.session.write(frame)
@@ -224,23 +224,23 @@ class OwnEntries(Part):
     # -- damaged entries ----------------------------------------------------------------------------------------
 
     def _stop_at(self, error: DamagedEntriesError) -> None:
-        """Wait at damaged entries until they are repaired from a copy, or an operator lets the link go past them."""
+        """Stop at damaged entries until they are restored from a copy, or an operator lets the link skip them."""
         self._topic.log.note_damage(error)
         damaged = Range(Position(error.ledger_id, error.first), Position(error.ledger_id, error.end - 1))
         extent = self._next()
         if extent is None or extent.local_first != damaged.first:
-            return  # the link was sent elsewhere while the read was under way
+            return  # the read position of the link was moved during the read
         through = self._topic.skipped.through(self._link.target, damaged)
         if through is None:
             self.damaged_at = damaged.first
         else:
-            self.floor = through  # so that no cluster claims what the target never gets
+            self.floor = through  # so that no cluster claims entries that the target never gets
             self._skip_to(self._topic.ledger.next_position(through))
 
     def skip_damaged(self, through: Position) -> None:
-        """Go past the damaged entries from ``damaged_at`` up to and including ``through``; durable on return.
+        """Skip the damaged entries from ``damaged_at`` up to and including ``through``; durable on return.
 
-        Raises RequestError unless the link has stopped there and all these entries were found to be damaged.
+        Raises RequestError unless the link has stopped there and all these entries are known to be damaged.
         """
         first, target = self.damaged_at, self._link.target
         if first is None:
@@ -248,7 +248,7 @@ class OwnEntries(Part):
             raise RequestError(ServerError.NotAllowedError, message)
         last = self._topic.log.damaged.run_end(first)
         if not first <= through <= last:
-            message = f"the link to {target} has stopped at {first}; damaged are {first} to {last}, not {through}"
+            message = f"the link to {target} has stopped at {first}: {first} to {last} are damaged, not {through}"
             raise RequestError(ServerError.NotAllowedError, message)
         self._topic.skipped.add(target, Range(first, through))
         log.warning(

@@ -1,4 +1,4 @@
-"""Why a link is parked: its pipeline had to give it up, and tries again after a pause."""
+"""Reason why a link is parked: its pipeline has stopped it, and retries after a pause."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ if TYPE_CHECKING:
 
 
 class Parking:
-    """The reason of one link, until its target has confirmed more than it had before."""
+    """The reason of one link, until its target confirms further entries."""
 
     def __init__(self) -> None:
-        """The link is not parked."""
+        """Create it; the link is not parked."""
         self.reason: str | None = None
-        """Why the pipeline had to give up the link; None once the target has confirmed more."""
+        """Reason why the pipeline parked the link; None after the target confirmed further entries."""
         self._after = EARLIEST
 
     def take_over(self, metadata: Mapping[str, str]) -> bool:
-        """Hear what a new holder says; whether it tells another reason than is known.
+        """Read the reason from the metadata of a new holder; return whether it changed.
 
-        A holder that does not know of any leaves it as it is. Raises RequestError for metadata that is malformed.
+        A holder without a reason changes nothing. Raises RequestError for malformed metadata.
         """
         after, reason = parked_after(metadata), metadata.get(PARKED_METADATA)
         if reason is None:
@@ -34,10 +34,10 @@ class Parking:
         return is_new
 
     def confirmed(self, through: Position | None, *, is_all: bool) -> bool:
-        """Hear what the target has confirmed now, and whether it holds everything; whether the link goes on by that.
+        """Note the target's position, and whether it holds all entries; return whether the link has resumed.
 
-        After a crash of its source a link sends entries again that the target had confirmed. It is still parked then:
-        the entry that the target does not take may be the next one.
+        After a crash of its source, a link sends confirmed entries again. It is still parked then, because the refused
+        entry may be the next one.
         """
         if self.reason is None or not (is_all or (through is not None and through > self._after)):
             return False
@@ -46,7 +46,7 @@ class Parking:
 
 
 def parked_after(metadata: Mapping[str, str]) -> Position:
-    """Return the position that the target had confirmed, EARLIEST if the holder says none. Raises RequestError."""
+    """Return the position that the target had confirmed, EARLIEST if there is none. Raises RequestError."""
     text = metadata.get(PARKED_AFTER_METADATA)
     try:
         return EARLIEST if text is None else Position.parse(text)

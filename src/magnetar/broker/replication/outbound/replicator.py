@@ -1,4 +1,4 @@
-"""The sending end of a link: the replication cursor, and what it hands to the pipeline that carries the link."""
+"""The sending end of a link: the replication cursor, and the entries for the pipeline."""
 
 from __future__ import annotations
 
@@ -39,60 +39,60 @@ log = structlog.get_logger(__name__)
 _NO_LEASE = -1
 
 DOUBT_KEEP_ALIVES = 3
-"""Keep-alive intervals for which a marker that was handed out is in doubt. Keep-alive notices a silent peer after at
-most two and a half of them: a pipeline whose machine is lost, or a target, which a pipeline mostly gives up earlier."""
+"""Keep-alive intervals within which a sent marker may be lost. Keep-alive detects a silent peer after at most two and
+a half intervals: a pipeline whose machine is lost, or a target, which a pipeline mostly gives up earlier."""
 
 CURSOR_FLUSH_INTERVAL_S = 0.1
-"""Seconds between two writes of a replication cursor. A crash sends that much again, and the receiver drops it."""
+"""Seconds between two writes of a replication cursor. After a crash, these entries are repeated and dropped."""
 
 
 class LinkedSnapshots(Protocol):
-    """The snapshots of PIP-33 that a topic takes."""
+    """The snapshots of PIP-33 of a topic."""
 
     def handed_over(self, peer: str) -> None:
-        """Somebody else carries the link to ``peer`` now."""
+        """Handle a new holder of the link to ``peer``."""
         ...
 
     def went_back(self) -> None:
-        """A link sends again what its target confirmed and lost."""
+        """Handle that a link repeats entries that its target had confirmed and lost."""
         ...
 
 
 class ReplicatedTopic(CopiedTopic, SentTopic, Protocol):
-    """The topic that a link carries to another cluster."""
+    """The topic of the link."""
 
     @property
     def lag_limit(self) -> LagLimit:
-        """What the confirmations of links let go."""
+        """Gate of receipts, which confirmations of links release."""
         ...
 
     @property
     def snapshots(self) -> LinkedSnapshots | None:
-        """None while no other cluster needs them."""
+        """The snapshots of the topic; None while no other cluster needs them."""
         ...
 
     @property
     def departures(self) -> UnderWay:
-        """Producers and consumers that are still to be removed."""
+        """Producers and consumers that are being removed."""
         ...
 
 
 class Replicator(Part):
-    """One target cluster's link out of one topic.
+    """The outgoing link of one topic to one target cluster.
 
-    The pipeline task that attached last holds the link ("takeover"); a lower lease than the holder's is refused. Only
-    entries that were produced here and are meant for the target are sent, each with the position of the one before it
-    on this link. Permits count entries. Everything happens on the event loop's thread.
+    The pipeline task that attached last holds the link; a lower lease than the holder's is refused. Only entries that
+    were produced here for the target are sent, each with the position of the previous one on the link. Permits count
+    entries. Used on the event loop's thread.
 
     Each new holder first carries a *probe*: an entry without content, in the place of the newest entry that the target
-    has confirmed. A target that holds this place drops the probe as a duplicate. A target that lost it refuses the
-    probe as it refuses any gap, and the link goes back. So a target that lost its data is filled without new traffic.
+    has confirmed. A target that holds this entry drops the probe as a duplicate. A target that lost it refuses the
+    probe because of the gap, and the link goes back. So a target that lost its data is filled without new traffic.
     """
 
     OWNS = ("own", "copies")
 
     def __init__(self, topic: ReplicatedTopic, target: str, cursor: Cursor) -> None:
-        """A link that nobody carries yet."""
+        """Create a link without a holder."""
         self.topic = topic
         self.target = target
         self.cursor = cursor
@@ -101,13 +101,13 @@ class Replicator(Part):
         self.lag = LinkLag(topic, cursor, self.target_position)
         self.consumer: Consumer | None = None
         self.handovers = 0
-        """How often the link changed hands."""
+        """Number of hand-overs of the link."""
         self._lease = _NO_LEASE
         self.parking = Parking()
         self._probe: Position | None = None
-        """The place of the probe that the holder has not been sent yet."""
+        """Place of the probe that was not sent to the holder yet."""
         self.markers: MarkerQueue | None = None
-        """What brokers tell each other about subscriptions (PIP-33); None until there is something of that."""
+        """Markers of PIP-33; None before the first one."""
         self._flush_scheduled = False
         self.rates_out = Rates()
         self.own = OwnEntries(self)
@@ -115,20 +115,20 @@ class Replicator(Part):
 
     @property
     def pipeline(self) -> str | None:
-        """The run of the pipeline that holds the link; None while nobody does, or where it does not say."""
+        """Identity of the pipeline that holds the link; None without a holder, or if the holder names none."""
         return None if self.consumer is None else self.consumer.metadata.get(PIPELINE_METADATA)
 
-    # -- who carries the link -----------------------------------------------------------------------------------
+    # -- holders ------------------------------------------------------------------------------------------------
 
     def check_can_add(self, options: ConsumerOptions) -> None:
-        """Any type will do: there is one holder."""
+        """Accept any type, since there is one holder."""
 
     def check_takeover(self, consumer: Consumer) -> None:
-        """Raise LinkHeldError if the live holder's lease is newer than the newcomer's.
+        """Raise LinkHeldError if the holder is alive and has a newer lease than the new task.
 
-        Also if both leases are the same and the two belong to different pipelines: these would take the link from each
-        other without end. The newest lease gets it in any case, so a pipeline that hangs is relieved.
-        Malformed metadata raises RequestError, too.
+        Also raised if the leases are equal and the tasks belong to different pipelines, which would otherwise take the
+        link from each other endlessly. A newer lease gets the link in any case, so a hanging pipeline is replaced.
+        Raises RequestError for malformed metadata.
         """
         parked_after(consumer.metadata)
         lease = _lease_of(consumer)
@@ -144,9 +144,9 @@ class Replicator(Part):
             raise LinkHeldError(message, None)
 
     def add_consumer(self, consumer: Consumer) -> None:
-        """Give the link to the newcomer; the holder before it is told so.
+        """Give the link to a new holder, and disconnect the previous one.
 
-        What is known of the target stays known where a holder follows another directly.
+        The position of the target stays known if one holder follows another directly.
         """
         before, self.consumer = self.consumer, consumer
         if before is not None:
@@ -162,13 +162,13 @@ class Replicator(Part):
         if self.parking.take_over(consumer.metadata):
             log.warning("link_parked", topic=str(self.topic.name), target=self.target, reason=self.parking.reason)
         self._probe = self.target_position.to_verify(self.own.floor)
-        if self._probe == EARLIEST:  # nothing was ever confirmed, so nothing can be lost
+        if self._probe == EARLIEST:  # no entry was confirmed, so none can be lost
             self._probe = None
             self._answered()
         self.copies.begin(consumer)
 
     def remove_consumer(self, consumer: Consumer) -> None:
-        """Nobody holds the link; what was in flight is sent again to the next holder."""
+        """Remove the holder; entries in flight are sent again to the next one."""
         if consumer is self.consumer:
             self.consumer = None
             self.copies.end()
@@ -180,13 +180,13 @@ class Replicator(Part):
             self.flush_soon()
 
     def send_again_after(self, position: Position) -> None:
-        """The target has everything up to ``position`` and no more: go on right after it, with the next dispatch.
+        """Continue right after ``position``, the last one that the target has, with the next dispatch.
 
-        That must not come before the holder was answered: it takes what comes before for what was sent earlier.
-        Entries that were already trimmed cannot be sent again; the next one then declares a start in the middle.
+        Dispatch must follow the answer to the holder, which ignores entries that arrive before the answer. Trimmed
+        entries cannot be sent again; the next entry then declares a link start.
 
-        What the target has may be of a topic of this name that was deleted here: it says nothing about this log, so
-        the next entry names nothing from there as what came before it, and nobody claims across the two.
+        The position may belong to an earlier topic with the same name, which was deleted here. The next entry then does
+        not name it as the previous position, so that no cluster claims entries between the two.
         """
         if self.copies.is_active:
             self.copies.start_over()
@@ -211,13 +211,13 @@ class Replicator(Part):
     # -- confirmations ------------------------------------------------------------------------------------------
 
     def acknowledge(self, consumer: Consumer, ack: pb.CommandAck, done: Callable[[StorageError | None], None]) -> None:
-        """The target holds everything up to the last of these positions."""
+        """Note that the target holds all entries up to the last of these positions."""
         if consumer is self.consumer and ack.message_id:
             self._acknowledged(max(map(position_of, ack.message_id)))
         done(None)
 
     def acknowledge_entries(self, consumer: Consumer, ledger_id: int, entry_ids: Sequence[int]) -> None:
-        """As ``acknowledge``: the target holds everything up to the last of these entries."""
+        """Note that the target holds all entries up to the last of these, like ``acknowledge``."""
         if consumer is self.consumer:
             self._acknowledged(Position(ledger_id, max(entry_ids)))
 
@@ -229,7 +229,7 @@ class Replicator(Part):
             self.confirm(position)
 
     def confirm(self, position: Position) -> None:
-        """The target lacks no own entry up to ``position``."""
+        """Note that the target lacks no own entry up to ``position``."""
         held = self.own.take_confirmed(position)
         if held is not None:
             self.target_position.advance(held)
@@ -240,7 +240,7 @@ class Replicator(Part):
         self._advanced()
 
     def _answered(self) -> None:
-        """The target has told the holder what it holds."""
+        """Note that the target has answered the holder."""
         if self.target_position.confirm():
             self.topic.lag_limit.confirmed()
 
@@ -261,9 +261,9 @@ class Replicator(Part):
     # -- sending ------------------------------------------------------------------------------------------------
 
     def dispatch(self) -> None:
-        """Send the holder one read's worth of own entries, if it has permits; more follow in the next turn.
+        """Send the own entries of one read to the holder, if it has permits; more follow in the next turn.
 
-        So others get their turn in between, and the socket can say that it is full.
+        Other work runs in between, and a full socket is detected.
         """
         self.lag.await_newest()
         consumer = self.consumer
@@ -281,7 +281,7 @@ class Replicator(Part):
             self._dispatch_markers(consumer, self.markers)
 
     def _send_probe(self, consumer: Consumer, place: Position) -> None:
-        """Ask the target whether it holds ``place``; nothing is sent before."""
+        """Send the probe for ``place``, before any entry."""
         self._probe = None
         consumer.permits -= 1
         entry = markers.build_probe(publish_time_ms=int(self.environment.clock.now() * 1000))
@@ -291,9 +291,9 @@ class Replicator(Part):
         consumer.session.write(frame)
 
     def send_marker(self, marker: QueuedMarker) -> None:
-        """Send a marker behind all that is in the log; while nobody carries the link requests are dropped.
+        """Send a marker after all present entries of the log; without a holder, requests are dropped.
 
-        It may be lost with the link's holder, and is never sent twice to the same one.
+        The marker may be lost with the holder, and is never sent twice to the same holder.
         """
         if self.consumer is None and not marker.outlives_holder:
             return
@@ -307,15 +307,15 @@ class Replicator(Part):
 
     @property
     def _doubt_s(self) -> float:
-        """Seconds after which a marker that was handed out has arrived, if the link was not lost meanwhile."""
+        """Seconds after which a sent marker has arrived, if the holder was not lost meanwhile."""
         config = self.environment.config
         keep_alive_s = max(config.keepAliveIntervalSeconds, KEEP_ALIVE_INTERVAL_SECONDS)  # here, and of pipelines
         return max(config.replicatedSubscriptionsSnapshotTimeoutSeconds, DOUBT_KEEP_ALIVES * keep_alive_s)
 
     def _dispatch_markers(self, consumer: Consumer, markers: MarkerQueue) -> None:
-        """Send the markers whose turn has come, each as an entry in the place of the one before it.
+        """Send the markers that are due, each as an entry in the place of the previous entry.
 
-        So confirming it confirms nothing new, and the receiver finds a gap before it as before any other.
+        The confirmation of a marker therefore confirms nothing new, and the receiver detects a gap before it as usual.
         """
         sent_through = self.own.sent_through
         while consumer.is_ready and (marker := markers.take(sent_through, self.environment.clock.monotonic())):
@@ -327,7 +327,7 @@ class Replicator(Part):
             self.markers.lost(self.environment.clock.monotonic())
 
     def close(self) -> None:
-        """Stop reading; the holder is told to come again."""
+        """Stop reading and disconnect the holder, which attaches again."""
         if self.consumer is not None:
             self.consumer.close()
         self.own.close()

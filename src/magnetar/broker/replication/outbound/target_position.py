@@ -1,9 +1,9 @@
-"""What a link knows about its target: the newest own entry that the target holds, and whether that is still true.
+"""Position of a link's target: the newest own entry that the target has confirmed, and whether it still holds it.
 
-The position is kept with the replication cursor. Whether the target still holds it is *unknown* from the moment the
-topic is loaded, or the link loses its holder, until the target has answered an entry that the current holder sent.
-Without that, a target that lost its disk would count as complete for as long as nobody publishes. A target that never
-confirmed anything has nothing to lose, so its position is always known.
+The position is stored with the replication cursor. It is *unknown* whether the target still holds it after the topic is
+loaded, and after the link has lost its holder, until the target has answered an entry of the current holder. Otherwise
+a target that lost its disk would count as complete until the next message is published. The position of a target that
+never confirmed an entry is always known.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from magnetar.cursor.cursor import Cursor
 
 HELD = "magnetar.target"
-"""Cursor properties: the newest entry of this cluster that the target has confirmed."""
+"""Cursor property: newest entry of this cluster that the target has confirmed."""
 
 UNFILLED = "magnetar.unfilled"
-"""Cursor properties: the newest entry that the target lacks and that was trimmed here before it could be sent again."""
+"""Cursor property: newest entry that the target lacks and that was trimmed here before it could be sent again."""
 
 
 class _Moment(NamedTuple):
@@ -29,68 +29,68 @@ class _Moment(NamedTuple):
 
 
 class TargetPosition:
-    """One link's knowledge. Changes are durable with the next flush of the replication cursor."""
+    """Position of the target of one link. Changes are durable with the next flush of the replication cursor."""
 
     def __init__(self, cursor: Cursor, clock: Clock) -> None:
-        """Unknown until ``confirm``."""
+        """Create it; unknown until ``confirm``."""
         self._cursor = cursor
         self._clock = clock
         self.held = _read(cursor, HELD)
-        """The newest entry that the target has confirmed, EARLIEST for none; None where an older version wrote this."""
+        """Newest entry that the target has confirmed, EARLIEST without one; None in data of an older release."""
         if self.held is None and cursor.state.mark_delete_position == cursor.began:
             self._set_held(EARLIEST)
         self.unfilled_through = _read(cursor, UNFILLED)
-        """The newest entry that the target lacks and nobody here can send any more; None where there is none."""
+        """Newest entry that the target lacks and that cannot be sent any more; None without one."""
         self._lost: _Moment | None = _Moment(clock.now(), clock.monotonic())
 
     @property
     def is_known(self) -> bool:
-        """Whether the target has confirmed its position since the link was last without a holder."""
+        """Whether the target has confirmed its position since the last time without a holder."""
         return self._lost is None or self.held == EARLIEST
 
     @property
     def unknown_since(self) -> float | None:
-        """Since when, in seconds since the epoch, it is not known what the target holds; None while it is known."""
+        """Time since which the position is unknown, in seconds since the epoch; None while it is known."""
         return None if self._lost is None or self.is_known else self._lost.wall
 
     @property
     def unknown_from(self) -> float | None:
-        """As ``unknown_since``, on the monotonic clock."""
+        """``unknown_since`` on the monotonic clock."""
         return None if self._lost is None or self.is_known else self._lost.monotonic
 
     def to_verify(self, newest_before: Position) -> Position:
         """Return the entry that the target must still hold; EARLIEST if there is none.
 
-        ``newest_before`` is the newest own entry that the cursor has passed: data of older versions records no more.
+        ``newest_before`` is the newest own entry before the cursor, the only information in data of older releases.
         """
         return newest_before if self.held is None else self.held
 
     def confirmed_before(self, position: Position) -> Position | None:
-        """Return the newest confirmed entry if the target lacks nothing that was meant for it up to ``position``.
+        """Return the newest confirmed entry if the target lacks no entry up to ``position``.
 
-        None where that is not known of any entry.
+        None if that is not known for any entry.
         """
         if self.held is None or not EARLIEST < self.held <= position:
             return None
         return self.held if self.unfilled_through is None or self.unfilled_through <= self.held else None
 
     def lose(self) -> None:
-        """Forget that the position is known: nobody holds the link."""
+        """Mark the position as unknown, because the link has no holder."""
         if self._lost is None:
             self._lost = _Moment(self._clock.now(), self._clock.monotonic())
 
     def confirm(self) -> bool:
-        """Note that the target answered the current holder; returns whether the position was unknown before."""
+        """Note that the target answered the current holder; return whether the position was unknown before."""
         was_unknown, self._lost = not self.is_known, None
         return was_unknown
 
     def advance(self, position: Position) -> None:
-        """Note that the target confirmed the entry at ``position``, and so all before it."""
+        """Note that the target confirmed the entry at ``position``, and thus all before it."""
         if self.held is None or position > self.held:
             self._set_held(position)
 
     def go_back(self, held: Position, unfilled_through: Position | None) -> None:
-        """Note that the target holds nothing behind ``held``; entries up to ``unfilled_through`` cannot be sent."""
+        """Note that the target holds no entry after ``held``; entries up to ``unfilled_through`` cannot be sent."""
         self._set_held(held)
         self.unfilled_through = unfilled_through
         _write(self._cursor, UNFILLED, unfilled_through)

@@ -1,1 +1,1 @@
-"""Exact progress of a topic: links from broker to broker, what they say, and what deletions leave."""
+"""Exact progress of a topic: progress links between brokers, their markers, and tombstones of deletions."""

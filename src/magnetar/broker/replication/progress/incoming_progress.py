@@ -1,4 +1,4 @@
-"""Progress markers of other clusters, applied in the order of their arrival; a large one takes several turns."""
+"""Application of other clusters' progress markers, in order of arrival; a large one takes several turns."""
 
 from __future__ import annotations
 
@@ -20,39 +20,39 @@ if TYPE_CHECKING:
     from magnetar.geo.progress.state import SubscriptionProgress
 
 PART_ITEMS_MAX = 100
-"""Intervals and partly acknowledged batches of a marker that are applied without a break: some 2 ms of work."""
+"""Intervals and partly acknowledged batches of a marker that are applied at once, some 2 ms of work."""
 
 MARKERS_MAX = 100
-"""Markers of a topic that are being applied or wait; a further one is refused. Each cluster sends one at a time."""
+"""Maximum number of pending markers of a topic; further ones are refused. Each cluster sends one at a time."""
 
 
 class MarkedTopic(TopicWithSubscriptions, Protocol):
-    """The topic that the markers are of."""
+    """The topic of the markers."""
 
     @property
     def share(self) -> Share:
-        """What the topic has had of the turns of the event loop."""
+        """The topic's share of the turns of the event loop."""
         ...
 
 
 class IncomingProgress:
-    """The markers of one topic that are being applied.
+    """The pending markers of one topic.
 
     Parts of a state are states, so a marker that is applied in parts has the effect of several smaller markers. The
-    receipt comes after the last part. Markers of one topic never overtake each other. A marker that is small, as nearly
-    all are, is applied before ``take`` returns, unless an earlier one is still being applied.
+    receipt follows the last part. Markers of one topic never overtake each other. A small marker, like nearly all, is
+    applied before ``take`` returns, unless an earlier one is pending.
     """
 
     def __init__(self, topic: MarkedTopic, apply: Callable[[str, ProgressReport, SubscriptionProgress], None]) -> None:
-        """``apply`` applies one state, or part of one, of a marker of a cluster; it may raise MagnetarError."""
+        """Create it; ``apply`` applies a state, or part of one, of a cluster; it may raise MagnetarError."""
         self._topic = topic
         self._apply = apply
         self._environment = topic.environment
         self._steps: deque[Callable[[], None]] = deque()
         self._is_waiting = False
-        """Whether the steps wait for a later turn of the loop."""
+        """Whether steps wait for a later turn."""
         self._markers = 0
-        """Markers that are being applied or wait."""
+        """Pending markers."""
 
     def take(
         self,
@@ -61,10 +61,10 @@ class IncomingProgress:
         done: Callable[[MagnetarError | None], None],
         refused: Callable[[MagnetarError], None],
     ) -> None:
-        """Apply a marker of ``source``: ``done`` is called once its effect is durable, or never will be.
+        """Apply a marker of ``source``; ``done`` is called when its effect is durable or has failed.
 
-        ``refused`` is called instead if a state of it cannot be applied. The rest of the marker is dropped then, and
-        the sender sends everything again.
+        ``refused`` is called instead if a state cannot be applied. The rest of the marker is dropped then, and the
+        sender repeats its complete state.
         """
         if self._markers >= MARKERS_MAX:
             limit = Limit.PROGRESS_MARKERS
@@ -84,13 +84,13 @@ class IncomingProgress:
                 if part is None:
                     self._topic.log.barrier(done)
                 else:
-                    check_progress(self._topic, marker)  # another cluster may have a new life since the last part
+                    check_progress(self._topic, marker)  # another cluster may have begun a new life since the last part
                     self._apply(source, marker, part)
             except MagnetarError as error:
                 has_failed = True
                 refused(error)
             except BaseException:
-                has_failed = True  # without a receipt the sender sends everything again
+                has_failed = True  # without a receipt, the sender repeats its complete state
                 raise
 
         parts = [part for state in marker.states for part in self._parts_of(state)]
@@ -102,12 +102,12 @@ class IncomingProgress:
                 self._wait()
 
     def stop(self) -> None:
-        """Drop what is not applied yet; it gets no receipt."""
+        """Drop pending markers without receipts."""
         self._steps.clear()
         self._markers = 0
 
     def _go_on(self) -> None:
-        """Take steps until the turn of the loop is over, and the others in later ones."""
+        """Run steps until the turn is over, and the others in later turns."""
         self._is_waiting = False
         try:
             while self._steps:
@@ -123,10 +123,10 @@ class IncomingProgress:
         self._environment.turns.soon(self._go_on, self._topic.share)
 
     def _parts_of(self, incoming: SubscriptionProgress) -> Iterator[SubscriptionProgress]:
-        """Yield what is applied in turns of its own.
+        """Yield the parts that are applied separately.
 
-        A state that creates a subscription, or takes acknowledgements back, is applied whole: between two parts of it
-        messages would be delivered that the next part acknowledges.
+        A state that creates a subscription, or takes acknowledgements back, is not divided: between two parts, messages
+        would be delivered that the next part acknowledges.
         """
         subscription = self._topic.subscriptions.get(incoming.name)
         keeper = None if subscription is None else subscription.shared_progress

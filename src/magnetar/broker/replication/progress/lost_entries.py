@@ -1,8 +1,8 @@
 """Entries that another cluster published and lost with its data, and that this cluster still holds.
 
-Until a link has sent them back (broker/replication/outbound/copies.py), a subscription that has not acknowledged them
-does not get them in the cluster that lost them. Positions tell them from other entries: a cluster gives no ledger an id
-below the first one of its life (ADR 13).
+Until a link has sent them back (broker/replication/outbound/copies.py), subscriptions that have not acknowledged them
+do not get them in the cluster that lost them. Their positions identify them: the ledger ids of a cluster are not below
+the first one of its life (ADR 13).
 """
 
 from __future__ import annotations
@@ -27,25 +27,25 @@ if TYPE_CHECKING:
 class LostOf:
     """The held entries of one cluster's earlier lives, one bitmap for each ledger of this log that has any.
 
-    They take 2 bytes per entry at most, and go with their ledgers.
+    They take at most 2 bytes per entry, and are removed with their ledgers.
     """
 
     def __init__(self, index: OriginIndex, cluster: str, life: Life) -> None:
-        """Find the entries that ``cluster`` published before ``life``; `look` does the work."""
+        """Prepare the search for entries that ``cluster`` published before ``life``; `look` does it."""
         self.life = life
         self._index = index
         self._cluster = cluster
         self._through = EARLIEST
-        """Everything up to here was looked at."""
+        """Position up to which all extents are searched."""
         self._ledgers: dict[int, BitMap] = {}
 
     @property
     def newest(self) -> Position | None:
-        """The local position of the newest of these entries; None when none is held."""
+        """Local position of the newest of these entries; None if there is none."""
         return self._index.newest_through(self._cluster, Position(self.life.first_ledger_id, -1))
 
     def look(self, is_over: Callable[[], bool]) -> bool:
-        """Look at extents until ``is_over``, which is asked after each; returns whether all were looked at."""
+        """Search extents until ``is_over``, which is called after each; return whether all are searched."""
         newest = self.newest
         if newest is None or newest <= self._through:
             return True
@@ -58,7 +58,7 @@ class LostOf:
         return self._through >= newest
 
     def trim(self, first_ledger_id: int, returned: Position) -> None:
-        """Forget the entries of ledgers below this one, and those up to ``returned``."""
+        """Remove the entries of ledgers below this one, and those up to ``returned``."""
         for ledger_id in [each for each in self._ledgers if each < max(first_ledger_id, returned.ledger_id)]:
             del self._ledgers[ledger_id]
         entries = self._ledgers.get(returned.ledger_id)
@@ -66,49 +66,48 @@ class LostOf:
             entries.remove_range(0, returned.entry_id + 1)
 
     def unacknowledged(self, state: CursorState) -> int:
-        """How many of the entries found are not acknowledged; one that is acknowledged in part counts."""
+        """Return the number of unacknowledged entries, including partly acknowledged ones."""
         return sum(state.undeleted_among(ledger_id, entries) for ledger_id, entries in self._ledgers.items())
 
 
 class ReturningLink(Protocol):
-    """A link that sends back what its target lost."""
+    """A link that returns the lost entries of its target."""
 
     @property
     def copies(self) -> Copies:
-        """The entries that the target lost."""
+        """The copies of the link."""
         ...
 
 
 class LosingTopic(LoggedTopic, Protocol):
-    """The topic that holds entries which other clusters lost."""
+    """The topic that holds the entries."""
 
     @property
     def progress(self) -> Lives:
-        """What is known of the lives of other clusters."""
+        """The known lives of other clusters."""
         ...
 
     @property
     def replicators(self) -> Mapping[str, ReturningLink]:
-        """The links, by the other cluster."""
+        """The links, by target cluster."""
         ...
 
 
 class LostEntries:
-    """What the other clusters of one topic lost. Used on the event loop's thread."""
+    """Lost entries of the other clusters of one topic. Used on the event loop's thread."""
 
     def __init__(self, topic: LosingTopic) -> None:
-        """Nothing was looked for yet."""
+        """Create it; nothing is searched yet."""
         self._topic = topic
         self._found: dict[str, LostOf] = {}
         self._looking: set[str] = set()
-        """Clusters whose entries are looked for in a later turn of the event loop."""
+        """Clusters whose search continues in a later turn."""
 
     def unacknowledged(self, peer: str, state: CursorState) -> int | None:
         """Count the held entries that ``peer`` published in an earlier life and that ``state`` has not acknowledged.
 
-        None while that is not known: no progress link to ``peer`` is up, it names no life, or there are so many extents
-        that looking at them takes more than one turn of the event loop. Nor is it known whether another cluster has
-        returned what is damaged here.
+        None if the number is unknown: no progress link to ``peer`` is up, it names no life, the search takes more than
+        one turn, or entries are damaged here, which another cluster may have returned.
         """
         life = self._topic.progress.life_of(peer)
         if life is None:
@@ -142,7 +141,7 @@ class LostEntries:
         return EARLIEST if link is None else link.copies.returned_through(life)
 
     def _look(self, peer: str) -> bool:
-        """Look for one slice of time, and go on in the next turn; returns whether nothing is left to look at."""
+        """Search for one slice, and continue in the next turn; return whether the search is complete."""
         self._looking.discard(peer)
         environment = self._topic.environment
         is_done = self._found[peer].look(Slice(environment.clock).is_over)

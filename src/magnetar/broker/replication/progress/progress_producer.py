@@ -22,7 +22,7 @@ log = structlog.get_logger(__name__)
 
 
 class Informed(Protocol):
-    """What takes progress markers."""
+    """The receiver of progress markers."""
 
     def receive(
         self,
@@ -36,19 +36,19 @@ class Informed(Protocol):
 
 
 class InformedTopic(PublishedTopic, Protocol):
-    """The topic that progress markers are of."""
+    """The topic of the progress markers."""
 
     @property
     def progress(self) -> Informed:
-        """What takes them."""
+        """The receiver of progress markers."""
         ...
 
 
 class ProgressProducer:
-    """A peer's progress link: its SENDs are applied and never enter the log."""
+    """The progress link of a peer: its SENDs are applied and never stored."""
 
     def __init__(self, topic: InformedTopic, session: ProducerSession, options: ProducerOptions, source: str) -> None:
-        """A link of cluster ``source``."""
+        """Create the producer of a progress link from cluster ``source``."""
         self.check: Callable[[bytes], pb.MessageMetadata | None] = wire_entry.check
         self.topic = topic
         self.session = session
@@ -56,12 +56,12 @@ class ProgressProducer:
         self._source = source
 
     def publish(self, heads: Sequence[SendHead], entries: list[bytes]) -> None:
-        """Apply markers; each is receipted once its effect is durable."""
+        """Apply markers; each gets a receipt when its effect is durable."""
         for head, entry in zip(heads, entries, strict=True):
             self._apply(head, entry)
 
     def publish_with_refusals(self, heads: Sequence[SendHead], entries: Sequence[bytes | RequestError]) -> None:
-        """Refuse what cannot be taken and apply the rest."""
+        """Refuse invalid markers and apply the others."""
         publish_rest(self, heads, entries)
 
     def _apply(self, head: SendHead, entry: bytes) -> None:

@@ -1,4 +1,4 @@
-"""The subscriptions whose replication an operator switched off in this cluster; no other cluster can switch it on."""
+"""Subscriptions whose replication an operator disabled in this cluster; other clusters cannot enable it."""
 
 from __future__ import annotations
 
@@ -18,31 +18,31 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 SWITCHED_OFF_PROPERTY = "magnetar.replication.off"
-"""Managed-ledger property: names of subscriptions as a JSON list, the one switched off longest ago first."""
+"""Managed-ledger property: names of subscriptions as a JSON list, in the order in which they were disabled."""
 
 SWITCHED_OFF_MAX = 1_000
-"""Names beyond which the oldest is forgotten of which no subscription is left: another cluster may bring that back."""
+"""Maximum number of names. Beyond it, the oldest name without a subscription is evicted."""
 
 
 class SwitchedOff:
-    """Those of one topic, kept with its list of ledgers: a subscription that is deleted here stays switched off."""
+    """Disabled subscriptions of one topic, stored with its list of ledgers; deleted subscriptions stay disabled."""
 
     def __init__(self, ledger: ManagedLedger, limit_hits: LimitHits) -> None:
-        """Read what is kept."""
+        """Read the stored names."""
         self._ledger = ledger
         self._limit_hits = limit_hits
         self._names: dict[str, None] = dict.fromkeys(json.loads(ledger.properties.get(SWITCHED_OFF_PROPERTY, "[]")))
 
     def __iter__(self) -> Iterator[str]:
-        """The names, the one switched off longest ago first."""
+        """Return the names, in the order in which they were disabled."""
         return iter(self._names)
 
     def __contains__(self, name: object) -> bool:
-        """Whether a subscription of this name was switched off, and not on again."""
+        """Return whether the replication of this subscription is disabled."""
         return name in self._names
 
     def add(self, name: str, existing: Container[str]) -> None:
-        """Note that a subscription was switched off; durable on return. ``existing`` are never forgotten."""
+        """Disable a subscription; durable on return. ``existing`` ones are never evicted."""
         self._names[name] = None
         if len(self._names) > SWITCHED_OFF_MAX:
             forgotten = next((each for each in self._names if each != name and each not in existing), None)
@@ -53,7 +53,7 @@ class SwitchedOff:
         self._save()
 
     def discard(self, name: str) -> None:
-        """Note that somebody here asks for it again; durable on return."""
+        """Enable a subscription by request in this cluster; durable on return."""
         if name in self._names:
             del self._names[name]
             self._save()

@@ -1,4 +1,4 @@
-"""What remains of replicated subscriptions that were deleted: their epochs, so that no late state brings them back."""
+"""Tombstones of deleted replicated subscriptions: their epochs, so that no late state creates them again."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 TOMBSTONES_PROPERTY = "magnetar.tombstones"
-"""Managed-ledger property: of each deleted replicated subscription a ``_Tombstone``, as JSON, the oldest first."""
+"""Managed-ledger property: a ``_Tombstone`` of each deleted replicated subscription, as JSON, the oldest first."""
 
 TOMBSTONES_MAX = 1_000
-"""Tombstones that a topic keeps. Beyond it the oldest is forgotten: a cluster that has been away since before that
-deletion, and still has the subscription, then brings it back with what it had acknowledged. Nothing is skipped so."""
+"""Maximum number of tombstones of a topic. Beyond it, the oldest is evicted: a cluster that has been away since before
+that deletion then creates the subscription again, with its acknowledgements. No message is skipped."""
 
 
 class _Tombstone(NamedTuple):
-    """A deleted subscription's epoch, and where this log ended when its deletion was made or heard of here."""
+    """Epoch of a deleted subscription, and the end of this log when the deletion was made or received here."""
 
     counter: int
     cluster: str
@@ -43,21 +43,21 @@ class _Tombstone(NamedTuple):
 
 
 class Tombstones:
-    """The tombstones of one topic, kept with its list of ledgers."""
+    """The tombstones of one topic, stored with its list of ledgers."""
 
     def __init__(self, ledger: ManagedLedger, limit_hits: LimitHits) -> None:
-        """Read what is kept."""
+        """Read the stored tombstones."""
         self._ledger = ledger
         self._limit_hits = limit_hits
         stored = json.loads(ledger.properties.get(TOMBSTONES_PROPERTY, "{}"))
         self._buried = {name: _Tombstone(*each) for name, each in stored.items()}
 
     def __len__(self) -> int:
-        """How many there are."""
+        """Return the number of tombstones."""
         return len(self._buried)
 
     def get(self, name: str) -> SubscriptionProgress | None:
-        """The tombstone of a subscription; None when it was not deleted, or that is forgotten."""
+        """Return the tombstone of a subscription; None if it was not deleted, or if the tombstone was evicted."""
         buried = self._buried.get(name)
         return None if buried is None else SubscriptionProgress(name, epoch=buried.epoch, deleted=True)
 
@@ -66,19 +66,19 @@ class Tombstones:
         return [SubscriptionProgress(name, epoch=each.epoch, deleted=True) for name, each in self._buried.items()]
 
     def covers(self, name: str, position: Position) -> bool:
-        """Whether what is said of a subscription up to ``position`` of this log may be older than its deletion."""
+        """Return whether an update up to ``position`` of this log may be older than the subscription's deletion."""
         buried = self._buried.get(name)
         return buried is not None and position <= Position(buried.ledger_id, buried.entry_id)
 
     def epoch_for_new(self, name: str) -> Epoch:
-        """The epoch of a subscription that is created here now."""
+        """Return the epoch of a subscription that is created here now."""
         buried = self._buried.get(name)
         return FIRST_EPOCH if buried is None else buried.epoch.created_after()
 
     def add(self, tombstone: SubscriptionProgress, along_with: Sequence[Put] = ()) -> None:
-        """Keep a tombstone, in place of an older one of the same subscription.
+        """Store a tombstone, which replaces an older one of the same subscription.
 
-        It is durable on return, in one transaction with ``along_with``. A failed write leaves everything as it was.
+        It is durable on return, in one transaction with ``along_with``. A failed write changes nothing.
         """
         buried = {name: each for name, each in self._buried.items() if name != tombstone.name}
         buried[tombstone.name] = _Tombstone(*tombstone.epoch, *self._ledger.last_confirmed_entry)

@@ -1,4 +1,4 @@
-"""Exact progress of one topic: its links to the brokers of other clusters, and what these say."""
+"""Exact progress of one topic: its links to brokers of other clusters, and the states that these send."""
 
 from __future__ import annotations
 
@@ -36,29 +36,29 @@ log = structlog.get_logger(__name__)
 
 
 class ProgressTopic(MarkedTopic, LosingTopic, ReplicatingTopic, Protocol):
-    """The topic whose subscriptions make progress in several clusters."""
+    """The topic of the progress."""
 
     @property
     def progress(self) -> TopicProgress:
-        """Its exact progress."""
+        """Exact progress of the topic."""
         ...
 
     @property
     def producers(self) -> Mapping[str, Producer]:
-        """The connected producers, links among them, by name."""
+        """Connected producers, including links, by name."""
         ...
 
     def remove_subscription(self, subscription: Subscription, tombstone: SubscriptionProgress | None = None) -> None:
-        """Remove a subscription here, and keep ``tombstone``; durable on return."""
+        """Remove a subscription here, and store ``tombstone``; durable on return."""
         ...
 
     def follow_snapshots(self) -> None:
-        """Take snapshots if somebody needs them now."""
+        """Start or stop snapshots."""
         ...
 
 
 class TopicProgress(Part):
-    """A topic's progress links: one to each other cluster while a subscription is replicated, none otherwise."""
+    """Progress links of a topic: one to each other cluster while a subscription is replicated, none otherwise."""
 
     def __init__(self, topic: ProgressTopic) -> None:
         """No link yet."""
@@ -71,7 +71,7 @@ class TopicProgress(Part):
         self._incoming = IncomingProgress(topic, self._take)
 
     def changed(self) -> None:
-        """Subscriptions or policies changed: open the links that are needed, close those that are not."""
+        """Open and close links after a change of subscriptions or policies."""
         wanted: list[str] = []
         sync = self._topic.policies.replicated_subscription_sync
         if self._topic.replication_forbidden:
@@ -98,14 +98,14 @@ class TopicProgress(Part):
         self._topic.follow_snapshots()
 
     def _peer_asked(self, peer: str) -> None:
-        """A peer has said what it is able to do, and which life it is in."""
+        """Handle the capabilities and the life that a peer reported."""
         self._topic.follow_snapshots()
         link = self._topic.replicators.get(peer)
         if link is not None:
             link.copies.look()
 
     def check_allowed(self) -> None:
-        """Raise RequestError if no peer may bring progress; whoever hears it says so and asks again much later."""
+        """Raise RequestError if progress is not allowed; the peer reports the reason and retries much later."""
         if self._topic.replication_forbidden:
             raise RequestError(ServerError.NotAllowedError, self._topic.replication_forbidden)
 
@@ -115,9 +115,10 @@ class TopicProgress(Part):
                 producer.session.close_producer(producer)
 
     def publish(self, delta: SubscriptionProgress, count: int, oldest_at: float | None) -> None:
-        """Send durable news to every other cluster.
+        """Send durable changes to all other clusters.
 
-        Its oldest acknowledgement was made here at ``oldest_at``; with it, all of the first ``count`` are sent.
+        The oldest acknowledgement in them was made at ``oldest_at``; all of the first ``count`` acknowledgements are
+        sent.
         """
         for link in self._links.values():
             link.add(delta, oldest_at)
@@ -125,7 +126,7 @@ class TopicProgress(Part):
                 link.confirmations.published(delta.name, count, oldest_at)
 
     async def full_states(self) -> list[SubscriptionProgress]:
-        """Everything, once it is durable: the states of all replicated subscriptions, and the tombstones."""
+        """Return the complete durable state: all replicated subscriptions and the tombstones."""
         for subscription in self._topic.subscriptions.values():
             if subscription.progress is not None:
                 subscription.flushes.now()
@@ -143,8 +144,8 @@ class TopicProgress(Part):
     ) -> None:
         """Apply a progress marker of ``source``, a large one in several turns; see ``IncomingProgress.take``.
 
-        Raises RemoteProtocolError for a marker that cannot be read. ``refused`` gets, among others, RequestError for
-        one whose positions cannot be told from those of another life of their cluster.
+        Raises RemoteProtocolError for an unreadable marker. ``refused`` is called with RequestError, among others, for
+        positions that cannot be distinguished from those of another life of their cluster.
         """
         marker = decode_marker(payload)
         if source in self._links:
@@ -152,7 +153,7 @@ class TopicProgress(Part):
         self._incoming.take(source, marker, done, refused)
 
     def _take(self, source: str, marker: ProgressReport, incoming: SubscriptionProgress) -> None:
-        """Apply a state, or part of one, that a marker of ``source`` brought."""
+        """Apply a state, or part of one, from a marker of ``source``."""
         if is_reserved(incoming.name):
             log.warning("progress_of_a_reserved_name", topic=str(self._topic.name), source=source, name=incoming.name)
             return
@@ -163,7 +164,7 @@ class TopicProgress(Part):
         if subscription is None:
             self._create(source, incoming)
         elif not subscription.is_durable:
-            return  # somebody's own reader, by chance of the same name
+            return  # a client's own non-durable subscription with the same name
         elif incoming.deleted:
             self._delete(subscription, incoming)
         else:
@@ -176,7 +177,7 @@ class TopicProgress(Part):
             subscription.flushes.now()
 
     def delete_subscription(self, subscription: Subscription) -> None:
-        """Delete a subscription here and, when it is replicated, everywhere: leave a tombstone and tell the others."""
+        """Delete a subscription; if it is replicated, store a tombstone and inform the other clusters."""
         if subscription.shared_progress is None:
             self._topic.remove_subscription(subscription)
             return
@@ -185,18 +186,18 @@ class TopicProgress(Part):
         self.publish(tombstone, 0, None)
 
     def unconfirmed(self, keeper: SharedProgress) -> dict[str, Unconfirmed | None]:
-        """What each other cluster has not confirmed of a subscription; None: that is not known."""
+        """Return the entries of a subscription that each other cluster has not confirmed; None: unknown."""
         return {
             peer: keeper.made.unconfirmed(keeper.state.name, link.confirmations) if link.is_known else None
             for peer, link in sorted(self._links.items())
         }
 
     def lost_in(self, keeper: SharedProgress) -> dict[str, int | None]:
-        """What each other cluster published, lost with its data and has not got back; None: that is not known."""
+        """Return the entries that each other cluster published, lost and has not got back; None: unknown."""
         return {peer: self.lost.unacknowledged(peer, keeper.acknowledgements) for peer in self.unconfirmed(keeper)}
 
     def facts(self, keeper: SharedProgress) -> dict[str, ProgressFacts]:
-        """How a subscription's acknowledgements get to each other cluster."""
+        """Return how a subscription's acknowledgements reach each other cluster."""
         unconfirmed = self.unconfirmed(keeper)
         return {
             peer: ProgressFacts(
@@ -211,16 +212,16 @@ class TopicProgress(Part):
         }
 
     def life_of(self, peer: str) -> Life | None:
-        """Return the life that ``peer`` is in; None while no link to it is up, or where it names none."""
+        """Return the life of ``peer``; None while no progress link to it is up, or if it names none."""
         link = self._links.get(peer)
         return None if link is None else link.peer_life
 
     def unavailable(self) -> dict[str, str]:
-        """The clusters that cannot have exact progress: why, and what applies instead."""
+        """Return the clusters that cannot have exact progress, with the reason and what applies instead."""
         return {peer: link.unavailable for peer, link in sorted(self._links.items()) if link.unavailable}
 
     def close(self) -> None:
-        """Close every link, and apply nothing any more."""
+        """Close all links, and drop pending markers."""
         self._incoming.stop()
         for link in self._links.values():
             self._close(link, "the topic is closed")
@@ -245,12 +246,12 @@ class TopicProgress(Part):
             return
         if source not in self._links:
             return
-        # The sender does not know the newer epoch yet; it may, once that is durable here.
+        # The sender does not know the newer epoch yet; it may know it when it is durable here.
         link, state = self._links[source], keeper.state.copy()
         subscription.flushes.then(lambda error: link.add(state, None) if error is None else None)
 
     def _remember(self, incoming: SubscriptionProgress) -> None:
-        """Of one that is switched off here, only a deletion matters elsewhere: it goes on behind that, if ever."""
+        """Handle a state of a disabled subscription: only a deletion matters, after which it would resume later."""
         known = self.tombstones.get(incoming.name)
         if incoming.deleted and (known is None or known.epoch < incoming.epoch):
             self.tombstones.add(incoming)
@@ -263,15 +264,16 @@ class TopicProgress(Part):
         elif newer:
             self._topic.create_replicated(incoming).heard_from(source)
         elif tombstone is not None and not incoming.deleted:
-            self.publish(tombstone, 0, None)  # the sender does not know yet that it was deleted
+            self.publish(tombstone, 0, None)  # the sender does not know the deletion yet
 
     def _delete(self, subscription: Subscription, incoming: SubscriptionProgress) -> None:
-        """Delete a subscription that was deleted elsewhere, unless it is another one by now, or somebody uses it.
+        """Delete a subscription that was deleted in another cluster, unless it is a different one or in use.
 
-        Who consumes here keeps it, and with that every cluster does: in one cluster, too, a subscription is not deleted
-        that has other consumers. A consumer that a seek has disconnected keeps it as well: it comes again, and would
-        find a new subscription at its initial position. A cluster that has never sent a state of this one cannot have
-        deleted it: its tombstone is of another of this name, as of one in a topic that was deleted here and made again.
+        A consumer here keeps the subscription, in all clusters, as a subscription with other consumers cannot be
+        deleted within one cluster either. A consumer that a seek has disconnected keeps it as well: it will reconnect,
+        and would find a new subscription at its initial position. A cluster that has never sent a state of this
+        subscription cannot have deleted it: its tombstone belongs to an earlier subscription with the same name, for
+        example of a topic that was deleted and created again.
         """
         keeper = subscription.shared_progress
         if keeper is None or incoming.epoch < keeper.state.epoch:
