@@ -142,7 +142,8 @@ def test_nothing_names_a_place_outside_of_the_tree() -> None:
 def test_continuous_integration_runs_what_a_newcomer_runs() -> None:
     script = ROOT / ".ci" / "run"
     assert script.stat().st_mode & 0o111
-    assert "make test" in script.read_text(encoding="utf-8")
+    commands = [line for line in script.read_text(encoding="utf-8").splitlines() if line and not line.startswith("#")]
+    assert commands == ["set -euo pipefail", 'cd "$(dirname "$0")/.."', "make check", "make test"]
 
 
 def test_each_section_of_the_protocol_page_that_is_cited_is_there() -> None:
