@@ -76,7 +76,7 @@ class SequenceIds:
     """
 
     def __init__(self) -> None:
-        """Know nobody."""
+        """Create the map, without producers."""
         self._persisted: dict[str, int] = {}
         self._under_way: dict[str, _UnderWay] = {}
         self._connected: set[str] = set()
