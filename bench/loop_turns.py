@@ -54,6 +54,7 @@ ROUND_S = 10
 """Seconds between two rounds of each kind of maintenance."""
 
 SETTINGS = {
+    "keepAliveIntervalSeconds": 3600,
     "managedLedgerMaxEntriesPerLedger": 2,
     "managedLedgerMinLedgerRolloverTimeMinutes": 0,
     "retentionCheckIntervalInSeconds": ROUND_S,
@@ -62,7 +63,7 @@ SETTINGS = {
     "brokerDeduplicationSnapshotFrequencyInSeconds": ROUND_S,
     "brokerUnloadInactiveTopicsFrequencySeconds": ROUND_S,
 }
-"""The third entry of a topic begins its second ledger."""
+"""The third entry of a topic begins its second ledger. The clients answer no PING while they wait."""
 
 NAMESPACE = "public/default"
 ELSEWHERE = "elsewhere"

@@ -181,7 +181,13 @@ class Broker:
         sampler = StackSampler(self._clock, LOGGED_FROM_S)
         sampler.start()
         opened.callback(sampler.stop)
-        opened.callback(environment.stalls.watch(environment.loop, self._clock, sampler.beat))
+
+        def look() -> str:
+            where = sampler.beat()
+            cycles.look()
+            return where
+
+        opened.callback(environment.stalls.watch(environment.loop, self._clock, look))
         log.info(
             "broker_started",
             cluster=config.clusterName,

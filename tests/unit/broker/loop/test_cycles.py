@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import gc
+import weakref
 from typing import TYPE_CHECKING
 
 import pytest
 
 from magnetar.base.parts import Part, count_of
+from magnetar.broker.loop import cycles
 from magnetar.broker.loop.cycles import (
     LOOKS_UNTIL_OLD,
     NEVER,
@@ -180,3 +182,34 @@ def test_what_survives_is_set_aside_and_a_stop_leaves_the_process_as_it_was() ->
         collector.stop()
     assert (gc.get_threshold(), len(gc.callbacks)) == before
     assert not gc.get_freeze_count()
+
+
+@pytest.fixture
+def collector() -> Iterator[CycleCollector]:
+    """A collector that is started in a process where only ``look`` looks."""
+    collector = CycleCollector(HandLoop())
+    collector.start()
+    gc.disable()
+    yield collector
+    gc.enable()
+    collector.stop()
+
+
+def test_a_look_frees_new_cycles_and_keeps_what_is_new_for_further_looks(collector: CycleCollector) -> None:
+    kept, cycle = Thing(), Thing()
+    cycle.named = {"self": cycle}
+    seen = weakref.ref(cycle)
+    del cycle
+    collector.look()
+    assert seen() is None
+    assert any(each is kept for each in gc.get_objects())
+    for _ in range(LOOKS_UNTIL_OLD + 1):
+        collector.look()
+    assert not any(each is kept for each in gc.get_objects()), "it is frozen"
+
+
+def test_what_a_large_look_leaves_is_frozen(collector: CycleCollector, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cycles, "LARGE_LOOK_S", 0.0)
+    kept = Thing()
+    collector.look()
+    assert not any(each is kept for each in gc.get_objects())
