@@ -253,18 +253,19 @@ def _frames(count: int) -> list[bytes]:
 
 def starts(directory: Path, count: int, told: Callable[[str], None]) -> list[Start]:
     """Start with ``count`` topics on disk."""
-    with Broker(directory) as broker:
-        first = 0
-        while first < count:
+    broker = Broker(directory)
+    broker.start()
+    try:
+        for first in range(0, count, TOPICS_PER_CONNECTION):
             told(f"making topics on disk: {first:,} of {count:,}")
-            more = min(TOPICS_PER_CONNECTION, count - first)
             with ManyTopics(broker.service_url, f"persistent://public/default/disk-{first}") as topics:
-                topics.grow(more)
+                topics.grow(min(TOPICS_PER_CONNECTION, count - first))
                 topics.publish()
                 topics.subscribe()
-            first += more
         told("stopping")
+    finally:
         broker.stop()
+        broker.rest.close()
     return [_start(directory, after, count, told) for after in ("an orderly stop", "kill -9")]
 
 

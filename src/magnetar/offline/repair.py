@@ -122,6 +122,8 @@ class _Planner:
         self._planned = _Planned(metadata)
         self._store = store
         self._index = index
+        self._lengths = {ledger_id: found.length for ledger_id, found in index.ledgers.items()}
+        """Number of entries of each ledger in the log."""
         self._loss_boundaries = loss_boundaries(metadata)
         """Stored and planned loss boundaries: other clusters may hold the entries that are given up."""
 
@@ -156,7 +158,7 @@ class _Planner:
         try:
             stored: dict[str, Any] = json.loads(value)
             last = Position.parse(stored["lastPosition"])
-            lost = shorten(stored, {each: found.length for each, found in self._index.ledgers.items()})
+            lost = shorten(stored, self._lengths)
             properties = dict(stored["properties"])
         except UNREADABLE as error:
             return [self._rebuilt(name, path, error)]
@@ -177,8 +179,10 @@ class _Planner:
     def _rebuilt(self, name: TopicName, path: str, error: Exception) -> Repair:
         """Rebuild the list from the ledgers that the topic's subscriptions and summaries name."""
         positions = self._named_by(path)
-        ids = sorted({each.ledger_id for each in positions if self._length(each.ledger_id)})
-        ledgers = [{"ledgerId": each, "createdAt": 0, "closedAt": None, "entries": self._length(each)} for each in ids]
+        ids = sorted({each.ledger_id for each in positions if self._lengths.get(each.ledger_id, 0)})
+        ledgers = [
+            {"ledgerId": each, "createdAt": 0, "closedAt": None, "entries": self._lengths.get(each, 0)} for each in ids
+        ]
         stored = {"ledgers": ledgers, "lastPosition": str(max(positions, default=EARLIEST)), "properties": {}}
         kept = f"ledgers {', '.join(map(str, ids))} are kept" if ids else "no ledger is kept"
         gives_up = (
@@ -207,10 +211,6 @@ class _Planner:
             except UNREADABLE:
                 continue
         return named
-
-    def _length(self, ledger_id: int) -> int:
-        found = self._index.ledgers.get(ledger_id)
-        return found.length if found is not None else 0
 
     # -- cursors --------------------------------------------------------------------------------------------------
 
