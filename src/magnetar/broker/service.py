@@ -142,7 +142,7 @@ class Broker:
         connections, web_connections = _connections_max(config)
         server = Server(environment, self.topics, connections)
         opened.push_async_callback(server.stop)
-        opened.callback(self.topics.close)
+        opened.push_async_callback(self.topics.stop)
         try:
             binary_port = await server.start(config.bindAddress, config.brokerServicePort)
         except OSError as error:

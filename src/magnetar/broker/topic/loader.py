@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from magnetar.base.errors import MagnetarError, RequestError, ServerError
 from magnetar.base.tasks import report_bug
 from magnetar.broker.loop.closing import close_each, close_one
-from magnetar.broker.loop.slices import at_once
+from magnetar.broker.loop.slices import at_once, in_slices
 from magnetar.broker.topic.ending import abandon, closing, erasure
 from magnetar.broker.topic.lifecycle import SHUT, Event, Lifecycle, State
 from magnetar.broker.topic.load_failures import LoadFailures
@@ -211,9 +211,28 @@ class TopicLoader:
 
     # -- the end ------------------------------------------------------------------------------------------------
 
-    def close(self) -> None:
-        """Close all topics; no topic is loaded from now on."""
+    async def stop(self) -> None:
+        """Close all topics in slices; no topic is loaded from now on. When cancelled, it closes the rest at once."""
         self._is_closed = True
+        try:
+            async for _ in in_slices(self._environment.clock, self._stopping()):
+                pass
+        finally:
+            self._close_rest()
+
+    def _stopping(self) -> Iterator[None]:
+        for name, topic in tuple(self.loaded.items()):
+            if topic.lifecycle.state in SHUT or self.loaded.get(name) is not topic:
+                continue  # it is on its way out already
+            if topic.lifecycle.state is not State.STOPPED:
+                topic.lifecycle.apply(Event.STOP)
+            for step, close in self._begin_closing(topic):
+                close_one(self._environment.loop, name, step, close)
+                yield
+            self._closing.pop(topic, None)
+
+    def _close_rest(self) -> None:
+        """Close all topics at once that are not closed yet."""
         for lifecycle, _ in tuple(self._shut.values()):
             lifecycle.apply(Event.STOP)
             self._environment.sliced.cancel(lifecycle)

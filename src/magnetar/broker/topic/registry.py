@@ -242,7 +242,7 @@ class TopicRegistry:
         self.load_failures.forget(name)
         self.linked.deleted(name)
 
-    def close(self) -> None:
-        """Close all topics; no topic is loaded from now on."""
+    async def stop(self) -> None:
+        """Close all topics in slices; no topic is loaded from now on."""
         self._policy_changes.stop()
-        self._loader.close()
+        await self._loader.stop()

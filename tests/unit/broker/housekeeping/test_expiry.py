@@ -85,7 +85,7 @@ class Stage:
 
     def restart(self) -> None:
         """Stop in order and start again."""
-        self.cluster.do(self.cluster.topics.close)
+        self.cluster.do(lambda: self.cluster.loop.create_task(self.cluster.topics.stop()))
         self.crash()
 
     def crash(self) -> None:

@@ -97,7 +97,7 @@ def test_one_topic_that_cannot_be_closed_does_not_keep_the_others_open(monkeypat
     client.topic = OTHER
     client.produce(producer_id=2)
     other = cluster.topic(OTHER)
-    cluster.do(cluster.topics.close)
+    cluster.do(lambda: cluster.loop.create_task(cluster.topics.stop()))
     assert other.is_closing
     assert not other.producers
     assert not cluster.topics.loaded
@@ -114,7 +114,7 @@ def test_no_topic_is_loaded_once_the_registry_is_closed() -> None:
     cluster = Cluster()
     client = cluster.client()
     cluster.topic()
-    cluster.do(cluster.topics.close)
+    cluster.do(lambda: cluster.loop.create_task(cluster.topics.stop()))
     client.produce()
     assert [each.error for each in client.take("ERROR")] == [ServerError.ServiceNotReady]
 
@@ -125,7 +125,7 @@ def test_whoever_waits_for_an_unload_when_the_registry_is_closed_is_let_go() -> 
     cluster.prompt = False
     cluster.do(lambda: cluster.topics.unload(TOPIC))
     waiting = cluster.loop.start(cluster.topics.unloaded(TOPIC))
-    cluster.do(cluster.topics.close)
+    cluster.do(lambda: cluster.loop.create_task(cluster.topics.stop()))
     cluster.loop.spin()
     assert waiting.done()
     cluster.prompt = True

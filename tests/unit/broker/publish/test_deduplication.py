@@ -333,7 +333,7 @@ def test_after_an_orderly_end_nothing_is_read_again() -> None:
     cluster = Cluster(settings=ON)
     publisher = Publisher(cluster)
     publisher.send(0, 1)
-    cluster.do(cluster.topics.close)
+    cluster.do(lambda: cluster.loop.create_task(cluster.topics.stop()))
     cluster.store.cached = False
     cluster.store.read = None  # type: ignore[assignment]
     cluster.start()
@@ -379,7 +379,7 @@ def test_a_snapshot_that_failed_is_made_up_for() -> None:
     cluster.prompt = True
     publisher.send(1)
     cluster.do(deduplication.snapshot)
-    cluster.do(cluster.topics.close)
+    cluster.do(lambda: cluster.loop.create_task(cluster.topics.stop()))
     cluster.start()
     assert Publisher(cluster).last_sequence_id() == 1
 

@@ -157,7 +157,7 @@ def test_a_broker_that_is_closed_meanwhile_writes_nothing(cluster: Cluster) -> N
 
     def ask_and_close() -> None:
         assert cluster.topics.must_wait(TOPIC)
-        cluster.loop.call_soon(cluster.loop.call_soon, cluster.topics.close)
+        cluster.loop.call_soon(cluster.loop.call_soon, lambda: cluster.loop.create_task(cluster.topics.stop()))
 
     cluster.loop.call_soon(ask_and_close)
     waiting.subscribe(subscription="s07", permits=0)

@@ -218,7 +218,7 @@ def test_a_broker_that_stops_in_the_middle_closes_the_rest(is_deleted: bool) -> 
         if cluster.store.pending:
             cluster.loop.call_soon(cluster.store.commit)
     assert len(client.heard) < MANY
-    cluster.loop.call_soon(cluster.topics.close)
+    cluster.loop.call_soon(lambda: cluster.loop.create_task(cluster.topics.stop()))
     cluster.settle()
     assert client.names() == ["CLOSE_PRODUCER"] * MANY + ["CLOSE_CONSUMER"] * MANY
     assert cluster.loop.problems == []
@@ -413,3 +413,21 @@ def test_those_who_waited_for_others_to_leave_are_let_in_in_slices(monkeypatch: 
     cluster.do(end)
     assert max(after - before for before, after in pairwise(seen)) <= 4
     assert seen[-1] == 20
+
+
+def test_a_broker_that_stops_closes_its_topics_in_slices() -> None:
+    cluster = Cluster()
+    client = crowd(cluster)
+    client.send("a", "b")
+    (first, _) = client.take("MESSAGE")
+    client.say(commands.ack(consumer_id=first.consumer_id, message_ids=[first.message_id]))
+    client.heard.clear()
+    turns = watch(cluster, lambda: cluster.loop.create_task(cluster.topics.stop()), client)
+    assert client.names() == ["CLOSE_PRODUCER"] * MANY + ["CLOSE_CONSUMER"] * MANY
+    assert turns >= 2 * MANY / SLICE
+    assert not cluster.topics.loaded
+    assert cluster.loop.problems == []
+    cluster.crash()
+    again = cluster.client()
+    again.subscribe()
+    assert again.messages() == ["b"], "what was acknowledged is written"

@@ -155,7 +155,7 @@ def test_closing_the_broker_leaves_nothing_of_an_unload_behind() -> None:
     cluster = Cluster(targets=["jfk"])
     publishing(cluster, "a")
     unload(cluster)
-    cluster.loop.call_soon(cluster.topics.close)
+    cluster.loop.call_soon(lambda: cluster.loop.create_task(cluster.topics.stop()))
     cluster.prompt = True
     cluster.settle()
     assert cluster.topics.loaded == {}
