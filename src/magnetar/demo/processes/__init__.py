@@ -1,1 +1,1 @@
-"""The processes of the demo that use the official client."""
+"""The processes of the demo: publishers and consumers with the official client, and readers that observe."""

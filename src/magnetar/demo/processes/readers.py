@@ -1,28 +1,35 @@
-"""Read the topic without a subscription: to time what arrives, and to count what a cluster holds."""
+"""Read the topic without a subscription: to time what arrives, and to count what a cluster holds.
+
+These processes observe. They use Magnetar's own client, while those that stand for an application use the official one.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import pulsar
-
-from magnetar.demo.messages import connect, entry_of, now_ms
-from magnetar.demo.plan import TOPIC
+from magnetar.base.errors import MagnetarError
+from magnetar.base.position import EARLIEST, LATEST, Position
+from magnetar.client.client import PulsarClient
+from magnetar.demo.messages import now_ms
+from magnetar.demo.plan import FLIGHT_PROPERTY, TOPIC
 from magnetar.demo.processes.workers import REPORT_SECONDS, Arrival, Arrived, Holding
+from magnetar.wire.entries.entry import payload_of
 from magnetar.wire.entries.origin import SOURCE_POSITION
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from magnetar.client.consumer import Consumer, Received
     from magnetar.demo.processes.workers import Controls, Report
 
-READ_TIMEOUT_MS = 50
-"""How long one wait for a message may be."""
+READ_TIMEOUT_S = 0.05
+"""How long one wait for an entry may be, and how long it is waited before a broker is tried again."""
 
-READER_QUEUE = 5_000
-"""Messages that the client fetches ahead when a whole log is read."""
+READ_AHEAD = 5_000
+"""Messages that a broker sends ahead when a whole log is read."""
 
 _ORIGIN_COLUMN = 12
 
@@ -35,23 +42,21 @@ class Probe:
 
     def __call__(self, controls: Controls, report: Callable[[Report], None]) -> None:
         """Read until told to stop."""
-        client = connect(self.service_url)
-        reader = client.create_reader(TOPIC, pulsar.MessageId.latest)
+        asyncio.run(self._read(controls, report))
+
+    async def _read(self, controls: Controls, report: Callable[[Report], None]) -> None:
+        log = _Log(self.service_url)
         arrivals: list[Arrival] = []
         reported_at = time.monotonic()
         while not controls.stop.is_set():
-            try:
-                message = reader.read_next(timeout_millis=READ_TIMEOUT_MS)
-            except pulsar.Timeout:
-                pass
-            else:
-                if SOURCE_POSITION in message.properties():
-                    origin = message.data().split(b",")[_ORIGIN_COLUMN].decode().lower()
-                    arrivals.append(Arrival(origin, message.publish_timestamp(), now_ms()))
+            received = await log.next()
+            if received is not None and SOURCE_POSITION in _properties(received):
+                origin = bytes(payload_of(received.entry)).split(b",")[_ORIGIN_COLUMN].decode().lower()
+                arrivals.append(Arrival(origin, received.metadata.publish_time, now_ms()))
             if time.monotonic() - reported_at >= REPORT_SECONDS:
                 report(Arrived(arrivals))
                 arrivals, reported_at = [], time.monotonic()
-        client.close()
+        log.close()
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,18 +68,59 @@ class Census:
 
     def __call__(self, controls: Controls, report: Callable[[Report], None]) -> None:
         """Read the whole log, unless told to stop, and report the count."""
-        client = connect(self.service_url)
-        reader = client.create_reader(TOPIC, pulsar.MessageId.earliest, receiver_queue_size=READER_QUEUE)
+        asyncio.run(self._read(controls, report))
+
+    async def _read(self, controls: Controls, report: Callable[[Report], None]) -> None:
+        client = PulsarClient(self.service_url)
+        reader = await client.read(TOPIC, EARLIEST, read_ahead=READ_AHEAD)
+        last, position = await reader.last_position(), EARLIEST
         positions: dict[int, list[str]] = {}
         messages = repeated = 0
-        while not controls.stop.is_set() and reader.has_message_available():
-            number, position = entry_of(reader.read_next())
+        while not controls.stop.is_set() and position < last:
+            received = await reader.receive()
+            position = received.position
+            properties = _properties(received)
             messages += 1
-            known = positions.setdefault(number, [])
-            if position in known:
+            known = positions.setdefault(int(properties[FLIGHT_PROPERTY]), [])
+            origin = properties.get(SOURCE_POSITION, str(position))  # none where the message was produced
+            if origin in known:
                 repeated += 1
             else:
-                known.append(position)
+                known.append(origin)
         client.close()
         resent = messages - repeated - len(positions)
         report(Holding(self.cluster, messages, len(positions), resent, repeated))
+
+
+class _Log:
+    """The topic's entries from now on; goes on behind the newest one when the connection was lost."""
+
+    def __init__(self, service_url: str) -> None:
+        self._client = PulsarClient(service_url)
+        self._reader: Consumer | None = None
+        self._position: Position = LATEST
+
+    async def next(self) -> Received | None:
+        """Return the next entry; None when none comes in time."""
+        try:
+            if self._reader is None:
+                self._reader = await self._client.read(TOPIC, self._position)
+            async with asyncio.timeout(READ_TIMEOUT_S):
+                received = await self._reader.receive()
+        except TimeoutError:
+            return None
+        except (OSError, MagnetarError):
+            self._reader = None
+            await asyncio.sleep(READ_TIMEOUT_S)
+            return None
+        self._position = received.position
+        return received
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._client.close()
+
+
+def _properties(received: Received) -> dict[str, str]:
+    """Return the properties of an entry with one message; the publishers of the demo send no batches."""
+    return {pair.key: pair.value for pair in received.metadata.properties}
