@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+from functools import partial
 from typing import TYPE_CHECKING, Any, Self, cast
 
 from magnetar.base.errors import RemoteProtocolError, RequestError, ServerError
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from magnetar.client.owners import ConsumerEvents, ProducerEvents
+
+    Metadata = Mapping[str, str] | None
 
 
 class PulsarConnection(asyncio.Protocol):
@@ -144,12 +147,11 @@ class PulsarConnection(asyncio.Protocol):
 
     # --- producers and consumers -------------------------------------------------------------------------------------
 
-    async def create_producer(self, topic: str, name: str, metadata: Mapping[str, str] | None = None) -> Producer:
+    async def create_producer(self, topic: str, name: str, metadata: Metadata = None) -> Producer:
         """Create a producer, and with it the topic where that is allowed; raises as ``request``."""
         number = next(self._producer_ids)
         producer = Producer(self, number)
-        asked = pb.CommandProducer(topic=topic, producer_name=name, metadata=commands.key_values(metadata or {}))
-        producer.admitted(await self.open_producer(number, asked, producer))
+        producer.admitted(await self.open_producer(number, producer, topic=topic, name=name, metadata=metadata))
         return producer
 
     async def create_consumer(self, asked: pb.CommandSubscribe, read_ahead: int) -> Consumer:
@@ -161,20 +163,22 @@ class PulsarConnection(asyncio.Protocol):
         return consumer
 
     async def open_producer(
-        self, number: int, asked: pb.CommandProducer, owner: ProducerEvents
+        self, number: int, owner: ProducerEvents, *, topic: str, name: str, epoch: int = 0, metadata: Metadata = None
     ) -> pb.CommandProducerSuccess:
-        """Create producer ``number`` as ``asked``; raises as ``request``.
+        """Create producer ``number``; raises as ``request``.
 
         ``owner`` may be told of the producer's end before this returns: the broker may close it right behind admitting
         it.
         """
         self._owners.producers[number] = owner
-        asked.producer_id = number
+        build = partial(
+            commands.producer, topic=topic, producer_id=number, producer_name=name, epoch=epoch, metadata=metadata
+        )
         try:
-            answer = await self.request(lambda request_id: _with_request_id(asked, request_id))
+            answer = await self.request(lambda request_id: build(request_id=request_id))
         except BaseException as error:
             if self._owners.producers.pop(number, None) is not None and not isinstance(error, RequestError):
-                self._tell_closed_producer(number)
+                self.tell(partial(_close_producer, number))
             raise
         return answer.producer_success
 
@@ -186,25 +190,25 @@ class PulsarConnection(asyncio.Protocol):
         self._owners.consumers[number] = owner
         asked.consumer_id = number
         try:
-            await self.request(lambda request_id: _with_request_id(asked, request_id))
+            await self.request(partial(_subscribe, asked))
         except BaseException as error:
             if self._owners.consumers.pop(number, None) is not None and not isinstance(error, RequestError):
-                self._tell_closed_consumer(number)
+                self.tell(partial(_close_consumer, number))
             raise
 
     def drop_producer(self, number: int) -> None:
         """Close a producer without waiting for the answer. Its owner is told nothing more."""
         if self._owners.producers.pop(number, None) is not None:
-            self._tell_closed_producer(number)
+            self.tell(partial(_close_producer, number))
 
     def drop_consumer(self, number: int) -> None:
         """Close a consumer without waiting for the answer. Its owner is told nothing more."""
         if self._owners.consumers.pop(number, None) is not None:
-            self._tell_closed_consumer(number)
+            self.tell(partial(_close_consumer, number))
 
     async def close_producer(self, number: int) -> None:
         """Close a producer and wait for the answer, behind all receipts; its owner is told of the end."""
-        await self.request(lambda request_id: commands.close_producer(producer_id=number, request_id=request_id))
+        await self.request(partial(_close_producer, number))
         self._owners.end_producer(number, ConnectionError("producer was closed"))
 
     # --- the connection ----------------------------------------------------------------------------------------------
@@ -303,12 +307,6 @@ class PulsarConnection(asyncio.Protocol):
         else:
             reply.set_exception(refusal)
 
-    def _tell_closed_producer(self, number: int) -> None:
-        self.tell(lambda request_id: commands.close_producer(producer_id=number, request_id=request_id))
-
-    def _tell_closed_consumer(self, number: int) -> None:
-        self.tell(lambda request_id: commands.close_consumer(consumer_id=number, request_id=request_id))
-
     def _end(self, failure: Exception) -> None:
         """Fail everything that waits, once."""
         if self.failure is not None:
@@ -329,6 +327,14 @@ class PulsarConnection(asyncio.Protocol):
         self._ended.set()
 
 
-def _with_request_id(asked: pb.CommandProducer | pb.CommandSubscribe, request_id: int) -> bytes:
+def _close_producer(number: int, request_id: int) -> bytes:
+    return commands.close_producer(producer_id=number, request_id=request_id)
+
+
+def _close_consumer(number: int, request_id: int) -> bytes:
+    return commands.close_consumer(consumer_id=number, request_id=request_id)
+
+
+def _subscribe(asked: pb.CommandSubscribe, request_id: int) -> bytes:
     asked.request_id = request_id
-    return commands.encode(asked)
+    return commands.subscribe(asked)

@@ -251,13 +251,14 @@ class Target:
         try:
             broker = producer.broker = await self._session.client.owner(topic)
             life = producer.target_link.life if broker.peer_is_magnetar else ""
-            asked = pb.CommandProducer(
+            success = await broker.open_producer(
+                producer.number,
+                producer,
                 topic=topic,
-                producer_name=link_producer(producer.target_link.source, self._name),
+                name=link_producer(producer.target_link.source, self._name),
                 epoch=self._lease,
-                metadata=commands.key_values({LIFE_METADATA: life} if life else {}),
+                metadata={LIFE_METADATA: life} if life else None,
             )
-            success = await broker.open_producer(producer.number, asked, producer)
         except (MagnetarError, OSError) as error:
             if producer.number in self._producers:  # else its end was heard of before this
                 self.refuse(producer, str(error))
