@@ -144,7 +144,7 @@ def test_one_who_gives_up_does_not_end_the_connection_of_another(broker: Scripte
     async def use(client: PulsarClient) -> None:
         impatient = asyncio.ensure_future(client.connect())
         patient = asyncio.ensure_future(client.connect())
-        await asyncio.sleep(0)
+        await asyncio.wait({impatient, patient}, timeout=0)
         impatient.cancel()
         assert (await patient).failure is None
 
