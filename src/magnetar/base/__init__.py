@@ -1,1 +1,1 @@
-"""What every other package rests on: positions, names, errors, limits, and the outside world as interfaces."""
+"""Foundations of all other packages: positions, names, errors, limits, and interfaces to the outside world."""

@@ -1,4 +1,4 @@
-"""Writing a file again, where the page cache cannot be trusted (ADR 12)."""
+"""Rewriting a file durably where the page cache cannot be trusted (ADR 12)."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ if TYPE_CHECKING:
     from magnetar.base.world import Files
 
 COPY_SUFFIX = ".copy"
-"""Ends the name of a copy until the copy replaces its file; a crash may leave one, and it may be removed."""
+"""Suffix of a copy's name until the copy replaces its file; a copy that a crash leaves behind may be removed."""
 
 _DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 _NO_DESCRIPTOR = (errno.EMFILE, errno.ENFILE)
 
 _WRITE_BYTES = 1 << 20
-"""Bytes that are written at once."""
+"""Maximum number of bytes per write."""
 
 
 def write_again(files: Files, path: Path, content: bytes) -> None:
-    """Replace the file at ``path``, or make it; ``content`` is on the disk on return, under that name.
+    """Replace or create the file at ``path``; on return ``content`` is durable under that name.
 
-    A crash before leaves the file as it was. Raises OSError, and then the file is as it was, too.
+    A crash before, or an OSError raised here, leaves the file unchanged.
     """
     copy_path = path.with_name(path.name + COPY_SUFFIX)
     copy = files.open(copy_path)
@@ -42,7 +42,7 @@ def write_again(files: Files, path: Path, content: bytes) -> None:
 
 
 def storage_error(path: Path, error: OSError) -> StorageError:
-    """Make the error for a write that failed; the kinds without a descriptor or without room pass by themselves."""
+    """Return the error for a failed write; a full disk and a lack of file descriptors are temporary, others are not."""
     if error.errno in _NO_DESCRIPTOR:
         return TooManyOpenFilesError(f"{path}: cannot open: {error}: raise the limit of open files (ulimit -n)")
     kind = DiskFullError if error.errno in _DISK_FULL else StorageError

@@ -1,4 +1,4 @@
-"""The whole tree of errors: whose fault it is decides the branch."""
+"""All errors; the branches of the tree tell which side is at fault."""
 
 from __future__ import annotations
 
@@ -43,27 +43,27 @@ class ServerError(IntEnum):
 
 
 class MagnetarError(Exception):
-    """Root of every error that Magnetar raises on purpose."""
+    """Root of all errors that Magnetar raises."""
 
     limit: Limit | None = None
     """The limit that was exceeded, to be counted where the error is answered; None for other errors."""
 
 
 class LocalProtocolError(MagnetarError):
-    """We broke the protocol: a bug of ours, never the peer's."""
+    """This side violated the protocol: a bug in Magnetar."""
 
 
 class RemoteProtocolError(MagnetarError):
-    """The peer broke the protocol; the connection cannot go on."""
+    """The peer violated the protocol; the connection must be closed."""
 
     def __init__(self, message: str, limit: Limit | None = None) -> None:
-        """Keep the limit that the peer exceeded, if it did."""
+        """Keep the exceeded limit, or None."""
         super().__init__(message)
         self.limit = limit
 
 
 class ChecksumMismatchError(RemoteProtocolError):
-    """An entry is not what its checksum says."""
+    """An entry does not match its checksum."""
 
 
 class PeerSilentError(RemoteProtocolError):
@@ -71,7 +71,7 @@ class PeerSilentError(RemoteProtocolError):
 
 
 class RequestError(MagnetarError):
-    """A request that cannot be granted: answered with ``code`` on the wire, the connection lives."""
+    """A request that is refused with ``code``; the connection stays open."""
 
     def __init__(self, code: ServerError, message: str, limit: Limit | None = None) -> None:
         """Keep the code to answer with, and the limit that was exceeded, if one was."""
@@ -84,7 +84,7 @@ class LinkHeldError(RequestError):
     """A task may not have a link, because another task holds it."""
 
     def __init__(self, message: str, pipeline: str | None) -> None:
-        """Keep the pipeline of the holder if it is another one; None: the same pipeline, with a newer lease."""
+        """Use Pulsar's code for an invalid topic name."""
         super().__init__(ServerError.ConsumerBusy, message)
         self.pipeline = pipeline
 
@@ -105,7 +105,7 @@ class AdminError(MagnetarError):
     """An admin request that cannot be granted: answered with ``status`` and ``{"reason": message}``."""
 
     def __init__(self, status: HTTPStatus, message: str, limit: Limit | None = None) -> None:
-        """Keep the HTTP status to answer with, and the limit that was exceeded, if one was."""
+        """A write could not be made durable, or stored data could not be read."""
         super().__init__(message)
         self.status = status
         self.limit = limit
@@ -140,11 +140,11 @@ class SegmentRemovedError(StorageError):
 
 
 class CorruptionError(StorageError):
-    """Bytes on disk are not what was written; the text names the file and the offset."""
+    """Root of the errors of a metadata store."""
 
 
 class DamagedEntriesError(CorruptionError):
-    """Entries that are not what was written, while others of their ledger are: those can still be read."""
+    """A compare-and-set expected another version."""
 
     def __init__(self, message: str, ledger_id: int, first: int, end: int) -> None:
         """Keep which entries: ``first`` up to, not including, ``end``."""

@@ -1,4 +1,4 @@
-"""How often something took how long."""
+"""Histograms of durations."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ class Histogram:
     """Durations in seconds, counted in buckets. One thread observes, any thread may read."""
 
     def __init__(self) -> None:
-        """Nothing was observed yet."""
+        """Begin empty."""
         self._counts = [0] * len(BOUNDS_S)
         self.sum_s = 0.0
-        """Seconds of all that was observed together."""
+        """Sum of all observed durations, in seconds."""
 
     def observe(self, seconds: float) -> None:
         """Count a duration."""

@@ -1,4 +1,4 @@
-"""One process at a time in a data directory."""
+"""A lock that admits one process to a data directory."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class DirectoryLock:
                 f"{directory} is in use by process {holder or 'unknown'}\nhint: stop it, or name another directory"
             )
             raise StorageError(message) from error
-        with suppress(OSError):  # the number only helps a human; a full disk must not keep a broker from starting
+        with suppress(OSError):  # the process id is only informative; a full disk must not prevent a start
             os.ftruncate(self._descriptor, 0)
             os.pwrite(self._descriptor, b"%d\n" % os.getpid(), 0)
 
@@ -48,9 +48,9 @@ class DirectoryLock:
         return self
 
     def __exit__(self, *_exception: object) -> None:
-        """Release it."""
+        """Release the lock."""
         self.release()
 
     def release(self) -> None:
-        """Let others in."""
+        """Release the lock; other processes may take it."""
         os.close(self._descriptor)

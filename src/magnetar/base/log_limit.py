@@ -1,4 +1,4 @@
-"""A limit on log lines: a client that makes errors as fast as it can fills no disk, and hides nothing for long."""
+"""A limit on log lines: repeated errors of one client neither fill the disk nor hide other events for long."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PERIOD_S = 60.0
 """Seconds after which lines of an event are counted anew."""
 
 EVENTS_MAX = 1000
-"""Events that are counted; the one that was seen least recently is forgotten."""
+"""Maximum number of events with a counter; the least recently seen one is evicted."""
 
 
 @dataclass(slots=True)

@@ -9,7 +9,7 @@ class Rates:
     __slots__ = ("_at", "_bytes", "_messages", "bytes_per_second", "messages_per_second")
 
     def __init__(self) -> None:
-        """Nothing has happened yet."""
+        """Begin without any messages."""
         self._at: float | None = None
         self._messages = 0
         self._bytes = 0
@@ -24,7 +24,7 @@ class Rates:
     def update(self, now: float, messages: int, size: int) -> None:
         """Take the counters' values at ``now`` (monotonic seconds)."""
         if self._at is not None and now > self._at:
-            # A counter that went back was started anew with its owner.
+            # A smaller value means that the counter's owner was created anew.
             self.messages_per_second = max(0, messages - self._messages) / (now - self._at)
             self.bytes_per_second = max(0, size - self._bytes) / (now - self._at)
         self._at, self._messages, self._bytes = now, messages, size

@@ -1,7 +1,7 @@
-"""Background tasks whose exceptions are always seen.
+"""Background tasks whose exceptions are always reported.
 
-asyncio reports an exception that nobody retrieved only when the task is collected, which may be never. Every task of
-ours is started here: an exception that the task did not handle goes to the loop's exception handler at once.
+asyncio reports an exception that was not retrieved only when the task is garbage-collected, which may be never. All
+tasks of Magnetar are started here: an unhandled exception goes to the loop's exception handler at once.
 """
 
 from __future__ import annotations

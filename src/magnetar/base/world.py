@@ -1,4 +1,4 @@
-"""The outside world as interfaces, so that time, files and chance are inputs."""
+"""Interfaces to the outside world, so that time, files and randomness are inputs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 class Clock(Protocol):
-    """Where the time comes from."""
+    """The source of the time."""
 
     def now(self) -> float:
         """Seconds since the epoch; may jump."""
