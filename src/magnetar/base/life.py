@@ -14,13 +14,13 @@ class Life(NamedTuple):
     """A life, as other clusters know it; written ``identity@first ledger id``."""
 
     identity: str
-    """Another one for each life."""
+    """Unique to each life."""
     first_ledger_id: int
-    """The life gives no ledger an id below this one."""
+    """The lowest ledger id of the life, inclusive."""
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read the written form; raises ValueError."""
+        """Parse the written form; raises ValueError."""
         identity, _, first = text.rpartition("@")
         if not identity:
             message = f"{text!r} names no life"
@@ -28,5 +28,5 @@ class Life(NamedTuple):
         return cls(identity, int(first))
 
     def __str__(self) -> str:
-        """The written form."""
+        """Return the written form."""
         return f"{self.identity}@{self.first_ledger_id}"

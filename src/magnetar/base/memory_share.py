@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 SMALL_BYTES = 64 * 1024
-"""Bytes of a share that a connection may hold whatever others hold; less than one read of a socket may bring."""
+"""Bytes that each connection may hold regardless of the others; less than one read of a socket."""
 
 STALL_BYTES = 64 * 1024
-"""Bytes that a client has to send, or read, in time while others wait for the memory that it holds."""
+"""Bytes that a client must send or read in time while others wait for memory that it holds."""
 
 
 class Share:
-    """Bytes of one kind that are held, and how many may be.
+    """The bytes of one kind that are held, and their limit.
 
     ``used`` exceeds ``limit`` by at most SMALL_BYTES and one read for each connection.
     """
@@ -18,11 +18,11 @@ class Share:
     __slots__ = ("limit", "used")
 
     def __init__(self, limit: int) -> None:
-        """Allow ``limit`` bytes; none are held."""
+        """Begin with a limit of ``limit`` bytes, none of them held."""
         self.limit = limit
         self.used = 0
 
     @property
     def room(self) -> int:
-        """Bytes that one connection may hold now: as many as are free, and at least SMALL_BYTES."""
+        """Return the bytes that one connection may hold now: the free bytes, at least SMALL_BYTES."""
         return max(self.limit - self.used, SMALL_BYTES)

@@ -16,7 +16,7 @@ _DOMAINS = (PERSISTENT, NON_PERSISTENT)
 _NAMED_ENTITY = re.compile(r"[-=:.\w]+", re.ASCII)
 _PARTITION = re.compile(r"(?P<base>.+)-partition-(?P<index>0|[1-9][0-9]{0,9})")
 _SHOWN_MAX = 100
-"""Characters of a name that an error shows."""
+"""Maximum number of characters of a name in an error."""
 
 
 def without_partition(name: str) -> str:
@@ -36,7 +36,7 @@ def is_longer(name: str, length_max: int) -> bool:
 
 
 def too_long(kind: str, name: str, length_max: int, limit: Limit = Limit.NAME_LENGTH) -> str:
-    """Say that the name of a ``kind`` is too long, and which limit that is."""
+    """Return the error text for the name of a ``kind`` that is too long, with the limit."""
     return f"the name of a {kind} may have {length_max} bytes ({limit}): {shown(name)}"
 
 
@@ -47,7 +47,7 @@ def check_length(kind: str, name: str, length_max: int) -> None:
 
 
 def check_cluster_name(name: str) -> None:
-    """Raise RequestError with NotAllowedError for what cannot be the name of a cluster."""
+    """Raise RequestError with NotAllowedError for a name that no cluster can have."""
     if is_longer(name, CLUSTER_NAME_LENGTH_MAX):
         limit = Limit.CLUSTER_NAME_LENGTH
         message = too_long("cluster", name, CLUSTER_NAME_LENGTH_MAX, limit)
@@ -58,7 +58,7 @@ def check_cluster_name(name: str) -> None:
 
 
 def shown(name: str) -> str:
-    """Quote a name in an error or in the log; of a long one only its beginning."""
+    """Quote a name for an error or the log; a long name is cut."""
     return repr(name) if len(name) <= _SHOWN_MAX else f"{name[:_SHOWN_MAX]!r}..."
 
 

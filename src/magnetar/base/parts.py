@@ -1,4 +1,4 @@
-"""Taking apart what was closed, so that it is freed at once although its parts refer to each other."""
+"""Clearing the attributes of closed objects, so that reference counting frees them at once despite their cycles."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ if TYPE_CHECKING:
 
 
 class Part:
-    """Something that is taken apart once it was closed and nobody looks at it any more."""
+    """An object whose attributes are cleared after it was closed and its last user is gone."""
 
     OWNS: ClassVar[tuple[str, ...]] = ()
-    """Attributes with what belongs to it alone, and is taken apart with it: Parts, or mappings of them by name."""
+    """Names of attributes that are cleared with the object: Parts, or mappings of them by name."""
 
 
 def parts_of(part: Part) -> Iterator[Part]:
-    """Yield what ``part`` owns, what these own, and itself at the end."""
+    """Yield the Parts that ``part`` owns, directly or not, and ``part`` itself last."""
     for name in part.OWNS:
-        owned = vars(part).get(name)  # it may have been taken apart before
+        owned = vars(part).get(name)  # the attributes may have been cleared before
         for each in tuple(owned.values()) if isinstance(owned, Mapping) else (owned,):
             if each is not None:
                 yield from parts_of(each)
@@ -27,11 +27,11 @@ def parts_of(part: Part) -> Iterator[Part]:
 
 
 def count_of(part: Part) -> int:
-    """Return how many things ``part`` is: itself, and what it owns directly."""
+    """Return the number of Parts: ``part`` itself, and those that it owns directly."""
     owned = [vars(part).get(name) for name in part.OWNS]
     return 1 + sum(len(each) if isinstance(each, Mapping) else each is not None for each in owned)
 
 
 def take_apart(part: Part) -> None:
-    """Let go of everything that ``part`` refers to; it may not be used any more."""
+    """Clear all attributes of ``part``, which must not be used any more."""
     vars(part).clear()

@@ -8,7 +8,7 @@ LONG_MAX = 2**63 - 1
 """The highest id of a ledger or an entry."""
 
 _SHOWN_MAX = 100
-"""Characters that an error message shows of a text."""
+"""Maximum number of characters of a text in an error."""
 
 
 class Position(NamedTuple):
