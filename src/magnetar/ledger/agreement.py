@@ -212,8 +212,9 @@ def find_unlisted(existing: Collection[int], confirmed: Mapping[int, int], swept
     follows for a ledger outside of these bounds, nor if the log lacks a ledger that is named with entries: then the
     two do not belong together, or one of them is an older copy.
     """
-    unlisted = sorted(set(existing) - confirmed.keys())
-    belong_together = all(ledger_id in existing for ledger_id, entries in confirmed.items() if entries)
+    present = set(existing)
+    unlisted = sorted(present - confirmed.keys())
+    belong_together = all(ledger_id in present for ledger_id, entries in confirmed.items() if entries)
     if not confirmed or not belong_together:
         return Unlisted([], unlisted)
     lowest, highest = max(swept_from, min(confirmed)), max(confirmed)

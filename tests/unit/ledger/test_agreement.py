@@ -463,3 +463,13 @@ def test_a_note_of_a_deletion_that_cannot_be_read_stops_no_start(value: bytes) -
         assert [each for each in store.list() if each in listed] == listed
 
     with_record("/deleting-ledgers/1", value, look)
+
+
+def test_each_named_ledger_is_not_searched_for_among_all() -> None:
+    class Listed(list[int]):
+        def __contains__(self, _ledger_id: object) -> bool:
+            message = "the time of a search for each ledger grows with the square of their number"
+            raise AssertionError(message)
+
+    found = find_unlisted(Listed([3, 4, 5, 6, 7]), {3: 9, 5: 1, 6: 0}, 0)
+    assert (found.garbage, found.unknown) == ([4], [7])
