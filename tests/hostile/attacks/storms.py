@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 TOPICS = 9000
 """Topics of the namespace that is listed."""
 
+LARGE_PATTERNS = (r"(\pL{30}){30}", "(.?){999}x", "(.*a.{500}){2}", "(.*.*){450}x", r"\pL" * 16)
+
 EXPENSIVE_PATTERN = "(x+x+)+y|(a|aa)+$|" + "(.*)*" * 20
 
 
@@ -44,6 +46,25 @@ def topic_lists_unread(target: Target) -> int:
 def expensive_patterns(target: Target) -> int:
     _make_topics(target, 1000)
     patterns = (EXPENSIVE_PATTERN, "x" * 1_000_000, "(?:" * 5000, "[", f"persistent://{target.namespace}/t.*")
+    data = b"".join(
+        frame("GET_TOPICS_OF_NAMESPACE", namespace=target.namespace, topics_pattern=each, request_id=1)
+        for each in patterns
+    )
+    return pump_again(target, lambda: connect(target), data)
+
+
+@behaviour(
+    "Patterns that are large once they are compiled, and ever other patterns, with names of 2,000 bytes.", seconds=10.0
+)
+def large_patterns(target: Target) -> int:
+    with connect(target) as connection:
+        names = (f"{each:02000d}" for each in range(200))
+        creating = (
+            frame("PRODUCER", topic=target.topic(name), producer_id=each, request_id=each)
+            for each, name in enumerate(names)
+        )
+        pump(target, connection, creating)
+    patterns = (*LARGE_PATTERNS, *(f"(.?){{30}}{each}" for each in range(200)))
     data = b"".join(
         frame("GET_TOPICS_OF_NAMESPACE", namespace=target.namespace, topics_pattern=each, request_id=1)
         for each in patterns

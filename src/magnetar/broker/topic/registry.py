@@ -48,7 +48,7 @@ class TopicRegistry:
         self.partitioned = PartitionedTopics(self)
         self.linked = LinkedTopics(self)
         """The replicated topics."""
-        self.lists = TopicLists(environment.resources.topics, environment.sliced)
+        self.lists = TopicLists(environment.resources.topics, environment.sliced, environment.limit_hits)
         self._producer_numbers = itertools.count()
         self._consumer_numbers = itertools.count()
         # Names must be unique among live producers of all clusters, and among all runs of this broker.

@@ -6,8 +6,9 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING, NamedTuple
 
 import google_crc32c
-import re2  # RE2's time is linear in the name, so a client's pattern cannot stall the loop
+import re2  # RE2's time is linear in the name and in the size of the compiled pattern
 
+from magnetar.base.limits import Limit
 from magnetar.base.names import without_partition
 from magnetar.wire.topic_list import encoded_topics
 
@@ -16,19 +17,39 @@ if TYPE_CHECKING:
 
     from magnetar.base.names import NamespaceName
     from magnetar.broker.loop.slices import SlicedWork
+    from magnetar.broker.resources.limit_hits import LimitHits
     from magnetar.metadata.resources import Topics
 
 PATTERN_LENGTH_MAX = 50
 """Characters of a pattern that the broker applies itself (``subscriptionPatternMaxLength``)."""
 
+PATTERN_MEMORY_MAX = 64 << 10
+"""Bytes of a compiled pattern, and of what RE2 keeps while it matches (``subscriptionPatternMaxMemory``).
+
+``(\\pL{30}){30}`` takes a second to compile without such a limit.
+"""
+
+PATTERNS_AT_ONCE_MAX = 100
+"""Patterns whose lists are made at the same time (``maxTopicListPatternsInProgress``), for all clients together."""
+
 NAMES_AT_ONCE = 500
 """Names per step, some hundred microseconds of work."""
+
+MATCHING_AT_ONCE = 200_000
+"""Work per step: characters of names times instructions of the pattern, 15 ns each at most.
+
+A step is at least one name. The largest pattern and the longest name take some 20 ms.
+"""
 
 CACHED_BYTES_MAX = 8 << 20
 """Bytes of cached answers, in addition to the newest one. Each name takes some 50 bytes."""
 
 _PATTERN_OPTIONS = re2.Options()
 _PATTERN_OPTIONS.log_errors = False
+_PATTERN_OPTIONS.max_mem = PATTERN_MEMORY_MAX
+
+_TOO_LARGE = b"too large"
+"""Part of the message with which RE2 refuses a pattern that needs more memory than it may have."""
 
 
 class TopicList(NamedTuple):
@@ -56,9 +77,10 @@ class _Making(NamedTuple):
 class TopicLists:
     """Cached lists of the topics of namespaces, complete or by pattern."""
 
-    def __init__(self, topics: Topics, work: SlicedWork[object, None]) -> None:
+    def __init__(self, topics: Topics, work: SlicedWork[object, None], limit_hits: LimitHits) -> None:
         """Create the cache; ``work`` makes long lists in slices."""
         self._topics = topics
+        self._limit_hits = limit_hits
         self._work = work
         self._made: OrderedDict[tuple[NamespaceName, str], tuple[tuple[str, ...], TopicList]] = OrderedDict()
         """Lists by namespace and pattern, with the names that they are made of; the most recently used is last."""
@@ -68,9 +90,9 @@ class TopicLists:
     def find(self, namespace: NamespaceName, pattern: str, done: Callable[[TopicList], None]) -> None:
         """Call ``done``, at once or in a later turn, with the topics of ``namespace`` that match ``pattern``.
 
-        A pattern that is empty, too long or no regular expression matches all topics; the client applies it then.
+        A pattern that is empty, beyond a limit or no regular expression matches all topics; the client applies it then.
         """
-        compiled = _compiled(pattern)
+        compiled = self._compiled(pattern)
         key, texts = (namespace, pattern if compiled else ""), self._topics.texts_of_namespace(namespace)
         found = self._made.get(key)
         if found is not None and found[0] is texts:
@@ -81,14 +103,17 @@ class TopicLists:
         if making is not None and making.texts is texts:
             making.waiting.append(done)
             return
+        if compiled and len(self._making) >= PATTERNS_AT_ONCE_MAX:
+            self._limit_hits.hit(Limit.TOPICS_PATTERNS)
+            self.find(namespace, "", done)
+            return
         making = self._making[key] = _Making(texts, [done])
         self._work.start(object(), self._make(key, making, compiled), lambda _: None)
 
     def _make(self, key: tuple[NamespaceName, str], making: _Making, pattern: re2.Pattern | None) -> Iterator[None]:
         """Make a list in steps, cache it, and pass it to all waiting requests."""
         texts, parts, crc, separator = making.texts, list[bytes](), 0, b""
-        for first in range(0, len(texts), NAMES_AT_ONCE):
-            names = texts[first : first + NAMES_AT_ONCE]
+        for names in _in_steps(texts, pattern):
             wanted = names if pattern is None else [name for name in names if pattern.fullmatch(_subject(name))]
             if wanted:
                 parts.append(encoded_topics(wanted))
@@ -102,6 +127,17 @@ class TopicLists:
         for done in making.waiting:
             done(made)
 
+    def _compiled(self, pattern: str) -> re2.Pattern | None:
+        """Return the pattern to apply here; None if there is none, or if RE2 cannot apply it within its limits."""
+        if not 0 < len(pattern) <= PATTERN_LENGTH_MAX:
+            return None
+        try:
+            return re2.compile(pattern, _PATTERN_OPTIONS)
+        except re2.error as error:
+            if _TOO_LARGE in error.args[0]:
+                self._limit_hits.hit(Limit.TOPICS_PATTERN_MEMORY)
+            return None
+
     def _keep(self, key: tuple[NamespaceName, str], texts: tuple[str, ...], made: TopicList) -> None:
         before = self._made.pop(key, None)
         self._bytes += len(made.encoded) - (len(before[1].encoded) if before is not None else 0)
@@ -111,14 +147,16 @@ class TopicLists:
             self._bytes -= len(evicted.encoded)
 
 
-def _compiled(pattern: str) -> re2.Pattern | None:
-    """Return the pattern to apply here; None if there is none, or if RE2 cannot apply it within its limits."""
-    if not 0 < len(pattern) <= PATTERN_LENGTH_MAX:
-        return None
-    try:
-        return re2.compile(pattern, _PATTERN_OPTIONS)
-    except re2.error:
-        return None
+def _in_steps(texts: tuple[str, ...], pattern: re2.Pattern | None) -> Iterator[tuple[str, ...]]:
+    """Divide names such that matching those of a step does not take long."""
+    instructions = 0 if pattern is None else pattern.programsize
+    first, characters = 0, 0
+    for number, text in enumerate(texts):
+        characters += len(text)
+        if number + 1 - first >= NAMES_AT_ONCE or characters * instructions >= MATCHING_AT_ONCE:
+            yield texts[first : number + 1]
+            first, characters = number + 1, 0
+    yield texts[first:]
 
 
 def _subject(name: str) -> str:

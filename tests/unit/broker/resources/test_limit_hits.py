@@ -297,9 +297,17 @@ def too_late_a_delivery(client: Client) -> None:
     publish(client, entry("x", deliver_at_time=1_700_000_001_001))
 
 
-def too_long_a_pattern(client: Client) -> None:
-    body = pb.CommandGetTopicsOfNamespace(request_id=1, namespace="public/default", topics_pattern="x" * 51)
+def ask_for_topics(client: Client, pattern: str) -> None:
+    body = pb.CommandGetTopicsOfNamespace(request_id=1, namespace="public/default", topics_pattern=pattern)
     client.say(commands.encode(body))
+
+
+def too_long_a_pattern(client: Client) -> None:
+    ask_for_topics(client, "x" * 51)
+
+
+def too_large_a_pattern(client: Client) -> None:
+    ask_for_topics(client, "(.?){999}x")
 
 
 @pytest.mark.parametrize(
@@ -317,6 +325,7 @@ def too_long_a_pattern(client: Client) -> None:
         ({"maxNumPartitionsPerPartitionedTopic": 2}, too_many_partitions, [Limit.PARTITIONS]),
         ({"delayedDeliveryMaxDelayInMillis": 1000}, too_late_a_delivery, [Limit.DELIVERY_DELAY]),
         ({}, too_long_a_pattern, [Limit.TOPICS_PATTERN_LENGTH]),
+        ({}, too_large_a_pattern, [Limit.TOPICS_PATTERN_MEMORY]),
     ],
 )
 def test_each_hit_counts_once(

@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING
 
 import google_crc32c
 import pytest
+import re2
 
+from magnetar.base.limits import Limit
 from magnetar.base.names import TopicName
 from magnetar.broker.loop import slices
 from magnetar.broker.topic import topic_lists
@@ -125,6 +127,45 @@ def test_a_long_list_is_made_in_slices_and_once_for_all_who_wait(monkeypatch: py
     assert first is second
     assert third is fourth
     assert (b"/new" in first.encoded, b"/new" in third.encoded) == (False, True)
+
+
+@pytest.mark.parametrize("pattern", [r"(\pL{30}){30}", "(.?){999}x", "(.*a.{500}){2}", "(.*.*){450}x"])
+def test_a_pattern_that_is_large_once_it_is_compiled_is_left_to_the_client(pattern: str) -> None:
+    cluster = Cluster()
+    create(cluster, "a", "b")
+    answer = asked(cluster.client(), pattern)
+    assert (list(answer.topics), answer.filtered) == (full("a", "b"), False)
+
+
+@pytest.mark.parametrize("length", [1, 20, 2000])
+def test_a_step_does_not_match_more_characters_the_larger_the_pattern_is(length: int) -> None:
+    names = tuple(f"{number:0{length}d}" for number in range(1200))
+    for text in (".*", "(.?){30}x", r"\p{Lu}.*"):
+        pattern = re2.compile(text)
+        steps = list(topic_lists._in_steps(names, pattern))
+        assert tuple(name for step in steps for name in step) == names
+        for step in steps:
+            assert len(step) <= topic_lists.NAMES_AT_ONCE
+            before_last = sum(map(len, step[:-1]))
+            assert before_last * pattern.programsize < topic_lists.MATCHING_AT_ONCE
+
+
+def test_patterns_beyond_a_number_at_the_same_time_are_left_to_their_clients(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(topic_lists, "PATTERNS_AT_ONCE_MAX", 3)
+    monkeypatch.setattr(topic_lists, "NAMES_AT_ONCE", 1)
+    monkeypatch.setattr(slices, "SLICE_ITEMS_MAX", 2)
+    cluster = Cluster()
+    create(cluster, *map(str, range(MANY)))
+    found: list[TopicList] = []
+
+    def ask_for_many() -> None:
+        for number in range(10):
+            cluster.topics.lists.find(NAMESPACE, f"public/default/{number}", found.append)
+
+    cluster.loop.call_soon(ask_for_many)
+    cluster.loop.spin()
+    assert sorted(made.filtered for made in found) == [False] * 7 + [True] * 3
+    assert cluster.environment.limit_hits.counts()[Limit.TOPICS_PATTERNS.value] == 7
 
 
 def test_lists_stay_in_memory_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
