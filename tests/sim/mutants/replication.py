@@ -80,7 +80,7 @@ def confirmed_when_sent(original: Any) -> Any:
 
 
 def closed_link_not_tried_again(_: Any) -> Any:
-    return lambda self, _reason, _rng, _rival="": self._leave()
+    return lambda self, _reason, _rng, _rival="": self._leave()[:0]
 
 
 def refused_link_not_tried_again(_: Any) -> Any:
