@@ -6,6 +6,8 @@ import asyncio
 import uuid
 from typing import TYPE_CHECKING
 
+from magnetar.base.errors import MagnetarError
+from magnetar.base.tasks import start_task
 from magnetar.client.connection import PulsarConnection
 from magnetar.client.consumer import READ_AHEAD, Consumer
 from magnetar.client.options import DEFAULT_OPTIONS, LOOKUP_REDIRECTS_MAX, ClientOptions
@@ -31,7 +33,7 @@ class PulsarClient:
         self.url = url
         self._options = options
         self._connections: dict[str, PulsarConnection] = {}
-        self._opening: dict[str, asyncio.Task[PulsarConnection]] = {}
+        self._opening: dict[str, asyncio.Task[PulsarConnection | OSError | MagnetarError]] = {}
         self._is_paused = False
         self._is_closed = False
 
@@ -50,9 +52,11 @@ class PulsarClient:
         opening = self._opening.get(url)
         if opening is None:
             loop = asyncio.get_running_loop()
-            opening = self._opening[url] = loop.create_task(PulsarConnection.open(url, self._options))
-            opening.add_done_callback(lambda opened: self._opened(url, opened))
-        return await asyncio.shield(opening)  # others may wait for it, too
+            opening = self._opening[url] = start_task(loop, self._open(url), f"connection to {url}")
+        opened = await asyncio.shield(opening)  # others may wait for it, too
+        if isinstance(opened, PulsarConnection):
+            return opened
+        raise opened
 
     async def owner(self, topic: str) -> PulsarConnection:
         """Return a connection to the broker that owns ``topic``; follows redirects.
@@ -120,14 +124,18 @@ class PulsarClient:
     def _living(self) -> Iterator[PulsarConnection]:
         return (connection for connection in list(self._connections.values()) if connection.failure is None)
 
-    def _opened(self, url: str, opened: asyncio.Task[PulsarConnection]) -> None:
-        del self._opening[url]
-        if opened.cancelled() or opened.exception() is not None:
-            return
-        connection = opened.result()
+    async def _open(self, url: str) -> PulsarConnection | OSError | MagnetarError:
+        """Open a connection; return it, or the error, which concerns its callers alone."""
+        try:
+            connection = await PulsarConnection.open(url, self._options)
+        except (OSError, MagnetarError) as error:
+            return error
+        finally:
+            del self._opening[url]
         if self._is_closed:
             connection.close()
-            return
+            return connection
         self._connections[url] = connection
         if self._is_paused:
             connection.pause_reading()
+        return connection
