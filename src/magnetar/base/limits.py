@@ -17,8 +17,6 @@ class Limit(StrEnum):
     """HANDSHAKE_FRAME_SIZE_MAX."""
     MESSAGE_SIZE = "maxMessageSize"
     """Entries, and frames after the handshake."""
-    COMMAND_SIZE = "maxCommandSize"
-    """COMMAND_SIZE_MAX."""
     BATCH_MESSAGES = "maxMessagesPerBatch"
     """BATCH_MESSAGES_MAX."""
     OPENED_BATCH_MESSAGES = "maxMessagesPerOpenedBatch"
@@ -111,12 +109,6 @@ UNREAD_BATCH_MESSAGES_MAX = 10_000
 
 HANDSHAKE_FRAME_SIZE_MAX = 64 * 1024
 """Bytes of a frame before the connection is established, size fields included: CONNECT holds names and credentials."""
-
-COMMAND_SIZE_MAX = 2 * 1024 * 1024
-"""Bytes of a command that a broker accepts, without an entry: 50,000 ids with all their fields, or a schema.
-
-A command can hold an empty element in two bytes. Parsing takes 30 ms per million bytes of them.
-"""
 
 NAME_LENGTH_MAX = 2048
 """Bytes, in UTF-8, of a name that a client or an operator gives (``maxNameLength``). Pulsar has no such limit."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import time
 from typing import TYPE_CHECKING
 
 from magnetar.wire.proto import pulsar_api_pb2 as pb
@@ -105,13 +104,6 @@ def seek_storm(target: Target) -> int:
         for low, high in itertools.product(EXTREMES, EXTREMES)
     ]
     return pump_again(target, lambda: consuming(target), b"".join(frames))
-
-
-@behaviour("SEEK to the present by time, 100 at once, with 50,000 messages.", seconds=6.0)
-def searches_by_time(target: Target) -> int:
-    fill(target, 50_000)
-    seek = frame("SEEK", consumer_id=1, request_id=1, message_publish_time=time.time_ns() // 1_000_000)
-    return pump_again(target, lambda: consuming(target), seek * 100)
 
 
 @behaviour("SUBSCRIBE and UNSUBSCRIBE in turn, as fast as it goes.", seconds=5.0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import TYPE_CHECKING
 
@@ -17,7 +18,7 @@ from magnetar.geo.origins.intervals import IntervalSet
 from magnetar.wire.entries import entry as wire_entry
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Sequence
+    from collections.abc import Callable
 
     from magnetar.base.names import TopicName
     from magnetar.broker.environment import Environment
@@ -35,9 +36,6 @@ CLOCK_LEAD_MAX_S = 600.0
 
 SCAN_ENTRIES, SCAN_BYTES = 500, 1 << 20
 """Entries, and bytes, of one read in a search by publish time."""
-
-SCAN_STEP_ENTRIES = 50
-"""Entries per step of a search by time, some hundred microseconds of work."""
 
 _ORIGINS_PROPERTY = "magnetar.origins"
 """Managed-ledger property: the newest position of each origin when entries were last trimmed, as JSON."""
@@ -179,10 +177,11 @@ class TopicLog:
                 continue
             if not read:  # the rest was trimmed meanwhile
                 break
-            found = await self._environment.slices.run(_first_published_since(read, time_ms))
-            if found is not None:
-                return ledger.previous_position(found)
+            for position, entry in read:
+                if wire_entry.publish_time_ms(entry) >= time_ms:
+                    return ledger.previous_position(position)
             before = read[-1][0]
+            await asyncio.sleep(0)
         return before
 
     def note_damage(self, error: DamagedEntriesError) -> None:
@@ -225,15 +224,3 @@ class TopicLog:
 
 def _parse_bounds(text: str) -> IntervalSet:
     return IntervalSet.from_bounds([Position.parse(each) for each in json.loads(text)])
-
-
-def _first_published_since(
-    read: Sequence[tuple[Position, bytes]], time_ms: int
-) -> Generator[None, None, Position | None]:
-    """Return the position of the first entry published at ``time_ms`` or later, or None."""
-    for number, (position, entry) in enumerate(read, start=1):
-        if wire_entry.publish_time_ms(entry) >= time_ms:
-            return position
-        if number % SCAN_STEP_ENTRIES == 0 or number == len(read):
-            yield
-    return None

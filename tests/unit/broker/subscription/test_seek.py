@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from hypothesis import given
@@ -10,17 +9,13 @@ from hypothesis import strategies as st
 
 from magnetar.base.position import EARLIEST, LATEST, Position
 from magnetar.broker.log import topic_log
-from magnetar.broker.loop import slices
 from magnetar.sim.cluster import TOPIC, Client, Cluster, Exclusive, entry
 from magnetar.sim.referees.times import first_published_since
 from magnetar.wire import commands
-from magnetar.wire.entries import entry as wire_entry
 from magnetar.wire.message_id import message_id
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 if TYPE_CHECKING:
-    import asyncio
-
     import pytest
 
 
@@ -197,35 +192,3 @@ def test_a_seek_by_time_ends_where_the_log_is_trimmed_meanwhile(monkeypatch: pyt
     cluster.settle()
     assert seeking.result() <= published_at[-1][0]
     assert ledger.entries == 0
-
-
-def test_searches_by_time_share_the_turns_of_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(topic_log, "SCAN_STEP_ENTRIES", 1)
-    monkeypatch.setattr(slices, "SLICE_ITEMS_MAX", 5)
-    cluster = Cluster()
-    published(cluster, *map(str, range(20)))
-    turns, looked = [0], Counter[int]()
-    publish_time_ms = wire_entry.publish_time_ms
-
-    def look(entry: bytes) -> int:
-        looked[turns[0]] += 1
-        return publish_time_ms(entry)
-
-    monkeypatch.setattr(wire_entry, "publish_time_ms", look)
-    log = cluster.topic().log
-    tasks: list[asyncio.Task[Position]] = []
-
-    def turn() -> None:
-        turns[0] += 1
-        if not all(task.done() for task in tasks):
-            cluster.loop.call_soon(turn)
-
-    def start() -> None:
-        tasks.extend(cluster.loop.create_task(log.position_before_time(2**60)) for _ in range(10))
-        turn()
-
-    cluster.loop.call_soon(start)
-    cluster.settle()
-    assert [task.result() for task in tasks] == [cluster.topic().ledger.last_confirmed_entry] * 10
-    assert looked.total() == 200
-    assert max(looked.values()) <= 2 * 5
