@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -15,7 +16,6 @@ from magnetar.cursor.limits import CursorLimits
 from magnetar.metadata.effective import EffectivePolicies, effective
 
 if TYPE_CHECKING:
-    import asyncio
     from collections.abc import Callable, Sequence
 
     from magnetar.base.errors import StorageError
@@ -57,6 +57,9 @@ class Environment:
     """Work on many consumers and producers."""
     slices: SharedSlices = field(init=False)
     """Work of requests that may be much."""
+    searching: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Held while a search by publish time reads and examines some entries. Searches take turns, so their entries do not
+    add up in memory, nor their work in a turn of the event loop."""
     retired: Retired = field(init=False)
     """What was closed and is to be freed."""
 

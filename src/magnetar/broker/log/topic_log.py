@@ -169,19 +169,20 @@ class TopicLog:
         before = max(self.before_first(), ledger.position_older_than(age_s + CLOCK_LEAD_MAX_S))
         last = ledger.last_confirmed_entry
         while before < last:
-            try:
-                read = await ledger.read(ledger.next_position(before), SCAN_ENTRIES, SCAN_BYTES)
-            except DamagedEntriesError as error:
-                self.note_damage(error)
-                before = Position(error.ledger_id, error.end - 1)
-                continue
-            if not read:  # the rest was trimmed meanwhile
-                break
-            for position, entry in read:
-                if wire_entry.publish_time_ms(entry) >= time_ms:
-                    return ledger.previous_position(position)
-            before = read[-1][0]
-            await asyncio.sleep(0)
+            async with self._environment.searching:
+                try:
+                    read = await ledger.read(ledger.next_position(before), SCAN_ENTRIES, SCAN_BYTES)
+                except DamagedEntriesError as error:
+                    self.note_damage(error)
+                    before = Position(error.ledger_id, error.end - 1)
+                    continue
+                if not read:  # the rest was trimmed meanwhile
+                    break
+                for position, entry in read:
+                    if wire_entry.publish_time_ms(entry) >= time_ms:
+                        return ledger.previous_position(position)
+                before = read[-1][0]
+                await asyncio.sleep(0)
         return before
 
     def note_damage(self, error: DamagedEntriesError) -> None:

@@ -192,3 +192,31 @@ def test_a_seek_by_time_ends_where_the_log_is_trimmed_meanwhile(monkeypatch: pyt
     cluster.settle()
     assert seeking.result() <= published_at[-1][0]
     assert ledger.entries == 0
+
+
+def test_searches_by_time_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many searches at once would read and examine many times as much in each turn of the event loop."""
+    monkeypatch.setattr(topic_log, "SCAN_ENTRIES", 2)
+    cluster, searches = Cluster(), 10
+    published(cluster, *map(str, range(10)))
+    topic, loop, turn, reads = cluster.topic(), cluster.loop, 0, list[int]()
+    read = topic.ledger.read
+
+    def count() -> None:
+        nonlocal turn
+        turn += 1
+        if not all(search.done() for search in found):
+            loop.call_soon(count)
+
+    def counted(*arguments: Any) -> Any:  # noqa: ANN401 - as ManagedLedger.read
+        reads.append(turn)
+        return read(*arguments)
+
+    monkeypatch.setattr(topic.ledger, "read", counted)
+    long_ago = int(cluster.clock.now() * 1000) + 1
+    found = [loop.create_task(topic.log.position_before_time(long_ago)) for _ in range(searches)]
+    loop.call_soon(count)
+    loop.spin()
+    assert {search.result() for search in found} == {topic.ledger.last_confirmed_entry}
+    assert len(reads) == 5 * searches
+    assert len(set(reads)) == len(reads), "one read in a turn of the loop"
