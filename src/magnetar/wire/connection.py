@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, cast
 
 from magnetar.base.errors import LocalProtocolError, PeerSilentError, RemoteProtocolError
 from magnetar.base.limits import (
+    COMMAND_SIZE_MAX,
     FRAME_SIZE_PADDING,
     HANDSHAKE_FRAME_SIZE_MAX,
     KEEP_ALIVE_INTERVAL_SECONDS,
@@ -128,7 +129,10 @@ class Connection:
             size_max, limit = HANDSHAKE_FRAME_SIZE_MAX, Limit.HANDSHAKE_FRAME_SIZE
         else:
             size_max, limit = frame_size_max, Limit.MESSAGE_SIZE
-        self._decoder = FrameDecoder(size_max, limit, lists_are_checked=not is_broker)
+        command_size_max = COMMAND_SIZE_MAX if is_broker else None
+        self._decoder = FrameDecoder(
+            size_max, limit, command_size_max=command_size_max, lists_are_checked=not is_broker
+        )
         self._keep_alive_interval_s = keep_alive_interval_s
         self._output: list[bytes] = []
         self._ping_unanswered = False

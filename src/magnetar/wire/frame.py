@@ -27,9 +27,13 @@ FRAMES_AT_ONCE_MAX = 100
 FRAME_SIZE_MAX = MAX_MESSAGE_SIZE + FRAME_SIZE_PADDING
 """Bytes of the largest frame, its size fields included, unless another limit was agreed."""
 
+SERIALIZED_SIZE_MAX = 4096
+"""Bytes of a command up to which the check for required fields may list each of them that is missing."""
+
 _SIZE_LENGTH = 4
 _HEADER_LENGTH = 2 * _SIZE_LENGTH
 _PIECE_BYTES = 16 * 1024
+_UNLIMITED = 2**32
 _HEADER = struct.Struct(">II")
 _read_header = _HEADER.unpack_from
 _pack_header = _HEADER.pack
@@ -76,16 +80,24 @@ class FrameDecoder:
     frame that arrives byte by byte takes no more memory than its size.
     """
 
-    __slots__ = ("_held", "_lists_are_checked", "_missing", "_name", "_pieces", "_total_size_max")
+    __slots__ = ("_command_size_max", "_held", "_lists_are_checked", "_missing", "_name", "_pieces", "_total_size_max")
 
     def __init__(
-        self, frame_size_max: int = FRAME_SIZE_MAX, name: Limit = Limit.MESSAGE_SIZE, *, lists_are_checked: bool = True
+        self,
+        frame_size_max: int = FRAME_SIZE_MAX,
+        name: Limit = Limit.MESSAGE_SIZE,
+        *,
+        command_size_max: int | None = None,
+        lists_are_checked: bool = True,
     ) -> None:
         """Refuse frames of more than ``frame_size_max`` bytes, size fields included; errors call the limit ``name``.
+
+        Refuse commands of more than ``command_size_max`` bytes, by default only those that exceed the frame.
 
         Unless ``lists_are_checked``, repeated fields are not checked for UTF-8, because a frame may hold a million
         values. Code that reads them then has to call ``texts``.
         """
+        self._command_size_max = _UNLIMITED if command_size_max is None else command_size_max
         self._lists_are_checked = lists_are_checked
         self._name = name
         self._total_size_max = frame_size_max - _SIZE_LENGTH
@@ -163,7 +175,11 @@ class FrameDecoder:
         while length - start >= _HEADER_LENGTH:
             total_size, command_size = _read_header(data, start)
             end = start + _SIZE_LENGTH + total_size
-            if total_size > self._total_size_max or command_size + _SIZE_LENGTH > total_size:
+            if (
+                total_size > self._total_size_max
+                or command_size + _SIZE_LENGTH > total_size
+                or command_size > self._command_size_max
+            ):
                 raise self._misfit(total_size, command_size)
             if end > length:
                 self._missing = end - length
@@ -191,6 +207,10 @@ class FrameDecoder:
         if frame_size > frame_size_max:
             text = f"frame of {frame_size} bytes exceeds the limit of {frame_size_max} ({self._name})"
             return RemoteProtocolError(text, self._name)
+        if _SIZE_LENGTH + command_size <= total_size:
+            limit = Limit.COMMAND_SIZE
+            text = f"command of {command_size} bytes exceeds the limit of {self._command_size_max} ({limit})"
+            return RemoteProtocolError(text, limit)
         return RemoteProtocolError(f"command of {command_size} bytes exceeds its frame of {frame_size}")
 
 
@@ -198,10 +218,15 @@ def _parse(data: bytes, *, lists_are_checked: bool) -> pb.BaseCommand:
     """Parse a command; refuse unknown types, missing required fields, and strings that are not UTF-8."""
     try:
         command = pb.BaseCommand.FromString(data)
-        command.SerializeToString()  # parsing does not detect missing required fields; this is the fastest check
+        if len(data) <= SERIALIZED_SIZE_MAX:
+            # Parsing does not detect missing required fields. This is the fastest check; its error lists all of them.
+            command.SerializeToString()
     except (DecodeError, EncodeError) as error:
         message = f"command cannot be parsed: {error}"
         raise RemoteProtocolError(message) from error
+    if len(data) > SERIALIZED_SIZE_MAX and not _is_complete(command, len(data)):
+        message = f"command of {len(data)} bytes cannot be parsed: it lacks required fields"
+        raise RemoteProtocolError(message)
     # An unknown type reads as a missing one, because enums are closed in proto2, so it is refused above.
     kind = command.type
     if not command.HasField(_BODY_FIELDS[kind]):  # type: ignore[arg-type]  # a field by name
@@ -212,6 +237,23 @@ def _parse(data: bytes, *, lists_are_checked: bool) -> pb.BaseCommand:
         message = f"{pb.BaseCommand.Type.Name(kind)} with a string that is not UTF-8"
         raise RemoteProtocolError(message)
     return command
+
+
+def _is_complete(command: pb.BaseCommand, size: int) -> bool:
+    """Whether a large command of ``size`` bytes has all required fields; most that lack many are found at once."""
+    for field, body in command.ListFields():
+        if field.message_type is None:
+            continue
+        for part, values in body.ListFields():
+            if part.is_repeated and part.message_type and len(values) * _size_min(part.message_type) > size:
+                return False
+    return command.IsInitialized()
+
+
+@cache
+def _size_min(descriptor: Descriptor) -> int:
+    """Return the size of the smallest complete element of this type: tag and length, and so for each required field."""
+    return 2 + 2 * sum(field.is_required for field in descriptor.fields)
 
 
 def texts(values: Iterable[str]) -> list[str]:

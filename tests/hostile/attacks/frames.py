@@ -7,6 +7,10 @@ import struct
 import time
 from typing import TYPE_CHECKING
 
+from magnetar.base.limits import COMMAND_SIZE_MAX
+from magnetar.wire import varint
+from magnetar.wire.frame import frame_of
+from magnetar.wire.proto import pulsar_api_pb2 as pb
 from tests.hostile.catalogue import behaviour
 from tests.hostile.tools import connect, frame, hold_many, open_many, pump, pump_again, repeatedly
 from tests.kit.raw import FRAME_SIZE_MAX, RawConnection
@@ -133,3 +137,29 @@ def huge_commands(target: Target) -> int:
             pump(target, connection, frames())
 
     return repeatedly(target, act)
+
+
+@behaviour("Commands of 2 MB and of 5 MB with as many empty, incomplete or smallest elements as fit.", seconds=6.0)
+def many_elements(target: Target) -> int:
+    elements = (b"\x1a\x00", b"\x1a\x02\x08\x01", b"\x1a\x04\x08\x01\x10\x01", b"\x2a\x00", b"\x2a\x04\x0a\x00\x12\x00")
+    frames = [
+        _ack(element * (size // len(element)))
+        for element in elements
+        for size in (COMMAND_SIZE_MAX - 100, ALMOST_A_FRAME - 100)
+    ]
+
+    def act(count: int) -> None:
+        with connect(target) as connection:
+            connection.subscribe(target.topic(), "s")
+            pump(target, connection, frames[count % len(frames) :][:1])
+            connection.is_closed_by_peer(0.1)
+
+    return repeatedly(target, act)
+
+
+def _ack(elements: bytes) -> bytes:
+    """Return the frame of an ACK with these encoded elements."""
+    body = pb.CommandAck(consumer_id=1, ack_type=pb.CommandAck.Individual).SerializeToString() + elements
+    opening = pb.BaseCommand(type=pb.BaseCommand.ACK).SerializeToString()
+    command = opening + b"\x52" + varint.write(len(body)) + body  # field 10 is the body of an ACK
+    return frame_of(command)

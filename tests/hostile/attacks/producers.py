@@ -168,9 +168,9 @@ def large_descriptions(target: Target) -> int:
     return repeatedly(target, act)
 
 
-@behaviour("Producers with schemas of 4 MB, and requests for them.", seconds=5.0)
+@behaviour("Producers with schemas of almost 2 MiB, and requests for them.", seconds=5.0)
 def large_schemas(target: Target) -> int:
-    schema = pb.Schema(name="s", schema_data=bytes(4 << 20), type=pb.Schema.Avro)
+    schema = pb.Schema(name="s", schema_data=bytes((2 << 20) - 1000), type=pb.Schema.Avro)
     data = frame("PRODUCER", topic=target.topic(), producer_id=1, request_id=1, schema=schema) + frame(
         "GET_SCHEMA", topic=target.topic(), request_id=2
     )

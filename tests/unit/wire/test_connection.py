@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from magnetar.base.errors import LocalProtocolError, PeerSilentError, RemoteProtocolError, ServerError
-from magnetar.base.limits import HANDSHAKE_FRAME_SIZE_MAX
+from magnetar.base.limits import COMMAND_SIZE_MAX, HANDSHAKE_FRAME_SIZE_MAX, Limit
 from magnetar.base.position import Position
 from magnetar.wire import commands
 from magnetar.wire.connection import _ANSWERS, _REQUESTS, PEER_VERSION_LENGTH_MAX, Connection, Role, State
@@ -67,6 +67,17 @@ def test_a_frame_before_the_handshake_has_a_small_limit() -> None:
         connected_broker().receive(size_of(FRAME_SIZE_MAX + 1), 100.0)
     with pytest.raises(RemoteProtocolError, match="exceeds the limit of 1000"):
         Connection(Role.BROKER, frame_size_max=1000, now=100.0).receive(size_of(1001), 100.0)
+
+
+def test_a_broker_limits_commands_before_they_arrive() -> None:
+    too_large = struct.pack(">II", COMMAND_SIZE_MAX + 5, COMMAND_SIZE_MAX + 1)
+    assert connected_broker().receive(struct.pack(">II", COMMAND_SIZE_MAX + 4, COMMAND_SIZE_MAX), 100.0) == []
+    with pytest.raises(RemoteProtocolError, match=r"exceeds the limit of 2097152 \(maxCommandSize\)") as refused:
+        connected_broker().receive(too_large, 100.0)
+    assert refused.value.limit is Limit.COMMAND_SIZE
+    client = connection(Role.CLIENT)
+    client.receive(CONNECTED, 100.0)
+    assert client.receive(too_large, 100.0) == [], "lists of topics may be larger"
 
 
 def test_handshake() -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from magnetar.base.errors import RemoteProtocolError
 from magnetar.base.position import Position
-from magnetar.wire import commands
+from magnetar.wire import commands, varint
 from magnetar.wire import frame as frames_of_wire
 from magnetar.wire.frame import FRAME_SIZE_MAX, Frame, FrameDecoder, Received, encode_command
 from magnetar.wire.proto import pulsar_api_pb2 as pb
@@ -259,3 +259,24 @@ def test_text_is_looked_for_where_there_may_be_some() -> None:
     wrong = commands.encode(body).replace(b"\x12\x01v", b"\x12\x01\xff")
     with pytest.raises(RemoteProtocolError, match="not UTF-8"):
         decode([wrong])
+
+
+def ids(elements: bytes) -> bytes:
+    """Return an ACK with these encoded elements of ``message_id``."""
+    command = commands.encode(pb.CommandAck(consumer_id=1, ack_type=pb.CommandAck.Individual))[8:]
+    kind, body = command[:2], command[4:]
+    size = varint.write(len(body + elements))
+    return frames_of_wire.frame_of(kind + command[2:3] + size + body + elements)
+
+
+@pytest.mark.parametrize("count", [1, frames_of_wire.SERIALIZED_SIZE_MAX, 100_000])
+@pytest.mark.parametrize("element", [b"\x1a\x00", b"\x1a\x02\x08\x01", b"\x1a\x06\x08\x01\x28\x00\x28\x00"])
+def test_the_refusal_of_a_command_does_not_grow_with_it(count: int, element: bytes) -> None:
+    with pytest.raises(RemoteProtocolError, match="required") as refused:
+        decode([ids(element * count)])
+    assert len(str(refused.value)) < 300
+
+
+def test_a_large_command_with_the_smallest_complete_elements_is_accepted() -> None:
+    (frame,) = decode([ids(b"\x1a\x04\x08\x00\x10\x00" * 100_000)])
+    assert len(frame.command.ack.message_id) == 100_000
