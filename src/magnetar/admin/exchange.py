@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from dataclasses import dataclass, field
 from functools import partial, wraps
 from http import HTTPStatus
 from inspect import isawaitable
+from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import unquote
 
@@ -17,7 +19,7 @@ from starlette.routing import Route
 
 from magnetar.admin.models.model import Model, to_json
 from magnetar.base.errors import AdminError, RequestError
-from magnetar.base.limits import BODY_SIZE_MAX, Limit
+from magnetar.base.limits import BODY_SIZE_MAX, BODY_VALUES_MAX, Limit
 from magnetar.base.names import (
     PERSISTENT,
     NamespaceName,
@@ -193,8 +195,8 @@ def flag(request: Request, name: str, *, default: bool = False) -> bool:
 async def body(request: Request, kind: TypeAdapter[Kind]) -> Kind:
     """Return the JSON body of a request as ``kind``; no body counts as null.
 
-    Refuses an invalid body with 400, a body above BODY_SIZE_MAX with 413, and a body that does not fit into the memory
-    that other bodies leave with 503. The rest of a refused body is not read.
+    Refuses an invalid body with 400, a body above BODY_SIZE_MAX or BODY_VALUES_MAX with 413, and a body that does not
+    fit into the memory that other bodies leave with 503. The rest of a refused body is not read.
     """
     content, bodies = bytearray(), request.app.state.bodies
     try:
@@ -214,7 +216,15 @@ async def body(request: Request, kind: TypeAdapter[Kind]) -> Kind:
         bodies.used -= len(content)
 
 
+_VALUE = re.compile(rb'"(?:[^"\\]++|\\.)*+"?|[\[{]|[^\s",:\[\]{}]++', re.DOTALL)
+"""A key or a value of JSON: a string, the beginning of an array or an object, or any other word."""
+
+
 def _validated(kind: TypeAdapter[Kind], content: bytearray) -> Kind:
+    if len(content) > BODY_VALUES_MAX and any(islice(_VALUE.finditer(content), BODY_VALUES_MAX, None)):
+        limit = Limit.HTTP_BODY_VALUES
+        text = f"The body has more than {BODY_VALUES_MAX} keys and values ({limit})"
+        raise AdminError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, text, limit)
     try:
         return kind.validate_json(content or b"null", strict=True)
     except ValidationError as error:

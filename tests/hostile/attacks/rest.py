@@ -159,6 +159,32 @@ def false_json(target: Target) -> int:
     )
 
 
+@behaviour("JSON of 1 MiB with as many values as fit, for each kind of body.", seconds=6.0)
+def many_values(target: Target) -> int:
+    bodies = (
+        b"[" + b"1," * 500_000 + b"1]",
+        b"[" + b"[]," * 340_000 + b"1]",
+        b'{"adminRoles":[' + b"1," * 500_000 + b"1]}",
+        b'{"properties":{' + b",".join(b'"%x":1' % each for each in range(90_000)) + b"}}",
+        b"{" + b'"":1,' * 170_000 + b'"":1}',
+    )
+    namespace = f"/admin/v2/namespaces/{target.namespace}"
+    requests = (
+        ("PUT", "/admin/v2/tenants/many-values"),
+        ("PUT", f"{namespace}-many-values"),
+        ("POST", f"{namespace}/replication"),
+        ("POST", f"{namespace}/retention"),
+        ("PUT", f"{_topic_path(target)}/properties"),
+    )
+    return _throw(
+        target,
+        (
+            _head(method, path, f"Content-Length: {len(body)}", "Content-Type: application/json") + body
+            for (method, path), body in itertools.cycle(itertools.product(requests, bodies))
+        ),
+    )
+
+
 @behaviour("Request lines and headers of up to 5 MB, and 10,000 headers.")
 def huge_heads(target: Target) -> int:
     requests = (

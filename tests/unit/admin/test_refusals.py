@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from magnetar.admin.handlers.topics import PARTITIONS_MAX
-from magnetar.base.limits import BODY_SIZE_MAX, NAME_LENGTH_MAX
+from magnetar.base.limits import BODY_SIZE_MAX, BODY_VALUES_MAX, NAME_LENGTH_MAX
 from magnetar.base.names import TopicName
 from magnetar.base.position import Position
 from magnetar.metadata.policies import NAMESPACE_BUNDLES_MAX
@@ -179,6 +179,29 @@ def test_a_body_has_a_limit(http: httpx.Client, service: FakeAdminService) -> No
     assert response.status_code == 413
     assert response.json() == {"reason": f"The body is larger than {BODY_SIZE_MAX} bytes (httpMaxRequestBodySize)"}
     assert service.hits.counts()["httpMaxRequestBodySize"] == 1
+    assert service.bodies.used == 0
+
+
+@pytest.mark.parametrize(
+    ("opening", "value", "closing", "count"),
+    [
+        (b"[", b"1,", b"1]", BODY_VALUES_MAX - 2),
+        (b"[", b"[],", b"1]", BODY_VALUES_MAX - 2),
+        (b'{"adminRoles":[', b'"a,[{:\\"b\\\\",', b'""]}', BODY_VALUES_MAX - 4),
+        (b"{", b'"" : "x",', b'"":1}', BODY_VALUES_MAX // 2 - 2),
+        (b"", b"[", b"", BODY_VALUES_MAX),
+        (b"", b'"\\\\" ', b'"\\', BODY_VALUES_MAX - 2),
+    ],
+)
+def test_the_keys_and_values_of_a_body_have_a_limit(
+    http: httpx.Client, service: FakeAdminService, opening: bytes, value: bytes, closing: bytes, count: int
+) -> None:
+    assert http.put("tenants/t", content=opening + value * count + closing).status_code != 413
+    response = http.put("tenants/t", content=opening + value * (count + 2) + closing)
+    assert response.status_code == 413
+    reason = f"The body has more than {BODY_VALUES_MAX} keys and values (httpMaxRequestBodyValues)"
+    assert response.json() == {"reason": reason}
+    assert service.hits.counts()["httpMaxRequestBodyValues"] == 1
     assert service.bodies.used == 0
 
 
