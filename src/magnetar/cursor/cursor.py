@@ -21,6 +21,7 @@ from __future__ import annotations
 import json
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import structlog
@@ -33,9 +34,10 @@ from magnetar.cursor.limits import DEFAULT_LIMITS
 from magnetar.cursor.persisted import PersistedBatches, PersistedEntries
 from magnetar.cursor.ranges import DeletedEntries
 from magnetar.cursor.records import Change, Recovered, encode_record, entries_beyond, pieces_of, record_of
+from magnetar.metadata.store import Put
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from magnetar.cursor.limits import CursorLimits
     from magnetar.cursor.ranges import Range
@@ -69,6 +71,8 @@ class CursorHome:
     metadata: MetadataStore
     path: str | None
     limits: CursorLimits = DEFAULT_LIMITS
+    failed: Callable[[StorageError], None] = lambda _: None
+    """Told that the record of a new cursor could not be stored, so that there is no such cursor."""
 
 
 class Cursor(Part):
@@ -99,6 +103,10 @@ class Cursor(Part):
         self._batches = PersistedBatches(home.limits.batch_deleted_max)
         self._checkpoint_due = True
         self._closed = False
+        self._is_recorded = True
+        """Whether the record at the cursor's path is durable. Until then its ledger takes nothing."""
+        self._waiting: list[OnDurable] = []
+        """Told of the flush that follows when the record is durable."""
         self._checkpoint_bytes = 0
         self._delta_bytes = 0
         self._deltas = 0
@@ -112,6 +120,11 @@ class Cursor(Part):
     def durable(self) -> bool:
         """Whether it outlives the broker."""
         return self._home.path is not None
+
+    @property
+    def is_being_recorded(self) -> bool:
+        """Whether the cursor is new, and its record is on its way to the disk."""
+        return not self._is_recorded
 
     @property
     def began(self) -> Position:
@@ -227,6 +240,8 @@ class Cursor(Part):
             on_durable(None)
         elif self._closed:
             on_durable(StorageError(f"cursor {self.name} was closed with its topic, which may be loaded anew"))
+        elif not self._is_recorded:
+            self._waiting.append(on_durable)
         elif self.changed:
             self._write(on_durable, checkpoint=self._checkpoint_due or self._is_outgrown)
         else:
@@ -371,16 +386,19 @@ class Cursor(Part):
         """
         if self._fallback is not None and self._fallback.number <= fallbacks and not self._closed:
             self._fallback = None
-            with suppress(StorageError):  # it does not apply any more, wherever it is kept
-                if self._is_kept:
-                    self._save()
+            if self._home.path is not None and self._is_kept:
+                # If it stays, that is no harm: it does not apply any more.
+                self._home.metadata.commit([Put(self._home.path, self._content())])
 
     # --- where it is kept ------------------------------------------------------------------------------------------
 
     def _save(self) -> None:
         """Store where the cursor is kept; durable on return."""
-        if self._home.path is None:
-            return
+        if self._home.path is not None:
+            self._home.metadata.put(self._home.path, self._content())
+
+    def _content(self) -> bytes:
+        """What is stored at the cursor's path."""
         value: dict[str, Any] = {
             "cursorsLedgerId": self.ledger_id,
             "markDeletePosition": str(self._began),
@@ -388,7 +406,7 @@ class Cursor(Part):
         }
         if self._fallback is not None:
             value["fallback"] = self._fallback.to_json()
-        self._home.metadata.put(self._home.path, json.dumps(value).encode())
+        return json.dumps(value).encode()
 
     @property
     def _is_kept(self) -> bool:
@@ -398,19 +416,35 @@ class Cursor(Part):
         return value.get("cursorsLedgerId") == self.ledger_id and not value.get("deleted")
 
     def begin(self, subscription_properties: Mapping[str, str]) -> None:
-        """Make room to write; the cursor exists on return, and its state is durable with its first flush.
+        """Make room to write; the cursor is durable with its first flush, which waits for the cursor's record.
 
-        If it raises, no ledger is left behind.
+        If the record cannot be stored, no ledger is left behind, and each flush gets the error. Raises StorageError
+        where that is known at once.
         """
         self.subscription_properties = dict(subscription_properties)
-        if self.durable:
-            ledger_id = self.ledger_id = self._home.store.create()
-            try:
-                self._save()
-            except BaseException:
-                self.ledger_id = None
+        path = self._home.path
+        if path is None:
+            return
+        ledger_id = self.ledger_id = self._home.store.create()
+        self._is_recorded = False
+        refusal: StorageError | None = None
+
+        def recorded(error: StorageError | None) -> None:
+            nonlocal refusal
+            refusal, self._is_recorded = error, True
+            waiting, self._waiting = self._waiting, []
+            if error is not None:
+                self._closed, self.ledger_id = True, None
                 self._home.store.delete(ledger_id)
-                raise
+                self._home.failed(error)
+                for done in waiting:
+                    done(error)
+            elif waiting:
+                self.flush(partial(_tell_all, waiting))
+
+        self._home.metadata.commit([Put(path, self._content())], recorded)
+        if refusal is not None:
+            raise refusal
 
     @classmethod
     def recover(cls, home: CursorHome, name: str, space: PositionSpace, value: Mapping[str, Any]) -> Cursor:
@@ -446,6 +480,11 @@ class Cursor(Part):
 
 def _with_the_last(error: StorageError | None) -> None:
     """Of a piece that is not the last: what became of the record is said there, in the order of all writes."""
+
+
+def _tell_all(waiting: Sequence[OnDurable], error: StorageError | None) -> None:
+    for done in waiting:
+        done(error)
 
 
 def _exists(store: LedgerStore, ledger_id: int) -> bool:

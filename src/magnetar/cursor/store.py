@@ -56,13 +56,26 @@ class CursorStore:
         topic_name: str,
         space: PositionSpace,
         limits: CursorLimits = DEFAULT_LIMITS,
+        failed: Callable[[StorageError], None] = lambda _: None,
     ) -> None:
-        """The cursors of ``topic_name``, whose log has the positions of ``space``."""
+        """The cursors of ``topic_name``, whose log has the positions of ``space``.
+
+        ``failed`` is told of a new cursor that could not be stored.
+        """
         self._limits = limits
+        self._failed = failed
+        self._new: list[Cursor] = []
+        """Cursors whose record may not be durable yet."""
         self._store = store
         self._metadata = metadata
         self._space = space
         self._root = _cursors_path(TopicName.parse(topic_name))
+
+    @property
+    def is_recording(self) -> bool:
+        """Whether a new cursor is on its way to the disk."""
+        self._new = [cursor for cursor in self._new if cursor.is_being_recorded]
+        return bool(self._new)
 
     def create(
         self,
@@ -72,15 +85,19 @@ class CursorStore:
         durable: bool = True,
         subscription_properties: Mapping[str, str] | None = None,
     ) -> Cursor:
-        """A new cursor after ``mark_delete``; it exists on return, and its state is durable with its first flush.
+        """A new cursor after ``mark_delete``, durable with its first flush.
 
         One that is not durable is written nowhere and forgotten with its owner.
         """
         assert not durable or self._is_gone(name), f"cursor {name} is there already"
-        home = CursorHome(self._store, self._metadata, self._path(name) if durable else None, self._limits)
+        home = self._home(self._path(name) if durable else None)
         cursor = Cursor(home, name, CursorState(self._space, mark_delete))
         cursor.begin(subscription_properties or {})
+        self._new.append(cursor)
         return cursor
+
+    def _home(self, path: str | None) -> CursorHome:
+        return CursorHome(self._store, self._metadata, path, self._limits, self._failed)
 
     def open(self, name: str) -> Cursor | None:
         """The cursor as its last durable record left it; None when there is none of that name.
@@ -91,15 +108,15 @@ class CursorStore:
         value = self._value(name)
         if value is None or value.get("deleted"):
             return None
-        home = CursorHome(self._store, self._metadata, self._path(name), self._limits)
         try:
-            cursor = Cursor.recover(home, name, self._space, value)
+            cursor = Cursor.recover(self._home(self._path(name)), name, self._space, value)
         except (CorruptionError, ValueError, KeyError, TypeError) as error:
             message = f"{self._path(name)}: the cursor cannot be read: {error}"
             raise CorruptionError(message) from error
         if cursor.ledger_id is None:  # never written to
             self._store.delete(value["cursorsLedgerId"])
             cursor.begin(value["cursorProperties"])
+            self._new.append(cursor)
         return cursor
 
     def open_all(self, wanted: Callable[[str], bool] = lambda _name: True) -> Iterator[Cursor | None]:

@@ -14,6 +14,7 @@ from tests.unit.cursor.fakes import Log, MemoryLedgerStore
 
 if TYPE_CHECKING:
     from magnetar.cursor.cursor import Cursor
+    from magnetar.metadata.cached import Transaction
 
 TOPIC = "persistent://public/default/orders"
 
@@ -22,12 +23,23 @@ class FillingMetadataStore(MemoryMetadataStore):
     """A metadata store whose disk may be full."""
 
     full = False
+    holds = False
+    """Whether nothing is reported before ``release``."""
 
-    def put(self, path: str, value: bytes, expected_version: int | None = None) -> int:
+    def release(self) -> None:
+        self.holds = False
         if self.full:
-            message = "no space"
-            raise DiskFullError(message)
-        return super().put(path, value, expected_version)
+            self._failed(DiskFullError("no space"))
+        else:
+            self._committed(len(self._pending))
+
+    def _submit(self, transaction: Transaction) -> None:
+        if self.holds:
+            return
+        if self.full:
+            self._failed(DiskFullError("no space"))
+        else:
+            super()._submit(transaction)
 
 
 class Setup:

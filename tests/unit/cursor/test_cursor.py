@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from magnetar.base.errors import CorruptionError, StorageError
+from magnetar.base.errors import CorruptionError, DiskFullError, StorageError
 from magnetar.cursor.cursor import CHECKPOINT_AFTER_BYTES, SMALL_CHECKPOINT_AFTER_DELTAS, Cursor
 from magnetar.cursor.store import CursorStore, release_segment, renewal_of_checkpoints
 from tests.unit.cursor.fakes import singly
@@ -187,6 +187,36 @@ def test_a_deleted_cursor_is_gone_with_its_ledger(setup: Setup) -> None:
     setup.store.settle()
     assert again.names() == []
     assert setup.metadata.children("/managed-ledgers/public/default/persistent/orders/cursors") == []
+
+
+def test_a_new_cursor_writes_once_its_record_is_durable(setup: Setup) -> None:
+    setup.metadata.holds = True
+    cursor, outcomes = setup.cursors.create("worker", setup.start), list[StorageError | None]()
+    cursor.acknowledge_cumulative(setup.positions[3])
+    cursor.flush(outcomes.append)
+    cursor.acknowledge_cumulative(setup.positions[5])
+    cursor.flush(outcomes.append)
+    setup.store.settle()
+    assert cursor.ledger_id is not None
+    assert setup.store.length(cursor.ledger_id) == 0
+    assert (setup.cursors.is_recording, outcomes) == (True, [])
+    setup.metadata.release()
+    assert not setup.cursors.is_recording
+    setup.store.settle()
+    assert outcomes == [None, None]
+    assert setup.crash().state.mark_delete_position == setup.positions[5]
+
+
+def test_a_new_cursor_whose_record_cannot_be_stored_says_so(setup: Setup) -> None:
+    failures: list[StorageError] = []
+    setup.cursors = CursorStore(setup.store, setup.metadata, TOPIC, setup.log, failed=failures.append)
+    setup.metadata.holds = True
+    cursor, outcomes = setup.cursors.create("worker", setup.start), list[StorageError | None]()
+    cursor.flush(outcomes.append)
+    setup.metadata.full = True
+    setup.metadata.release()
+    assert [type(each) for each in (*failures, *outcomes)] == [DiskFullError, DiskFullError]
+    assert (setup.store.list(), setup.cursors.names()) == ([], [])
 
 
 def test_a_cursor_that_cannot_be_created_leaves_no_ledger_behind(setup: Setup) -> None:

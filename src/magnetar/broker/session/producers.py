@@ -73,19 +73,13 @@ def _create(session: Session, command: pb.CommandProducer) -> None:
     if awaited is not None:
         _create_after(session, command, awaited)
         return
-    name = command.producer_name
-    options = ProducerOptions(
-        producer_id=command.producer_id,
-        name=name or session.topics.next_producer_name(),
-        epoch=command.epoch,
-        user_provided_name=bool(name) and command.user_provided_producer_name,
-        access_mode=command.producer_access_mode,
-        metadata=producer_metadata(command.metadata, session.environment.config, is_link=is_link),
-    )
+    options = _options(session, command, is_link=is_link)
     if is_link:
-        check_life(topic, source_of(name), options.metadata)
-    if command.initial_subscription_name:
-        topic.ensure_subscription(command.initial_subscription_name)
+        check_life(topic, source_of(options.name), options.metadata)
+    created = _initial_subscription(topic, command)
+    if created is not None:
+        _create_after(session, command, created)
+        return
     producer = _make(topic, session, options)
     if isinstance(producer, ProgressProducer):
         topic.progress.check_allowed()
@@ -108,6 +102,18 @@ def _create(session: Session, command: pb.CommandProducer) -> None:
         _create_after(session, command, _owner_gone(owner))
 
 
+def _options(session: Session, command: pb.CommandProducer, *, is_link: bool) -> ProducerOptions:
+    name = command.producer_name
+    return ProducerOptions(
+        producer_id=command.producer_id,
+        name=name or session.topics.next_producer_name(),
+        epoch=command.epoch,
+        user_provided_name=bool(name) and command.user_provided_producer_name,
+        access_mode=command.producer_access_mode,
+        metadata=producer_metadata(command.metadata, session.environment.config, is_link=is_link),
+    )
+
+
 def _absence(session: Session, name: TopicName, *, is_link: bool) -> Awaitable[None] | None:
     """Return the event that a producer must await before it can use the topic."""
     if session.topics.must_wait(name):
@@ -119,9 +125,16 @@ def _wait_before_admission(topic: Topic) -> Awaitable[None] | None:
     """Return the event that every producer of the topic must await."""
     if topic.departures:
         return topic.departures.over()
-    if topic.ledger.is_being_listed:
+    if topic.is_being_recorded:
         return topic.environment.recorded()
     return None if topic.deduplication.is_ready else topic.deduplication.recovered()
+
+
+def _initial_subscription(topic: Topic, command: pb.CommandProducer) -> Awaitable[None] | None:
+    """Have the subscription that the producer wants; returns what it has to wait for if that is new."""
+    if command.initial_subscription_name:
+        topic.ensure_subscription(command.initial_subscription_name)
+    return topic.environment.recorded() if topic.is_being_recorded else None
 
 
 def _is_predecessor(owner: Producer, producer: Producer) -> bool:

@@ -55,7 +55,7 @@ def _subscribe(session: Session, command: pb.CommandSubscribe) -> None:
     if topic.departures:
         _subscribe_after(session, command, topic.departures.over())
         return
-    if topic.ledger.is_being_listed:
+    if topic.is_being_recorded:
         _subscribe_after(session, command, topic.environment.recorded())
         return
     options = _options(session, command)
@@ -75,10 +75,9 @@ def _wait_before_admission(
     rivals = subscription.consumers.rivals(options)
     if subscription.resets:
         return subscription.resets.over()
-    if _begins_to_replicate(subscription, command):
-        return (
-            subscription.flushes.durable()
-        )  # SUCCESS confirms that the subscription is replicated, which must survive a crash
+    if _begins_to_replicate(subscription, command) or subscription.cursor.is_being_recorded:
+        # SUCCESS confirms that the subscription exists, and that it is replicated: both must survive a crash.
+        return subscription.flushes.durable()
     return _rivals_gone(rivals, options) if rivals else None
 
 

@@ -91,7 +91,7 @@ class Topic(Part):
         self.snapshots: TopicSnapshots | None = None
         """Set while a subscription is replicated to a cluster that does not support exact progress."""
         self.cursors = CursorStore(
-            environment.store, environment.metadata, str(name), ledger, environment.cursor_limits
+            environment.store, environment.metadata, str(name), ledger, environment.cursor_limits, self.fence
         )
         self.deduplication = Deduplication(self)
         self.delayed = DelayedIndex(
@@ -109,6 +109,11 @@ class Topic(Part):
                 self._add_subscription(Subscription(self, cursor))
             yield
         self.apply_policies()
+
+    @property
+    def is_being_recorded(self) -> bool:
+        """Whether metadata of it, which clients rest on, are on their way to the disk."""
+        return self.ledger.is_being_listed or self.cursors.is_recording
 
     @property
     def is_closing(self) -> bool:

@@ -63,7 +63,7 @@ class Lifetimes:
             return None
         existing = topic.subscriptions.get(name)
         if existing is None:
-            return lambda: self._created(replica, name)
+            return lambda: self._created_or_awaited(replica, name)
         self._waiting.add((replica.cluster, name))
         return self._replicated(replica, existing) if existing.progress is None else None
 
@@ -109,6 +109,12 @@ class Lifetimes:
             return False
         in_doubt = crashes != replica.crashes and self._model.has_begun(replica.cluster, name)
         return in_doubt or name in topic.subscriptions
+
+    def _created_or_awaited(self, replica: Replica, name: str) -> None:
+        """The broker has dealt with a consumer that asked: it may wait for metadata first."""
+        if replica.topic is not None and name not in replica.topic.subscriptions:
+            self._awaited.add((replica.cluster, name))
+        self._created(replica, name)
 
     def _created(self, replica: Replica, name: str) -> None:
         created = replica.topic.subscriptions.get(name) if replica.topic is not None else None
