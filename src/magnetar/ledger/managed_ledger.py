@@ -62,7 +62,7 @@ class ManagedLedgerConfig:
 
 @dataclass(frozen=True, slots=True)
 class _HeldRun:
-    """A run for a ledger that is not listed yet."""
+    """A run for a ledger that is not listed yet; without entries it is a barrier."""
 
     ledger_id: int
     entries: Sequence[bytes]
@@ -269,6 +269,13 @@ class ManagedLedger(Part):
         self._chain.change(ledger, count, size)
         return first
 
+    def barrier(self, on_durable: OnDurable) -> None:
+        """Call ``on_durable`` in the order of the appends, once all of them until now are durable, or why not."""
+        if self._held and self._next is not None:
+            self._held.append(_HeldRun(self._next.ledger_id, (), on_durable, b""))
+        else:
+            self._store.barrier(on_durable)
+
     def _append_to_store(self, run: _HeldRun) -> int:
         return self._store.append(run.ledger_id, run.entries, run.report, run.annotation, urgent=False)
 
@@ -456,7 +463,10 @@ class ManagedLedger(Part):
         self._current = begun
         held, self._held = self._held, []
         for run in held:
-            self._append_to_store(run)
+            if run.entries:
+                self._append_to_store(run)
+            else:
+                self._store.barrier(run.report)
 
     def _give_up(self, begun: ChainLedger, error: StorageError) -> None:
         """The next ledger cannot be listed: it takes nothing, or it would not be found again."""

@@ -112,6 +112,10 @@ class TopicLog:
         """Call ``done`` when all runs appended until now are durable, or with the error of one that failed."""
         self._environment.barrier(lambda error: done(error or self._failure or self._ledger.failure))
 
+    def behind_appends(self, done: Callable[[StorageError | None], None]) -> None:
+        """As ``barrier``, in the order of the appends: it waits for no metadata that they do not wait for."""
+        self._ledger.barrier(lambda error: done(error or self._failure))
+
     def _when_durable(self, entries: list[bytes], durable: Durable, annotation: bytes) -> Durable:
         def confirmed(first: Position, error: StorageError | None) -> None:
             durable(first, error)

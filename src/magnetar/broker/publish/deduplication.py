@@ -259,7 +259,7 @@ class Deduplication:
             ids.push(name, judged.highest)
             self._topic.log.append(rest, durable)
         else:
-            self._topic.log.barrier(lambda error: durable(None, error))
+            self._topic.log.behind_appends(lambda error: durable(None, error))
         return judged.messages
 
     # --- entries of other clusters ---------------------------------------------------------------------------------

@@ -94,7 +94,7 @@ class LocalProducer:
                 answer_error(self, heads[len(taken)], refusal.code, str(refusal))
                 self.session.close_producer(self)
 
-        self.topic.log.barrier(settled)
+        self.topic.log.behind_appends(settled)
 
 
 def publish_rest(producer: Producer, heads: Sequence[SendHead], entries: Sequence[bytes | RequestError]) -> None:
@@ -125,7 +125,7 @@ def _refuse(producer: Producer, heads: Sequence[SendHead], refusals: Sequence[Re
         session.publishes_finished(len(heads), 0)
         topic.lag_limit.behind_receipts(session, answer)
 
-    topic.log.barrier(settled)
+    topic.log.behind_appends(settled)
 
 
 def answer_stored(producer: Producer, heads: Sequence[SendHead], first: Position) -> None:

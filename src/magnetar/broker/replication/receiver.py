@@ -206,7 +206,7 @@ class ReplicatedProducer:
             self.topic.append_replicated(origin, accepted, durable)
         else:
             # The original of a duplicate may not be durable yet: answer after it.
-            self.topic.log.barrier(lambda error: durable(None, error))
+            self.topic.log.behind_appends(lambda error: durable(None, error))
 
     def _read(self, entry: bytes | RequestError) -> _Arrived | MagnetarError:
         """Return the origin of an entry, or the error of an invalid one."""

@@ -394,4 +394,4 @@ def close(session: Session, command: pb.CommandCloseProducer) -> None:
         session.write(commands.success(request_id=command.request_id))
 
     # After the receipts of earlier SENDs, which may be withheld.
-    topic.log.barrier(lambda _: topic.lag_limit.behind_receipts(session, closed))
+    topic.log.behind_appends(lambda _: topic.lag_limit.behind_receipts(session, closed))
