@@ -23,6 +23,8 @@ from tests.unit.ledger.support import append, barrier, opened, read_all
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from magnetar.metadata.cached import Transaction
+
 DIRECTORY = Path("/log")
 OPTIONS = LocalStoreOptions(segment_bytes=2000)
 
@@ -328,11 +330,11 @@ def test_a_ledger_that_cannot_be_listed_takes_no_entries() -> None:
     class FullMetadata(MemoryMetadataStore):
         full = False
 
-        def put(self, path: str, value: bytes, expected_version: int | None = None) -> int:
+        def _submit(self, transaction: Transaction) -> None:
             if self.full:
-                message = "no room"
-                raise DiskFullError(message)
-            return super().put(path, value, expected_version)
+                self._failed(DiskFullError("no room"))
+            else:
+                super()._submit(transaction)
 
     async def story() -> None:
         disk, clock = FaultyDisk(), SystemClock()

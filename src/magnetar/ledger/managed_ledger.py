@@ -97,7 +97,7 @@ class ManagedLedger(Part):
         self._current: ChainLedger | None = None
         """The ledger that takes appends: the last of the chain, or none."""
         self._next: ChainLedger | None = None
-        """The ledger that takes over once its listing is durable; the last of the chain if there is no current one."""
+        """The ledger that becomes the current one when its listing is durable: the last of the chain."""
         self._held: list[_HeldRun] = []
         """What was appended to the next ledger, which is written once that is listed."""
         self._is_closed = False
@@ -243,8 +243,8 @@ class ManagedLedger(Part):
         ``on_durable`` gets that position and the outcome, in the order of all appends (see LedgerStore). After an error
         the run is no longer in the chain, nor is any appended before that report; their positions may be given again.
 
-        A ledger is listed before its first entry is written. While one is full, and the next is being listed, it takes
-        more; where there is none, runs are held until the next is listed.
+        A ledger is listed before its first entry is written. Where there is none, or the current one is full, runs are
+        held until the next one is listed.
         """
         ledger = self._ledger_for_append()
         count, size = len(entries), sum(map(len, entries))
@@ -398,8 +398,6 @@ class ManagedLedger(Part):
         if self._current is not None:
             self._close_current(self._now_ms())
         doomed = [ledger.ledger_id for ledger in self._chain.ledgers]
-        if self._next is not None and self._next.ledger_id not in doomed:
-            doomed.append(self._next.ledger_id)
         marked = Put(listed.path, DELETED_TOPIC, listed.version)
         if doomed:
             listed.write(lambda: delete_ledgers(self._store, self._metadata, doomed, marked, along_with))
@@ -409,17 +407,15 @@ class ManagedLedger(Part):
         self._metadata.delete(listed.path, listed.version)
 
     def _ledger_for_append(self) -> ChainLedger:
-        """The ledger for the next run; the next one is about to be listed if the current one is full, or missing."""
+        """The ledger for the next run. Where the current one is full or missing, the next one is about to be listed."""
         now_ms = self._now_ms()
-        is_due = self._current is None or self._is_full(self._current, now_ms)
-        if is_due and self._next is None:
+        if self._current is not None and self._is_full(self._current, now_ms):
+            self._close_current(now_ms)
+        if self._current is None and self._next is None:
             self._list_next(now_ms)
-        if self._current is not None:
-            return self._current
-        assert self._next is not None
-        if self._chain.find(self._next.ledger_id) is None:  # the current one was closed for its age meanwhile
-            self._chain.add(self._next)
-        return self._next
+        found = self._current or self._next
+        assert found is not None
+        return found
 
     def _list_next(self, now_ms: int) -> None:
         """List a new ledger for appends; raises StorageError if there is none, and none can be listed."""
@@ -430,6 +426,7 @@ class ManagedLedger(Part):
             message = f"{self.name}: ledger {begun.ledger_id} was used before {self.last_confirmed_entry}"
             raise StorageError(message)
         self._next = begun
+        self._chain.add(begun)
         refusal: StorageError | None = None
 
         def listed(error: StorageError | None) -> None:
@@ -438,16 +435,16 @@ class ManagedLedger(Part):
             if error is None:
                 self._begin(begun)
             else:
-                self._give_up(begun, error)
+                self._fail_held(error)
+                self._give_up(begun)
 
         try:
             self._listed.commit(self._list(), listed)
         except BaseException:
-            self._next = None
-            self._store.delete(begun.ledger_id)
+            self._give_up(begun)
             raise
         self._is_unsaved = self._is_unsaved and refusal is not None
-        if refusal is not None and self._current is None:
+        if refusal is not None:
             raise refusal
 
     def _begin(self, begun: ChainLedger) -> None:
@@ -456,10 +453,6 @@ class ManagedLedger(Part):
             self._fail_held(StorageError(f"{self.name} was closed before its ledger was listed"))
             return
         self._next = None
-        if self._current is not None:
-            self._close_current(self._now_ms())
-        if self._chain.find(begun.ledger_id) is None:
-            self._chain.add(begun)
         self._current = begun
         held, self._held = self._held, []
         for run in held:
@@ -468,13 +461,11 @@ class ManagedLedger(Part):
             else:
                 self._store.barrier(run.report)
 
-    def _give_up(self, begun: ChainLedger, error: StorageError) -> None:
+    def _give_up(self, begun: ChainLedger) -> None:
         """The next ledger cannot be listed: it takes nothing, or it would not be found again."""
         self._is_unsaved = True
-        self._fail_held(error)
         self._next = None
-        if self._chain.find(begun.ledger_id) is not None:
-            self._chain.remove_last()
+        self._chain.remove_last()
         self._store.delete(begun.ledger_id)
 
     def _is_full(self, ledger: ChainLedger, now_ms: int) -> bool:
@@ -603,8 +594,6 @@ class ManagedLedger(Part):
 
     def _list(self, skipped: int = 0, properties: Mapping[str, str] | None = None) -> dict[str, object]:
         """Make the list without the first ``skipped`` ledgers, by default with the properties as they are."""
-        is_beyond = self._next is not None and self._chain.find(self._next.ledger_id) is None
-        beyond = [self._next] if self._next is not None and is_beyond else []
         listed = [
             {
                 "ledgerId": ledger.ledger_id,
@@ -613,7 +602,7 @@ class ManagedLedger(Part):
                 "entries": self.confirmed_in(ledger),
                 **self._times_of(ledger),
             }
-            for ledger in (*self._chain.ledgers[skipped:], *beyond)
+            for ledger in self._chain.ledgers[skipped:]
         ]
         return {
             "ledgers": listed,

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -435,21 +435,22 @@ def test_a_run_is_written_once_its_ledger_is_listed(tmp_path: Path) -> None:
     asyncio.run(story())
 
 
-def test_a_full_ledger_takes_entries_while_the_next_one_is_listed(tmp_path: Path) -> None:
+def test_entries_for_a_full_ledger_wait_until_the_next_one_is_listed(tmp_path: Path) -> None:
     async def story() -> None:
         async with a_world(tmp_path, serving()) as world:
             ledger = world.open()
-            ledger.append([b"a"] * 4, lambda *_: None)
+            full = ledger.append([b"a"] * 4, lambda *_: None)
             await Commit(world.metadata, [])
-            full = [ledger.append([b"b"], lambda *_: None) for _ in range(3)]
             await barrier(world.store)
-            assert len({position.ledger_id for position in full}) == 1
-            assert ledger.last_confirmed_entry == full[-1], "nothing waited for the list"
+            following = [ledger.append([b"b"], lambda *_: None) for _ in range(3)]
+            assert len({position.ledger_id for position in following}) == 1
+            assert following[0].ledger_id > full.ledger_id
+            assert ledger.last_confirmed_entry == Position(full.ledger_id, 3), "nothing is written before the list"
             await Commit(world.metadata, [])
-            following = await world.append(ledger, [b"c"])
-            assert following.ledger_id > full[-1].ledger_id
-            assert ledger.next_position(full[-1]) == following
-            assert (await world.reopen(ledger)).entries == 8
+            await barrier(world.store)
+            assert ledger.last_confirmed_entry == following[-1]
+            assert ledger.next_position(Position(full.ledger_id, 3)) == following[0]
+            assert (await world.reopen(ledger)).entries == 7
 
     asyncio.run(story())
 
@@ -477,23 +478,26 @@ def test_runs_that_wait_for_a_ledger_fail_if_it_cannot_be_listed(tmp_path: Path)
     asyncio.run(story())
 
 
-def test_a_full_ledger_goes_on_if_the_next_one_cannot_be_listed(tmp_path: Path) -> None:
+def test_a_full_ledger_takes_nothing_if_the_next_one_cannot_be_listed(tmp_path: Path) -> None:
     async def story() -> None:
         metadata = serving()
         async with a_world(tmp_path, metadata) as world:
-            ledger = world.open()
-            ledger.append([b"a"] * 4, lambda *_: None)
+            ledger, reports = world.open(), list[StorageError | None]()
+            first = ledger.append([b"a"] * 4, lambda *_: None)
             await Commit(world.metadata, [])
             metadata.fail_writes = True
-            first = await world.append(ledger, [b"b"])
-            with suppress(DiskFullError):  # it may have failed while the entry was written
+            ledger.append([b"b"], lambda _, error: reports.append(error))
+            with pytest.raises(DiskFullError):
                 await Commit(world.metadata, [])
-            assert metadata.failed_writes > 0
+            assert [type(each) for each in reports] == [DiskFullError]
+            assert ledger.last_position == Position(first.ledger_id, 3)
             metadata.fail_writes = False
-            assert (await world.append(ledger, [b"c"])).ledger_id == first.ledger_id
+            following = ledger.append([b"c"], lambda _, error: reports.append(error))
             await Commit(world.metadata, [])
-            assert (await world.append(ledger, [b"d"])).ledger_id > first.ledger_id
-            assert (await world.reopen(ledger)).entries == 7
+            await barrier(world.store)
+            assert reports[1:] == [None]
+            assert following.ledger_id > first.ledger_id
+            assert (await world.reopen(ledger)).entries == 5
 
     asyncio.run(story())
 

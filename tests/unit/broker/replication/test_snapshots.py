@@ -659,7 +659,7 @@ def test_a_topic_that_was_closed_takes_no_update_any_more(monkeypatch: pytest.Mo
     writer = apache_writer(mesh)
     topic = mesh.clusters["ewr"].topic()
     entry = from_apache(markers.UPDATE, markers.subscription_update("worker", {"ewr": mesh.end("ewr")}), 1)
-    barrier = topic.log.barrier
+    barrier = topic.log.behind_appends
 
     def stop() -> None:
         topic.lifecycle.apply(Event.STOP)
@@ -668,7 +668,7 @@ def test_a_topic_that_was_closed_takes_no_update_any_more(monkeypatch: pytest.Mo
         barrier(lambda _error: stop())
         barrier(done)
 
-    monkeypatch.setattr(topic.log, "barrier", closed_meanwhile)
+    monkeypatch.setattr(topic.log, "behind_appends", closed_meanwhile)
     writer.say(commands.send(producer_id=1, sequence_id=0, entry=entry, marker=True))
     assert writer.receipts() == []
     assert topic.subscriptions == {}
