@@ -81,6 +81,8 @@ def test_a_reader_reads_what_is_behind_its_start(broker: Broker, topic: str) -> 
         reader = await client.read(topic, EARLIEST)
         assert await reader.last_position() == positions[-1]
         assert [each.position for each in await take(reader, 4)] == positions
+        later = await client.read(topic, positions[1])
+        assert [each.position for each in await take(later, 2)] == positions[2:]
 
     with_client(broker, use)
 

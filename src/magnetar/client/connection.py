@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Self, cast
 
 from magnetar.base.errors import RemoteProtocolError, RequestError, ServerError
 from magnetar.base.limits import FRAME_SIZE_PADDING
+from magnetar.base.position import EARLIEST, LATEST
 from magnetar.client.consumer import Consumer
 from magnetar.client.options import DEFAULT_OPTIONS, ClientOptions, address_of
 from magnetar.client.owners import Owners
@@ -20,6 +21,7 @@ from magnetar.client.producer import Producer
 from magnetar.client.replies import LookupAnswer, lookup_answer, refusal_in, reply_to
 from magnetar.wire import commands
 from magnetar.wire.connection import Connection, Role
+from magnetar.wire.message_id import position_of
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 if TYPE_CHECKING:
@@ -157,7 +159,8 @@ class PulsarConnection(asyncio.Protocol):
     async def create_consumer(self, asked: pb.CommandSubscribe, read_ahead: int) -> Consumer:
         """Create a consumer as ``asked``, which may send up to ``read_ahead`` messages ahead; raises as ``request``."""
         number = next(self._consumer_ids)
-        consumer = Consumer(self, number, read_ahead)
+        start = position_of(asked.start_message_id) if asked.HasField("start_message_id") else EARLIEST
+        consumer = Consumer(self, number, read_ahead, after=start if start < LATEST else EARLIEST)
         await self.open_consumer(number, asked, consumer)
         consumer.started()
         return consumer

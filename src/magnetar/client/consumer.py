@@ -48,13 +48,17 @@ class Received(NamedTuple):
 class Consumer:
     """Receives the entries of one subscription in the order in which they came."""
 
-    def __init__(self, connection: Connected, number: int, read_ahead: int) -> None:
-        """Be consumer ``number`` of ``connection``; ``started`` lets the broker send up to ``read_ahead`` messages."""
+    def __init__(self, connection: Connected, number: int, read_ahead: int, after: Position = EARLIEST) -> None:
+        """Be consumer ``number`` of ``connection``; ``started`` lets the broker send up to ``read_ahead`` messages.
+
+        Entries up to and including ``after`` are dropped: a broker sends a reader the entry at its start, too.
+        """
         self.failure: Exception | None = None
         """Why the consumer has ended; None while it has not."""
         self._connection = connection
         self._number = number
         self._read_ahead = read_ahead
+        self._after = after
         self._used = 0
         """Permits that received messages have used and that were not granted again."""
         self._queue: deque[Received] = deque()
@@ -77,10 +81,7 @@ class Consumer:
             self._changed.clear()
             await self._changed.wait()
         received = self._queue.popleft()
-        self._used += max(1, received.metadata.num_messages_in_batch)
-        if 2 * self._used >= self._read_ahead:
-            permits, self._used = self._used, 0
-            self._connection.write(commands.flow(consumer_id=self._number, message_permits=permits))
+        self._grant_again(received.metadata)
         return received
 
     def acknowledge(self, position: Position, *, cumulative: bool = False) -> None:
@@ -102,9 +103,19 @@ class Consumer:
 
     def received(self, message: pb.CommandMessage, entry: bytes) -> None:
         """See ConsumerEvents."""
-        place = position_of(message.message_id)
-        self._queue.append(Received(place, parse_metadata(entry), entry, message.redelivery_count))
+        place, metadata = position_of(message.message_id), parse_metadata(entry)
+        if place <= self._after:
+            self._grant_again(metadata)
+            return
+        self._queue.append(Received(place, metadata, entry, message.redelivery_count))
         self._changed.set()
+
+    def _grant_again(self, metadata: pb.MessageMetadata) -> None:
+        """Grant the permits of a message again, with those of others that were not granted yet."""
+        self._used += max(1, metadata.num_messages_in_batch)
+        if 2 * self._used >= self._read_ahead:
+            permits, self._used = self._used, 0
+            self._connection.write(commands.flow(consumer_id=self._number, message_permits=permits))
 
     def ended(self, failure: Exception) -> None:
         """See ConsumerEvents."""
