@@ -114,9 +114,9 @@ class Bench:
             for number in numbers[start : start + ACKS_PER_FLUSH]:
                 ledger, entry_id = divmod(number, ENTRIES_PER_LEDGER)
                 cursor.acknowledge_ranges(ranges_of(FIRST_LEDGER_ID + ledger, (entry_id,)))
-            before = cursor.delta_bytes_written
+            before = cursor.sizes.delta_bytes_written
             waiting.append(self._flush())
-            largest = max(largest, cursor.delta_bytes_written - before)
+            largest = max(largest, cursor.sizes.delta_bytes_written - before)
             if len(waiting) == FLUSHES_IN_FLIGHT:
                 await waiting.pop(0)
         for each in waiting:
@@ -140,11 +140,11 @@ async def measure(directory: Path, sizes: Sequence[int]) -> list[Line]:
     lines: list[Line] = []
     for before, size in zip((0, *sizes), sizes, strict=False):
         count, cursor = size - before, bench.cursor
-        deltas, checkpoints = cursor.delta_bytes_written, cursor.checkpoint_bytes_written
+        deltas, checkpoints = cursor.sizes.delta_bytes_written, cursor.sizes.checkpoint_bytes_written
         started, cpu = time.perf_counter(), time.process_time()
         largest = await bench.acknowledge(order[before:size])
         seconds, cpu = time.perf_counter() - started, time.process_time() - cpu
-        checkpoints = cursor.checkpoint_bytes_written - checkpoints
+        checkpoints = cursor.sizes.checkpoint_bytes_written - checkpoints
         started = time.perf_counter()
         recovered = bench.recover()
         recovery_s = time.perf_counter() - started
@@ -155,7 +155,7 @@ async def measure(directory: Path, sizes: Sequence[int]) -> list[Line]:
                 ranges=recovered.state.deleted_ranges_count,
                 acks_per_second=count / seconds,
                 cpu_us_per_ack=cpu / count * 1e6,
-                bytes_per_ack=(cursor.delta_bytes_written - deltas + checkpoints) / count,
+                bytes_per_ack=(cursor.sizes.delta_bytes_written - deltas + checkpoints) / count,
                 checkpoint_bytes_per_ack=checkpoints / count,
                 largest_delta_bytes=largest,
                 recovery_s=recovery_s,

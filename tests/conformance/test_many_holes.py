@@ -62,9 +62,9 @@ async def _fill_and_die(data: Path, entries: int, holes: int) -> None:
     for start in range(0, len(order), ACKNOWLEDGED_AT_ONCE):
         for ledger_id, entry_ids in by_ledger(topic, order[start : start + ACKNOWLEDGED_AT_ONCE]).items():
             subscription.entries_deleted(cursor.acknowledge_ranges(ranges_of(ledger_id, entry_ids)))
-        before = cursor.delta_bytes_written
+        before = cursor.sizes.delta_bytes_written
         await subscription.flushes.durable()
-        assert cursor.delta_bytes_written - before < DELTA_BYTES_MAX
+        assert cursor.sizes.delta_bytes_written - before < DELTA_BYTES_MAX
     os.kill(os.getpid(), signal.SIGKILL)
 
 

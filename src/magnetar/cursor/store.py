@@ -9,7 +9,8 @@ from urllib.parse import quote_plus, unquote_plus
 
 from magnetar.base.errors import CorruptionError, StorageError
 from magnetar.base.names import TopicName
-from magnetar.cursor.cursor import Cursor, CursorHome
+from magnetar.cursor.cursor import Cursor
+from magnetar.cursor.info import CursorHome, CursorInfo
 from magnetar.cursor.limits import DEFAULT_LIMITS
 from magnetar.cursor.state import CursorState
 from magnetar.metadata.resources import managed_ledger_path
@@ -91,7 +92,7 @@ class CursorStore:
         """
         assert not durable or self._is_gone(name), f"cursor {name} is there already"
         home = self._home(self._path(name) if durable else None)
-        cursor = Cursor(home, name, CursorState(self._space, mark_delete))
+        cursor = Cursor(CursorInfo(home, mark_delete), name, CursorState(self._space, mark_delete))
         cursor.begin(subscription_properties or {})
         self._new.append(cursor)
         return cursor

@@ -20,7 +20,8 @@ from magnetar.broker.log.origin_summaries import summaries_path
 from magnetar.broker.publish.sequence_ids import SequenceIds
 from magnetar.broker.settings.data_directory import LEDGERS, METADATA
 from magnetar.broker.subscription.names import DEDUPLICATION_CURSOR
-from magnetar.cursor.cursor import Cursor, CursorHome
+from magnetar.cursor.cursor import Cursor
+from magnetar.cursor.info import CursorHome
 from magnetar.geo.origins.summary import OriginSummary, decode_summary
 from magnetar.ledger.deletions import noted_deletions
 from magnetar.ledger.managed_ledger import ManagedLedger, ManagedLedgerConfig

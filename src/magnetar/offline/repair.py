@@ -18,7 +18,8 @@ from magnetar.base.position import EARLIEST, Position
 from magnetar.base.real import SystemClock
 from magnetar.broker.publish.sequence_ids import SequenceIds
 from magnetar.broker.subscription.names import DEDUPLICATION_CURSOR
-from magnetar.cursor.cursor import Cursor, CursorHome
+from magnetar.cursor.cursor import Cursor
+from magnetar.cursor.info import CursorHome
 from magnetar.cursor.store import NO_LEDGER
 from magnetar.geo.progress.codec import restore_state
 from magnetar.ledger.agreement import LOST_PROPERTY, keep_loss_boundaries, keep_unlisted, loss_boundaries, shorten

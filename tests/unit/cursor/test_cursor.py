@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from magnetar.base.errors import CorruptionError, DiskFullError, StorageError
-from magnetar.cursor.cursor import CHECKPOINT_AFTER_BYTES, SMALL_CHECKPOINT_AFTER_DELTAS, Cursor
+from magnetar.cursor.checkpoints import CHECKPOINT_AFTER_BYTES, SMALL_CHECKPOINT_AFTER_DELTAS
 from magnetar.cursor.store import CursorStore, release_segment, renewal_of_checkpoints
 from tests.unit.cursor.fakes import singly
 from tests.unit.cursor.support import TOPIC, Setup, same
@@ -14,6 +14,8 @@ from tests.unit.ledger.support import barrier, opened
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from magnetar.cursor.cursor import Cursor
 
 
 @pytest.fixture
@@ -279,9 +281,9 @@ def test_old_segments_that_only_cursors_keep_are_released(setup: Setup) -> None:
 
 
 def is_renewed(setup: Setup, cursor: Cursor, segments_max: int) -> bool:
-    before = cursor.checkpoint_bytes_written
+    before = cursor.sizes.checkpoint_bytes_written
     assert list(renewal_of_checkpoints(setup.store, [cursor], segments_max)) == [None]
-    return cursor.checkpoint_bytes_written > before
+    return cursor.sizes.checkpoint_bytes_written > before
 
 
 def test_a_cursor_in_an_old_segment_is_written_anew_whoever_else_needs_the_segment(setup: Setup) -> None:
