@@ -17,6 +17,7 @@ from magnetar.wire.entries.batch import (
     decompress,
     encode_batch,
     last_sequence_id,
+    members_of,
 )
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 
@@ -63,6 +64,20 @@ def test_the_last_sequence_id_is_what_the_last_message_bears(
     expected = last.sequence_id if last.HasField("sequence_id") else None
     payload = compress(encode_batch(messages), compression)
     assert last_sequence_id(metadata_of(messages, compression), payload) == expected
+
+
+@given(batches)
+def test_the_members_of_a_batch_are_its_messages(messages: list[BatchedMessage]) -> None:
+    data = encode_batch(messages)
+    members = list(members_of(metadata_of(messages), data))
+    assert [data[start:end] for _, start, end in members] == [encode_batch([each]) for each in messages]
+    own = [each.metadata.sequence_id if each.metadata.HasField("sequence_id") else None for each in messages]
+    assert [sequence_id for sequence_id, _, _ in members] == own
+
+
+def test_bytes_behind_the_last_member_are_refused() -> None:
+    with pytest.raises(RemoteProtocolError, match="batch of 0 messages ends at 0 of 1 bytes"):
+        list(members_of(metadata_of([]), b"x"))
 
 
 @given(batches.filter(len), st.data())

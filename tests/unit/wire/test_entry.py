@@ -79,6 +79,34 @@ def test_one_check_finds_what_each_reader_would(data: bytes) -> None:
         wire_entry.parse_metadata(data)
 
 
+@given(
+    st.builds(
+        lambda properties, **fields: pb.MessageMetadata(
+            producer_name="p",
+            properties=[pb.KeyValue(key=key, value=value) for key, value in properties],
+            **{name: value for name, value in fields.items() if value is not None},
+        ),
+        st.lists(st.tuples(st.text(max_size=3), st.text(max_size=3))),
+        sequence_id=st.integers(0, 2**64 - 1),
+        publish_time=st.integers(0, 2**64 - 1),
+        partition_key=st.none() | st.text(max_size=3),
+        ordering_key=st.none() | st.binary(max_size=3),
+        num_messages_in_batch=st.none() | st.integers(-5, 5),
+        deliver_at_time=st.none() | st.integers(-5, 5),
+        chunk_id=st.none() | st.integers(-5, 5),
+        num_chunks_from_msg=st.none() | st.integers(-5, 5),
+    )
+)
+def test_metadata_without_lists_have_the_same_values(metadata: pb.MessageMetadata) -> None:
+    entry = wire_entry.build_entry(metadata, b"payload")
+    parsed = wire_entry.parse_without_lists(entry)
+    stated = {field.name: value for field, value in metadata.ListFields() if field.name != "properties"}
+    assert {field.name: value for field, value in parsed.ListFields()} == stated
+    for field in parsed.DESCRIPTOR.fields:
+        assert getattr(parsed, field.name) == getattr(metadata, field.name), field.name
+    assert wire_entry.metadata_size(entry) == metadata.ByteSize()
+
+
 def test_metadata_that_claims_to_go_on_behind_its_entry_is_refused() -> None:
     checksummed = (len(BUILT) + 1).to_bytes(4, "big") + METADATA.SerializeToString()
     entry = b"\x0e\x01" + google_crc32c.value(checksummed).to_bytes(4, "big") + checksummed

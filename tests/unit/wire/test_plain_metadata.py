@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 from typing import Any
 
 import pytest
@@ -101,15 +102,13 @@ def test_dispatch_knows_what_the_metadata_says(data: bytes) -> None:
         read = wire_entry.parse_metadata(entry)
     except RemoteProtocolError:
         with pytest.raises(RemoteProtocolError):
-            wire_entry.messages_and_delivery(entry)
-        with pytest.raises(RemoteProtocolError):
-            wire_entry.messages_delivery_and_key(entry)
-        with pytest.raises(RemoteProtocolError):
-            wire_entry.replicate_to(entry)
-        with pytest.raises(RemoteProtocolError):
             wire_entry.check(entry)
-        with pytest.raises(RemoteProtocolError):
+        with contextlib.suppress(RemoteProtocolError):  # of metadata that were not checked, lists are skipped
+            wire_entry.messages_and_delivery(entry)
+            wire_entry.messages_delivery_and_key(entry)
             wire_entry.publish_time_ms(entry)
+        with contextlib.suppress(RemoteProtocolError):
+            wire_entry.replicate_to(entry)
     else:
         assert wire_entry.publish_time_ms(entry) == read.publish_time
         assert wire_entry.messages_and_delivery(entry) == (naive_messages(read), read.deliver_at_time)

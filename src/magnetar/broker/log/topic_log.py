@@ -159,7 +159,7 @@ class TopicLog:
         position = self._ledger.last_confirmed_entry
         if not self._ledger.contains(position):
             return EARLIEST, None
-        metadata = wire_entry.parse_metadata(await self.read_entry(position))
+        metadata = wire_entry.parse_without_lists(await self.read_entry(position))
         return position, metadata.num_messages_in_batch if metadata.HasField("num_messages_in_batch") else None
 
     async def position_before_time(self, time_ms: int) -> Position:

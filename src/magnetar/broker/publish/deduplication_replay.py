@@ -11,6 +11,9 @@ from magnetar.broker.publish.entry_sequence_ids import completed_by
 from magnetar.wire.entries.entry import parse_metadata
 
 if TYPE_CHECKING:
+    from collections.abc import Generator, Sequence
+
+    from magnetar.broker.environment import Environment
     from magnetar.broker.log.interfaces import LoggedTopic
     from magnetar.broker.publish.sequence_ids import SequenceIds
 
@@ -40,14 +43,20 @@ async def replay(topic: LoggedTopic, ids: SequenceIds, after: Position) -> int:
                 continue
         if not entries:
             break
-        now = environment.clock.monotonic()
-        for _, entry in entries:
-            metadata = parse_metadata(entry)
-            is_returned = metadata.replicated_from == environment.cluster
-            come = None if is_returned else completed_by(metadata, entry)
-            if come is not None:
-                ids.replay(*come, now)
+        await environment.slices.run(_add(ids, [entry for _, entry in entries], environment))
         replayed += len(entries)
         position = ledger.next_position(entries[-1][0])
         await asyncio.sleep(0)  # let other work run
     return replayed
+
+
+def _add(ids: SequenceIds, entries: Sequence[bytes], environment: Environment) -> Generator[None, None, None]:
+    """Add entries to ``ids``, one in each step: to open a batch may take milliseconds."""
+    now = environment.clock.monotonic()
+    for entry in entries:
+        metadata = parse_metadata(entry)
+        is_returned = metadata.replicated_from == environment.cluster
+        come = None if is_returned else completed_by(metadata, entry)
+        if come is not None:
+            ids.replay(*come, now)
+        yield

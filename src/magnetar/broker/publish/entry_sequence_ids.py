@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from magnetar.broker.publish.interfaces import SendHead
     from magnetar.wire.proto import pulsar_api_pb2 as pb
+    from magnetar.wire.proto.partial_pb2 import MetadataWithoutLists
 
 
 def completed_by(metadata: pb.MessageMetadata, entry: bytes) -> tuple[str, int] | None:
@@ -28,7 +29,7 @@ def completed_by(metadata: pb.MessageMetadata, entry: bytes) -> tuple[str, int] 
     return metadata.producer_name, highest_in(entry, numbers)
 
 
-def is_whole(metadata: pb.MessageMetadata) -> bool:
+def is_whole(metadata: pb.MessageMetadata | MetadataWithoutLists) -> bool:
     """Return whether the entry completes a message; all chunks of a message have the same sequence id."""
     return metadata.chunk_id >= metadata.num_chunks_from_msg - 1
 

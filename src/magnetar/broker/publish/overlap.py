@@ -6,8 +6,12 @@ end with new ones. Dropping it would lose the new messages, storing it would rep
 
 from __future__ import annotations
 
-from magnetar.wire.entries.batch import BatchedMessage, check_opened, compress, decode_batch, encode_batch
+from magnetar.wire.entries.batch import check_opened, compress, decompress, members_of
 from magnetar.wire.entries.entry import build_entry, parse_metadata, payload_of
+from magnetar.wire.proto import pulsar_api_pb2 as pb
+
+COMPRESSED_SIZE_MAX = 512 * 1024
+"""Bytes that are compressed again, which takes up to 20 ms. A larger payload is stored without compression."""
 
 
 def cut_batch(entry: bytes, lowest: int, pushed: int) -> bytes | None:
@@ -17,19 +21,21 @@ def cut_batch(entry: bytes, lowest: int, pushed: int) -> bytes | None:
     MagnetarError if the batch cannot be opened, for example because it is encrypted.
     """
     metadata = parse_metadata(entry)
-    kept: list[BatchedMessage] = []
+    kept: list[bytes] = []
     sequence_id = lowest - 1
     check_opened(metadata)
-    for message in decode_batch(metadata, payload_of(entry)):
-        own = message.metadata.HasField("sequence_id")
-        sequence_id = message.metadata.sequence_id if own else sequence_id + 1
+    data = decompress(metadata, payload_of(entry))
+    for own, start, end in members_of(metadata, data):
+        sequence_id = sequence_id + 1 if own is None else own
         if sequence_id > pushed:
             if not kept:
                 metadata.sequence_id = sequence_id
-            kept.append(message)
+            kept.append(data[start:end])
     if not kept:
         return None
-    payload = encode_batch(kept)
+    payload = b"".join(kept)
     metadata.num_messages_in_batch = len(kept)
     metadata.uncompressed_size = len(payload)
+    if len(payload) > COMPRESSED_SIZE_MAX:
+        metadata.compression = pb.NONE
     return build_entry(metadata, compress(payload, metadata.compression))

@@ -5,8 +5,8 @@ from __future__ import annotations
 from itertools import repeat
 from typing import TYPE_CHECKING, Final
 
-from magnetar.base.errors import ChecksumMismatchError, RemoteProtocolError, RequestError, ServerError, StorageError
-from magnetar.base.limits import ENTRY_METADATA_PADDING, REPLICATED_ENTRY_PADDING, Limit
+from magnetar.base.errors import RemoteProtocolError, RequestError, ServerError, StorageError
+from magnetar.base.limits import ENTRY_METADATA_PADDING, REPLICATED_ENTRY_PADDING
 from magnetar.base.names import check_cluster_name, check_length
 from magnetar.broker.housekeeping.storage_watch import check_publishable
 from magnetar.broker.publish.entry_sequence_ids import is_whole
@@ -15,16 +15,17 @@ from magnetar.broker.publish.producer import LocalProducer, answer_failed
 from magnetar.broker.replication.lives import check_life
 from magnetar.broker.replication.progress.progress_producer import ProgressProducer
 from magnetar.broker.replication.receiver import ReplicatedProducer
+from magnetar.broker.session.checks import check, checked
 from magnetar.broker.session.requests import attempt, start_after
 from magnetar.broker.settings.properties import producer_metadata
 from magnetar.broker.topic.registry import parse_topic
 from magnetar.wire import commands, transactions
-from magnetar.wire.entries.entry import check_count, parse_metadata
+from magnetar.wire.entries.entry import parse_without_lists
 from magnetar.wire.links import PROGRESS_PREFIX, REPLICATOR_PREFIX, source_of
 from magnetar.wire.runs import Sends
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Sequence
+    from collections.abc import Awaitable
 
     from magnetar.base.names import TopicName
     from magnetar.base.position import Position
@@ -39,9 +40,6 @@ _CHECKED_ONE_BY_ONE_MAX: Final = 100
 
 _OF_LINK_AT_ONCE_MAX: Final = 200
 """SENDs of a link per turn; each costs some 15 µs."""
-
-_OF_CLUSTERS: Final = ("replicated_from", "marker_type")
-"""Fields of MessageMetadata that a client must not set."""
 
 
 def create(session: Session, command: pb.CommandProducer) -> None:
@@ -274,7 +272,7 @@ def send(session: Session, command: pb.CommandSend, entry: bytes) -> None:
 
 def _is_last_chunk(entry: bytes) -> bool:
     try:
-        return is_whole(parse_metadata(entry))
+        return is_whole(parse_without_lists(entry))
     except RemoteProtocolError:
         return True  # it is refused in order
 
@@ -305,7 +303,7 @@ def _publish(session: Session, producer: Producer, heads: list[SendHead], entrie
     padding = REPLICATED_ENTRY_PADDING if isinstance(producer, ReplicatedProducer) else ENTRY_METADATA_PADDING
     size_max = session.environment.config.maxMessageSize + padding
     try:
-        _check(producer, heads, entries, size_max)
+        check(producer, heads, entries, size_max)
     except StorageError as error:
         # No later SEND may be stored before these: clients reconnect and send all of them in order.
         answer_failed(producer, heads, error)
@@ -320,56 +318,8 @@ def _publish(session: Session, producer: Producer, heads: list[SendHead], entrie
         return len(entries)
     # Outside the except clause: errors raised from now on must not keep the first error, and with it the entries.
     heads, entries = heads[:_CHECKED_ONE_BY_ONE_MAX], entries[:_CHECKED_ONE_BY_ONE_MAX]
-    producer.publish_with_refusals(heads, list(map(_checked, repeat(producer), heads, entries, repeat(size_max))))
+    producer.publish_with_refusals(heads, list(map(checked, repeat(producer), heads, entries, repeat(size_max))))
     return len(entries)
-
-
-def _check(producer: Producer, heads: Sequence[SendHead], entries: Sequence[bytes], size_max: int) -> None:
-    """Raise the error of invalid SENDs."""
-    if max(map(len, entries)) > size_max:
-        raise RequestError(
-            ServerError.NotAllowedError, "Exceed maximum message size (maxMessageSize)", Limit.MESSAGE_SIZE
-        )
-    for sequence_id, highest, _ in heads:
-        if highest and highest < sequence_id:
-            raise RequestError(ServerError.MetadataError, "Invalid lowest or highest sequence id")
-    for entry in entries:
-        metadata = producer.check(entry)
-        if metadata is None:
-            continue
-        if isinstance(producer, LocalProducer):
-            _check_is_of_a_client(metadata)
-            check_count(metadata, entry)
-        if metadata.deliver_at_time:
-            producer.topic.delayed.check(metadata)
-
-
-def _check_is_of_a_client(metadata: pb.MessageMetadata) -> None:
-    """Raise RequestError for fields that only brokers and replicators may set.
-
-    Links would not replicate an entry that names another cluster as its origin.
-    """
-    if transactions.has_transaction(metadata):
-        raise transactions.refusal()
-    for field in _OF_CLUSTERS:
-        if metadata.HasField(field):
-            raise RequestError(ServerError.NotAllowedError, f"{field} is set by replicators only, not by producers")
-
-
-def _checked(producer: Producer, head: SendHead, entry: bytes, size_max: int) -> bytes | RequestError:
-    """Return the entry, or the refusal of its SEND, without a traceback, which would keep the entry in memory."""
-    try:
-        _check(producer, [head], [entry], size_max)
-    except RequestError as error:
-        refusal = RequestError(error.code, str(error), error.limit)
-    except ChecksumMismatchError:
-        refusal = RequestError(ServerError.ChecksumError, "Checksum failed on the broker")
-    except RemoteProtocolError as error:
-        refusal = RequestError(ServerError.MetadataError, str(error), error.limit)
-    else:
-        return entry
-    producer.topic.environment.limit_hits.note(refusal)
-    return refusal
 
 
 def _check_recently_closed(session: Session, producer_id: int) -> None:

@@ -29,6 +29,11 @@ class ConnectionSettings(BaseModel):
     """Connections, and the memory that clients take."""
 
     maxMessageSize: int = Field(limits.MAX_MESSAGE_SIZE, gt=0, description="Largest message, in bytes.")
+    maxMessageMetadataSize: int = Field(
+        limits.METADATA_SIZE_MAX,
+        gt=0,
+        description="Bytes of the metadata of a message: its properties, keys and encryption keys.",
+    )
     keepAliveIntervalSeconds: float = Field(
         limits.KEEP_ALIVE_INTERVAL_SECONDS, gt=0, description="Seconds between keep-alive probes."
     )

@@ -9,19 +9,22 @@ from __future__ import annotations
 import struct
 import zlib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from google.protobuf.message import DecodeError
 
 from magnetar.base.errors import RemoteProtocolError, RequestError, ServerError
 from magnetar.base.limits import MAX_MESSAGE_SIZE, OPENED_BATCH_MESSAGES_MAX, Limit
 from magnetar.wire import varint
+from magnetar.wire.proto import partial_pb2 as partial
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from pyarrow import Codec
+
+MetadataT = TypeVar("MetadataT", pb.SingleMessageMetadata, partial.MessageInBatch)
 
 _SIZE_LENGTH = 4
 _pack_size = struct.Struct(">I").pack
@@ -68,12 +71,34 @@ def decode_batch(
     messages: list[BatchedMessage] = []
     offset = 0
     for _ in range(metadata.num_messages_in_batch):
-        message, offset = _read_message(data, offset)
-        messages.append(message)
-    if offset != len(data):
-        message_text = f"batch of {metadata.num_messages_in_batch} messages ends at {offset} of {len(data)} bytes"
-        raise RemoteProtocolError(message_text)
+        own, start, offset = _parse_message(pb.SingleMessageMetadata.FromString, data, offset)
+        messages.append(BatchedMessage(own, data[start:offset]))
+    _check_end(metadata, data, offset)
     return messages
+
+
+class Member(NamedTuple):
+    """A message of a batch, with the metadata not parsed."""
+
+    sequence_id: int | None
+    """None if the message has none of its own."""
+    start: int
+    """Start of the message in the decompressed payload."""
+    end: int
+    """End of the message, exclusive."""
+
+
+def members_of(metadata: pb.MessageMetadata, data: bytes) -> Iterator[Member]:
+    """Yield the messages of a batch from its decompressed payload.
+
+    Raises RemoteProtocolError when the payload contradicts its metadata.
+    """
+    offset = 0
+    for _ in range(metadata.num_messages_in_batch):
+        own, _, end = _parse_message(partial.MessageInBatch.FromString, data, offset)
+        yield Member(own.sequence_id if own.HasField("sequence_id") else None, offset, end)
+        offset = end
+    _check_end(metadata, data, offset)
 
 
 def last_sequence_id(metadata: pb.MessageMetadata, payload: bytes | memoryview) -> int | None:
@@ -93,13 +118,13 @@ def last_sequence_id(metadata: pb.MessageMetadata, payload: bytes | memoryview) 
                 first = data[start + 1]
                 payload_size = first if first < varint.MORE else varint.read(data, start + 1)[0]
             else:
-                payload_size = pb.SingleMessageMetadata.FromString(data[start : start + size]).payload_size
+                payload_size = partial.MessageInBatch.FromString(data[start : start + size]).payload_size
             offset = start + size + max(payload_size, 0)
     except (struct.error, IndexError, OverflowError, DecodeError) as error:
         message = f"batched message at {offset} cannot be parsed: {error}"
         raise RemoteProtocolError(message) from error
-    last, _ = _read_message(data, offset)
-    return last.metadata.sequence_id if last.metadata.HasField("sequence_id") else None
+    last, _, _ = _parse_message(partial.MessageInBatch.FromString, data, offset)
+    return last.sequence_id if last.HasField("sequence_id") else None
 
 
 def check_opened(metadata: pb.MessageMetadata) -> None:
@@ -184,12 +209,19 @@ def _codec(compression: pb.CompressionType.ValueType) -> Codec:
     return Codec(_ARROW_CODECS[compression])
 
 
-def _read_message(data: bytes, offset: int) -> tuple[BatchedMessage, int]:
-    """Read the message at ``offset``; return it and the offset of the next one."""
+def _check_end(metadata: pb.MessageMetadata, data: bytes, end: int) -> None:
+    """Raise RemoteProtocolError if the messages of a batch end before the data."""
+    if end != len(data):
+        message = f"batch of {metadata.num_messages_in_batch} messages ends at {end} of {len(data)} bytes"
+        raise RemoteProtocolError(message)
+
+
+def _parse_message(read: Callable[[bytes], MetadataT], data: bytes, offset: int) -> tuple[MetadataT, int, int]:
+    """Parse the metadata of the message at ``offset``; return it, and the start and the end of its payload."""
     start = offset + _SIZE_LENGTH
     end = start + _read_size(data, offset)[0] if start <= len(data) else start
     try:
-        metadata = pb.SingleMessageMetadata.FromString(data[start:end])
+        metadata = read(data[start:end])
     except DecodeError as error:
         message = f"metadata of a batched message cannot be parsed: {error}"
         raise RemoteProtocolError(message) from error
@@ -197,4 +229,4 @@ def _read_message(data: bytes, offset: int) -> tuple[BatchedMessage, int]:
     if not metadata.IsInitialized() or not end <= payload_end <= len(data):
         message = f"batched message at {offset} does not fit the {len(data)} bytes of its batch"
         raise RemoteProtocolError(message)
-    return BatchedMessage(metadata, data[end:payload_end]), payload_end
+    return metadata, end, payload_end

@@ -82,7 +82,9 @@ def test_a_trim_writes_what_changed_and_nothing_else(monkeypatch: pytest.MonkeyP
 
     def written() -> dict[str, int]:
         cursors = (subscription.cursor for subscription in topic.subscriptions.values())
-        return {cursor.name: cursor.sizes.checkpoint_bytes_written + cursor.sizes.delta_bytes_written for cursor in cursors}
+        return {
+            cursor.name: cursor.sizes.checkpoint_bytes_written + cursor.sizes.delta_bytes_written for cursor in cursors
+        }
 
     flushed: list[str] = []
     flush = Cursor.flush

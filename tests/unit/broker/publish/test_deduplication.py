@@ -10,6 +10,7 @@ import pytest
 from magnetar.base.errors import DiskFullError, StorageError
 from magnetar.base.position import EARLIEST
 from magnetar.broker.admin.administration import Administration
+from magnetar.broker.publish import overlap
 from magnetar.broker.publish.deduplication import Status
 from magnetar.broker.session.receiving import receive
 from magnetar.broker.subscription.names import DEDUPLICATION_CURSOR
@@ -517,6 +518,18 @@ def test_of_a_batch_that_is_here_in_part_the_rest_is_stored(compression: pb.Comp
     assert messages(cluster) == [f"p{number}" for number in range(8)]
     publisher = restarted(cluster)
     assert publisher.last_sequence_id() == 7
+
+
+def test_the_rest_of_a_large_batch_is_stored_without_compression(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(overlap, "COMPRESSED_SIZE_MAX", 0)
+    cluster = Cluster(settings=ON)
+    publisher = Publisher(cluster)
+    publisher.batch(range(5), compression=pb.ZLIB)
+    publisher.batch(range(3, 8), compression=pb.ZLIB)
+    assert messages(cluster) == [f"p{number}" for number in range(8)]
+    ledger = cluster.topic().ledger
+    rest = ledger.read_cached(ledger.last_confirmed_entry, 1, 1) or []
+    assert [parse_metadata(entry).compression for _, entry in rest] == [pb.NONE]
 
 
 def test_of_a_batch_with_holes_nothing_is_taken_for_a_duplicate_that_is_not_here() -> None:

@@ -17,6 +17,7 @@ from magnetar.base.limits import (
     ENTRY_METADATA_PADDING,
     HANDSHAKE_FRAME_SIZE_MAX,
     OPENED_BATCH_MESSAGES_MAX,
+    REPLICATION_CLUSTERS_MAX,
     UNREAD_BATCH_MESSAGES_MAX,
     Limit,
 )
@@ -241,6 +242,14 @@ def too_large(client: Client) -> None:
     publish(client, entry("x" * (1000 + ENTRY_METADATA_PADDING)), entry("x"))
 
 
+def too_large_metadata(client: Client) -> None:
+    publish(client, entry("x", properties=[pb.KeyValue(key="k", value="x" * 1000)]), entry("x"))
+
+
+def too_many_clusters(client: Client) -> None:
+    publish(client, entry("x", replicate_to=["jfk"] * (REPLICATION_CLUSTERS_MAX + 1)))
+
+
 def too_many_in_a_batch(client: Client) -> None:
     publish(client, compressed(BATCH_MESSAGES_MAX + 1))
 
@@ -314,6 +323,8 @@ def too_large_a_pattern(client: Client) -> None:
     ("settings", "attack", "expected"),
     [
         ({"maxMessageSize": 1000}, too_large, [Limit.MESSAGE_SIZE]),
+        ({"maxMessageMetadataSize": 1000}, too_large_metadata, [Limit.METADATA_SIZE]),
+        ({}, too_many_clusters, [Limit.REPLICATION_CLUSTERS]),
         ({}, too_many_in_a_batch, [Limit.BATCH_MESSAGES]),
         ({"brokerDeduplicationEnabled": True}, too_many_to_open, [Limit.OPENED_BATCH_MESSAGES]),
         ({}, too_many_unread, [Limit.UNREAD_BATCH_MESSAGES]),

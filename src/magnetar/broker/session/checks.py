@@ -1,0 +1,99 @@
+"""Checks of the entries that clients publish."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from magnetar.base.errors import ChecksumMismatchError, RemoteProtocolError, RequestError, ServerError
+from magnetar.base.limits import REPLICATION_CLUSTERS_MAX, Limit
+from magnetar.broker.publish.producer import LocalProducer
+from magnetar.wire import transactions
+from magnetar.wire.entries.entry import check_checksum, check_count, metadata_size
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from magnetar.broker.publish.interfaces import Producer, SendHead
+    from magnetar.wire.proto import pulsar_api_pb2 as pb
+
+_OF_CLUSTERS: Final = ("replicated_from", "marker_type")
+"""Fields of MessageMetadata that a client must not set."""
+
+
+def check(producer: Producer, heads: Sequence[SendHead], entries: Sequence[bytes], size_max: int) -> None:
+    """Raise the error of invalid SENDs."""
+    largest = max(map(len, entries))
+    if largest > size_max:
+        raise RequestError(
+            ServerError.NotAllowedError, "Exceed maximum message size (maxMessageSize)", Limit.MESSAGE_SIZE
+        )
+    metadata_max = producer.topic.environment.config.maxMessageMetadataSize
+    if largest > metadata_max and isinstance(producer, LocalProducer):
+        for entry in entries:
+            _check_metadata_size(entry, metadata_max)
+    for sequence_id, highest, _ in heads:
+        if highest and highest < sequence_id:
+            raise RequestError(ServerError.MetadataError, "Invalid lowest or highest sequence id")
+    for entry in entries:
+        metadata = producer.check(entry)
+        if metadata is None:
+            continue
+        if isinstance(producer, LocalProducer):
+            _check_is_of_a_client(metadata)
+            _check_clusters(metadata)
+            check_count(metadata, entry)
+        if metadata.deliver_at_time:
+            producer.topic.delayed.check(metadata)
+
+
+def _check_is_of_a_client(metadata: pb.MessageMetadata) -> None:
+    """Raise RequestError for fields that only brokers and replicators may set.
+
+    Links would not replicate an entry that names another cluster as its origin.
+    """
+    if transactions.has_transaction(metadata):
+        raise transactions.refusal()
+    for field in _OF_CLUSTERS:
+        if metadata.HasField(field):
+            raise RequestError(ServerError.NotAllowedError, f"{field} is set by replicators only, not by producers")
+
+
+def _check_metadata_size(entry: bytes, size_max: int) -> None:
+    """Raise RequestError for metadata of more than ``size_max`` bytes, before it is parsed.
+
+    NotAllowedError makes clients give up the message. They send it again after MetadataError.
+    """
+    size = metadata_size(entry)
+    if size > size_max:
+        check_checksum(entry)
+        limit = Limit.METADATA_SIZE
+        message = (
+            f"Exceed maximum size of message metadata: {size} bytes, {size_max} are allowed ({limit}). Put large values"
+            " into the payload"
+        )
+        raise RequestError(ServerError.NotAllowedError, message, limit)
+
+
+def _check_clusters(metadata: pb.MessageMetadata) -> None:
+    """Raise RequestError for a message that names too many clusters: links read the list again and again."""
+    clusters = len(metadata.replicate_to)
+    if clusters > REPLICATION_CLUSTERS_MAX:
+        limit = Limit.REPLICATION_CLUSTERS
+        message = f"replication to {clusters} clusters, {REPLICATION_CLUSTERS_MAX} are allowed ({limit})"
+        raise RequestError(ServerError.NotAllowedError, message, limit)
+
+
+def checked(producer: Producer, head: SendHead, entry: bytes, size_max: int) -> bytes | RequestError:
+    """Return the entry, or the refusal of its SEND, without a traceback, which would keep the entry in memory."""
+    try:
+        check(producer, [head], [entry], size_max)
+    except RequestError as error:
+        refusal = RequestError(error.code, str(error), error.limit)
+    except ChecksumMismatchError:
+        refusal = RequestError(ServerError.ChecksumError, "Checksum failed on the broker")
+    except RemoteProtocolError as error:
+        refusal = RequestError(ServerError.MetadataError, str(error), error.limit)
+    else:
+        return entry
+    producer.topic.environment.limit_hits.note(refusal)
+    return refusal
