@@ -33,7 +33,8 @@ from magnetar.broker.loop.cycles import CycleCollector
 from magnetar.broker.resources.process import tune
 from magnetar.broker.settings.data_directory import LEDGERS, METADATA
 from magnetar.ledger.local import LocalLedgerStore, LocalStoreOptions
-from magnetar.ledger.managed_ledger import ManagedLedger, ManagedLedgerConfig
+from magnetar.ledger.managed_ledger import ManagedLedger
+from magnetar.ledger.rollover import ManagedLedgerConfig
 from magnetar.metadata.local import LocalMetadataStore
 from magnetar.wire.entries.entry import build_entry
 from magnetar.wire.proto import pulsar_api_pb2 as pb

@@ -23,7 +23,8 @@ from magnetar.broker.subscription.names import DEDUPLICATION_CURSOR
 from magnetar.cli.main import main
 from magnetar.cursor.store import CursorStore
 from magnetar.ledger.local import LocalLedgerStore, LocalStoreOptions
-from magnetar.ledger.managed_ledger import ManagedLedger, ManagedLedgerConfig
+from magnetar.ledger.managed_ledger import ManagedLedger
+from magnetar.ledger.rollover import ManagedLedgerConfig
 from magnetar.ledger.shared_log.notes import UNSYNCED_NAME
 from magnetar.metadata.local import LocalMetadataStore
 from magnetar.metadata.resources import managed_ledger_path

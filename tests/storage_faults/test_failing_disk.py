@@ -12,8 +12,9 @@ from magnetar.base.errors import DiskFullError, StorageError, TooManyOpenFilesEr
 from magnetar.base.names import TopicName
 from magnetar.base.real import SystemClock
 from magnetar.ledger.local import LocalLedgerStore, LocalStoreOptions
-from magnetar.ledger.managed_ledger import ManagedLedger, ManagedLedgerConfig
+from magnetar.ledger.managed_ledger import ManagedLedger
 from magnetar.ledger.medium.local import LocalMedium
+from magnetar.ledger.rollover import ManagedLedgerConfig
 from magnetar.ledger.segments.check import check
 from magnetar.ledger.shared_log.log import Log
 from magnetar.metadata.memory import MemoryMetadataStore

@@ -13,7 +13,8 @@ from magnetar.base.real import SystemClock, SystemFiles
 from magnetar.broker.settings.data_directory import LEDGERS, METADATA
 from magnetar.ledger.agreement import bring_to_agreement, read_named_ledgers
 from magnetar.ledger.local import LocalLedgerStore, LocalStoreOptions
-from magnetar.ledger.managed_ledger import ManagedLedger, ManagedLedgerConfig
+from magnetar.ledger.managed_ledger import ManagedLedger
+from magnetar.ledger.rollover import ManagedLedgerConfig
 from magnetar.ledger.shared_log.notes import LIFE_NAME
 from magnetar.metadata.local import LocalMetadataStore
 from magnetar.metadata.resources import managed_ledger_path

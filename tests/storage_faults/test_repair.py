@@ -18,7 +18,8 @@ from magnetar.cli.main import main
 from magnetar.cursor.store import CursorStore
 from magnetar.ledger.agreement import bring_to_agreement, loss_boundaries, read_named_ledgers
 from magnetar.ledger.local import LocalLedgerStore, LocalStoreOptions
-from magnetar.ledger.managed_ledger import ManagedLedger, ManagedLedgerConfig
+from magnetar.ledger.managed_ledger import ManagedLedger
+from magnetar.ledger.rollover import ManagedLedgerConfig
 from magnetar.metadata.local import LocalMetadataStore
 from magnetar.metadata.resources import managed_ledger_path
 from magnetar.offline.check import check

@@ -22,7 +22,7 @@ from magnetar.broker.settings.config import BrokerConfig
 from magnetar.broker.topic.registry import TopicRegistry
 from magnetar.geo.progress.link import LinkOptions
 from magnetar.ledger.local import LocalLedgerStore, LocalStoreOptions
-from magnetar.ledger.managed_ledger import ManagedLedgerConfig
+from magnetar.ledger.rollover import ManagedLedgerConfig
 from magnetar.metadata.memory import MemoryMetadataStore
 from magnetar.metadata.policies import Policies, TenantInfo
 from magnetar.metadata.resources import Resources

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from magnetar.broker.resources.memory import MemoryBudget
     from magnetar.broker.settings.config import BrokerConfig
     from magnetar.geo.progress.link import ProgressLinks
-    from magnetar.ledger.managed_ledger import ManagedLedgerConfig
+    from magnetar.ledger.rollover import ManagedLedgerConfig
     from magnetar.ledger.store import LedgerStore
     from magnetar.metadata.resources import Resources
     from magnetar.metadata.store import MetadataStore

@@ -41,8 +41,8 @@ from magnetar.broker.web.server import WebServer
 from magnetar.geo.progress.link import LinkOptions, ProgressLinks
 from magnetar.ledger.agreement import bring_to_agreement, read_named_ledgers
 from magnetar.ledger.local import LocalLedgerStore, LocalStoreOptions
-from magnetar.ledger.managed_ledger import ManagedLedgerConfig
 from magnetar.ledger.medium.space import give_reserve
+from magnetar.ledger.rollover import ManagedLedgerConfig
 from magnetar.metadata.local import LocalMetadataStore
 from magnetar.metadata.policies import ClusterData
 from magnetar.metadata.resources import Resources

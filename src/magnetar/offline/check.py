@@ -24,10 +24,11 @@ from magnetar.cursor.cursor import Cursor
 from magnetar.cursor.info import CursorHome
 from magnetar.geo.origins.summary import OriginSummary, decode_summary
 from magnetar.ledger.deletions import noted_deletions
-from magnetar.ledger.managed_ledger import ManagedLedger, ManagedLedgerConfig
+from magnetar.ledger.managed_ledger import ManagedLedger
 from magnetar.ledger.medium.blocking import run_blocking
 from magnetar.ledger.medium.local import LocalMedium
 from magnetar.ledger.read_only import ReadOnlyLedgerStore
+from magnetar.ledger.rollover import ManagedLedgerConfig
 from magnetar.ledger.segments import check as ledger_check
 from magnetar.ledger.segments.recovery import survey
 from magnetar.ledger.shared_log.notes import UNSYNCED_NAME

@@ -24,7 +24,8 @@ from magnetar.cursor.store import NO_LEDGER
 from magnetar.geo.progress.codec import restore_state
 from magnetar.ledger.agreement import LOST_PROPERTY, keep_loss_boundaries, keep_unlisted, loss_boundaries, shorten
 from magnetar.ledger.deletions import note_of
-from magnetar.ledger.managed_ledger import ManagedLedger, ManagedLedgerConfig
+from magnetar.ledger.managed_ledger import ManagedLedger
+from magnetar.ledger.rollover import ManagedLedgerConfig
 from magnetar.metadata.resources import managed_ledger_path
 from magnetar.metadata.store import Put
 

@@ -27,8 +27,8 @@ from magnetar.broker.topic.registry import TopicRegistry
 from magnetar.geo.progress.link import LinkOptions, ProgressLinks
 from magnetar.ledger.agreement import bring_to_agreement, read_named_ledgers
 from magnetar.ledger.local import LocalLedgerStore, LocalStoreOptions
-from magnetar.ledger.managed_ledger import ManagedLedgerConfig
 from magnetar.ledger.medium.blocking import run_blocking
+from magnetar.ledger.rollover import ManagedLedgerConfig
 from magnetar.metadata.policies import TenantInfo
 from magnetar.metadata.resources import Resources, managed_ledger_path
 from magnetar.sim.cluster import MACHINE_BYTES

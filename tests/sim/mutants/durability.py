@@ -42,10 +42,10 @@ def ledgers_deleted_before_the_write(original: Any) -> Any:
 def ledgers_forgotten_before_the_write(_: Any) -> Any:
     def mutant(self: ManagedLedger, count: int, properties: Mapping[str, str] = _NOTHING) -> None:
         doomed = list(self.ledgers()[:count])
-        self._chain.remove_first(count)
-        self._times.trim(self.first_position)
+        self.chain.remove_first(count)
+        self.times.trim(self.first_position)
         self.properties.update(properties)
-        self._persist()
+        self._listed.save(self)
         for ledger in doomed:
             self._store.delete(ledger.ledger_id)
 

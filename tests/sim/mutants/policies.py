@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from magnetar.broker.subscription.subscription import Subscription
 from magnetar.geo import protection
 from magnetar.geo.progress.confirmations import Confirmations
-from magnetar.ledger import managed_ledger
+from magnetar.ledger import retention
 from magnetar.wire.entries import entry as wire_entry
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def messages_left_out_of_protection(_: Any) -> Any:
 
 MUTANTS: dict[str, Mutant] = {
     "the active cluster ignored": (Subscription, "_consumed_elsewhere", active_cluster_ignored),
-    "retention ignored": (managed_ledger, "_is_retained", retention_ignored),
+    "retention ignored": (retention, "is_retained", retention_ignored),
     "a delayed message delivered too early": (wire_entry, "messages_and_delivery", due_too_early),
     "messages left out of protection": (protection, "_data_risks", messages_left_out_of_protection),
     "progress confirmed when it is sent": (Confirmations, "sent", confirmed_when_sent),

@@ -25,8 +25,9 @@ from magnetar.ledger.agreement import (
     shorten,
 )
 from magnetar.ledger.local import LocalLedgerStore, LocalStoreOptions
-from magnetar.ledger.managed_ledger import ManagedLedger, ManagedLedgerConfig
+from magnetar.ledger.managed_ledger import ManagedLedger
 from magnetar.ledger.medium.space import RESERVE_NAME
+from magnetar.ledger.rollover import ManagedLedgerConfig
 from magnetar.ledger.shared_log.notes import UNSYNCED_NAME
 from magnetar.metadata.memory import MemoryMetadataStore
 from magnetar.metadata.resources import managed_ledger_path

@@ -21,7 +21,7 @@ from magnetar.broker.delayed.incarnation import INCARNATION_PROPERTY
 from magnetar.broker.delayed.positions import PositionSet
 from magnetar.broker.dispatch.shared import SharedDispatcher
 from magnetar.broker.housekeeping.maintenance import measuring
-from magnetar.ledger.managed_ledger import ManagedLedgerConfig
+from magnetar.ledger.rollover import ManagedLedgerConfig
 from magnetar.metadata.policies import DelayedDeliveryPolicies
 from magnetar.sim.cluster import TOPIC, Client, Cluster, Exclusive, entry
 from magnetar.sim.pipe import Pipe

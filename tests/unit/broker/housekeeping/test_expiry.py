@@ -13,7 +13,7 @@ from magnetar.admin.service import StatsOptions
 from magnetar.base.position import EARLIEST, Position
 from magnetar.broker.admin.administration import Administration
 from magnetar.broker.housekeeping.maintenance import Maintenance
-from magnetar.ledger.managed_ledger import ManagedLedgerConfig
+from magnetar.ledger.rollover import ManagedLedgerConfig
 from magnetar.sim.cluster import TOPIC, Client, Cluster, entry
 from magnetar.sim.referees.times import Ages
 from magnetar.wire import commands

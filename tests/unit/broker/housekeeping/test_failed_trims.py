@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from magnetar.base.errors import DiskFullError
 from magnetar.broker.housekeeping.maintenance import Maintenance
-from magnetar.ledger.managed_ledger import ManagedLedgerConfig
+from magnetar.ledger.rollover import ManagedLedgerConfig
 from magnetar.metadata.resources import managed_ledger_path
 from magnetar.sim.cluster import TOPIC, Cluster
 

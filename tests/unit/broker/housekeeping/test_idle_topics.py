@@ -11,7 +11,7 @@ import pytest
 from magnetar.base.names import TopicName
 from magnetar.broker.housekeeping.idle_topics import LOOK_AGAIN_S, LOOKS_PER_ROUND_MAX
 from magnetar.broker.housekeeping.maintenance import Maintenance
-from magnetar.ledger.managed_ledger import ManagedLedgerConfig
+from magnetar.ledger.rollover import ManagedLedgerConfig
 from magnetar.metadata.policies import Policies
 from magnetar.metadata.resources import managed_ledger_path
 from magnetar.sim.cluster import NAMESPACE, TOPIC, Client, Cluster, Exclusive

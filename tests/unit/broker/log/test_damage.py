@@ -8,7 +8,7 @@ import pytest
 
 from magnetar.admin.service import StatsOptions
 from magnetar.broker.admin.stats import topic_stats
-from magnetar.ledger.managed_ledger import ManagedLedgerConfig
+from magnetar.ledger.rollover import ManagedLedgerConfig
 from magnetar.sim.cluster import Cluster, Exclusive, Key_Shared, Shared, entry
 from magnetar.sim.pipe import Pipe
 from magnetar.wire import commands

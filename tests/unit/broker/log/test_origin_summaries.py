@@ -9,7 +9,7 @@ import pytest
 from magnetar.base.position import Position
 from magnetar.broker.log import origin_summaries
 from magnetar.broker.log.origin_summaries import summaries_path
-from magnetar.ledger.managed_ledger import ManagedLedgerConfig
+from magnetar.ledger.rollover import ManagedLedgerConfig
 from magnetar.sim.cluster import TOPIC, Cluster
 from magnetar.sim.pipe import Pipe
 from magnetar.sim.virtual.loop import HandLoop

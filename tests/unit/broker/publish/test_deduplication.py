@@ -14,7 +14,7 @@ from magnetar.broker.publish import overlap
 from magnetar.broker.publish.deduplication import Status
 from magnetar.broker.session.receiving import receive
 from magnetar.broker.subscription.names import DEDUPLICATION_CURSOR
-from magnetar.ledger.managed_ledger import ManagedLedgerConfig
+from magnetar.ledger.rollover import ManagedLedgerConfig
 from magnetar.ledger.store import StoreState
 from magnetar.sim.cluster import TOPIC, Cluster, entry
 from magnetar.sim.pipe import Pipe, read_all

@@ -10,7 +10,7 @@ import pytest
 from magnetar.base.errors import ServerError
 from magnetar.broker.topic.linked_topics import DELETION_GRACE_S
 from magnetar.geo.origins.annotation import decode_annotation
-from magnetar.ledger.managed_ledger import ManagedLedgerConfig
+from magnetar.ledger.rollover import ManagedLedgerConfig
 from magnetar.metadata.policies import Policies
 from magnetar.sim.cluster import NAMESPACE, TOPIC
 from tests.unit.broker.world import Worker, World

@@ -10,7 +10,7 @@ from magnetar.base.errors import ServerError
 from magnetar.base.position import EARLIEST, Position
 from magnetar.broker.admin.stats import topic_stats
 from magnetar.broker.topic.linked_topics import DELETION_GRACE_S
-from magnetar.ledger.managed_ledger import ManagedLedgerConfig
+from magnetar.ledger.rollover import ManagedLedgerConfig
 from magnetar.sim.cluster import TOPIC, Client, Cluster, entry
 from magnetar.sim.pipe import Pipe, read_all
 from magnetar.sim.virtual.loop import HandLoop

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from magnetar.ledger.managed_ledger import ManagedLedgerConfig
+from magnetar.ledger.rollover import ManagedLedgerConfig
 from tests.unit.broker.world import Worker, World
 
 if TYPE_CHECKING:

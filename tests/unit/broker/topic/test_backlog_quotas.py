@@ -10,7 +10,7 @@ import pytest
 from magnetar.base.limits import Limit
 from magnetar.broker.housekeeping.clock_watch import GRACE_S
 from magnetar.broker.housekeeping.maintenance import Maintenance
-from magnetar.ledger.managed_ledger import ManagedLedgerConfig
+from magnetar.ledger.rollover import ManagedLedgerConfig
 from magnetar.metadata.policies import Policies
 from magnetar.sim.cluster import NAMESPACE, Client, Cluster, entry
 from magnetar.wire.proto import pulsar_api_pb2 as pb

@@ -8,7 +8,7 @@ import pytest
 
 from magnetar.broker.topic import lifecycle
 from magnetar.broker.topic.lifecycle import NEXT, SHUT, Event, Lifecycle, State
-from magnetar.ledger.managed_ledger import ManagedLedgerConfig
+from magnetar.ledger.rollover import ManagedLedgerConfig
 from magnetar.metadata.resources import managed_ledger_path
 from magnetar.sim.cluster import TOPIC, Cluster
 
