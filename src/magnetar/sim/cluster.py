@@ -254,7 +254,7 @@ class Client:
         def read() -> None:
             now = self.cluster.clock.monotonic()
             left = receive(self.session, self._connection.receive_gathering(data, now))
-            while left or self._connection.has_more:
+            while left or self._connection.decoder.has_more:
                 left = receive(self.session, left or self._connection.receive_gathering(b"", now))
 
         self.cluster.do(read)

@@ -279,7 +279,7 @@ class Site:
                 if data:
                     unfinished.append(tap.heard(site, self.session, data))
                 super()._handle(data, now)
-                if self._is_dropped or not (self._left or self._connection.has_more):
+                if self._is_dropped or not (self._left or self._connection.decoder.has_more):
                     del site._unfinished[self]
                     for done in unfinished:
                         done()

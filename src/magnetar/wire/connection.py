@@ -105,6 +105,8 @@ _LEGAL: dict[tuple[Role, State], frozenset[_T.Type.ValueType]] = {
 class Connection:
     """The state of a connection as one side knows it.
 
+    ``decoder`` holds the received bytes of frames that were not returned yet.
+
     The ``peer_…`` attributes hold the peer's statements in the handshake. ``last_received_at`` is the time of the last
     received byte, on the clock of ``now``.
     """
@@ -130,9 +132,7 @@ class Connection:
         else:
             size_max, limit = frame_size_max, Limit.MESSAGE_SIZE
         command_size_max = COMMAND_SIZE_MAX if is_broker else None
-        self._decoder = FrameDecoder(
-            size_max, limit, command_size_max=command_size_max, lists_are_checked=not is_broker
-        )
+        self.decoder = FrameDecoder(size_max, limit, command_size_max=command_size_max, lists_are_checked=not is_broker)
         self._keep_alive_interval_s = keep_alive_interval_s
         self._output: list[bytes] = []
         self._ping_unanswered = False
@@ -151,27 +151,17 @@ class Connection:
         """Whether the peer supports Magnetar's additions to the protocol: links, leases and progress."""
         return self.peer_version.startswith(MAGNETAR_VERSION_PREFIX)
 
-    @property
-    def unfinished(self) -> tuple[int, int]:
-        """Return the received and the missing bytes of the unfinished frame (``FrameDecoder.unfinished``)."""
-        return self._decoder.unfinished
-
     def receive(self, data: bytes, now: float) -> list[Frame]:
         """Process received bytes and return the frames that they complete, in order.
 
         Raises RemoteProtocolError, and is CLOSED, when the peer violates the protocol: no frame of ``data`` is handed
         on.
         """
-        return cast("list[Frame]", self._receive(self._decoder.feed, data, now))
+        return cast("list[Frame]", self._receive(self.decoder.feed, data, now))
 
     def receive_gathering(self, data: bytes, now: float) -> list[Received]:
         """Like ``receive``, but return runs of SENDs and ACKs, and some frames at a time (see ``FrameDecoder``)."""
-        return self._receive(self._decoder.feed_gathering, data, now)
-
-    @property
-    def has_more(self) -> bool:
-        """Whether received bytes may complete frames that ``receive_gathering`` has not returned yet."""
-        return self._decoder.has_more
+        return self._receive(self.decoder.feed_gathering, data, now)
 
     def _receive(
         self, feed: Callable[[bytes], list[Frame] | list[Received]], data: bytes, now: float
@@ -201,7 +191,7 @@ class Connection:
         if self._role is not Role.BROKER or self.state is not State.AUTHENTICATING:
             message = f"connected() as {self._role.name} in state {self.state.name}"
             raise LocalProtocolError(message)
-        self._decoder.limit(self._frame_size_max)
+        self.decoder.limit(self._frame_size_max)
         self._enter(State.CONNECTED)
 
     def closed(self) -> None:

@@ -80,7 +80,16 @@ class FrameDecoder:
     frame that arrives byte by byte takes no more memory than its size.
     """
 
-    __slots__ = ("_command_size_max", "_held", "_lists_are_checked", "_missing", "_name", "_pieces", "_total_size_max")
+    __slots__ = (
+        "_command_size_max",
+        "_lists_are_checked",
+        "_missing",
+        "_name",
+        "_pieces",
+        "_total_size_max",
+        "has_more",
+        "held",
+    )
 
     def __init__(
         self,
@@ -102,7 +111,10 @@ class FrameDecoder:
         self._name = name
         self._total_size_max = frame_size_max - _SIZE_LENGTH
         self._pieces: list[bytes] = []
-        self._held = 0
+        self.held = 0
+        """Number of received bytes that belong to no returned frame."""
+        self.has_more = False
+        """Whether these bytes may contain complete frames."""
         # Bytes that must arrive before the pieces are joined: the rest of the two sizes, or of a frame.
         self._missing = 0
 
@@ -117,7 +129,7 @@ class FrameDecoder:
 
         The number of missing bytes is too low until the size of the frame has arrived.
         """
-        return (self._held, self._missing) if self._held and self._missing > 0 else (0, 0)
+        return (self.held, self._missing) if self.held and self._missing > 0 else (0, 0)
 
     def feed(self, data: bytes) -> list[Frame]:
         """Process the next bytes of the stream and return the frames that they complete, in order.
@@ -135,11 +147,6 @@ class FrameDecoder:
         """
         return self._feed(data, gather=True)
 
-    @property
-    def has_more(self) -> bool:
-        """Whether there may be complete frames that were not returned yet."""
-        return self._missing <= 0 and bool(self._pieces)
-
     def _feed(self, data: bytes, *, gather: bool) -> list[Received]:
         if self._pieces:
             self._keep(data)
@@ -148,15 +155,16 @@ class FrameDecoder:
             data = b"".join(self._pieces)
             self._pieces.clear()
         frames, end = self._cut(data, gather=gather)
-        self._held = len(data) - end
-        if self._held:
+        self.held = held = len(data) - end
+        self.has_more = held > 0 and self._missing <= 0
+        if held:
             self._pieces.append(data[end:] if end else data)
         return frames
 
     def _keep(self, piece: bytes) -> None:
         """Keep a piece of a frame; join it with the small pieces before it that are no larger."""
         size = len(piece)
-        self._held += size
+        self.held += size
         self._missing -= size
         pieces = self._pieces
         first = len(pieces)

@@ -50,7 +50,7 @@ class Wire:
         if self._is_open:
             now = self._cluster.clock.monotonic()
             left = receive(self._session, self._connection.receive_gathering(data, now))
-            while left or self._connection.has_more:
+            while left or self._connection.decoder.has_more:
                 left = receive(self._session, left or self._connection.receive_gathering(b"", now))
             self.to_opener(self._connection.take_output())
 

@@ -203,14 +203,13 @@ class Deduplication:
         return self._publish_rest(ids, producer, heads, entries)
 
     def at_once(self, heads: Sequence[SendHead], entries: Sequence[bytes]) -> int:
-        """Return the number of SENDs to handle in one turn: up to and including the first one that may be expensive.
+        """Return the number of SENDs to deduplicate in one turn, including the first one that may be expensive.
 
         That is a compressed batch, since kilobytes can become megabytes when they are decompressed.
         """
-        if self.sequence_ids is not None:
-            for number, ((_, _, num_messages), entry) in enumerate(zip(heads, entries, strict=True), start=1):
-                if num_messages > 1 and is_compressed(entry):
-                    return number
+        for number, ((_, _, num_messages), entry) in enumerate(zip(heads, entries, strict=True), start=1):
+            if num_messages > 1 and is_compressed(entry):
+                return number
         return len(entries)
 
     def _append(

@@ -287,7 +287,9 @@ def publish(session: Session, sends: Sends) -> Sends | None:
     if producer is None:
         _check_recently_closed(session, producer_id)
         return None
-    at_once = producer.topic.deduplication.at_once(heads, entries)
+    at_once, deduplication = len(entries), producer.topic.deduplication
+    if deduplication.sequence_ids is not None:
+        at_once = deduplication.at_once(heads, entries)
     if isinstance(producer, ReplicatedProducer):
         at_once = min(at_once, _OF_LINK_AT_ONCE_MAX)
     if at_once == len(entries):

@@ -34,7 +34,8 @@ _NOTHING: Final[list[Received]] = []
 
 def receive(session: Session, frames: list[Received]) -> list[Received]:
     """Handle frames in order, as many as the turn allows; return the remaining ones."""
-    session.heard()
+    if session.liveness is not None:
+        session.liveness.set()
     turns = session.environment.turns
     for number, frame in enumerate(frames, start=1):
         rest: Received | None = frame

@@ -197,26 +197,25 @@ class ServerProtocol(asyncio.BufferedProtocol):
         if output and self._transport is not None and not self._transport.is_closing():
             self._transport.write(b"".join(output))
             is_over = self._account.unsent.flushed(self._transport.get_write_buffer_size())
-            self._note_writable(is_writable=not is_over)
+            if is_over or not self.session.is_writable:
+                self.session.writable(is_writable=not is_over)
 
     def _note_unsent(self, size: int) -> None:
         """Update the amount of unsent data; above the limit, the client gets no more messages."""
         unsent = self._account.unsent
         unsent.left(size)
-        self._note_writable(is_writable=not unsent.is_over)
-
-    def _note_writable(self, *, is_writable: bool) -> None:
-        if not (is_writable and self.session.is_writable):
-            self.session.writable(is_writable=is_writable)
+        if unsent.is_over or not self.session.is_writable:
+            self.session.writable(is_writable=not unsent.is_over)
 
     # -- turns --------------------------------------------------------------------------------------------------
 
     def _handle(self, data: bytes, now: float) -> None:
         """Handle remaining frames and those that ``data`` completes, until the turn is over."""
         connection, session = self._connection, self.session
+        decoder = connection.decoder
         try:
             left = receive(session, self._left or connection.receive_gathering(data, now))
-            while (has_more := connection.has_more) and not left and not self._turns.is_over():
+            while decoder.has_more and not left and not self._turns.is_over():
                 left = receive(session, connection.receive_gathering(b"", now))
         except RemoteProtocolError as error:
             self._drop("protocol_error", error)
@@ -227,10 +226,10 @@ class ServerProtocol(asyncio.BufferedProtocol):
             self.close()
         else:
             self._left = left
-            if left or has_more:
+            if left or decoder.has_more:
                 self._wait()
-            else:
-                session.frame_arrived(*connection.unfinished)
+            elif decoder.held or self._account.frame_held:
+                session.frame_arrived(*decoder.unfinished)
             output = connection.take_output()
             if output:
                 self.write(output)

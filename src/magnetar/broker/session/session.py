@@ -114,7 +114,8 @@ class Session:
         self._open = True
         self.tasks: set[asyncio.Task[None]] = set()
         """Requests that take longer than one turn."""
-        self._liveness: asyncio.Event | None = None
+        self.liveness: asyncio.Event | None = None
+        """Event that received frames set, once ``is_alive`` was called."""
 
     @property
     def client_version(self) -> str:
@@ -127,11 +128,6 @@ class Session:
         return self._open
 
     # -- input --------------------------------------------------------------------------------------------------
-
-    def heard(self) -> None:
-        """Note that the client is alive."""
-        if self._liveness is not None:
-            self._liveness.set()
 
     def closed(self) -> None:
         """Handle the end of the connection: remove its producers and consumers, in slices if there are many."""
@@ -315,14 +311,14 @@ class Session:
         """Return whether the client answers a PING within ``connectionLivenessCheckTimeoutMillis``; close it if not."""
         if not self._open:
             return False
-        if self._liveness is None:
-            self._liveness = asyncio.Event()
-        self._liveness.clear()
+        if self.liveness is None:
+            self.liveness = asyncio.Event()
+        self.liveness.clear()
         self._transport.probe()
         try:
             timeout_s = self.environment.config.connectionLivenessCheckTimeoutMillis / 1000
             async with asyncio.timeout(timeout_s):
-                await self._liveness.wait()
+                await self.liveness.wait()
         except TimeoutError:
             log.warning("dead_connection_dropped", address=self.address)
             self._transport.abort()

@@ -56,7 +56,12 @@ class OriginSummary:
 
     def add(self, count: int, annotation: bytes) -> None:
         """Add the run that follows; raises CorruptionError if its annotation cannot be read."""
-        self.add_stretch(1, Stretch(count, decode_annotation(annotation) if annotation else None))
+        if annotation or self._cluster is not None:
+            self.add_stretch(1, Stretch(count, decode_annotation(annotation) if annotation else None))
+        else:  # the stretch of local entries, which has no extents, goes on
+            self.runs += 1
+            self.entries += count
+            self._open += count
 
     def add_stretch(self, runs: int, stretch: Stretch) -> None:
         """Add the runs that follow, which are all of one origin."""
