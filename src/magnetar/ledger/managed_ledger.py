@@ -14,7 +14,7 @@ from magnetar.ledger.deletions import delete_ledgers
 from magnetar.ledger.ledger_list import LedgerList
 from magnetar.ledger.log_positions import LogPositions
 from magnetar.ledger.retention import count_unneeded
-from magnetar.ledger.rollover import PendingRun, Rollover
+from magnetar.ledger.rollover import Rollover
 from magnetar.metadata.resources import DELETED_TOPIC
 from magnetar.metadata.store import ABSENT, Put
 
@@ -126,8 +126,7 @@ class ManagedLedger(LogPositions):
             if error is not None:
                 self._rollover.fail_held(error)
 
-        run = PendingRun(ledger.ledger_id, entries, report, annotation)
-        first = Position(ledger.ledger_id, self._rollover.write(run, ledger))
+        first = Position(ledger.ledger_id, self._rollover.write(ledger, entries, report, annotation))
         self.chain.change(ledger, count, size)
         return first
 

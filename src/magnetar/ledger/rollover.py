@@ -35,10 +35,9 @@ class ManagedLedgerConfig:
 
 
 @dataclass(frozen=True, slots=True)
-class PendingRun:
-    """A run on its way to the store; without entries it is a barrier."""
+class HeldRun:
+    """A run that waits for its ledger to be listed. A run without entries is a barrier."""
 
-    ledger_id: int
     entries: Sequence[bytes]
     report: OnDurable
     annotation: bytes
@@ -60,7 +59,7 @@ class Rollover:
         """The ledger that takes appends: the last of the chain, or none."""
         self._next: ChainLedger | None = None
         """The ledger that becomes the current one when its listing is durable: the last of the chain."""
-        self._held: list[PendingRun] = []
+        self._held: list[HeldRun] = []
         """Runs for the next ledger, which are written once that is listed."""
         self._is_ended = False
 
@@ -78,17 +77,17 @@ class Rollover:
         assert found is not None
         return found
 
-    def write(self, run: PendingRun, ledger: ChainLedger) -> int:
-        """Write a run to its ledger, or hold it until that is listed; return the entry id of its first entry."""
+    def write(self, ledger: ChainLedger, entries: Sequence[bytes], report: OnDurable, annotation: bytes) -> int:
+        """Write a run to ``ledger``, or hold it until that is listed; return the entry id of its first entry."""
         if ledger is self._next:
-            self._held.append(run)
+            self._held.append(HeldRun(entries, report, annotation))
             return ledger.entries
-        return self._write(run)
+        return self._store.append(ledger.ledger_id, entries, report, annotation, urgent=False)
 
     def barrier(self, on_durable: OnDurable) -> None:
         """Call ``on_durable`` in the order of the appends, once all of them until now are durable, or why not."""
         if self._held and self._next is not None:
-            self._held.append(PendingRun(self._next.ledger_id, (), on_durable, b""))
+            self._held.append(HeldRun((), on_durable, b""))
         else:
             self._store.barrier(on_durable)
 
@@ -109,9 +108,6 @@ class Rollover:
         current = self._current
         if current is not None and now_ms - current.created_ms >= self._config.max_rollover_ms:
             self._close(current, now_ms)
-
-    def _write(self, run: PendingRun) -> int:
-        return self._store.append(run.ledger_id, run.entries, run.report, run.annotation, urgent=False)
 
     def _list_next(self, now_ms: int) -> None:
         """List a new ledger for appends; raises StorageError if there is none, and none can be listed."""
@@ -154,7 +150,7 @@ class Rollover:
         held, self._held = self._held, []
         for run in held:
             if run.entries:
-                self._write(run)
+                self._store.append(begun.ledger_id, run.entries, run.report, run.annotation, urgent=False)
             else:
                 self._store.barrier(run.report)
 
