@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from bench.watched_broker import WatchedBroker
 from tests.hostile.stage import Stage
 from tests.hostile.table import Row, render
 from tests.hostile.victim import DESCRIPTORS_MAX, SETTINGS
-from tests.kit.broker import Broker
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,7 +32,7 @@ class Theatre:
             self.close()
             directory = self._directory / f"stage-{len(self._stages)}"
             directory.mkdir()
-            broker = Broker(directory / "broker", settings=SETTINGS, descriptors_max=DESCRIPTORS_MAX)
+            broker = WatchedBroker(directory / "broker", settings=SETTINGS, descriptors_max=DESCRIPTORS_MAX)
             self._stages.append(Stage(broker, directory))
         return self._stages[-1]
 

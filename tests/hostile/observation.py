@@ -6,7 +6,8 @@ import time
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from tests.hostile.table import Row, keep, render
+from bench.watched_broker import WatchedBroker
+from tests.hostile.table import LongestTurn, Row, keep, render
 from tests.hostile.victim import (
     MEMORY_LIMIT_MB,
     MEMORY_SLACK_BYTES,
@@ -14,6 +15,7 @@ from tests.hostile.victim import (
     peak,
     read_state,
     slow_commits_in,
+    slow_metadata_commits_in,
     stalls_in,
     state_afterwards,
     wait_for_leave,
@@ -77,6 +79,10 @@ def observe(
         baseline_gap_ms=baseline_gap_ms,
         stalls=_increase(before.stalls, stalls_in(metrics)) if is_same_process else None,
         slow_commits=_increase(before.slow_commits, slow_commits_in(metrics)) if is_same_process else None,
+        slow_metadata_commits=(
+            _increase(before.slow_metadata_commits, slow_metadata_commits_in(metrics)) if is_same_process else None
+        ),
+        longest_turn=_longest_turn(broker, start, cleaned_at),
         resident_bytes=(before.resident_bytes, highest, after.resident_bytes),
         descriptors=(before.descriptors.total(), after.descriptors.total()),
         left_behind=[] if is_shared else after.left_behind(before),
@@ -90,6 +96,19 @@ def observe(
     keep(row)
     print(render([row]))  # noqa: T201 - shown by -rP and with a failure
     return row
+
+
+def _longest_turn(broker: Broker, start: float, end: float) -> LongestTurn | None:
+    """Return the turn of the loop with the most processor time; None if there is none, or the loop is not watched."""
+    turns = broker.turns() if isinstance(broker, WatchedBroker) else []
+    busiest = max(
+        (each for each in turns if start <= each.at_s <= end),
+        key=lambda each: each.seconds - each.waited_s,
+        default=None,
+    )
+    if busiest is None:
+        return None
+    return LongestTurn(busiest.seconds * 1000, (busiest.seconds - busiest.waited_s) * 1000, busiest.where)
 
 
 def _increase(before: int | None, after: int | None) -> int | None:
@@ -111,8 +130,8 @@ def require_nothing_left(row: Row) -> None:
 def require_undisturbed(row: Row) -> None:
     """Raise AssertionError if a message came twice or in disorder, or a turn of the loop was too long.
 
-    A gap of the client alone is no failure, nor is a long turn of a broker that got no processor: a busy machine may
-    make both.
+    A gap of the client alone is no failure, nor is a turn that was long because the broker got no processor: a busy
+    machine may make both.
     """
     assert row.account["repeated"] == 0
     assert row.account["is_in_order"]

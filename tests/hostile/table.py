@@ -9,7 +9,7 @@ import json
 import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 DIRECTORY = Path("build/hostile")
 ROWS = DIRECTORY / "rows.jsonl"
-WIDTH = 200
+WIDTH = 230
 """Columns of the printed table."""
 
 LATE_MS = 100.0
@@ -36,13 +36,24 @@ HEADS = (
     ("receipt ms\np50 / p99 / gap", "right"),
     ("receive ms\np50 / p99 / gap", "right"),
     ("turns\n> 100 ms", "right"),
-    ("commits\n> 100 ms", "right"),
+    ("longest turn ms\nall / processor", "right"),
+    ("commits > 100 ms\nlog / metadata", "right"),
     ("starved", "right"),
     ("memory MiB\nbefore / peak / after", "right"),
     ("descriptors\nbefore / after", "right"),
     ("left behind", "left"),
     ("verdict", "left"),
 )
+
+
+class LongestTurn(NamedTuple):
+    """The turn of the broker's loop with the most processor time."""
+
+    ms: float
+    processor_ms: float
+    """Without the time in which the loop could run and got no processor."""
+    where: str
+    """Functions that the loop was in, the innermost first; empty if that was not seen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +70,10 @@ class Row:
     """Turns of the broker's loop that took longer than 100 ms; None if not known."""
     slow_commits: int | None
     """Groups of entries that took the disk longer than 100 ms; None if not known."""
+    slow_metadata_commits: int | None
+    """The same for metadata."""
+    longest_turn: LongestTurn | None
+    """None if no turn was long, or the loop was not watched."""
     resident_bytes: tuple[int, int, int]
     """Before, at the peak, and after."""
     descriptors: tuple[int, int]
@@ -92,7 +107,9 @@ class Row:
     @property
     def is_stalled(self) -> bool:
         """Whether turns of the loop were too long although the broker had a processor."""
-        return bool(self.stalls) and not self.is_a_gap_expected and self.starved < STARVED
+        if self.is_a_gap_expected or not self.stalls:
+            return False
+        return self.starved < STARVED if self.longest_turn is None else self.longest_turn.processor_ms > LATE_MS
 
     @property
     def is_a_gap_expected(self) -> bool:
@@ -127,13 +144,19 @@ def _cells(row: Row) -> tuple[str, ...]:
         f"{row.acts:,}",
         _durations(row.experience["receipt"]),
         _durations(row.experience["receive"]),
-        *("-" if count is None else str(count) for count in (row.stalls, row.slow_commits)),
+        _count(row.stalls),
+        "-" if row.longest_turn is None else f"{row.longest_turn.ms:.0f} / {row.longest_turn.processor_ms:.0f}",
+        f"{_count(row.slow_commits)} / {_count(row.slow_metadata_commits)}",
         f"{row.starved:.0%}",
         memory,
         " / ".join(map(str, row.descriptors)),
         ", ".join(row.left_behind),
         row.verdict,
     )
+
+
+def _count(count: int | None) -> str:
+    return "-" if count is None else str(count)
 
 
 def _durations(durations: dict[str, float]) -> str:
@@ -147,7 +170,8 @@ def main(arguments: Sequence[str]) -> int:
     for line in path.read_text(encoding="utf-8").splitlines():
         values = json.loads(line)
         values.pop("verdict")
-        newest[values["name"]] = Row(**values)
+        turn = values.pop("longest_turn")
+        newest[values["name"]] = Row(**values, longest_turn=None if turn is None else LongestTurn(*turn))
     sys.stdout.write(render(newest.values()))
     return 0
 

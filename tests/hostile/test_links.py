@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from bench.watched_broker import WatchedBroker
 from tests.chaos.mesh import running
 from tests.hostile.attacker import attack
 from tests.hostile.bystander import Bystander
@@ -49,13 +50,20 @@ OTHERS = (
 )
 CHOSEN = [*OTHERS, *(name for name in BEHAVIOURS if name.startswith("forged-"))]
 
+
+class WatchedClusters(LocalClusters):
+    """Clusters whose event loops are watched."""
+
+    broker = WatchedBroker
+
+
 pytestmark = [pytest.mark.hostile, pytest.mark.timeout(400)]
 
 
 @pytest.fixture(scope="module")
 def clusters(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalClusters]:
     """Three clusters and a pipeline."""
-    with running(LocalClusters(tmp_path_factory.mktemp("links"), NAMES, SETTINGS), NAMESPACE) as group:
+    with running(WatchedClusters(tmp_path_factory.mktemp("links"), NAMES, SETTINGS), NAMESPACE) as group:
         yield group
 
 

@@ -71,6 +71,8 @@ class State:
     """Turns of the loop that were longer than STALL_S since the start; None where the broker does not count them."""
     slow_commits: int | None
     """Groups of entries that took longer than STALL_S to write and sync since the start; None as for ``stalls``."""
+    slow_metadata_commits: int | None
+    """The same for groups of metadata changes."""
     log_bytes: int
 
     @property
@@ -113,6 +115,7 @@ def read_state(broker: Broker) -> State:
         is_storage_failed=bool(_value(metrics, "magnetar_storage_failed")),
         stalls=stalls_in(metrics),
         slow_commits=slow_commits_in(metrics),
+        slow_metadata_commits=slow_metadata_commits_in(metrics),
         log_bytes=broker.process.log.stat().st_size,
     )
 
@@ -125,6 +128,11 @@ def stalls_in(metrics: str) -> int | None:
 def slow_commits_in(metrics: str) -> int | None:
     """Return the number of commits longer than STALL_S in an exposition; None without the histogram."""
     return _longer_in("magnetar_storage_commit_seconds", metrics)
+
+
+def slow_metadata_commits_in(metrics: str) -> int | None:
+    """Return the number of commits of metadata longer than STALL_S; None without the histogram."""
+    return _longer_in("magnetar_metadata_commit_seconds", metrics)
 
 
 def _longer_in(histogram: str, metrics: str) -> int | None:

@@ -6,7 +6,7 @@ import json
 import os
 import signal
 import sys
-from typing import TYPE_CHECKING, Protocol, Self
+from typing import TYPE_CHECKING, ClassVar, Protocol, Self
 
 from tests.kit.broker import Broker
 from tests.kit.child import ChildProcess, free_ports, is_free
@@ -146,13 +146,15 @@ class Up(Group):
 class LocalClusters(Group):
     """Brokers that nobody starts again, and a pipeline that is started by hand."""
 
+    broker: ClassVar[type[Broker]] = Broker
+
     def __init__(
         self, directory: Path, names: Sequence[str] = NAMES, settings: Mapping[str, object] | None = None
     ) -> None:
         """Choose ports; nothing runs yet."""
         super().__init__()
         self.directory = directory
-        self.brokers = {name: Broker(directory / name, name, settings or {}) for name in names}
+        self.brokers = {name: self.broker(directory / name, name, settings or {}) for name in names}
         self.members = dict(self.brokers)
         self._pipeline: ChildProcess | None = None
 

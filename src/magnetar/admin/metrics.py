@@ -70,6 +70,7 @@ class _BrokerMetrics:
         self._storage = service.storage_refuses()
         self._stalls = service.loop_stalls()
         self._commit_times = service.commit_times()
+        self._metadata_commit_times = service.metadata_commit_times()
         self._unloadable = service.load_failures()
         self._limit_hits = service.limit_hits()
         self._memory = service.memory()
@@ -164,6 +165,11 @@ class _BrokerMetrics:
             "magnetar_storage_commit_seconds",
             "Duration of writing and syncing a group of entries; a receipt waits for one or two groups",
             self._commit_times,
+        )
+        yield self._histogram(
+            "magnetar_metadata_commit_seconds",
+            "Duration of writing and syncing a group of metadata changes; requests that change metadata wait for it",
+            self._metadata_commit_times,
         )
         per_namespace = GaugeMetricFamily("pulsar_topics_count", "", labels=("cluster", "namespace"))
         for namespace, count in self._topics.items():

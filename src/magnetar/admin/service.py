@@ -269,6 +269,10 @@ class AdminService(Protocol):
         """Histogram of the durations of commits, see LedgerStore."""
         ...
 
+    def metadata_commit_times(self) -> Histogram:
+        """Histogram of the durations of commits, see MetadataStore."""
+        ...
+
     async def health(self) -> None:
         """Return if the broker can store and serve messages; otherwise refuse with the reason."""
         ...

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from magnetar.base.errors import NotFoundError
+from magnetar.base.histogram import Histogram
 from magnetar.metadata.store import Delete, Put, Watchers
 from magnetar.metadata.tree import MetadataTree
 
@@ -32,6 +33,7 @@ class CachedMetadataStore(ABC):
 
     def __init__(self, clock: Clock) -> None:
         """Nothing is stored; ``clock`` dates the changes."""
+        self.commit_times = Histogram()
         self._clock = clock
         self._tree = MetadataTree()
         self._watchers = Watchers()

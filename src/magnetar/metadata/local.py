@@ -111,6 +111,7 @@ class LocalMetadataStore(CachedMetadataStore):
         loop = self._loop
         assert loop is not None
         while group := self._take():
+            began = self._clock.monotonic()
             try:
                 self._write(group)
             except StorageError as error:
@@ -118,6 +119,7 @@ class LocalMetadataStore(CachedMetadataStore):
                 loop.call_soon_threadsafe(self._report)
                 self._resumed.acquire()  # what follows rests on what failed, and is taken back first
             else:
+                self.commit_times.observe(self._clock.monotonic() - began)
                 self._outcomes.put((len(group), None))
                 loop.call_soon_threadsafe(self._report)
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from magnetar.base.errors import StorageError
+    from magnetar.base.histogram import Histogram
 
     OnDurable = Callable[[StorageError | None], None]
     """Told None once durable, or why it never will be."""
@@ -67,6 +68,9 @@ class MetadataStore(Protocol):
 
     A path starts with a slash and does not end with one. A path need not have a stored parent.
     """
+
+    commit_times: Histogram
+    """Durations of writing and syncing a group of changes; empty if nothing is synced."""
 
     def get(self, path: str) -> Versioned | None:
         """What is stored at ``path``, None if nothing is; also what is not durable yet."""

@@ -312,6 +312,9 @@ class FakeAdminService:
     def commit_times(self) -> Histogram:
         return histogram(0.003)
 
+    def metadata_commit_times(self) -> Histogram:
+        return histogram(0.3)
+
     async def health(self) -> None:
         if not self.healthy:
             message = "the log cannot be written: no space left"

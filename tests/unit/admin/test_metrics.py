@@ -76,6 +76,8 @@ def samples() -> list[tuple[str, dict[str, str], float]]:
         ("magnetar_loop_stall_seconds_sum", BROKER, 1.5),
         ("magnetar_storage_commit_seconds_bucket", {**BROKER, "le": "0.0025"}, 0),
         ("magnetar_storage_commit_seconds_bucket", {**BROKER, "le": "0.005"}, 1),
+        ("magnetar_metadata_commit_seconds_bucket", {**BROKER, "le": "0.25"}, 0),
+        ("magnetar_metadata_commit_seconds_bucket", {**BROKER, "le": "0.5"}, 1),
         ("magnetar_memory_bytes", {**BROKER, "share": "publishes"}, 3),
         ("magnetar_memory_limit_bytes", {**BROKER, "share": "publishes"}, 60),
     ],

@@ -9,7 +9,7 @@ import pytest
 from tests.hostile import attacks
 from tests.hostile.bystander import longest_gap
 from tests.hostile.catalogue import BEHAVIOURS
-from tests.hostile.table import Row, render
+from tests.hostile.table import LongestTurn, Row, render
 from tests.hostile.victim import slow_commits_in, stalls_in
 
 DURATIONS = {"p50": 1.0, "p99": 5.0, "gap": 20.0}
@@ -26,6 +26,8 @@ def row(**changes: Any) -> Row:  # noqa: ANN401 - any field of a row
         "baseline_gap_ms": 15.0,
         "stalls": 0,
         "slow_commits": 1,
+        "slow_metadata_commits": 2,
+        "longest_turn": None,
         "resident_bytes": (1 << 26, 1 << 27, 1 << 26),
         "descriptors": (22, 22),
         "left_behind": [],
@@ -46,6 +48,9 @@ def row(**changes: Any) -> Row:  # noqa: ANN401 - any field of a row
         ({"gap_ms": 3000.0, "expected_gap_ms": 3000.0, "stalls": 1}, "ok"),
         ({"stalls": 2}, "stall"),
         ({"stalls": 2, "starved": 0.3}, "late"),
+        ({"stalls": 2, "longest_turn": LongestTurn(140.0, 99.0, "")}, "late"),
+        ({"stalls": 2, "longest_turn": LongestTurn(140.0, 101.0, ""), "starved": 0.3}, "stall"),
+        ({"stalls": 0, "longest_turn": LongestTurn(140.0, 101.0, "")}, "ok"),
         ({"gap_ms": 3200.0, "expected_gap_ms": 3000.0, "stalls": 1}, "stall"),
         ({"stalls": None}, "ok"),
         ({"left_behind": ["connections 2 → 3"]}, "left something"),
@@ -60,8 +65,11 @@ def test_verdict(changes: dict[str, Any], verdict: str) -> None:
 
 
 def test_a_row_is_one_line_of_the_table() -> None:
-    line = next(line for line in render([row()]).splitlines() if line.lstrip().startswith("frames-pings"))
-    assert " ".join(line.split()) == "frames-pings 7 1.0 / 5 / 20 1.0 / 5 / 20 0 1 5% 64 / 128 / 64 22 / 22 ok"
+    made = row(longest_turn=LongestTurn(14.4, 12.0, ""))
+    line = next(line for line in render([made]).splitlines() if line.lstrip().startswith("frames-pings"))
+    assert (
+        " ".join(line.split()) == "frames-pings 7 1.0 / 5 / 20 1.0 / 5 / 20 0 14 / 12 1 / 2 5% 64 / 128 / 64 22 / 22 ok"
+    )
 
 
 def test_the_longest_gap_is_between_two_neighbours() -> None:

@@ -127,3 +127,7 @@ class Administration:
     def commit_times(self) -> Histogram:
         """See AdminService."""
         return self._environment.store.commit_times
+
+    def metadata_commit_times(self) -> Histogram:
+        """See AdminService."""
+        return self._environment.metadata.commit_times
