@@ -51,7 +51,7 @@ test-hostile: java setup ## hostile clients and faults, and their effect on anot
 interop: java setup ## tests with Apache Pulsar, which Maven downloads the first time; 25 minutes
 	@$(BIN)/python -m pytest tests/interop -m interop -rP $(ARGS)
 
-sim: setup ## 10,000 simulated worlds of 2 to 5 clusters, then every mutant of the core (SEEDS=0:1000 JOBS=1)
+sim: setup ## 10,000 simulated runs of 2 to 5 clusters, then every mutant of the core (SEEDS=0:1000 JOBS=1)
 	@$(BIN)/magnetar simulate --seeds $(or $(SEEDS),0:10000) --jobs $(or $(JOBS),$(shell nproc))
 	@$(BIN)/python -m pytest tests/sim -m long $(ARGS)
 

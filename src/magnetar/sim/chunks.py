@@ -1,32 +1,31 @@
-"""A chunked message is put together from its chunks as Pulsar's client in Java does it (``ConsumerImpl``)."""
+"""Assembly of chunked messages, by the rules of Pulsar's Java client (``ConsumerImpl``)."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from magnetar.sim.referees.model import Entry
+    from magnetar.sim.checks.model import Entry
 
 
 class Assembler:
-    """The chunked messages of one consumer. Each has a context by its uuid, until it is whole."""
+    """The chunked messages of one consumer, each identified by its uuid until it is complete."""
 
     def __init__(self) -> None:
-        """No chunk came."""
+        """Begin without chunks."""
         self._last: dict[str, int] = {}
-        """By message, the id of the last chunk that joined it."""
+        """By message, the id of the last chunk that was assembled."""
         self._came: dict[tuple[str, str], int] = {}
-        """By message and the cluster that published it, how many of its first chunks came in order."""
+        """By message and publishing cluster, the number of first chunks that arrived in order."""
         self._complete: dict[str, None] = {}
-        """Messages of which all chunks that one cluster published came."""
+        """Messages whose chunks all arrived from one cluster."""
         self._whole: set[str] = set()
-        """Messages that were put together; not iterated."""
+        """Assembled messages; not iterated."""
 
     def add(self, entry: Entry) -> bool:
-        """Take the next entry; whether a message is whole now.
+        """Process the next entry; return whether it completes a message.
 
-        A first chunk begins the message anew, one that came already is dropped, and with a chunk that comes too early
-        the message is given up.
+        A first chunk restarts its message, a repeated chunk is dropped, and a chunk after a gap discards the message.
         """
         if entry.chunks == 1:
             return False
@@ -48,5 +47,5 @@ class Assembler:
         return True
 
     def broken(self) -> str:
-        """A message of which all chunks of one cluster came and which was not put together; empty: there is none."""
+        """Return a message whose chunks all arrived from one cluster and that was not assembled; or an empty string."""
         return next((name for name in self._complete if name not in self._whole), "")

@@ -1,4 +1,4 @@
-"""A cluster without sockets: a broker's parts on a hand loop, and clients that read what they are sent."""
+"""A cluster for unit tests: a real broker without sockets on a manual loop, and clients that record frames."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from magnetar.broker.topic.topic import Topic
 
 MACHINE_BYTES = 4 << 30
-"""Memory of a simulated machine."""
+"""Memory of a simulated machine, in bytes."""
 
 NAMESPACE = NamespaceName("public", "default")
 TOPIC = TopicName.parse("persistent://public/default/orders")
@@ -55,14 +55,14 @@ Key_Shared = pb.CommandSubscribe.Key_Shared
 
 
 def entry(text: str, **metadata: Any) -> bytes:
-    """An entry as a client publishes it, as large as the messages need that it claims to have."""
+    """Build an entry as a client publishes it, large enough for the number of messages that it declares."""
     values = {"producer_name": "client", "sequence_id": 0, "publish_time": 1_700_000_000_000, **metadata}
     size = BATCHED_MESSAGE_SIZE_MIN * metadata.get("num_messages_in_batch", 0)
     return build_entry(pb.MessageMetadata(**values), text.encode().ljust(size, b"\0"))
 
 
 class NoLinks(ProgressLinks):
-    """Progress links that never find their peer."""
+    """Progress links that never reach another cluster."""
 
     async def connection(self, peer: str) -> Any:
         """Raise MagnetarError."""
@@ -72,7 +72,7 @@ class NoLinks(ProgressLinks):
 
 @dataclass
 class Cluster:
-    """One broker's data, and the broker itself, which may crash and start again."""
+    """The data of one broker, and the broker itself, which may crash and start again."""
 
     name: str = "ewr"
     targets: Sequence[str] = ()
@@ -81,12 +81,12 @@ class Cluster:
     ledger_config: ManagedLedgerConfig = field(default_factory=ManagedLedgerConfig)
     links: Callable[[Cluster], ProgressLinks] | None = None
     prompt: bool = True
-    """Whether everything becomes durable as soon as nothing else is due."""
+    """Whether requests become durable as soon as the loop is idle."""
     loss_boundaries: tuple[int, ...] = ()
     """See Environment."""
 
     def __post_init__(self) -> None:
-        """Begin with an empty disk and a namespace that replicates to the targets."""
+        """Create an empty disk and a namespace that replicates to the targets."""
         self.clock = HandClock(self.loop)
         self.store = ManualStore()
         self.metadata = MemoryMetadataStore(self.clock)
@@ -98,7 +98,7 @@ class Cluster:
         self.start()
 
     def start(self) -> None:
-        """Start a broker on what is on the disk."""
+        """Start a broker with the data on the disk."""
         self.delayed = HandThread(self.delayed_store, self.loop)
         config = BrokerConfig(clusterName=self.name, **self.settings)
         options = LinkOptions(interval_s=0.05, full_state_interval_s=30)
@@ -137,29 +137,29 @@ class Cluster:
         self.start()
 
     def lose_power(self, ledger_id: int, length: int) -> None:
-        """Lose all but the first ``length`` entries of a ledger, which were not synced, and start again."""
+        """Lose the unsynced entries of a ledger after the first ``length``, and start again."""
         self.store.lose(ledger_id, length)
         self.loss_boundaries += (self.store.next_ledger_id,)
         self.crash()
 
     def settle(self) -> None:
-        """Let everything happen that can happen now."""
+        """Run the loop until it is idle."""
         self.loop.spin()
         while self.prompt and self.store.pending:
             self.commit()
 
     def commit(self, count: int | None = None) -> None:
-        """Make requests durable and let follow what follows."""
+        """Make the oldest ``count`` requests durable, and run the loop until it is idle."""
         self.loop.call_soon(self.store.commit, count)
         self.loop.spin()
 
     def fail(self) -> None:
-        """Let the disk be full for all that waits."""
+        """Fail all pending requests because the disk is full."""
         self.loop.call_soon(self.store.fail)
         self.loop.spin()
 
     def do(self, work: Callable[[], Any]) -> Any:
-        """Do something in the loop, and all that follows."""
+        """Run ``work`` in the loop, and all its consequences."""
         answers: list[Any] = []
         self.loop.call_soon(lambda: answers.append(work()))
         self.settle()
@@ -167,17 +167,17 @@ class Cluster:
         return answers[0]
 
     def topic(self, name: TopicName = TOPIC) -> Topic:
-        """The topic, loaded or created."""
+        """Return the topic; load or create it if necessary."""
         topic: Topic = self.do(lambda: self.topics.get_or_create(name))
         return topic
 
     def trim(self, name: TopicName = TOPIC) -> None:
-        """Trim a topic, loaded if need be."""
+        """Trim a topic; load it if necessary."""
         topic = self.topic(name)
         self.do(lambda: list(trimming(topic)))
 
     def partition(self, name: TopicName, partitions: int) -> None:
-        """Have a partitioned topic with so many partitions, no fewer than it has."""
+        """Create a partitioned topic, or raise its number of partitions to ``partitions``."""
         known, partitioned = self.topics.partitions_of(name), self.topics.partitioned
         at_once(partitioned.addition(name, partitions) if known else partitioned.creation(name, partitions, {}))
 
@@ -186,11 +186,11 @@ class Cluster:
         at_once(self.topics.deletion(name))
 
     def subscription(self, name: str = "worker") -> Subscription:
-        """A subscription of the topic."""
+        """Return a subscription of the topic."""
         return self.topic().subscriptions[name]
 
     def client(self) -> Client:
-        """A new connection."""
+        """Open a connection."""
         client = Client(self)
         self.clients.append(client)
         return client
@@ -202,12 +202,12 @@ class Cluster:
 
 
 class Client:
-    """A connection: says what it is told to, and keeps what it hears. It is also the session's protocol."""
+    """A connection that sends given frames and records received ones. It is also the protocol object of its session."""
 
     def __init__(self, cluster: Cluster) -> None:
         """Connect to the broker of ``cluster``."""
         self.topic = TOPIC
-        """What it publishes to and consumes from."""
+        """The topic that the client publishes to and consumes from."""
         self.cluster = cluster
         self.heard: list[Frame] = []
         self.reading = True
@@ -221,10 +221,10 @@ class Client:
         self.say(commands.connect(client_version="test"))
         assert self.names() == ["CONNECTED"]
 
-    # what the session asks of its protocol
+    # protocol interface of the session
 
     def write(self, frame: bytes) -> None:
-        """Keep what the session says."""
+        """Record a frame of the session."""
         self.heard += self._decoder.feed(frame)
 
     def pause_reading(self) -> None:
@@ -242,10 +242,10 @@ class Client:
     abort = close
 
     def probe(self) -> None:
-        """Count what would be a PING."""
+        """Count a PING."""
         self.probes += 1
 
-    # what its user does
+    # actions of the application
 
     def say(self, *frames: bytes) -> None:
         """Send frames in one read of the socket."""
@@ -260,16 +260,16 @@ class Client:
         self.cluster.do(read)
 
     def leave(self) -> None:
-        """Lose the connection."""
+        """Close the connection."""
         self.cluster.do(self.session.closed)
 
     def request_id(self) -> int:
-        """A request id that was not used yet."""
+        """Return a new request id."""
         self._requests += 1
         return self._requests
 
     def take(self, name: str) -> list[Any]:
-        """The bodies of the commands of this name that were heard; each is returned once."""
+        """Return the bodies of the received commands with this name; each is returned once."""
         kind = pb.BaseCommand.Type.Value(name)
         taken = [frame for frame in self.heard if frame.command.type == kind]
         self.heard = [frame for frame in self.heard if frame.command.type != kind]
@@ -277,13 +277,13 @@ class Client:
         return [getattr(frame.command, field_name) for frame in taken]
 
     def names(self) -> list[str]:
-        """The names of the commands heard since the last look, in order."""
+        """Return the names of the commands received since the last call, in order."""
         names = [pb.BaseCommand.Type.Name(frame.command.type) for frame in self.heard]
         self.heard.clear()
         return names
 
     def messages(self) -> list[str]:
-        """The payloads of the messages heard since the last look."""
+        """Return the payloads of the messages received since the last call."""
         taken = [frame for frame in self.heard if frame.command.type == pb.BaseCommand.MESSAGE]
         self.heard = [frame for frame in self.heard if frame.command.type != pb.BaseCommand.MESSAGE]
         return [_payload(frame.body) for frame in taken]
@@ -296,7 +296,7 @@ class Client:
         self.say(commands.encode(body))
 
     def send(self, *texts: str, producer_id: int = 1, first: int = 0) -> None:
-        """Publish entries in one read of the socket, with the sequence ids from ``first`` on."""
+        """Publish entries in one read of the socket, with sequence ids from ``first``."""
         frames = [
             commands.send(producer_id=producer_id, sequence_id=first + index, entry=entry(text))
             for index, text in enumerate(texts)
@@ -310,7 +310,7 @@ class Client:
         permits: int = 1000,
         **fields: Any,
     ) -> None:
-        """Open a consumer, by default one that shares ``worker`` from its earliest entry."""
+        """Open a consumer; the default is a Shared consumer of ``worker`` that begins at the earliest position."""
         values = {
             "subscription": "worker",
             "initialPosition": pb.CommandSubscribe.Earliest,
@@ -330,7 +330,7 @@ class Client:
         self.say(commands.ack(consumer_id=consumer_id, message_ids=ids, **options))
 
     def receipts(self) -> list[tuple[int, Position]]:
-        """The sequence ids that were receipted since the last look, and the positions they got."""
+        """Return the sequence ids receipted since the last call, with their positions."""
         return [(receipt.sequence_id, position_of(receipt.message_id)) for receipt in self.take("SEND_RECEIPT")]
 
 

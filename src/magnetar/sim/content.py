@@ -1,4 +1,4 @@
-"""The contents of entries: plain messages, real batches, compressed ones and chunks, each with a text that names it."""
+"""The contents of entries: single messages, batches, compressed messages and chunks. A text identifies each entry."""
 
 from __future__ import annotations
 
@@ -15,36 +15,36 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _MEMBER = "#"
-"""Separates the text of a batch from the number of a message in it."""
+"""Separator between the text of a batch and the index of a message."""
 
 _CHUNK_BYTES = 32
-"""The size of every chunk: zero bytes follow its text."""
+"""Size of every chunk; its text is padded with zero bytes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A message, or a batch of messages, that a producer is to publish."""
+    """A message, or a batch of messages, to publish."""
 
     publish_time_ms: int
     members: int = 1
     is_batch: bool = False
-    """Whether one message is published as a batch. More than one always are."""
+    """Whether a single message is published as a batch. Several messages always are."""
     is_compressed: bool = False
     names_highest: bool = True
-    """Whether a batch names its highest sequence id, as Pulsar's clients in Java do and those in C++ do not."""
+    """Whether a batch has ``highest_sequence_id``: Pulsar's Java client sets it, the C++ client does not."""
     chunks: int = 1
-    """Entries into which the message is split. A chunked message is neither a batch nor compressed."""
+    """Number of chunks. A chunked message is neither a batch nor compressed."""
     deliver_at_ms: int = 0
-    """0: at once."""
+    """0: no delay."""
     key: str = ""
     """Empty: no key."""
     replicate_to: Sequence[str] = ()
     """Empty: all clusters."""
     padding: int = 0
-    """Bytes by which the entry is made larger."""
+    """Number of bytes that are added to the entry."""
 
     def metadata(self, producer: str, sequence_id: int) -> list[pb.MessageMetadata]:
-        """The metadata of each entry, in order."""
+        """Return the metadata of each entry, in order."""
         common = pb.MessageMetadata(producer_name=producer, sequence_id=sequence_id, publish_time=self.publish_time_ms)
         if self.deliver_at_ms:
             common.deliver_at_time = self.deliver_at_ms
@@ -73,7 +73,7 @@ class Draft:
 
 
 def build(metadata: pb.MessageMetadata, text: str) -> bytes:
-    """The entry with this text. ``uncompressed_size`` of the metadata is set where the entry is compressed."""
+    """Build the entry with this text. Sets ``uncompressed_size`` in the metadata of a compressed entry."""
     payload = text.encode()
     if metadata.HasField("num_messages_in_batch"):
         payload = encode_batch(_member(metadata, text, index) for index in range(metadata.num_messages_in_batch))
@@ -93,7 +93,7 @@ def _member(metadata: pb.MessageMetadata, text: str, index: int) -> BatchedMessa
 
 
 def text_in(metadata: pb.MessageMetadata, entry: bytes) -> str:
-    """The text of an entry with this metadata; empty where it cannot be read."""
+    """Return the text of an entry with this metadata; empty if the entry cannot be decoded."""
     payload = payload_of(entry)
     try:
         if metadata.HasField("num_messages_in_batch"):
@@ -106,7 +106,7 @@ def text_in(metadata: pb.MessageMetadata, entry: bytes) -> str:
 
 
 def is_same(published: bytes, entry: bytes) -> bool:
-    """Whether an entry is what was published, to the last byte, apart from the stamp that a link appends."""
+    """Return whether an entry equals the published one in every byte, apart from the stamp that a link appends."""
     if payload_of(entry) != payload_of(published):
         return False
     ours, theirs = metadata_bytes(published), metadata_bytes(entry)

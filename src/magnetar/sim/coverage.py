@@ -1,4 +1,4 @@
-"""Coverage: how often each event and each state occurred in how many worlds. One that never did is seen at a glance."""
+"""Coverage: the occurrences of each event and state, and the number of runs that had it."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ if TYPE_CHECKING:
 
 @dataclass
 class Coverage:
-    """The sum over the worlds that were added."""
+    """The sum over all added runs."""
 
     worlds: int = 0
     seen_in: Counter[str] = field(default_factory=Counter)
-    """In how many worlds each occurred."""
+    """By name, the number of runs with at least one occurrence."""
     times: Counter[str] = field(default_factory=Counter)
-    """How often each occurred, in all worlds together."""
+    """By name, the number of occurrences in all runs."""
 
     def add(self, counts: Mapping[str, int]) -> None:
-        """Add what occurred in one world: every event and state that there is, 0 for one that did not occur."""
+        """Add the counts of one run: all names of events and states, with 0 for those that did not occur."""
         self.worlds += 1
         self.times.update(counts)
         self.seen_in.update({name: 1 for name, count in counts.items() if count})
 
     def rows(self) -> Iterator[tuple[str, int, int]]:
-        """Name, worlds and occurrences of each; those that never occurred come first, then in the order of names."""
+        """Yield name, runs and occurrences; names that never occurred come first, then by name."""
         for name in sorted(self.times, key=lambda each: (self.times[each] > 0, each)):
             yield name, self.seen_in[name], self.times[name]

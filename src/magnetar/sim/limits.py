@@ -1,4 +1,4 @@
-"""Limits of the software that a short world never reaches are small in the simulation."""
+"""Lower limits for the simulation, because short runs never reach the real ones."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 BLOCK_EXTENTS = 4
-"""Extents of a packed block."""
+"""Number of extents in a packed block."""
 
 
 @contextlib.contextmanager
 def small_limits() -> Iterator[None]:
-    """Have blocks of a few extents, so that tables have several of them."""
+    """Reduce the size of extent blocks, so that tables have several of them."""
     before, extent_table.BLOCK_EXTENTS = extent_table.BLOCK_EXTENTS, BLOCK_EXTENTS
     try:
         yield

@@ -1,4 +1,4 @@
-"""Operators, who acknowledge for all consumers of a subscription in one cluster: skip, clear the backlog, expire."""
+"""Operators: they skip, clear or expire the backlog of a subscription in one cluster, for all of its consumers."""
 
 from __future__ import annotations
 
@@ -11,34 +11,34 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from magnetar.broker.subscription.subscription import Subscription
-    from magnetar.sim.referees.referee import Referee
+    from magnetar.sim.checks.simulation_checks import SimulationChecks
     from magnetar.sim.site import Replica, Site
 
     Work = Callable[[Subscription], Awaitable[None]]
 
 
 class Operators:
-    """What they do is done later, by the cluster's loop; the referee is told right before, in the same turn of it."""
+    """Runs each operation later, on the cluster's loop, and reports it to the checks right before, in the same turn."""
 
-    def __init__(self, referee: Referee) -> None:
-        """Have ``referee`` learn what they acknowledge, and when that is confirmed."""
-        self._referee = referee
+    def __init__(self, checks: SimulationChecks) -> None:
+        """Report acknowledged entries and their confirmation to ``checks``."""
+        self._checks = checks
 
     def skip(self, replica: Replica, name: str, count: int) -> None:
         """Acknowledge the next ``count`` entries."""
 
         async def work(subscription: Subscription) -> None:
-            confirmed = self._referee.topics[replica.name].operations.skips(replica, subscription, count)
+            confirmed = self._checks.topics[replica.name].operations.skips(replica, subscription, count)
             await _administration(replica.site).subscriptions.skip(replica.name, name, count)
             confirmed()
 
         self._do(replica, name, work)
 
     def clear(self, replica: Replica, name: str) -> None:
-        """Acknowledge everything."""
+        """Acknowledge all entries."""
 
         async def work(subscription: Subscription) -> None:
-            confirmed = self._referee.topics[replica.name].operations.clears(
+            confirmed = self._checks.topics[replica.name].operations.clears(
                 replica, subscription, subscription.topic.ledger.last_confirmed_entry
             )
             await _administration(replica.site).subscriptions.skip_all(replica.name, name)
@@ -47,10 +47,10 @@ class Operators:
         self._do(replica, name, work)
 
     def expire(self, replica: Replica, name: str, seconds: int) -> None:
-        """Acknowledge what is older than that."""
+        """Acknowledge entries older than ``seconds``."""
 
         async def work(_: Subscription) -> None:
-            confirmed = self._referee.topics[replica.name].operations.expires(replica, seconds, name)
+            confirmed = self._checks.topics[replica.name].operations.expires(replica, seconds, name)
             await _administration(replica.site).subscriptions.expire(replica.name, name, seconds)
             confirmed()
 
@@ -63,8 +63,8 @@ class Operators:
                 subscription = replica.topic.subscriptions.get(name) if replica.topic is not None else None
                 if subscription is not None:
                     await work(subscription)
-            except MagnetarError as error:  # they are told, and nothing was promised to them
-                self._referee.note(replica.cluster, "", f"{name}: an operator is refused: {error}")
+            except MagnetarError as error:  # the operator gets the error, and nothing was confirmed
+                self._checks.note(replica.cluster, "", f"{name}: an operator is refused: {error}")
 
         replica.site.loop.create_task(attempt())
 

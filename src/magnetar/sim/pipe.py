@@ -1,4 +1,4 @@
-"""A link carried by hand: from a source cluster's replicator to a target cluster's receiver, step by step."""
+"""A link driven step by step: from the replicator of a source cluster to the receiver of a target cluster."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ if TYPE_CHECKING:
 
 @dataclass
 class Pipe:
-    """What a pipeline task does, one move at a time. Everything it knows is lost with ``attach``."""
+    """The moves of a pipeline task, one at a time. ``attach`` resets its state."""
 
     source: Cluster
     target: Cluster
     lease: int = 0
     topic: TopicName = TOPIC
     carried: list[tuple[Position, bytes]] = field(default_factory=list)
-    """Stamped entries that were read and are not sent."""
+    """Stamped entries that were read and not sent."""
     unconfirmed: dict[int, Position] = field(default_factory=dict)
     last_origin: Position | None = None
     gaps: int = 0
     copies: bool = True
-    """Whether it says that it carries copies (broker/replication/outbound/copies.py)."""
+    """Whether it declares that it carries copies (broker/replication/outbound/copies.py)."""
     refusals: list[Any] = field(default_factory=list)
-    """Errors that answered the last ``attach``."""
+    """Error responses to the last ``attach``."""
     _sequence_id: int = 0
 
     def attach(self, *, seek: bool = True, permits: int = 5) -> None:
-        """Take the link over with a new lease; ``seek``: begin behind what the target holds."""
+        """Take over the link with a new lease; ``seek``: start after the newest entry of the source in the target."""
         self.lease += 1
         self.carried.clear()
         self.unconfirmed.clear()
@@ -63,7 +63,7 @@ class Pipe:
         self.flow(permits)
 
     def open_producer(self) -> None:
-        """Open the target's end anew; the target says how far it holds the source."""
+        """Open the producer of the target again; the target returns its newest position of the source."""
         name = link_producer(self.source.name, self.target.name)
         self.writer.session.producers.pop(1, None)
         life = self.source.store.life
@@ -74,7 +74,7 @@ class Pipe:
             self.last_origin = position_of(success.last_origin_message_id) if known else None
 
     def seek(self, position: Position) -> None:
-        """Go elsewhere; what comes before the answer was sent earlier and is dropped."""
+        """Seek to a position. Entries that arrive before the response were sent earlier and are dropped."""
         self.carried.clear()
         self.reader.say(commands.seek(consumer_id=1, request_id=self.reader.request_id(), position=position))
         kinds = [frame.command.type for frame in self.reader.heard]
@@ -82,12 +82,12 @@ class Pipe:
         self.read()
 
     def flow(self, permits: int) -> None:
-        """Let the source send so many entries more."""
+        """Grant permits to the source."""
         self.reader.say(commands.flow(consumer_id=1, message_permits=permits))
         self.read()
 
     def read(self) -> None:
-        """Take what the source has sent."""
+        """Read the entries that the source has sent."""
         for frame in self.reader.heard:
             message = frame.command.message
             if frame.command.type == pb.BaseCommand.MESSAGE:
@@ -97,7 +97,7 @@ class Pipe:
         self.reader.heard.clear()
 
     def send(self, count: int, *, twice: bool = False) -> None:
-        """Send the oldest entries on, in one read of the target's socket."""
+        """Send the oldest entries in one read of the target's socket."""
         frames = []
         for position, entry in self.carried[:count]:
             for _ in range(1 + twice):
@@ -109,7 +109,7 @@ class Pipe:
             self.writer.say(*frames)
 
     def confirm(self) -> None:
-        """Take receipts to the source; after a gap begin again behind what the target holds."""
+        """Pass receipts to the source; after a gap, start again after the newest entry in the target."""
         for receipt in self.writer.take("SEND_RECEIPT"):
             position = self.unconfirmed.pop(receipt.sequence_id)
             ids = [message_id(position)]
@@ -126,7 +126,7 @@ class Pipe:
         self.read()
 
     def run(self) -> None:
-        """Carry everything there is."""
+        """Carry all entries."""
         for _ in range(50):
             self.send(100)
             self.confirm()
@@ -137,7 +137,7 @@ class Pipe:
 
 
 def read_all(cluster: Cluster) -> list[str]:
-    """What the topic holds, read as a consumer reads it."""
+    """Return the entries of the topic, read by a consumer."""
     reader: Client = cluster.client()
     reader.subscribe(subscription="all", permits=10_000)
     texts = reader.messages()

@@ -1,4 +1,4 @@
-"""The scenario of a seed: what its world contains and which kinds of happenings are enabled, drawn once and frozen."""
+"""The scenario of a seed: its configuration and the enabled groups of actions, drawn once and frozen."""
 
 from __future__ import annotations
 
@@ -26,29 +26,29 @@ SUBSCRIPTION_TYPES: Mapping[str, pb.CommandSubscribe.SubType.ValueType] = {
 """The type of each subscription, by name."""
 
 SHARING = frozenset({pb.CommandSubscribe.Shared, pb.CommandSubscribe.Key_Shared})
-"""The types whose consumers share the messages: none of them can acknowledge cumulatively."""
+"""The types with several active consumers. They do not support cumulative acknowledgement."""
 
 MANY_SHARE = 0.06
-"""The share of worlds that have four topics or more in any case."""
+"""Minimum share of the runs with four topics or more."""
 
 LONG_FLUSH_MS = 300
-"""``acknowledgmentFlushIntervalMs`` of a third of the worlds; a topic can be unloaded meanwhile."""
+"""``acknowledgmentFlushIntervalMs`` of a third of the runs; a topic can be unloaded within that time."""
 
 STEPS = 120
-"""Steps of a world with one topic. A world with more topics has fewer, so that all take about as long."""
+"""Number of steps of a run with one topic. Runs with more topics have fewer, so that all take about as long."""
 
 
-class Kind(Protocol):
-    """What a scenario has to know of a kind of happening."""
+class Group(Protocol):
+    """The interface of a group of actions to a scenario."""
 
     name: str
     share: float
-    """The share of worlds in which it is enabled, 0 to 1."""
+    """The share of runs in which it is enabled, 0 to 1."""
 
 
 @dataclass(frozen=True, slots=True)
 class LagPolicy:
-    """How many entries may be at risk, and how many other clusters make one safe."""
+    """The lag limit: the maximum number of entries at risk, and the number of other clusters that make one safe."""
 
     messages: int
     copies: int
@@ -56,77 +56,77 @@ class LagPolicy:
 
 @dataclass(frozen=True, slots=True)
 class MarkersPlan:
-    """How clusters take snapshots in mode ``markers``."""
+    """The settings of snapshots in mode ``markers``."""
 
     cached_max: int
-    """Snapshots that are kept for a subscription."""
+    """Maximum number of cached snapshots of a subscription."""
     without_after_s: float
-    """How long a cluster may be away before it is left out; 0: for ever."""
+    """Seconds after which snapshots exclude an absent cluster; 0: never."""
 
 
 @dataclass(frozen=True, slots=True)
 class TopicPlan:
-    """A topic to begin with; 0 partitions: not partitioned."""
+    """A topic that exists from the beginning; 0 partitions: not partitioned."""
 
     name: TopicName
     partitions: int
 
     @property
     def parts(self) -> tuple[TopicName, ...]:
-        """The topics that have a log: the partitions, or the topic itself."""
+        """Return the topics with a log: the partitions, or the topic itself."""
         return tuple(map(self.name.partition, range(self.partitions))) if self.partitions else (self.name,)
 
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """All that distinguishes one world from another before anything happens."""
+    """The complete configuration of a run."""
 
     seed: int
     clusters: tuple[str, ...]
     plans: tuple[TopicPlan, ...]
     subscriptions: tuple[str, ...]
-    """Of every topic; see SUBSCRIPTION_TYPES."""
+    """The subscriptions of every topic; see SUBSCRIPTION_TYPES."""
     steps: int
-    """Actions before the world is left in peace."""
+    """Number of actions before the liveness phase."""
     fault_share: float
     """The share of faults among the actions, 0 to 1."""
     weights: tuple[tuple[str, float], ...]
-    """The enabled kinds of happenings, with what their actions' weights are multiplied by."""
+    """The enabled groups of actions, with the factors of their weights."""
     deduplication: bool
     lag: LagPolicy | None
-    """The bound on what is at risk; None: there is none."""
+    """The lag limit; None: no limit."""
     replicate_to: bool
     """Whether producers choose the clusters for some messages."""
     replicated: bool
     """Whether subscriptions are replicated."""
     sync: bool = True
-    """Whether entries are synced before they are reported (``journalSyncData``)."""
+    """Whether entries are synced before they are confirmed (``journalSyncData``)."""
     markers: MarkersPlan | None = None
-    """Of mode ``markers`` (``replicatedSubscriptionSync``); None: progress is exact."""
+    """The settings of mode ``markers`` (``replicatedSubscriptionSync``); None: mode ``exact``."""
     metadata_on_disk: bool = False
-    """Whether the metadata store is on the disk of the log, and fails with it."""
+    """Whether the metadata store is on the log's disk, and fails with it."""
     ack_flush_ms: int = 10
-    """For how long acknowledgements without a receipt may wait to be written (``acknowledgmentFlushIntervalMs``)."""
+    """Maximum delay of writing acknowledgements without a receipt (``acknowledgmentFlushIntervalMs``)."""
 
     @property
     def topics(self) -> tuple[TopicName, ...]:
-        """The topics that have a log, partitions included."""
+        """Return the topics with a log, including partitions."""
         return tuple(topic for plan in self.plans for topic in plan.parts)
 
     @property
     def policies(self) -> Policies:
-        """The namespace's policies in the beginning, in all clusters."""
+        """Return the initial policies of the namespace, in all clusters."""
         policies = Policies(replication_clusters=list(self.clusters), deduplicationEnabled=self.deduplication)
         if self.lag is not None:
             policies.max_at_risk_messages, policies.at_risk_copies = self.lag.messages, self.lag.copies
         return policies
 
-    def weight(self, kind: str) -> float:
-        """The factor of a kind of happening; 0 where it is not enabled."""
-        return dict(self.weights).get(kind, 0.0)
+    def weight(self, group: str) -> float:
+        """Return the factor of a group of actions; 0 if it is not enabled."""
+        return dict(self.weights).get(group, 0.0)
 
     def features(self) -> Iterable[str]:
-        """What the coverage table counts of a world itself."""
+        """Yield the features of the scenario that the coverage table counts."""
         yield f"{len(self.clusters)} clusters"
         yield f"{min(len(self.topics), 4)}{' or more' if len(self.topics) > 3 else ''} topics"
         if any(plan.partitions for plan in self.plans):
@@ -151,13 +151,13 @@ class Scenario:
             yield f"subscription type {pb.CommandSubscribe.SubType.Name(SUBSCRIPTION_TYPES[name])}"
 
     def __str__(self) -> str:
-        """One line for people."""
+        """Return a summary in one line."""
         plans = " ".join(
             f"{plan.name.local_name}{f'({plan.partitions})' if plan.partitions else ''}" for plan in self.plans
         )
         lag = "" if self.lag is None else f", at risk at most {self.lag.messages} in {self.lag.copies} others"
         late = ", acknowledgements written late" if self.ack_flush_ms == LONG_FLUSH_MS else ""
-        kinds = " ".join(f"{name}*{weight:g}" for name, weight in self.weights)
+        weights = " ".join(f"{name}*{weight:g}" for name, weight in self.weights)
         markers = ""
         if self.markers is not None:
             markers = f", markers with {self.markers.cached_max} snapshots"
@@ -170,7 +170,7 @@ class Scenario:
             f"deduplication {'on' if self.deduplication else 'off'}{lag}"
             f"{', messages to chosen clusters' if self.replicate_to else ''}"
             f"{'' if self.sync else ', entries not synced'}{markers}{late}; {self.steps} steps, "
-            f"{self.fault_share:.0%} faults; {kinds}"
+            f"{self.fault_share:.0%} faults; {weights}"
         )
 
 
@@ -184,11 +184,11 @@ FEATURES = (
     *("subscriptions replicated by markers", "clusters left out of snapshots"),
     *(f"subscription type {pb.CommandSubscribe.SubType.Name(each)}" for each in SUBSCRIPTION_TYPES.values()),
 )
-"""All that ``Scenario.features`` may yield."""
+"""All names that ``Scenario.features`` can yield."""
 
 
-def draw(seed: int, kinds: Iterable[Kind], clusters: int | None = None, steps: int | None = None) -> Scenario:
-    """Draw the scenario of a seed; ``clusters`` and ``steps`` replace what the seed has."""
+def draw(seed: int, groups: Iterable[Group], clusters: int | None = None, steps: int | None = None) -> Scenario:
+    """Draw the scenario of a seed; ``clusters`` and ``steps`` override the drawn values."""
     chance = Random(f"scenario {seed}")
     count = chance.choice((3, 3, 3, 3, 4, 4, 5, 2))
     plans = _plans(chance)
@@ -197,7 +197,7 @@ def draw(seed: int, kinds: Iterable[Kind], clusters: int | None = None, steps: i
     names = list(SUBSCRIPTION_TYPES)
     subscriptions = sorted(chance.sample(names, chance.randint(1 if topics > 1 else 2, most)), key=names.index)
     lag = LagPolicy(chance.choice((0, 1, 2, 5)), chance.choice((1, 1, 2))) if chance.random() < 0.3 else None
-    weights = [(kind.name, chance.choice((0.5, 1.0, 1.0, 2.0))) for kind in kinds if chance.random() < kind.share]
+    weights = [(group.name, chance.choice((0.5, 1.0, 1.0, 2.0))) for group in groups if chance.random() < group.share]
     drawn = Scenario(
         seed=seed,
         clusters=CLUSTER_NAMES[:count],
@@ -215,7 +215,7 @@ def draw(seed: int, kinds: Iterable[Kind], clusters: int | None = None, steps: i
     )
     drawn = replace(drawn, metadata_on_disk=chance.random() < 0.4)
     if drawn.markers is not None and chance.random() < 0.6:
-        drawn = replace(drawn, replicate_to=True)  # what an update must not acknowledge
+        drawn = replace(drawn, replicate_to=True)  # entries that an update must not acknowledge
     drawn = replace(drawn, ack_flush_ms=chance.choice((10, 10, LONG_FLUSH_MS)))
     if clusters is not None:
         drawn = replace(drawn, clusters=CLUSTER_NAMES[:clusters])
@@ -227,7 +227,7 @@ def draw(seed: int, kinds: Iterable[Kind], clusters: int | None = None, steps: i
 
 
 def _plans(chance: Random) -> tuple[TopicPlan, ...]:
-    """Mostly one topic, which is cheapest; else a partitioned one, or several."""
+    """Draw the topics: mostly one, which is cheapest; otherwise a partitioned one, or several."""
     orders, refunds, flights = (TopicName.parse(f"persistent://{NAMESPACE}/{name}") for name in _TOPIC_NAMES)
     if chance.random() < MANY_SHARE:
         return (TopicPlan(orders, chance.choice((0, 2))), TopicPlan(refunds, 2), TopicPlan(flights, 0))

@@ -1,4 +1,4 @@
-"""One cluster of the simulation: a broker as it runs, on what survives it."""
+"""One cluster of the simulation: a running broker, and the storage that survives it."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 PORT = 6650
 
 FIRST_S = 0.5
-"""Virtual seconds within which brokers start for the first time, and create the topics."""
+"""Virtual seconds within which brokers start for the first time and create the topics."""
 
 SEGMENT_BYTES = 16 << 10
 
@@ -68,57 +68,58 @@ _LINKS = LinkOptions(interval_s=0.05, full_state_interval_s=5.0)
 
 
 class Tap:
-    """Who listens to what brokers hear and say; each is called right before the broker does anything with it."""
+    """An observer of the frames of brokers; each method is called right before the broker acts on the data."""
 
     def heard(self, site: Site, session: Session, data: bytes) -> Callable[[], None]:
-        """The broker begins with a client's bytes; what is returned is called when it has handled them, or ended."""
+        """Observe bytes from a client; the result is called after the broker handled them, or when it ended."""
         raise NotImplementedError
 
     def said(self, site: Site, session: Session, frame: bytes) -> None:
-        """A frame goes out to a client."""
+        """Observe a frame to a client."""
         raise NotImplementedError
 
     def wrote(self, site: Site) -> None:
-        """A group has become durable, and was reported."""
+        """Observe that a group has become durable and was reported."""
         raise NotImplementedError
 
 
 class Site:
-    """A cluster with one broker. What is on its disk, and in its metadata, survives."""
+    """A cluster with one broker. The disk and the metadata survive the broker."""
 
     def __init__(self, name: str, scenario: Scenario, scheduler: Scheduler, network: Network, tap: Tap) -> None:
-        """Set up the namespace as ``scenario`` has it; nothing runs before ``start``."""
+        """Create the namespace of ``scenario``; ``start`` starts the broker."""
         self.name = name
         self.scenario = scenario
         self.replicas = {topic: Replica(self, topic) for topic in scenario.topics}
         self.clock = HandClock(scheduler)
         self.peers: dict[str, Site] = {}
-        """All clusters by name, itself among them."""
+        """All clusters by name, including this one."""
         self.policies = scenario.policies
-        """What the namespace is set up with on a new disk."""
+        """The policies of the namespace on a new disk."""
         self.max_message_size = MAX_MESSAGE_SIZE
-        """``maxMessageSize``, from the next start on."""
+        """``maxMessageSize`` of the next start."""
         self.given_up: set[int] = set()
-        """Ledgers that only damaged metadata named, of topics that were deleted; not iterated."""
+        """Ledgers of deleted topics that only damaged metadata named; not iterated."""
         self.unswept: set[int] = set()
-        """Ledgers that a start has not swept, because it could not read what names ledgers; not iterated."""
+        """Ledgers that the last start did not sweep, because metadata with ledger ids was unreadable; not iterated."""
         self.running = False
         self.crashes = 0
         self.topic_events: list[tuple[State, Event]] = []
-        """What happened to topics and is still to be counted: the state before, and the event."""
+        """Lifecycle events of topics that are not yet counted: the state before the event, and the event."""
         self.seem_older: list[tuple[float, float]] = []
-        """When a process ended that may not have written down that the clock was set ahead, on the monotonic clock, and
-        by how many seconds it was: all entries from before seem older by that."""
+        """Ends of processes that may not have recorded a clock set ahead: the time on the monotonic clock, and the
+        offset in seconds. All entries from before seem older by that offset.
+        """
         self._ahead_s = 0.0
         self._unfinished: dict[ServerProtocol, list[Callable[[], None]]] = {}
-        """By connection, what to call when the broker has dealt with all that came in on it."""
+        """By connection, the functions to call when the broker has handled all its input."""
         self._scheduler = scheduler
         self._network = network
         self._tap = tap
         self._set_up()
 
     def _set_up(self) -> None:
-        """Have an empty disk, and metadata with the namespace."""
+        """Create an empty disk, and metadata with the namespace."""
         self.disk = FaultyDisk()
         disk = (lambda: self.disk) if self.scenario.metadata_on_disk else None
         self.metadata = FaultyMetadataStore(self.clock, disk, lambda seconds: self.loop.wait(seconds))  # noqa: PLW0108
@@ -128,14 +129,14 @@ class Site:
         resources.namespaces.create(NAMESPACE, self.policies)
 
     def replace_disk(self) -> None:
-        """Lose everything that survives a crash; the broker is down, and its clock was never later than it is now."""
+        """Replace the storage while the broker is down, and set the clock to the latest time that it ever showed."""
         assert not self.running
         self.clock.jumped_s += max(0.0, self.clock.highest - self.clock.now())
         self._delayed_store.close()
         self._set_up()
 
     def start(self) -> None:
-        """Start the broker on what is on the disk."""
+        """Start the broker with the data on the disk."""
         loop = self.loop = MachineLoop(self._scheduler, self.name, self._network)
         chance = self._network.chance
         first = first_ledger_id(self.clock.now())
@@ -178,20 +179,20 @@ class Site:
         self.running = True
 
     def crash(self, chance: Random) -> None:
-        """Lose the process, and of the disk what was not synced."""
+        """Lose the process, and unsynced data of the disk."""
         self._end(chance)
         self.disk.crash_in(chance.randint(1, 3), chance)
         self._committer.tear()
         self.disk = self.disk.after_crash or self.disk.crash(chance)
 
     def kill(self, chance: Random) -> None:
-        """Lose the process; the kernel still has what was written. A group on its way may be written as a whole."""
+        """Lose the process, but no written data. A group in flight may be written as a whole."""
         self._end(chance)
         if chance.random() < 0.5:
             self._committer.tear()
 
     def set_clock(self, off_s: float) -> None:
-        """Set the wall clock ``off_s`` seconds from what it was in the beginning."""
+        """Set the wall clock to an offset of ``off_s`` seconds from its initial setting."""
         self._ahead_s += max(0.0, off_s - self.clock.jumped_s)
         self.clock.jumped_s = off_s
 
@@ -211,26 +212,26 @@ class Site:
 
     @property
     def faults(self) -> tuple[int, int, int]:
-        """A value that stays the same as long as the broker runs on and nothing that it writes fails."""
+        """Return a value that changes when the broker ends or one of its writes fails."""
         return self.crashes, self.disk.errors, self.metadata.failed_writes
 
     def close(self) -> None:
-        """Release what is not memory."""
+        """Release resources other than memory."""
         self._delayed_store.close()
 
     def create_topics(self) -> None:
-        """Create the topics and partitions that are missing."""
+        """Create missing topics and partitions."""
         for plan in self.scenario.plans:
             partitions = self.topics.partitions_of(plan.name)
             if partitions is None and plan.partitions:
                 at_once(self.topics.partitioned.creation(plan.name, plan.partitions, {}))
             elif partitions is None:
                 self.topics.create(plan.name)
-            elif partitions < plan.partitions:  # links bring the partitions of other clusters that hold entries
+            elif partitions < plan.partitions:  # links create the partitions of other clusters that hold entries
                 at_once(self.topics.partitioned.addition(plan.name, plan.partitions))
 
     async def have_topics(self) -> None:
-        """Create the topics and partitions that are missing, as soon as that is possible."""
+        """Create missing topics and partitions; retry until that is possible."""
         while True:
             try:
                 self.create_topics()
@@ -240,7 +241,7 @@ class Site:
                 return
 
     def change_policies(self, change: Callable[[Policies], None]) -> None:
-        """Change the namespace's policies, now or as soon as the broker runs."""
+        """Change the namespace's policies now, or after the next start of the broker."""
         self.policies = self.policies.model_copy(deep=True)
         change(self.policies)
         if self.running:
@@ -251,7 +252,7 @@ class Site:
         while namespaces.get(NAMESPACE) != self.policies:
             try:
                 await namespaces.update(NAMESPACE, lambda _: self.policies)
-            except MagnetarError:  # the operator is told, and tries again
+            except MagnetarError:  # the operator gets the error, and retries
                 await asyncio.sleep(0.5)
 
     def _make_committer(
@@ -265,7 +266,7 @@ class Site:
         def reported(operations: Sequence[Operation], error: StorageError | None) -> None:
             report(operations, error)
             if error is None:
-                loop.call_soon(self._tap.wrote, self)  # behind those who are told that their entries are durable
+                loop.call_soon(self._tap.wrote, self)  # after the callbacks of the entries
 
         self._committer = VirtualCommitter(loop, chance, log, group_bytes, reported)
         return self._committer
@@ -326,53 +327,53 @@ def _markers(scenario: Scenario) -> dict[str, Any]:
 
 
 class Replica:
-    """One topic in one cluster, as the checks see it: a view, which outlives what it shows."""
+    """A view of one topic in one cluster for the checks, also valid while the topic is unloaded or the broker down."""
 
     def __init__(self, site: Site, name: TopicName) -> None:
-        """Show the topic ``name`` of ``site``."""
+        """Create a view of the topic ``name`` of ``site``."""
         self.site = site
         self.name = name
 
     @property
     def cluster(self) -> str:
-        """The cluster's name."""
+        """Return the cluster's name."""
         return self.site.name
 
     @property
     def crashes(self) -> int:
-        """How often the broker crashed."""
+        """Return the number of crashes of the broker."""
         return self.site.crashes
 
     @property
     def topic(self) -> Topic | None:
-        """The topic, while it is loaded."""
+        """Return the topic if it is loaded."""
         return self.site.topics.loaded.get(self.name) if self.site.running else None
 
     @property
     def is_unloading(self) -> bool:
-        """Whether the topic lets nobody in until it is loaded again."""
+        """Return whether the topic rejects clients until it is loaded again."""
         return self.site.topics.is_shut(self.name)
 
     def has_listed(self, position: Position) -> bool:
-        """Whether the topic's list of ledgers has the one of a position: what was trimmed or lost is not listed."""
+        """Return whether the topic's ledger list has the ledger of a position, and not if it was trimmed or lost."""
         return position.ledger_id in self.listed()
 
     def listed(self) -> list[int]:
-        """The ids in the topic's list of ledgers, in the metadata, whether the broker runs or not."""
+        """Return the ids in the topic's ledger list in the metadata, whether the broker runs or not."""
         stored = self.site.metadata.written(managed_ledger_path(self.name))
         return [] if stored is None else [each["ledgerId"] for each in json.loads(stored.value).get("ledgers", ())]
 
     def has_stored(self, position: Position) -> bool:
-        """Whether the broker's store has an entry at a position of the topic."""
+        """Return whether the broker's store has an entry at a position of the topic."""
         try:
             return position.entry_id < self.site.store.length(position.ledger_id)
         except StorageError:
             return False
 
     def durable_entries(self, after: Position) -> Iterator[tuple[Position, bytes]]:
-        """The durable entries behind ``after``, straight from the disk where they are no longer in memory.
+        """Yield the durable entries after ``after``, from the disk if they are no longer in memory.
 
-        Those that are damaged are given as they were written.
+        Damaged entries are yielded as they were written.
         """
         topic, store = self.topic, self.site.store
         if topic is None:

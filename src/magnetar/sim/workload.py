@@ -1,4 +1,4 @@
-"""One random thing after another, of the kinds that the scenario enables."""
+"""Random actions from the groups that the scenario enables."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ from itertools import accumulate
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from magnetar.sim.world import Action, World
+    from magnetar.sim.simulation import Action, Simulation
 
 
 class Workload:
-    """Chooses among the actions by their weights: first between operations and faults, then one of them."""
+    """Chooses actions by weight: first between operations and faults, then among the actions."""
 
-    def __init__(self, world: World) -> None:
-        """Act on ``world``."""
-        self._world = world
+    def __init__(self, simulation: Simulation) -> None:
+        """Run actions in ``simulation``."""
+        self._world = simulation
         weighted: dict[bool, list[tuple[Action, float]]] = {False: [], True: []}
-        for happening in world.happenings:
-            factor = world.scenario.weight(happening.name)
-            for action in happening.actions() if factor else ():
+        for group in simulation.action_groups:
+            factor = simulation.scenario.weight(group.name)
+            for action in group.actions() if factor else ():
                 weighted[action.is_fault].append((action, action.weight * factor))
         self._choices = {
             is_fault: ([action for action, _ in pairs], list(accumulate(weight for _, weight in pairs)))
@@ -26,13 +26,13 @@ class Workload:
         }
 
     def begin(self) -> None:
-        """Prepare the world."""
-        for happening in self._world.happenings:
-            if self._world.scenario.weight(happening.name):
-                happening.begin()
+        """Prepare all enabled groups."""
+        for group in self._world.action_groups:
+            if self._world.scenario.weight(group.name):
+                group.begin()
 
     def act(self) -> None:
-        """Let one thing happen."""
+        """Run one random action."""
         chance = self._world.chance
         actions, weights = self._choices[chance.random() < self._world.scenario.fault_share]
         if actions:
@@ -40,9 +40,9 @@ class Workload:
             self._world.count(action.name, action.do())
 
     def heal(self) -> None:
-        """Let everything be well from now on."""
+        """End all faults, and make every cluster create its missing topics."""
         self._world.is_healed = True
-        for happening in self._world.happenings:
-            happening.heal()
+        for group in self._world.action_groups:
+            group.heal()
         for site in self._world.running():
             site.loop.create_task(self._world.have_topics(site))

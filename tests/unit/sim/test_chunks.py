@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from magnetar.base.position import Position
+from magnetar.sim.checks.model import Entry
 from magnetar.sim.chunks import Assembler
-from magnetar.sim.referees.model import Entry
 
 
 def chunk(cluster: str, chunk_id: int) -> Entry:

@@ -7,9 +7,9 @@ from magnetar.base.position import EARLIEST, Position
 from magnetar.geo.origins.index import Claim
 from magnetar.geo.progress.epochs import FIRST_EPOCH
 from magnetar.geo.progress.state import SubscriptionProgress
-from magnetar.sim.referees.checkers import Checker
-from magnetar.sim.referees.model import Entry, Model
-from magnetar.sim.referees.unsynced import Unsynced
+from magnetar.sim.checks.checker import Checker
+from magnetar.sim.checks.model import Entry, Model
+from magnetar.sim.checks.unsynced import Unsynced
 from magnetar.sim.virtual.disk import Node
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""What the simulation's producers and consumers share: a connection that is made again whenever it is lost."""
+"""The base class of simulated clients: a client with a connection that is reopened after each loss."""
 
 from __future__ import annotations
 
@@ -21,54 +21,54 @@ if TYPE_CHECKING:
     from magnetar.wire.frame import Frame
 
 CLIENT_VERSION = "simulated"
-"""What producers and consumers say that they are, and links do not."""
+"""The client version of simulated producers and consumers; links use another one."""
 
 RECONNECT_S = (0.05, 0.8)
-"""How long a client waits before it tries again."""
+"""Bounds of the delay before a reconnection, in seconds."""
 
 
-class Witness(Protocol):
-    """Who is told what clients learn. Each kind of client adds what it tells."""
+class Observer(Protocol):
+    """An observer of the results that clients get. Each kind of client extends the protocol."""
 
     def note(self, source: str, target: str, text: str) -> None:
-        """Something is worth telling."""
+        """Record an event in the trace."""
         ...
 
 
-W = TypeVar("W", bound=Witness)
-W_co = TypeVar("W_co", bound=Witness, covariant=True)
+W = TypeVar("W", bound=Observer)
+W_co = TypeVar("W_co", bound=Observer, covariant=True)
 
 
 @dataclass(frozen=True, slots=True)
 class ClientContext(Generic[W_co]):
-    """What a client is given."""
+    """The environment of a client."""
 
     scheduler: Scheduler
     network: Network
     topic: TopicName
-    witness: W_co
-    """Of the topic."""
+    observer: W_co
+    """The observer of the topic."""
     replicated: bool
-    """Whether consumers ask for replicated subscriptions."""
+    """Whether consumers request replicated subscriptions."""
 
 
 class Peer(asyncio.Protocol):
-    """A client's connection: it ends with whatever goes wrong on it."""
+    """A client's connection, closed at the first error."""
 
     def __init__(self, client: SimClient[W], now: float) -> None:
-        """Belong to ``client``."""
+        """Create the connection of ``client``."""
         self._client = client
         self._wire = Connection(Role.CLIENT, now=now)
         self._transport: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Introduce the client."""
+        """Send CONNECT."""
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
         transport.write(commands.connect(client_version=CLIENT_VERSION))
 
     def data_received(self, data: bytes) -> None:
-        """Hand on what came."""
+        """Pass received commands to the client."""
         for frame in self._wire.receive(data, self._client.loop.time()):
             if frame.command.type == pb.BaseCommand.CONNECTED:
                 self._client.connected(self)
@@ -77,17 +77,17 @@ class Peer(asyncio.Protocol):
         self.say(self._wire.take_output())
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Have the client connect again."""
+        """Report the loss to the client, which reconnects."""
         del exc
         self._client.lost(self)
 
     def say(self, data: bytes) -> None:
-        """Send bytes."""
+        """Send bytes, if the connection is open."""
         if self._transport is not None and data:
             self._transport.write(data)
 
     def close(self) -> None:
-        """End the connection."""
+        """Close the connection."""
         if self._transport is not None:
             self._transport.close()
 
@@ -96,36 +96,36 @@ class SimClient(Generic[W]):
     """A client of one topic."""
 
     def __init__(self, name: str, cluster: str, context: ClientContext[W]) -> None:
-        """Connect to ``cluster``, from a machine there."""
+        """Connect to ``cluster`` from a machine in that cluster."""
         self.name = name
         self.cluster = cluster
         self.topic = context.topic
         self.loop = MachineLoop(context.scheduler, f"{cluster}.{name}", context.network)
         self.peer: Peer | None = None
-        self.witness: W = context.witness
+        self.observer: W = context.observer
         self.stopped = False
         self._chance = context.network.chance
         self._request_ids = 0
         self._connecting = False
         self._reconnect: asyncio.TimerHandle | None = None
-        """When it connects again, if that is planned."""
+        """The timer of the next reconnection, if there is one."""
         self.patience = 1
-        """How many times as long as usual it waits before it connects again."""
+        """Factor of the delay before the next reconnection."""
         self.connect()
 
     @property
     def machine(self) -> str:
-        """The name of its machine."""
+        """Return the name of the client's machine."""
         return self.loop.name
 
     def connect(self) -> None:
-        """Connect, unless that is under way."""
+        """Connect, unless the client is connected or connecting."""
         if self.peer is None and not self._connecting and not self.stopped:
             self._connecting = True
             self.loop.create_task(self._connect())
 
     def stop(self) -> None:
-        """Leave for good."""
+        """Disconnect for good."""
         self.stopped = True
         self.disconnect()
 
@@ -136,21 +136,24 @@ class SimClient(Generic[W]):
             peer.close()
 
     def request_id(self) -> int:
-        """A request id that was not used yet."""
+        """Return a new request id."""
         self._request_ids += 1
         return self._request_ids
 
     def say(self, *frames: bytes) -> None:
-        """Send frames, if there is a connection."""
+        """Send frames, if the client is connected."""
         if self.peer is not None:
             self.peer.say(b"".join(frames))
 
     def again(self, work: Callable[[], None]) -> None:
-        """Do ``work`` after a while."""
+        """Call ``work`` after a random delay."""
         self.loop.call_later(self._chance.uniform(*RECONNECT_S), work)
 
     def reconnect(self) -> None:
-        """Connect after a while, or earlier if that is planned. Two plans would become four with the next failure."""
+        """Reconnect after a delay, or earlier if an earlier timer is set.
+
+        There is one timer at most: two timers would become four with the next failure.
+        """
         delay = self._chance.uniform(*RECONNECT_S) * self.patience
         if self._reconnect is not None:
             if self._reconnect.when() <= self.loop.time() + delay:
@@ -171,7 +174,7 @@ class SimClient(Generic[W]):
             self._connecting = False
 
     def connected(self, peer: Peer) -> None:
-        """The broker has greeted."""
+        """Handle CONNECTED from the broker."""
         if self.peer is not None or self.stopped:
             peer.close()
             return
@@ -179,7 +182,7 @@ class SimClient(Generic[W]):
         self.opened()
 
     def lost(self, peer: Peer) -> None:
-        """The connection is gone."""
+        """Handle the loss of the connection."""
         if self.peer is peer:
             self.peer = None
             self.closed()
@@ -188,18 +191,18 @@ class SimClient(Generic[W]):
             self.reconnect()
 
     def heard(self, peer: Peer, frame: Frame) -> None:
-        """A command came."""
+        """Handle a command, unless it is from an earlier connection."""
         if peer is self.peer:
             self.take(frame)
 
     def opened(self) -> None:
-        """There is a connection."""
+        """Handle the opening of the connection."""
         raise NotImplementedError
 
     def closed(self) -> None:
-        """There is none any more."""
+        """Handle the closing of the connection."""
         raise NotImplementedError
 
     def take(self, frame: Frame) -> None:
-        """Deal with a command."""
+        """Handle a command."""
         raise NotImplementedError

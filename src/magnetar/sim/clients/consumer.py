@@ -1,4 +1,4 @@
-"""Consumers of the simulation."""
+"""Simulated consumers."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from magnetar.base.position import EARLIEST, Position
-from magnetar.sim.clients.client import Witness
+from magnetar.sim.clients.client import Observer
 from magnetar.sim.clients.subscriber import SimSubscriber
 from magnetar.sim.content import text_in
 from magnetar.sim.scenario import SUBSCRIPTION_TYPES
@@ -22,42 +22,42 @@ if TYPE_CHECKING:
 
 @dataclass
 class Held:
-    """An entry that a consumer has."""
+    """An unacknowledged entry of a consumer."""
 
     position: Position
     text: str
     members: int
     remaining: int
-    """A bit for each member that it has not acknowledged."""
+    """Bit set of the batch members that are not acknowledged."""
 
 
-class ConsumerWitness(Witness, Protocol):
-    """Who is told what consumers learn."""
+class ConsumerObserver(Observer, Protocol):
+    """An observer of consumers."""
 
     def delivered(self, consumer: SimConsumer, held: Held, entry: bytes) -> None:
-        """A consumer got an entry."""
+        """Record an entry that a consumer received."""
         ...
 
 
-class SimConsumer(SimSubscriber[ConsumerWitness]):
-    """Takes part in a replicated subscription."""
+class SimConsumer(SimSubscriber[ConsumerObserver]):
+    """A consumer of a replicated subscription."""
 
     permits = 20
 
     def __init__(
-        self, name: str, cluster: str, context: ClientContext[ConsumerWitness], subscription: str, *, earliest: bool
+        self, name: str, cluster: str, context: ClientContext[ConsumerObserver], subscription: str, *, earliest: bool
     ) -> None:
-        """Subscribe in ``cluster``; a subscription that is not there begins at its earliest entry, or at its end."""
+        """Subscribe in ``cluster``; a new subscription begins at the earliest or the latest position."""
         self.subscription = subscription
         self.held: dict[Position, Held] = {}
         self._earliest = earliest
         self._replicated = context.replicated
         super().__init__(name, cluster, context)
 
-    # -- what its user does -----------------------------------------------------------------------------------------
+    # -- actions of the application --------------------------------------------------------------------------------
 
     def acknowledge(self, chosen: list[Held], *, confirmed: bool) -> None:
-        """Acknowledge entries one by one, whole."""
+        """Acknowledge whole entries individually."""
         ids = [message_id(held.position) for held in chosen]
         for held in chosen:
             self.held.pop(held.position, None)
@@ -76,12 +76,12 @@ class SimConsumer(SimSubscriber[ConsumerWitness]):
         self._ack([data], confirmed=confirmed, cumulative=False)
 
     def acknowledge_through(self, held: Held, *, confirmed: bool) -> None:
-        """Acknowledge everything up to and including an entry."""
+        """Acknowledge cumulatively up to an entry, inclusive."""
         self.held = {position: each for position, each in self.held.items() if position > held.position}
         self._ack([message_id(held.position)], confirmed=confirmed, cumulative=True)
 
     def refuse(self, chosen: list[Held]) -> None:
-        """Want entries again."""
+        """Request redelivery of entries."""
         for held in chosen:
             self.held.pop(held.position, None)
         ids = [message_id(held.position) for held in chosen]
@@ -91,16 +91,16 @@ class SimConsumer(SimSubscriber[ConsumerWitness]):
         )
 
     def seek(self, position: Position = EARLIEST) -> None:
-        """Go elsewhere."""
+        """Seek to a position."""
         self.say(commands.seek(consumer_id=self._consumer_id, request_id=self.request_id(), position=position))
 
     def unsubscribe(self) -> None:
-        """Delete the subscription, and leave."""
+        """Delete the subscription and disconnect."""
         self.say(commands.unsubscribe(consumer_id=self._consumer_id, request_id=self.request_id()))
         self.stopped = True
         self.loop.call_later(1.0, self.disconnect)
 
-    # -- what it does by itself -------------------------------------------------------------------------------------
+    # -- reactions to the broker -----------------------------------------------------------------------------------
 
     def opened(self) -> None:
         """Subscribe."""
@@ -121,7 +121,7 @@ class SimConsumer(SimSubscriber[ConsumerWitness]):
         self.say(commands.subscribe(body))
 
     def closed(self) -> None:
-        """What it held is somebody else's now."""
+        """Drop all entries: the broker redelivers them to other consumers."""
         self.held.clear()
         self.ready = False
 
@@ -131,7 +131,7 @@ class SimConsumer(SimSubscriber[ConsumerWitness]):
         remaining = ack_set.words_to_int(message.ack_set) if message.ack_set else ack_set.all_remaining(members)
         held = Held(position, text_in(metadata, entry), members, remaining)
         self.held[position] = held
-        self.witness.delivered(self, held, entry)
+        self.observer.delivered(self, held, entry)
         self._use(remaining.bit_count())
 
     def _ack(self, ids: list[pb.MessageIdData], *, confirmed: bool, cumulative: bool) -> None:

@@ -1,4 +1,4 @@
-"""Producers of the simulation."""
+"""Simulated producers."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from magnetar.sim.clients.client import SimClient, Witness
+from magnetar.sim.checks.model import ATTEMPT, base_of
+from magnetar.sim.clients.client import Observer, SimClient
 from magnetar.sim.content import build
-from magnetar.sim.referees.model import ATTEMPT, base_of
 from magnetar.sim.virtual.scheduler import MachineLoop
 from magnetar.wire import commands
 from magnetar.wire.frame import encode_command
@@ -24,15 +24,15 @@ if TYPE_CHECKING:
     from magnetar.wire.frame import Frame
 
 PATIENT_FROM = 5
-"""Attempts to publish an entry after which a producer that is refused waits longer each time."""
+"""Number of attempts to publish an entry after which a refused producer waits longer each time."""
 
 RECENT = 3
-"""Newest entries with a receipt that a producer sends again when it moves."""
+"""Number of newest receipted entries that a producer sends again after a move."""
 
 
 @dataclass(slots=True)
 class Unsent:
-    """An entry that has no receipt."""
+    """An entry without a receipt."""
 
     metadata: pb.MessageMetadata
     base: str
@@ -41,36 +41,36 @@ class Unsent:
 
     @property
     def is_chunk(self) -> bool:
-        """Whether it is a part of a message."""
+        """Return whether the entry is a chunk of a message."""
         return self.metadata.num_chunks_from_msg > 1
 
     @property
     def sequence_id(self) -> int:
-        """The sequence id of its first message."""
+        """Return the sequence id of the entry's first message."""
         return self.metadata.sequence_id
 
     @property
     def text(self) -> str:
-        """What is in it: each attempt to publish it has a text of its own, so that no two entries are equal."""
+        """Return the text of the entry. It differs between attempts to publish, so that no two entries are equal."""
         return self.base if self.attempts < 2 else f"{self.base}{ATTEMPT}{self.attempts}"
 
 
-class ProducerWitness(Witness, Protocol):
-    """Who is told what producers learn."""
+class ProducerObserver(Observer, Protocol):
+    """An observer of producers."""
 
     def published(self, text: str, entry: bytes) -> None:
-        """A producer sends an entry. No other entry has its text."""
+        """Record an entry that a producer sends; its text is unique."""
         ...
 
     def receipted(self, cluster: str, text: str, position: Position) -> None:
-        """A producer got a receipt."""
+        """Record a receipt of a producer."""
         ...
 
 
-class SimProducer(SimClient[ProducerWitness]):
-    """Sends again, in order and with the same sequence ids, what has no receipt."""
+class SimProducer(SimClient[ProducerObserver]):
+    """A producer that resends entries without a receipt in order, with the same sequence ids."""
 
-    def __init__(self, name: str, cluster: str, context: ClientContext[ProducerWitness]) -> None:
+    def __init__(self, name: str, cluster: str, context: ClientContext[ProducerObserver]) -> None:
         """Publish to ``cluster``."""
         self.pending: deque[Unsent] = deque()
         self._recent: deque[Unsent] = deque(maxlen=RECENT)
@@ -81,9 +81,9 @@ class SimProducer(SimClient[ProducerWitness]):
         super().__init__(name, cluster, context)
 
     def move(self, cluster: str) -> None:
-        """Go on in another cluster, as another process that starts from a checkpoint before the last receipts.
+        """Continue in another cluster, like a process that restarts from a checkpoint before the last receipts.
 
-        It publishes a chunked message whole, or not at all.
+        The producer publishes a chunked message completely or not at all.
         """
         while self._recent and self._recent[0].metadata.chunk_id > 0:
             self._recent.popleft()
@@ -92,12 +92,12 @@ class SimProducer(SimClient[ProducerWitness]):
         self.loop.die()
         self._network.break_all_of(self.loop)
         self.cluster, self.peer, self._ready, self._connecting = cluster, None, False, False
-        self._reconnect = None  # the timer was one of the process that is gone
+        self._reconnect = None  # the timer belonged to the previous process
         self.loop = MachineLoop(self._scheduler, f"{cluster}.{self.name}", self._network)
         self.connect()
 
     def publish(self, draft: Draft) -> str:
-        """Publish a message, or a batch of messages; returns the text of its last entry."""
+        """Publish a message or a batch of messages; return the text of the last entry."""
         first = self._next_sequence_id
         self._next_sequence_id += draft.members
         entries = [Unsent(each, base_of(each), draft.members) for each in draft.metadata(self.name, first)]
@@ -107,7 +107,7 @@ class SimProducer(SimClient[ProducerWitness]):
         return entries[-1].base
 
     def send_again(self) -> bool:
-        """Send everything again that has no receipt, as an impatient client does; False: it is not connected."""
+        """Resend all entries without a receipt, like a client after a send time-out; return False if not connected."""
         if not self._ready:
             return False
         self._ready = False
@@ -132,7 +132,7 @@ class SimProducer(SimClient[ProducerWitness]):
         self._ready = False
 
     def take(self, frame: Frame) -> None:
-        """Count receipts; with any refusal, begin again."""
+        """Handle receipts; after a refusal, reconnect and resend."""
         command = frame.command
         match command.type:
             case pb.BaseCommand.PRODUCER_SUCCESS:
@@ -142,7 +142,7 @@ class SimProducer(SimClient[ProducerWitness]):
                 self._receipt(command.send_receipt)
             case pb.BaseCommand.SEND_ERROR | pb.BaseCommand.ERROR:
                 self._ready = False
-                if self.pending:  # as official clients do, it tries less and less often
+                if self.pending:  # official clients increase the delay too
                     self.patience = max(1, self.pending[0].attempts - PATIENT_FROM)
                 self.disconnect()
                 self.reconnect()
@@ -161,10 +161,10 @@ class SimProducer(SimClient[ProducerWitness]):
         self.patience = 1
         self._recent.append(unsent)
         assert receipt.sequence_id == unsent.sequence_id, (self.name, receipt.sequence_id, unsent)
-        self.witness.receipted(self.cluster, unsent.text, position_of(receipt.message_id))
+        self.observer.receipted(self.cluster, unsent.text, position_of(receipt.message_id))
 
     def _send(self, entries: Iterable[Unsent]) -> None:
-        """Send entries together, so that the broker takes them for one run."""
+        """Send entries together, so that the broker handles them as one run."""
         self.say(*map(self._encode, entries))
 
     def _encode(self, unsent: Unsent) -> bytes:
@@ -175,5 +175,5 @@ class SimProducer(SimClient[ProducerWitness]):
         if unsent.is_chunk:
             body.is_chunk = True
         entry = build(unsent.metadata, unsent.text)
-        self.witness.published(unsent.text, entry)
+        self.observer.published(unsent.text, entry)
         return encode_command(pb.BaseCommand(type=pb.BaseCommand.SEND, send=body), entry)

@@ -1,4 +1,4 @@
-"""Readers of the simulation: each reads a topic from its first entry on, and acknowledges what it has read."""
+"""Simulated readers: each reads a topic from its first entry and acknowledges the entries that it has read."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from magnetar.base.position import EARLIEST, Position
 from magnetar.sim.chunks import Assembler
-from magnetar.sim.clients.client import Witness
+from magnetar.sim.clients.client import Observer
 from magnetar.sim.clients.subscriber import SimSubscriber
 from magnetar.wire import commands
 from magnetar.wire.entries.entry import parse_metadata
@@ -18,37 +18,37 @@ if TYPE_CHECKING:
     from magnetar.sim.site import Replica
 
 
-class ReaderWitness(Witness, Protocol):
-    """Who is told what readers learn."""
+class ReaderObserver(Observer, Protocol):
+    """An observer of readers."""
 
     def read(self, reader: SimReader, position: Position, entry: bytes) -> None:
-        """A reader reads an entry, behind ``reader.last``."""
+        """Record an entry that a reader read after ``reader.last``."""
         ...
 
 
-class SimReader(SimSubscriber[ReaderWitness]):
-    """A subscription that is not durable. With each connection it goes on behind the last entry that it has read."""
+class SimReader(SimSubscriber[ReaderObserver]):
+    """A reader with a non-durable subscription, which resumes after the last entry read on each connection."""
 
     permits = 10
 
-    def __init__(self, name: str, replica: Replica, context: ClientContext[ReaderWitness]) -> None:
-        """Read from the first entry of ``replica`` on."""
+    def __init__(self, name: str, replica: Replica, context: ClientContext[ReaderObserver]) -> None:
+        """Read ``replica`` from its first entry."""
         self.replica = replica
         self.last = EARLIEST
-        """The last entry that it has read."""
+        """The last entry read."""
         self.assembler = Assembler()
         self._start = EARLIEST
-        """The entry that the broker was asked to begin with; it comes again, and is not read again."""
+        """The start position of the subscription. The broker sends this entry again; the reader skips it."""
         super().__init__(name, replica.cluster, context)
 
     def refuse(self) -> bool:
-        """Ask for everything again that is not acknowledged; False: it is not connected."""
+        """Request redelivery of all unacknowledged entries; return False if not connected."""
         if self.ready:
             self.say(commands.redeliver_unacknowledged_messages(consumer_id=self._consumer_id, message_ids=[]))
         return self.ready
 
     def start_over(self) -> bool:
-        """Lose the connection; False: there is none."""
+        """Close the connection; return False if there is none."""
         if not self.ready:
             return False
         self.closed()
@@ -81,8 +81,8 @@ class SimReader(SimSubscriber[ReaderWitness]):
         position = position_of(message.message_id)
         self._use(max(1, parse_metadata(entry).num_messages_in_batch))
         if position <= max(self._start, self.last):
-            return  # the start, or what it had read before it asked for everything again
-        self.witness.read(self, position, entry)
+            return  # the start position, or an entry that was read before the redelivery
+        self.observer.read(self, position, entry)
         self.last = position
         if self._chance.random() < 0.5:
             ids = [message_id(position)]

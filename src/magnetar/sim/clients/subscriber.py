@@ -1,4 +1,4 @@
-"""What the simulation's consumers and readers share: a consumer that is made again whenever the broker closes it."""
+"""The base class of simulated consumers and readers: a consumer that is recreated after each close by the broker."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class SimSubscriber(SimClient[W]):
     """A client with one consumer at a time. ``opened`` subscribes with a new id."""
 
     permits: ClassVar[int]
-    """Messages that it asks for in advance."""
+    """Number of messages that the consumer requests in advance."""
 
     def __init__(self, name: str, cluster: str, context: ClientContext[W]) -> None:
         """Connect to ``cluster``."""
@@ -28,7 +28,7 @@ class SimSubscriber(SimClient[W]):
         super().__init__(name, cluster, context)
 
     def take(self, frame: Frame) -> None:
-        """Take messages, subscribe again when told to."""
+        """Handle messages, and subscribe again after CLOSE_CONSUMER."""
         command = frame.command
         match command.type:
             case pb.BaseCommand.SUCCESS if not self.ready and not self.stopped:
@@ -45,7 +45,7 @@ class SimSubscriber(SimClient[W]):
                 pass
 
     def _receive(self, message: pb.CommandMessage, entry: bytes) -> None:
-        """Take an entry."""
+        """Handle an entry."""
         raise NotImplementedError
 
     def _reopen(self) -> None:
@@ -53,7 +53,7 @@ class SimSubscriber(SimClient[W]):
             self.opened()
 
     def _use(self, messages: int) -> None:
-        """Count messages that came, and ask for as many again when half of those asked for have come."""
+        """Count received messages, and send permits when half of them are used."""
         self._used += messages
         if self._used >= self.permits // 2:
             self._flow(self._used)

@@ -1,4 +1,4 @@
-"""The invariants that are checked from outside, after every step and in peace."""
+"""Invariants over the state of brokers, checked after every step and in the liveness phase."""
 
 from __future__ import annotations
 

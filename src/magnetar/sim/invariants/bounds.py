@@ -1,11 +1,11 @@
-"""Bounds: when everything is consumed and trimmed, what a broker keeps does not depend on what it has handled."""
+"""Bounds: after everything is consumed and trimmed, the state of a broker does not grow with its past traffic."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from magnetar.sim.simulation import Invariant
 from magnetar.sim.site import SEGMENT_BYTES
-from magnetar.sim.world import Invariant
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -13,18 +13,18 @@ if TYPE_CHECKING:
     from magnetar.sim.site import Replica, Site
 
 ENTRIES_MAX = 24
-"""Entries of a topic that may be left: ledgers that still take appends, or that a snapshot needs, are not trimmed."""
+"""Maximum number of entries left in a topic: open ledgers, and ledgers that a snapshot needs, are not trimmed."""
 
 RANGES_MAX = 0
-"""Ranges and batches behind the mark-delete position of a subscription without backlog."""
+"""Maximum number of ranges and batches after the mark-delete position of a subscription without backlog."""
 
 LEDGERS_MAX = 6
-"""Ledgers of a topic that may be left."""
+"""Maximum number of ledgers left in a topic."""
 
 DISK_BYTES_MAX = 12 * SEGMENT_BYTES
-"""Bytes of the log's files that may be left, for each topic: some segments, of which cursors may still need records.
+"""Maximum bytes of log files left for each topic: some segments, of which cursors may still need records.
 
-A segment that became longer because of a group of large messages counts with its usual size.
+A segment that is longer because of a group of large messages counts with the usual size.
 """
 
 
@@ -32,10 +32,10 @@ class Bounds(Invariant):
     """See the module."""
 
     def at_end(self) -> str:
-        """See Invariant: everything is consumed, so trim, and look."""
-        for site in self.world.running():
+        """See Invariant. Trims first, as everything is consumed."""
+        for site in self.simulation.running():
             site.loop.create_task(site.maintenance.trim())
-        for site in self.world.running():
+        for site in self.simulation.running():
             wrong = next(self._too_much_in(site), "")
             if wrong:
                 return f"{site.name} keeps {wrong}"
@@ -53,7 +53,7 @@ class Bounds(Invariant):
 
 
 def _kept(replica: Replica) -> Iterator[tuple[str, int, int]]:
-    """What a replica keeps, how much of it, and how much is enough."""
+    """Yield the kinds of state of a replica, with their amounts and limits."""
     topic = replica.topic
     if topic is None:
         return
@@ -62,7 +62,7 @@ def _kept(replica: Replica) -> Iterator[tuple[str, int, int]]:
     yield "delayed entries", len(topic.delayed.withheld), ENTRIES_MAX
     for subscription in topic.subscriptions.values():
         if subscription.backlog:
-            continue  # with markers, of entries that the only cluster with consumers does not get
+            continue  # with markers, entries that the only cluster with consumers does not get
         state = subscription.cursor.state
         yield f"deleted ranges in {subscription.name}", state.deleted_ranges_count, RANGES_MAX
         yield f"partial batches in {subscription.name}", len(list(state.partial_batches())), RANGES_MAX

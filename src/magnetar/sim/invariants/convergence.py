@@ -1,15 +1,15 @@
-"""Convergence: without new traffic all clusters hold the same entries, and say the same of every subscription."""
+"""Convergence: without new traffic all clusters hold the same entries and agree on every subscription."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from magnetar.base.position import EARLIEST
-from magnetar.sim.referees.claimed import unclaimed
-from magnetar.sim.world import Invariant
+from magnetar.sim.checks.claimed import unclaimed
+from magnetar.sim.simulation import Invariant
 
 if TYPE_CHECKING:
-    from magnetar.sim.referees.topic_referee import TopicReferee
+    from magnetar.sim.checks.topic_checks import TopicChecks
     from magnetar.sim.site import Replica
 
 
@@ -18,17 +18,17 @@ class Convergence(Invariant):
 
     def missing(self) -> str:
         """See Invariant."""
-        unsent = [producer.name for producer in self.world.producers if producer.pending]
+        unsent = [producer.name for producer in self.simulation.producers if producer.pending]
         if unsent:
             return f"{unsent} have messages without receipts"
-        for topic in self.world.referee.topics.values():
+        for topic in self.simulation.checks.topics.values():
             missing = self._missing_in(topic)
             if missing:
                 return f"{topic.name.local_name}: {missing}"
         return ""
 
-    def _missing_in(self, topic: TopicReferee) -> str:
-        replicas = [site.replicas[topic.name] for site in self.world.sites.values()]
+    def _missing_in(self, topic: TopicChecks) -> str:
+        replicas = [site.replicas[topic.name] for site in self.simulation.sites.values()]
         unready = [replica.cluster for replica in replicas if replica.topic is None]
         if unready:
             return f"{unready} have not loaded the topic"
@@ -39,9 +39,9 @@ class Convergence(Invariant):
                     missing = self._lacks(topic, source, target) or self._not_returned(topic, source, target)
                 if missing:
                     return missing
-        if self.world.scenario.markers is not None:
-            return ""  # subscriptions need not be the same: see Markers
-        for name in self.world.scenario.subscriptions:
+        if self.simulation.scenario.markers is not None:
+            return ""  # subscriptions may differ: see Markers
+        for name in self.simulation.scenario.subscriptions:
             states = {replica.cluster: state_of(topic, replica, name) for replica in replicas}
             first, *others = states.items()
             for other in others:
@@ -49,8 +49,8 @@ class Convergence(Invariant):
                     return f"{name}: {first[0]} and {other[0]} differ: {_apart(first[1], other[1])}"
         return ""
 
-    def _lacks(self, topic: TopicReferee, source: Replica, target: Replica) -> str:
-        """What is not in ``target`` and should be: all that ``source`` has, and all that it trimmed."""
+    def _lacks(self, topic: TopicChecks, source: Replica, target: Replica) -> str:
+        """Return an entry that ``target`` lacks and ``source`` has or trimmed; empty if there is none."""
         model = topic.model
         held, ever = model.logs[target.cluster].places, model.ever[target.cluster]
         for entry in model.published[source.cluster]:
@@ -58,22 +58,22 @@ class Convergence(Invariant):
                 continue
             if topic.checker.is_due(entry, source, target.cluster):
                 return f"{target.cluster} lacks {entry.text} of {source.cluster}"
-            if {source.cluster, target.cluster} & self.world.were_away or not entry.is_for(target.cluster):
+            if {source.cluster, target.cluster} & self.simulation.were_away or not entry.is_for(target.cluster):
                 continue
             if entry.text not in ever and not model.is_lost(entry):
                 return f"{source.cluster} trimmed {entry.text}, which {target.cluster} never had"
         return ""
 
-    def _not_returned(self, topic: TopicReferee, holder: Replica, owner: Replica) -> str:
-        """What ``owner`` published, lost with its disk and has not got back though ``holder`` has it.
+    def _not_returned(self, topic: TopicChecks, holder: Replica, owner: Replica) -> str:
+        """Return an entry that ``owner`` lost with its disk and ``holder`` has not sent back; empty if there is none.
 
-        That is found out over progress links. A topic that was deleted later does not get it a second time.
+        Progress links detect such losses. A topic that was deleted later does not get the entry a second time.
         """
         assert holder.topic is not None
         model, first = topic.model, holder.topic.ledger.first_position
-        scenario = self.world.scenario
+        scenario = self.simulation.scenario
         has_links = scenario.replicated and scenario.markers is None
-        is_away = {holder.cluster, owner.cluster} & self.world.were_away
+        is_away = {holder.cluster, owner.cluster} & self.simulation.were_away
         if not has_links or is_away or model.disk_generations.get(owner.cluster) != model.generations[owner.cluster]:
             return ""
         held, back = model.logs[holder.cluster].places, model.returned[owner.cluster]
@@ -83,8 +83,8 @@ class Convergence(Invariant):
         return ""
 
 
-def state_of(topic: TopicReferee, replica: Replica, name: str) -> dict[str, object]:
-    """What a cluster says of a subscription: its epoch, and what is left of each entry."""
+def state_of(topic: TopicChecks, replica: Replica, name: str) -> dict[str, object]:
+    """Return the state of a subscription in a cluster: the epoch, and the unacknowledged messages of each entry."""
     assert replica.topic is not None
     subscription = replica.topic.subscriptions.get(name)
     if subscription is None or subscription.progress is None:

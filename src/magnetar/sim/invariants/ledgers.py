@@ -1,4 +1,4 @@
-"""Ledgers: when everything is consumed and trimmed, each ledger of a log is named by something in the metadata."""
+"""Ledgers: after everything is consumed and trimmed, the metadata refers to each ledger of a log."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING
 
 from magnetar.metadata.resources import DELETED_TOPIC, Topics, managed_ledger_path
-from magnetar.sim.world import Invariant
+from magnetar.sim.simulation import Invariant
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,14 +21,14 @@ class Ledgers(Invariant):
     counted = ("ledger kept because it may be data",)
 
     def at_end(self) -> str:
-        """See Invariant. A start keeps what a crash left behind without a name, if that may be data.
+        """See Invariant. A start keeps unnamed ledgers that a crash left, if they may contain data.
 
-        If it cannot read what names ledgers, it keeps all, and the next start that can deletes them.
+        A start that cannot read the metadata with ledger ids keeps all of them; the next start that can deletes them.
         """
-        for site in self.world.running():
+        for site in self.simulation.running():
             kept_below = _number(site.metadata, "/ledgers-swept-from")
             unnamed = sorted(set(site.store.list()) - set(_named(site)))
-            self.world.count("ledger kept because it may be data", sum(each < kept_below for each in unnamed))
+            self.simulation.count("ledger kept because it may be data", sum(each < kept_below for each in unnamed))
             kept = site.given_up | site.unswept
             leaked = [each for each in unnamed if each >= kept_below and each not in kept]
             if leaked:
@@ -37,7 +37,7 @@ class Ledgers(Invariant):
 
 
 def _named(site: Site) -> Iterator[int]:
-    """The ledgers of topics and cursors, and those whose deletion is noted."""
+    """Yield the ledgers of topics and cursors, and those with a recorded deletion."""
     metadata = site.metadata
     for name in Topics(metadata).all():
         path = managed_ledger_path(name)

@@ -1,9 +1,9 @@
-"""Lifecycles of topics: which rows of the table were met, and that no topic stays shut."""
+"""Lifecycles of topics: coverage of the transition table, and no topic that stays unavailable."""
 
 from __future__ import annotations
 
 from magnetar.broker.topic.lifecycle import NEXT, Event, State
-from magnetar.sim.world import Invariant
+from magnetar.sim.simulation import Invariant
 
 
 def _row(state: State, event: Event) -> str:
@@ -16,17 +16,17 @@ class Lifecycles(Invariant):
     counted = tuple(_row(state, event) for state, event in NEXT)
 
     def check(self) -> None:
-        """See Invariant: count what happened since the last step."""
-        for site in self.world.sites.values():
+        """See Invariant. Counts the transitions since the last step."""
+        for site in self.simulation.sites.values():
             for state, event in site.topic_events:
-                self.world.count(_row(state, event))
+                self.simulation.count(_row(state, event))
             site.topic_events.clear()
 
     def missing(self) -> str:
-        """See Invariant: in peace everybody is let into every topic."""
+        """See Invariant. Every topic must accept clients."""
         shut = [
             f"{name.local_name} in {site.name}"
-            for site in self.world.running()
+            for site in self.simulation.running()
             for name in site.replicas
             if site.topics.is_shut(name)
         ]

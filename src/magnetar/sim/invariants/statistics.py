@@ -1,4 +1,4 @@
-"""Statistics: what REST reports is what the model knows. A figure is never too low; in peace none is unknown."""
+"""Statistics: REST agrees with the model. A figure is never too low; in the liveness phase none stays unknown."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from magnetar.admin.service import StatsOptions
 from magnetar.base.position import EARLIEST
 from magnetar.broker.admin.stats import topic_stats_steps
 from magnetar.broker.loop.slices import at_once
-from magnetar.sim.referees.claimed import unclaimed
-from magnetar.sim.world import Invariant
+from magnetar.sim.checks.claimed import unclaimed
+from magnetar.sim.simulation import Invariant
 
 if TYPE_CHECKING:
     from magnetar.broker.subscription.subscription import Subscription
-    from magnetar.sim.referees.topic_referee import TopicReferee
+    from magnetar.sim.checks.topic_checks import TopicChecks
+    from magnetar.sim.simulation import Simulation
     from magnetar.sim.site import Replica
-    from magnetar.sim.world import World
 
 EVERY = 4
-"""Checks come after every so many steps."""
+"""Number of steps between two checks."""
 
 
 class Statistics(Invariant):
@@ -26,63 +26,63 @@ class Statistics(Invariant):
 
     counted = ("replication backlog reported", "replication backlog unknown", "lost messages reported")
 
-    def __init__(self, world: World) -> None:
-        """Watch ``world``."""
-        super().__init__(world)
+    def __init__(self, simulation: Simulation) -> None:
+        """Observe ``simulation``."""
+        super().__init__(simulation)
         self._steps = 0
 
     def check(self) -> None:
         """See Invariant."""
         self._steps += 1
         if self._steps % EVERY == 0:
-            for replica in self.world.loaded():
-                topic = self.world.referee.topics[replica.name]
+            for replica in self.simulation.loaded():
+                topic = self.simulation.checks.topics[replica.name]
                 self._check_links(topic, replica)
                 self._check_lost(topic, replica)
 
-    def _check_links(self, topic: TopicReferee, replica: Replica) -> None:
-        """S: a replication backlog is unknown, or not less than what the other cluster lacks."""
+    def _check_links(self, topic: TopicChecks, replica: Replica) -> None:
+        """S: a replication backlog is unknown, or not below the number of entries that the other cluster lacks."""
         assert replica.topic is not None
         first, model = replica.topic.ledger.first_position, topic.model
         own = [entry for entry in model.logs[replica.cluster].of.get(replica.cluster, []) if entry.position >= first]
         for remote, link in replica.topic.replicators.items():
             if model.generations[remote]:
-                continue  # the link learns that the cluster lost the topic only when it is attached again
+                continue  # the link learns of the loss of the topic only when it is attached again
             backlog, ever = link.lag.backlog, model.ever[remote]
             lacks = [entry.text for entry in own if entry.text not in ever and entry.is_for(remote)]
-            self.world.count("replication backlog reported", bool(lacks) and backlog is not None)
-            self.world.count("replication backlog unknown", backlog is None)
+            self.simulation.count("replication backlog reported", bool(lacks) and backlog is not None)
+            self.simulation.count("replication backlog unknown", backlog is None)
             if backlog is not None and backlog < len(lacks):
                 where = f"{topic.name.local_name} in {replica.cluster}"
-                self.world.referee.violate(
+                self.simulation.checks.violate(
                     f"S: {where} reports a replication backlog of {backlog}, and {remote} lacks {lacks[:5]}"
                 )
 
-    def _check_lost(self, topic: TopicReferee, replica: Replica) -> None:
-        """S: what another cluster lost with its disk and does not get back is unknown, or not less than it is."""
+    def _check_lost(self, topic: TopicChecks, replica: Replica) -> None:
+        """S: the number of entries that another cluster lost with its disk for good is unknown, or not too low."""
         assert replica.topic is not None
         for remote in replica.topic.replicators:
-            site, life = self.world.sites[remote], replica.topic.progress.life_of(remote)
+            site, life = self.simulation.sites[remote], replica.topic.progress.life_of(remote)
             if not topic.model.lost_with_disk[remote] or not site.running or life != site.store.life:
-                continue  # nothing to count, or the loss of the connection was not noticed yet
+                continue  # nothing to count, or the loss of the connection is not noticed yet
             for name, subscription in replica.topic.subscriptions.items():
                 told = replica.topic.progress.lost.unacknowledged(remote, subscription.cursor.state)
                 lost = self._lost(topic, replica, remote, subscription)
-                self.world.count("lost messages reported", bool(told))
+                self.simulation.count("lost messages reported", bool(told))
                 if told is not None and told < len(lost):
                     where = f"{topic.name.local_name} in {replica.cluster}"
-                    self.world.referee.violate(
+                    self.simulation.checks.violate(
                         f"S: {where} reports {told} messages of {name} that {remote} lost, and it lost {lost[:5]}"
                     )
 
     def _has_skipped(self, replica: Replica, remote: str) -> bool:
-        """Whether it did not return what was damaged here, and so does not know whether another cluster has."""
+        """Return whether ``replica`` skipped a damaged entry, so that its count for another cluster is unknown."""
         assert replica.topic is not None
         life = replica.topic.progress.life_of(remote)
         return life is not None and any(True for _ in replica.topic.replicators[remote].copies.skipped(life))
 
-    def _lost(self, topic: TopicReferee, replica: Replica, remote: str, subscription: Subscription) -> list[str]:
-        """What ``remote`` published before it lost its disk, and a subscription here has not acknowledged."""
+    def _lost(self, topic: TopicChecks, replica: Replica, remote: str, subscription: Subscription) -> list[str]:
+        """Return the entries that ``remote`` published and lost with its disk and that a subscription here lacks."""
         if subscription.progress is None:
             return []
         assert replica.topic is not None
@@ -97,13 +97,13 @@ class Statistics(Invariant):
 
     def missing(self) -> str:
         """See Invariant."""
-        for replica in self.world.loaded():
-            wrong = self._wrong_in(self.world.referee.topics[replica.name], replica)
+        for replica in self.simulation.loaded():
+            wrong = self._wrong_in(self.simulation.checks.topics[replica.name], replica)
             if wrong:
                 return f"{replica.name.local_name} in {replica.cluster}: {wrong}"
         return ""
 
-    def _wrong_in(self, topic: TopicReferee, replica: Replica) -> str:
+    def _wrong_in(self, topic: TopicChecks, replica: Replica) -> str:
         assert replica.topic is not None
         stats = at_once(topic_stats_steps(replica.topic, StatsOptions()))
         for remote, link in stats.replication.items():

@@ -1,1 +1,1 @@
-"""The outside world in memory: time, network, disks and stores that fail as real ones do."""
+"""Implementations of clock, network, disks and stores in memory, with the failures of real ones."""

@@ -1,4 +1,4 @@
-"""Group commit without a thread: groups are written one after the other, each after as long as the disk takes."""
+"""Group commit without a thread: groups are written one after the other, with simulated disk latency."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from magnetar.ledger.shared_log.log import Log, Operation, Report
 
 QUICK_S = (0.0002, 0.004)
-"""How long a write and its sync take."""
+"""Bounds of the usual latency of a write and its sync, in seconds."""
 
 SLOW_S = (0.02, 0.3)
-"""How long they take now and then."""
+"""Bounds of the occasional high latency, in seconds."""
 
 SLOW_CHANCE = 0.05
 
@@ -34,17 +34,17 @@ class VirtualCommitter(Committer):
         group_bytes: int,
         report: Report,
     ) -> None:
-        """Commit on ``loop``, as fast as ``chance`` has it."""
+        """Commit on ``loop``, with latencies drawn from ``chance``."""
         super().__init__(log, group_bytes, report)
         self._loop = loop
         self._chance = chance
         self._queue: list[Operation] = []
         self._group: Sequence[Operation] = ()
-        """What is on its way to the disk."""
+        """The group in flight to the disk."""
         self._is_busy = False
 
     def start(self) -> None:
-        """There is no thread."""
+        """See Committer; there is no thread."""
 
     def submit(self, operation: Operation) -> None:
         """See Committer."""
@@ -64,10 +64,10 @@ class VirtualCommitter(Committer):
         self._go_on()
 
     async def end(self) -> None:
-        """Nothing ends but with the process."""
+        """See Committer; the group ends only with the process."""
 
     def tear(self) -> None:
-        """Have the disk see what it can of the group that is on its way, while power is lost."""
+        """Write as much of the group in flight as the disk accepts while power is lost."""
         run_blocking(self._log.commit, self._group)
 
     def _begin(self) -> None:

@@ -1,4 +1,4 @@
-"""A disk in memory that fills up, fails, and loses what was not synced, as a real one may."""
+"""A disk in memory that can be full, fail, and lose unsynced data."""
 
 # ruff: noqa: ARG002 - it has the parameters of Files
 
@@ -17,47 +17,47 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 SECTOR = 64
-"""Bytes that a crash keeps or loses together; small, so that short tests see torn records."""
+"""Number of bytes that survive a crash together; small, so that short tests produce torn records."""
 
 
 class Node:
-    """The content of a file: as the kernel has it, and as the disk surely has it."""
+    """The content of a file: the kernel's view, and the durable content."""
 
     def __init__(self, content: bytes = b"") -> None:
-        """A file whose ``content`` is on the disk."""
+        """Create a file with durable ``content``."""
         self.data = bytearray(content)
         self.reserved = 0
-        """Bytes that the disk keeps room for."""
+        """Number of bytes reserved on the disk."""
         self.synced = bytes(content)
         self._clean = len(content)
-        """The kernel has nothing to write below this offset."""
+        """The offset up to which the kernel has nothing to write."""
         self._lost: list[tuple[int, int]] = []
-        """Ranges [start, end) that are clean and not on the disk: a sync of them failed."""
+        """Ranges [start, end) that are clean but not on the disk, because their sync failed."""
 
     def sync(self) -> None:
-        """Write what is not clean to the disk."""
+        """Write the dirty content to the disk."""
         self.synced = self.image()
         self._clean = len(self.data)
 
     @property
     def is_synced(self) -> bool:
-        """Whether a loss of power now would leave the content as it is."""
+        """Return whether a loss of power would preserve the content."""
         return self._clean == len(self.data) and not self._lost
 
     def fail_sync(self) -> None:
-        """Mark everything clean without writing it, as Linux does: it stays readable and never reaches the disk."""
+        """Mark everything clean without writing it, as Linux does after an error: readable, but never on the disk."""
         if self._clean < len(self.data):
             self._lost.append((self._clean, len(self.data)))
         self._clean = len(self.data)
 
     def truncate(self, length: int) -> None:
-        """Cut the file; what is written there next is not clean."""
+        """Cut the file; later writes there are dirty."""
         del self.data[length:]
         self._clean = min(self._clean, length)
         self._lost = [(start, min(end, length)) for start, end in self._lost if start < length]
 
     def replace(self, start: int, before: bytes, after: bytes) -> bool:
-        """Have ``after`` where ``before`` is, in memory and on the disk; False if it is not there."""
+        """Replace ``before`` by ``after`` in memory and on the disk; return False if the content differs."""
         end = start + len(before)
         if self.data[start:end] != before:
             return False
@@ -67,7 +67,7 @@ class Node:
         return True
 
     def image(self) -> bytes:
-        """The content without what can no longer reach the disk."""
+        """Return the content without the ranges that can no longer reach the disk."""
         image = bytearray(self.data)
         for start, end in self._lost:
             image[start:end] = bytes(end - start)
@@ -75,7 +75,7 @@ class Node:
 
 
 class Rot(NamedTuple):
-    """Bytes of a file that the disk returns other than they were written."""
+    """Damaged bytes of a file: the disk returns ``read`` instead of ``written``."""
 
     path: Path
     start: int
@@ -144,20 +144,20 @@ class FaultyFile:
 
 
 class FaultyDisk:
-    """See magnetar.base.world.Files; faults are switched on and off by its attributes."""
+    """See magnetar.base.world.Files. Attributes switch faults on and off."""
 
     def __init__(self) -> None:
-        """An empty disk without faults."""
+        """Create an empty disk without faults."""
         self.room: int | None = None
-        """Bytes that can still be written; None for any number."""
+        """Number of bytes that can still be written; None: unlimited."""
         self.fail_writes = False
         self.fail_syncs = False
         self.fail_syncs_after: int | None = None
-        """Syncs that succeed before all others fail; None: ``fail_syncs`` alone decides."""
+        """Number of syncs that succeed before all others fail; None: ``fail_syncs`` decides."""
         self.fail_to_set_aside = False
         self.sync_errno = errno.EIO
         self.tear_write_at: int | None = None
-        """Bytes of a write after which it fails; None: writes are whole."""
+        """Number of bytes of a write before it fails; None: no torn writes."""
         self.fail_opens = False
         self.open_errno = errno.EMFILE
         self.fail_removes = False
@@ -165,13 +165,13 @@ class FaultyDisk:
         self.fail_directory_syncs = False
         self.syncs = 0
         self.errors = 0
-        """Writes that found no room, and syncs that failed."""
+        """Number of writes without space, and of failed syncs."""
         self.rot: list[Rot] = []
-        """What is damaged; changed by ``damage`` and ``restore``."""
+        """The damaged bytes; see ``damage`` and ``restore``."""
         self.lock = threading.Lock()
-        """Makes every operation one step, so that a crash comes between two of them or tears the last write."""
+        """Makes every operation atomic, so that a crash falls between two operations or tears the last write."""
         self.after_crash: FaultyDisk | None = None
-        """The disk as it is found when power is back."""
+        """The disk after the loss of power, set by a crash."""
         self._steps = 0
         self._chance = random.Random(0)
         self.nodes: dict[Path, Node] = {}
@@ -179,27 +179,27 @@ class FaultyDisk:
 
     @property
     def is_sound(self) -> bool:
-        """Whether no fault is switched on that a healthy broker could meet."""
+        """Return whether no fault is switched on that occurs on healthy systems."""
         return self.room is None and not self.fail_syncs
 
     def find(self, written: bytes) -> tuple[Path, int] | None:
-        """Which file has these bytes, and at which offset."""
+        """Return the file and offset of these bytes."""
         found = ((path, node.data.find(written)) for path, node in self.nodes.items())
         return next(((path, start) for path, start in found if start >= 0), None)
 
     def damage(self, path: Path, start: int, written: bytes, read: bytes) -> None:
-        """Return ``read`` from now on where ``written`` was written."""
+        """Return ``read`` instead of ``written`` from now on."""
         self.nodes[path].replace(start, written, read)
         self.rot.append(Rot(path, start, written, read))
 
     def restore(self) -> None:
-        """Put back what was damaged, where it still is."""
+        """Restore all damaged bytes that still exist."""
         self._put_back()
         self.rot.clear()
 
     @contextmanager
     def intact(self) -> Iterator[None]:
-        """Have everything as it was written for a moment."""
+        """Restore all damaged bytes for the duration of the context."""
         restored = self._put_back()
         try:
             yield
@@ -213,19 +213,19 @@ class FaultyDisk:
 
     @property
     def is_synced(self) -> bool:
-        """Whether a loss of power now would leave every file as it is."""
+        """Return whether a loss of power would preserve every file."""
         with self.lock:
             return all(self._durable.get(path) is node and node.is_synced for path, node in self.nodes.items())
 
     def takes_no_sync(self) -> bool:
-        """Whether the sync that begins now is to fail."""
+        """Return whether the current sync must fail."""
         if self.fail_syncs_after is not None:
             self.fail_syncs_after -= 1
             self.fail_syncs |= self.fail_syncs_after < 0
         return self.fail_syncs
 
     def take_room(self, wanted: int) -> int:
-        """Take up to ``wanted`` bytes of the room that is left; how many there were."""
+        """Reserve up to ``wanted`` bytes of the free space; return the number."""
         if self.room is None:
             return wanted
         taken = min(self.room, wanted)
@@ -233,7 +233,7 @@ class FaultyDisk:
         return taken
 
     def give_room(self, given: int) -> None:
-        """Give room back."""
+        """Return space to the disk."""
         if self.room is not None:
             self.room += given
 
@@ -291,11 +291,11 @@ class FaultyDisk:
             self._durable = dict(self.nodes)
 
     def crash_in(self, steps: int, chance: random.Random) -> None:
-        """Lose power in so many changes of the disk, each seen before it is synced; then every change fails."""
+        """Lose power after a number of changes of the disk, each unsynced; all later changes fail."""
         self._steps, self._chance = steps, chance
 
     def count_step(self) -> None:
-        """Note a change of the disk; raises OSError when power is lost with it."""
+        """Count a change of the disk; raises OSError at the loss of power."""
         self._steps -= 1
         if self._steps == 0:
             self.after_crash = self._crash(self._chance)
@@ -303,7 +303,7 @@ class FaultyDisk:
             raise OSError(errno.EIO, "power lost")
 
     def crash(self, chance: random.Random) -> FaultyDisk:
-        """Return the disk as it may be after power was lost now: unsynced sectors survive or not, one by one."""
+        """Return a possible disk after a loss of power now: each unsynced sector survives or not."""
         with self.lock:
             return self._crash(chance)
 
@@ -313,7 +313,7 @@ class FaultyDisk:
         for path in sorted(self.nodes.keys() | self._durable.keys()):
             found = [names[path] for names in (self.nodes, self._durable) if path in names]
             if len(found) == 1 and chance.random() < 0.5:
-                continue  # neither its creation nor its removal is sure
+                continue  # neither its creation nor its removal is durable
             replaced = len(found) == 2 and found[0] is not found[1] and chance.random() < 0.5
             after.nodes[path] = Node(_survivor(found[-1 if replaced else 0], chance))
         after._durable = dict(after.nodes)

@@ -1,4 +1,4 @@
-"""An event loop whose time stands still until somebody moves it."""
+"""An event loop with a manually advanced clock."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
 _WALL_CLOCK_S = 1_700_000_000.0
-"""What the clock says in the beginning."""
+"""The initial wall clock time."""
 
 
 class HandLoop(asyncio.SelectorEventLoop):
-    """Runs what is due, and returns when nothing more is."""
+    """Runs due callbacks, and returns when the loop is idle."""
 
     opened: ClassVar[list[HandLoop]] = []
 
     @classmethod
     def close_all(cls) -> None:
-        """End every loop and what still waits in it."""
+        """Close every loop and cancel its tasks."""
         for loop in cls.opened:
             for task in asyncio.all_tasks(loop):
                 task.cancel()
@@ -28,29 +28,29 @@ class HandLoop(asyncio.SelectorEventLoop):
         cls.opened.clear()
 
     def __init__(self) -> None:
-        """Begin at zero."""
+        """Begin at time 0."""
         super().__init__()
         self.opened.append(self)
         self.elapsed_s = 0.0
         self.problems: list[dict[str, Any]] = []
-        """What callbacks raised."""
+        """Exceptions raised by callbacks."""
         self.scheduled_calls = 0
         self.set_exception_handler(lambda _, context: self.problems.append(context))
 
     def time(self) -> float:
-        """Seconds that were let pass."""
+        """Return the time in seconds."""
         return self.elapsed_s
 
     def call_soon(self, callback: Callable[..., object], *args: Any, context: Any = None) -> asyncio.Handle:  # type: ignore[override]
-        """See AbstractEventLoop; counted, so that ``spin`` sees when nothing follows any more."""
+        """See AbstractEventLoop; counts calls, so that ``spin`` detects an idle loop."""
         self.scheduled_calls += 1
         return super().call_soon(callback, *args, context=context)
 
     call_soon_threadsafe = call_soon  # type: ignore[assignment]
-    """There is one thread."""
+    """the loop has one thread"""
 
     def spin(self) -> None:
-        """Run everything that is due now, and what that makes due."""
+        """Run all due callbacks, and those that they schedule."""
         before = -1
         while before != self.scheduled_calls:
             before = self.scheduled_calls
@@ -58,35 +58,35 @@ class HandLoop(asyncio.SelectorEventLoop):
             self.run_forever()
 
     def advance(self, seconds: float) -> None:
-        """Let time pass."""
+        """Advance the clock and run due callbacks."""
         self.elapsed_s += seconds
         self.spin()
 
     def start(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
-        """Begin something that may have to wait."""
+        """Start a coroutine."""
         task = self.create_task(work)
         self.spin()
         return task
 
 
 class Timed(Protocol):
-    """What knows how much time has passed."""
+    """A source of time."""
 
     def time(self) -> float:
-        """Seconds."""
+        """Return the time in seconds."""
         ...
 
 
 class HandClock:
-    """The clock of a hand loop, or of whatever else time passes in."""
+    """The clock of a manually driven loop, or of another source of time."""
 
     def __init__(self, loop: Timed) -> None:
-        """Tell the time of ``loop``."""
+        """Follow the time of ``loop``."""
         self._loop = loop
         self.jumped_s = 0.0
-        """How far somebody has moved the wall clock."""
+        """The offset of the wall clock in seconds."""
         self.highest = 0.0
-        """The latest time that anybody was told."""
+        """The latest wall clock time returned so far."""
         self._drift = 0.0
         self._drifts_since = 0.0
 
@@ -97,7 +97,7 @@ class HandClock:
         return now
 
     def drift(self, rate: float) -> None:
-        """Let the wall clock gain ``rate`` seconds a second from now on; negative: lose."""
+        """Let the wall clock gain ``rate`` seconds per second from now on; negative: lose."""
         self.jumped_s += self._drifted_s()
         self._drift, self._drifts_since = rate, self._loop.time()
 

@@ -1,4 +1,4 @@
-"""A metadata store whose writes fail, or end the process, while the broker goes on to use it."""
+"""A metadata store with failing writes, and writes that end the process."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ if TYPE_CHECKING:
     from magnetar.sim.virtual.disk import FaultyDisk
 
 COMMIT_S = 0.001
-"""Virtual seconds that a group of commits takes where the store is not slow."""
+"""Virtual seconds for committing a group in a store that is not slow."""
 
 
 class ProcessEnded(BaseException):
-    """The process is gone: no ``except Exception`` may see it, as no code runs after a SIGKILL."""
+    """The end of the process. Not an Exception, because no handler runs after SIGKILL."""
 
 
 class FaultyMetadataStore(MemoryMetadataStore):
-    """See MetadataStore; faults are switched on and off by its attributes and methods.
+    """See MetadataStore. Attributes and methods switch faults on and off.
 
-    Until ``serve`` a commit is durable, or has failed, when it returns, as with ``LocalMetadataStore``.
+    Before ``serve``, a commit is durable or has failed when it returns, as in ``LocalMetadataStore``.
 
-    With a disk it fails as the disk does. What is reported as durable is synced, so that a loss of power takes none of
-    it. Commits whose sync failed have no effect while the process runs, unless the process ends before the next write:
-    the next process may find them (ADR 12). It may also find commits that were on their way when the process ended.
+    A store on a disk fails with the disk. Confirmed commits are synced, so that a loss of power preserves them. Commits
+    with a failed sync have no effect while the process runs, but if the process ends before the next write, the next
+    process may find them (ADR 12). It may also find commits in flight at the end of the process.
     """
 
     def __init__(
@@ -42,56 +42,56 @@ class FaultyMetadataStore(MemoryMetadataStore):
         disk: Callable[[], FaultyDisk] | None = None,
         waits: Callable[[float], None] = lambda _seconds: None,
     ) -> None:
-        """An empty store without faults, on ``disk`` if there is one; ``waits`` lets the process do nothing."""
+        """Create an empty store without faults, on ``disk`` if given; ``waits`` blocks the process for some seconds."""
         super().__init__(clock)
         self._disk = disk
         self._waits = waits
         self._loop: asyncio.AbstractEventLoop | None = None
         self.commit_s = 0.0
-        """Virtual seconds that each write takes; 0: not worth to be said."""
+        """Virtual seconds for each write; 0: not slow."""
         self.in_doubt: Sequence[Transaction] | None = None
         """The newest write, if its sync failed."""
         self.found: Sequence[Transaction] | None = None
-        """What was ``in_doubt`` in the process before, if this one found it."""
+        """The write that was ``in_doubt`` in the previous process, if this one found it."""
         self.fail_writes = False
         """Whether every write raises DiskFullError and changes nothing."""
         self.failed_writes = 0
-        """How many writes have failed."""
+        """Number of failed writes."""
         self._group: Sequence[Transaction] = ()
-        """What is on its way to the disk."""
+        """The group in flight to the disk."""
         self._timer: asyncio.TimerHandle | None = None
         self._writes_to_failure: int | None = None
         self._damaged: dict[str, tuple[Versioned, Versioned]] = {}
-        """By path, what was written, and what is there since it was damaged."""
+        """By path, the written value, and the value after the damage."""
         self._writes_left: int | None = None
         self._is_last_written = False
         self._end: Callable[[], None] = lambda: None
 
     def serve(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Write in a later turn of ``loop`` from now on."""
+        """Commit in a later turn of ``loop`` from now on."""
         self._loop = loop
 
     def end_process_in(self, writes: int, end: Callable[[], None], *, is_written: bool) -> None:
         """Call ``end`` at the given write from now on (1: the next one), and raise ProcessEnded out of that write.
 
-        ``is_written`` says whether that write is durable. ``end`` must replace the store by ``reopened``.
+        ``is_written``: whether that write is durable. ``end`` must replace the store by ``reopened``.
         """
         assert writes > 0, "a write that is over cannot end the process"
         self._writes_left, self._end, self._is_last_written = writes, end, is_written
 
     def fail_in(self, writes: int) -> None:
-        """Let one write fail, the given one from now on (1: the next one)."""
+        """Fail one write, counted from now on (1: the next one)."""
         assert writes > 0, "a write that is over cannot fail"
         self._writes_to_failure = writes
 
     def disarm(self) -> None:
-        """Let no write end the process, or fail alone, any more."""
+        """Disarm ``end_process_in`` and ``fail_in``."""
         self._writes_left = self._writes_to_failure = None
 
     def reopened(self, *, with_doubtful: bool = False) -> FaultyMetadataStore:
-        """What the next process finds: what is durable, watched by nobody, without faults.
+        """Return the store of the next process: the durable values, without watches and faults.
 
-        ``with_doubtful``: also what was on its way, or a write whose sync failed, if no other followed.
+        ``with_doubtful``: including commits in flight, or a write with a failed sync that no other write followed.
         """
         store = FaultyMetadataStore(self._clock, self._disk, self._waits)
         store._tree, store._damaged = self._tree.copy(), self._damaged
@@ -105,7 +105,7 @@ class FaultyMetadataStore(MemoryMetadataStore):
         return store
 
     def damage(self, path: str, chance: Random) -> bool:
-        """Lose the end of what is stored at ``path``, until ``restore``; False where there is nothing to lose."""
+        """Cut the end of the value at ``path`` until ``restore``; return False if there is nothing to cut."""
         stored = self.get(path)
         if stored is None or len(stored.value) < 2:
             return False
@@ -115,7 +115,7 @@ class FaultyMetadataStore(MemoryMetadataStore):
         return True
 
     def restore(self, path: str) -> bool:
-        """Put back what ``damage`` took; False if it was written or deleted in the meantime."""
+        """Restore a damaged value; return False if it was written or deleted in the meantime."""
         stored, broken = self._damaged.pop(path, (None, None))
         if stored is None or self.get(path) != broken:
             return False
@@ -123,7 +123,7 @@ class FaultyMetadataStore(MemoryMetadataStore):
         return True
 
     def written(self, path: str) -> Versioned | None:
-        """As ``get``, and what was written where it is damaged now."""
+        """Return the value as ``get`` does, and the original of a damaged value."""
         found = self.get(path)
         stored, broken = self._damaged.get(path, (None, None))
         return stored if found is not None and found == broken else found
@@ -147,7 +147,7 @@ class FaultyMetadataStore(MemoryMetadataStore):
         self._timer = loop.call_later(self.commit_s or COMMIT_S, self._write)
 
     def _write(self) -> None:
-        """Bring the group to the disk, and report it."""
+        """Write the group to the disk, and report it."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -166,8 +166,8 @@ class FaultyMetadataStore(MemoryMetadataStore):
             self._begin_group(self._loop)
 
     def _error_of(self, group: Sequence[Transaction]) -> StorageError | None:
-        """Take room of the disk, and sync; an error as SQLite's errors are."""
-        fails_alone = sum(self._is_to_fail() for _ in group)  # each of them counts
+        """Take disk space and sync; return an error like SQLite's."""
+        fails_alone = sum(self._is_to_fail() for _ in group)  # count each transaction
         if self.fail_writes or fails_alone:
             return DiskFullError("metadata store: database or disk is full")
         disk = self._disk() if self._disk is not None else None
@@ -190,7 +190,7 @@ class FaultyMetadataStore(MemoryMetadataStore):
         if self._writes_left > 0:
             return
         self._writes_left = None
-        if self._is_last_written:  # nobody may hear of this write any more
+        if self._is_last_written:  # nobody may learn of this write any more
             for _ in self._group:
                 self._pending.popleft()
         self._group = ()
@@ -199,7 +199,7 @@ class FaultyMetadataStore(MemoryMetadataStore):
         raise ProcessEnded
 
     def _is_to_fail(self) -> bool:
-        """Whether the write that begins now is the one that was to fail alone."""
+        """Return whether ``fail_in`` applies to the current write."""
         if self._writes_to_failure is None:
             return False
         self._writes_to_failure -= 1

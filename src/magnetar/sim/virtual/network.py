@@ -1,9 +1,8 @@
-"""A virtual network: connections that are slow, break, and are cut in two; bytes in between keep their order.
+"""A virtual network with latency, broken connections and partitions; the bytes of a connection keep their order.
 
-What is sent on a connection arrives in order, in pieces of any size, or never: when the connection breaks, each end
-learns of it in its own time. A partition holds back what is under way until it is healed, or until the connection
-breaks. Who is host ``a`` is what comes before the first dot of its machine's name, so that ``ewr.producer-1`` is at the
-same place as ``ewr``.
+Bytes sent on a connection arrive in order, in pieces of any size. After the connection breaks, they never arrive, and
+each end notices after its own delay. A partition holds bytes back until it heals or the connection breaks. The place of
+a machine is its name up to the first dot, so that ``ewr.producer-1`` is at the same place as ``ewr``.
 """
 
 from __future__ import annotations
@@ -19,62 +18,62 @@ if TYPE_CHECKING:
     from magnetar.sim.virtual.scheduler import MachineLoop
 
 NEAR_S = (0.0001, 0.002)
-"""How long a piece is under way at one place."""
+"""Bounds of the latency within one place, in seconds."""
 
 FAR_S = (0.002, 0.06)
-"""How long it is under way between two places."""
+"""Bounds of the latency between two places, in seconds."""
 
 SLOW_S = (0.2, 1.5)
-"""The same between two places while the connection between them is bad."""
+"""The same for a slow connection between two places."""
 
 CONNECT_TIMEOUT_S = 3.0
-"""How long it takes to find out that a place cannot be reached."""
+"""Seconds until a connection attempt to an unreachable place fails."""
 
 NOTICE_S = (0.0, 2.0)
-"""How long each end takes to notice that its connection broke."""
+"""Bounds of the time until an end notices a broken connection, in seconds."""
 
 SPLIT_CHANCE = 0.1
-"""How often what was written at once arrives in two pieces."""
+"""Probability that one write arrives in two pieces."""
 
 
 def place_of(name: str) -> str:
-    """Where a machine is."""
+    """Return the place of a machine."""
     return name.partition(".")[0]
 
 
 class Network:
-    """All connections there are, and what is wrong with them."""
+    """All connections and their faults."""
 
     def __init__(self, chance: Random, seen: Callable[[str, str, bytes], None]) -> None:
-        """Be as fast as ``chance`` has it; ``seen`` is told what arrives where."""
+        """Draw latencies from ``chance``, and report received bytes to ``seen``."""
         self.chance = chance
         self.seen = seen
         self.cut: set[tuple[str, str]] = set()
-        """From which place to which nothing gets through."""
+        """Pairs of places (source, target) of which the target receives nothing from the source."""
         self.isolated: set[str] = set()
-        """Machines that are cut off from all others."""
+        """Machines that are isolated from all others."""
         self.slow: set[frozenset[str]] = set()
-        """Pairs of places between which everything takes long."""
+        """Pairs of places with slow connections."""
         self.connections: list[Connection] = []
         self._listeners: dict[tuple[str, int], Listener] = {}
 
-    # -- what is wrong ----------------------------------------------------------------------------------------------
+    # -- faults -----------------------------------------------------------------------------------------------------
 
     def partition(self, places: frozenset[str]) -> None:
-        """Let nothing through between two places, until ``heal``."""
+        """Partition two places, until ``heal``."""
         one, other = sorted(places)
         self.cut |= {(one, other), (other, one)}
 
     def partition_one_way(self, source: str, target: str) -> None:
-        """Let nothing through from one place to another, until ``heal``; the other way is open."""
+        """Block the direction from ``source`` to ``target``, until ``heal``."""
         self.cut.add((source, target))
 
     def isolate(self, machine: str) -> None:
-        """Let nothing through to and from a machine, until ``heal``."""
+        """Isolate a machine, until ``heal``."""
         self.isolated.add(machine)
 
     def heal(self) -> None:
-        """Let everything through, and what was held back first."""
+        """Remove all partitions, and deliver the bytes that they held back."""
         self.cut.clear()
         self.isolated.clear()
         self.slow.clear()
@@ -82,28 +81,28 @@ class Network:
             connection.resume()
 
     def break_one(self) -> bool:
-        """Break a connection; False: there is none."""
+        """Break a random connection; return False if there is none."""
         living = self.living()
         if living:
             self.chance.choice(living).break_off()
         return bool(living)
 
     def break_all_of(self, loop: MachineLoop) -> None:
-        """A machine is gone: its peers will notice."""
+        """Break all connections of a machine; its peers notice later."""
         for connection in self.living():
             if loop in (connection.ends[0].loop, connection.ends[1].loop):
                 connection.break_off()
         self._listeners = {key: each for key, each in self._listeners.items() if each.loop is not loop}
 
     def living(self) -> list[Connection]:
-        """The connections that are not broken."""
+        """Return the unbroken connections."""
         self.connections = [connection for connection in self.connections if not connection.broken]
         return self.connections
 
-    # -- what machines do -------------------------------------------------------------------------------------------
+    # -- operations of machines -------------------------------------------------------------------------------------
 
     def listen(self, loop: MachineLoop, factory: Callable[[], asyncio.Protocol], port: int) -> Any:
-        """See Networked: the host's name is the machine's."""
+        """See Networked: the host name is the machine's name."""
         listener = Listener(self, loop, factory, (loop.name, port))
         self._listeners[loop.name, port] = listener
         return listener
@@ -137,18 +136,18 @@ class Network:
         return future
 
     def stop_listening(self, key: tuple[str, int], listener: Listener) -> None:
-        """Accept nothing more."""
+        """Stop accepting connections."""
         if self._listeners.get(key) is listener:
             del self._listeners[key]
 
     def is_cut(self, source: str, target: str) -> bool:
-        """Whether nothing gets through from one machine to another."""
+        """Return whether the direction between two machines is blocked."""
         if source in self.isolated or target in self.isolated:
             return True
         return (place_of(source), place_of(target)) in self.cut
 
     def delay_s(self, one: str, other: str) -> float:
-        """How long the next piece is under way."""
+        """Draw the latency of the next piece."""
         places = frozenset((place_of(one), place_of(other)))
         if len(places) == 1:
             return self.chance.uniform(*NEAR_S)
@@ -157,7 +156,7 @@ class Network:
 
 @dataclass
 class Listener:
-    """What stands for an ``asyncio.Server``."""
+    """A replacement for ``asyncio.Server``."""
 
     network: Network
     loop: MachineLoop
@@ -166,15 +165,15 @@ class Listener:
 
     @property
     def sockets(self) -> list[Listener]:
-        """It is its own socket."""
+        """Return the listener itself as its socket."""
         return [self]
 
     def getsockname(self) -> tuple[str, int]:
-        """Host and port."""
+        """Return host and port."""
         return self.key
 
     def close(self) -> None:
-        """Accept nothing more."""
+        """Stop accepting connections."""
         self.network.stop_listening(self.key, self)
 
     async def wait_closed(self) -> None:
@@ -190,18 +189,18 @@ class Connection:
         client: tuple[MachineLoop, asyncio.Protocol],
         server: tuple[MachineLoop, asyncio.Protocol],
     ) -> None:
-        """Join the two ends."""
+        """Connect the two ends."""
         self.network = network
         self.broken = False
         self.ends = (End(self, *client), End(self, *server))
         self.ends[0].peer, self.ends[1].peer = self.ends[1], self.ends[0]
 
     def open(self, future: asyncio.Future[asyncio.Transport]) -> None:
-        """Tell both ends; ``future`` is the client's."""
+        """Notify both protocols; ``future`` is the client's."""
         client, server = self.ends
 
         def opened() -> None:
-            if client.is_lost:  # no event loop tells a protocol of the end before the beginning
+            if client.is_lost:  # an event loop reports no loss of a connection before it was made
                 if not future.done():
                     future.set_exception(ConnectionResetError("the connection was lost while it was opened"))
                 return
@@ -215,25 +214,25 @@ class Connection:
         client.loop.call_later(self.network.delay_s(client.loop.name, server.loop.name), opened)
 
     def break_off(self) -> None:
-        """Deliver nothing that is sent from now on; each end notices in its own time."""
+        """Break the connection: later bytes are lost, and each end notices after its own delay."""
         if not self.broken:
             self.broken = True
             for end in self.ends:
                 end.loop.call_later(self.network.chance.uniform(*NOTICE_S), end.lost)
 
     def resume(self) -> None:
-        """Deliver what was held back."""
+        """Deliver the bytes that were held back."""
         for end in self.ends:
             end.loop.call_soon(end.resume)
 
 
 class End(asyncio.Transport):
-    """One end of a connection, as the protocol there sees it."""
+    """One end of a connection: the transport of the protocol there."""
 
     peer: End
 
     def __init__(self, connection: Connection, loop: MachineLoop, protocol: asyncio.Protocol) -> None:
-        """An open end."""
+        """Create an open end."""
         super().__init__()
         self.loop = loop
         self.protocol = protocol
@@ -241,17 +240,17 @@ class End(asyncio.Transport):
         self._closing = False
         self._lost = False
         self._arrives_at = 0.0
-        """When the newest piece that was sent arrives."""
+        """The arrival time of the newest piece sent."""
         self._under_way = 0
-        """Bytes that were sent and have not arrived."""
+        """Number of bytes sent and not arrived."""
         self._high: int | None = None
         self._is_held_up = False
         self._reading = True
         self._held_back: list[bytes | None] = []
-        """What has arrived here and is not read; None is the end of it."""
+        """Received pieces that are not read; None is the end of the stream."""
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
-        """See BaseTransport: only the peer's name is known."""
+        """See BaseTransport: only the peer's name is available."""
         return (self.peer.loop.name, 0) if name == "peername" else default
 
     def is_closing(self) -> bool:
@@ -264,11 +263,11 @@ class End(asyncio.Transport):
         self._high = high
 
     def get_write_buffer_size(self) -> int:
-        """See WriteTransport: what has not arrived."""
+        """See WriteTransport: the number of bytes in flight."""
         return self._under_way
 
     def write(self, data: Any) -> None:
-        """Send ``data``; without effect once the connection is broken."""
+        """Send ``data``; no effect on a broken connection."""
         if self._closing or self._lost or not data:
             return
         chance, data = self._connection.network.chance, bytes(data)
@@ -281,7 +280,7 @@ class End(asyncio.Transport):
             self._send(piece)
 
     def close(self) -> None:
-        """Send the end behind everything that was written."""
+        """Send the end of the stream after all data."""
         if not self._closing:
             self._closing = True
             self._send(None)
@@ -305,18 +304,18 @@ class End(asyncio.Transport):
 
     @property
     def is_lost(self) -> bool:
-        """Whether this end has noticed that the connection is no more."""
+        """Return whether this end has noticed the loss of the connection."""
         return self._lost
 
     def lost(self) -> None:
-        """Notice that the connection is no more."""
+        """Notice the loss of the connection."""
         if not self._lost:
             self._lost = self._closing = True
             self._connection.broken = self._connection.broken or self.peer._lost  # noqa: SLF001 - the other end
             self.protocol.connection_lost(None)
 
     def resume(self) -> None:
-        """Read what was held back, if that is possible now."""
+        """Read the bytes that were held back, if possible."""
         held_back, self._held_back = self._held_back, []
         for piece in held_back:
             self._arrive(piece)
@@ -334,7 +333,7 @@ class End(asyncio.Transport):
         peer.loop.call_at(self._arrives_at, peer._arrive, piece)  # noqa: SLF001 - the other end
 
     def _arrive(self, piece: bytes | None) -> None:
-        """Hand a piece to the protocol, unless it is held back on the way or nobody reads it."""
+        """Pass a piece to the protocol, unless a partition or a paused reader holds it back."""
         if self._lost or (self._closing and piece is not None):
             return
         network = self._connection.network

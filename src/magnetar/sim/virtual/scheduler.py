@@ -1,4 +1,4 @@
-"""Virtual time: one queue of what is to happen, and an event loop for each machine, which dies with it."""
+"""Virtual time: one queue of callbacks, and an event loop for each process, which ends with the process."""
 
 from __future__ import annotations
 
@@ -22,29 +22,29 @@ if TYPE_CHECKING:
 
 
 class Scheduler:
-    """Runs what is due on all machines, in the order of time; what is due at the same time in the order of asking."""
+    """Runs the due callbacks of all machines in the order of time, and of scheduling at equal times."""
 
     def __init__(self) -> None:
-        """Begin at zero."""
+        """Begin at time 0."""
         self.now = 0.0
         self.problems: list[str] = []
-        """What callbacks and tasks raised and nobody caught: there should be nothing."""
+        """Unhandled exceptions of callbacks and tasks; must stay empty."""
         self.loops: list[MachineLoop] = []
         self.events = 0
-        """How many things have happened."""
+        """Number of callbacks run."""
         self._due: list[_Due] = []
         self._order = itertools.count()
 
     def time(self) -> float:
-        """Virtual seconds."""
+        """Return the virtual time in seconds."""
         return self.now
 
     def add(self, when: float, loop: MachineLoop, handle: asyncio.Handle) -> None:
-        """Have ``handle`` run on ``loop`` at ``when``, or as soon as possible."""
+        """Run ``handle`` on ``loop`` at ``when``, or as soon as possible."""
         heapq.heappush(self._due, (max(when, self.now), next(self._order), loop, handle))
 
     def run_until(self, when: float) -> None:
-        """Let everything happen that is due up to and including ``when``."""
+        """Run all callbacks that are due at or before ``when``."""
         due = self._due
         while due and due[0][0] <= when:
             self.now, order, loop, handle = heapq.heappop(due)
@@ -60,21 +60,21 @@ class Scheduler:
         self.now = when
 
     def close(self) -> None:
-        """Forget everything, and end what still waits."""
+        """Drop all callbacks, and cancel all tasks."""
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", RuntimeWarning)  # a coroutine that was never begun is no mistake here
+            warnings.simplefilter("ignore", RuntimeWarning)  # coroutines that never started are no error here
             for loop in self.loops:
                 loop.delete_subscription()
         self._due.clear()
 
 
 class Networked(Protocol):
-    """What a machine is connected to."""
+    """The network interface of machines."""
 
     def connect(
         self, loop: MachineLoop, protocol: asyncio.Protocol, host: str, port: int
     ) -> asyncio.Future[asyncio.Transport]:
-        """Connect ``protocol`` to who listens at ``host:port``; the future raises OSError when that is not possible."""
+        """Connect ``protocol`` to the listener at ``host:port``; the future raises OSError on failure."""
         ...
 
     def listen(self, loop: MachineLoop, factory: Callable[[], asyncio.Protocol], port: int) -> asyncio.Server:
@@ -83,27 +83,29 @@ class Networked(Protocol):
 
 
 class MachineLoop(asyncio.BaseEventLoop):
-    """The event loop of one process: real code runs on it as on any other, until it dies.
+    """The event loop of one process, which runs production code until the process dies.
 
-    A dead loop never runs anything again, like a killed process: no ``finally``, no callback, no timer.
+    After ``die`` the loop runs nothing, like a killed process: no ``finally``, no callback, no timer.
     """
 
     def __init__(self, scheduler: Scheduler, name: str, network: Networked) -> None:
-        """Belong to the process ``name``."""
+        """Create the loop of the process ``name``."""
         super().__init__()
         self.name = name
         self.alive = True
         self.stopped_until = 0.0
-        """Until when the process is stopped (SIGSTOP): its connections stay, and everything waits."""
+        """The time until which the process is suspended (SIGSTOP): connections stay open, and callbacks wait."""
         self._scheduler = scheduler
         self._network = network
         self._is_starting = False
         self._tasks: list[asyncio.Task[Any]] = []
-        """All there ever were: those of a dead process must not be found and ended before everything ends."""
+        """All tasks ever created, so that tasks of a dead process are not garbage-collected, and closed, before the
+        end.
+        """
         scheduler.loops.append(self)
 
     def time(self) -> float:
-        """Virtual seconds."""
+        """Return the virtual time in seconds."""
         return self._scheduler.now
 
     def create_task(self, coro: Any, **options: Any) -> asyncio.Task[Any]:
@@ -121,7 +123,7 @@ class MachineLoop(asyncio.BaseEventLoop):
         return handle
 
     call_soon_threadsafe = call_soon  # type: ignore[assignment]
-    """There is one thread."""
+    """the loop has one thread"""
 
     def call_at(  # type: ignore[override]
         self, when: float, callback: Callable[..., Any], *args: Any, context: Context | None = None
@@ -138,7 +140,7 @@ class MachineLoop(asyncio.BaseEventLoop):
         return self.call_at(self._scheduler.now + delay, callback, *args, context=context)
 
     def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> asyncio.Future[Any]:  # type: ignore[override]
-        """Do it now, and answer in the next turn."""
+        """Run ``func`` at once, and return its result in the next turn."""
         del executor
         future: asyncio.Future[Any] = self.create_future()
         answer = _settle if self._is_starting else partial(self.call_soon, _settle)
@@ -151,7 +153,7 @@ class MachineLoop(asyncio.BaseEventLoop):
         return future
 
     def complete(self, starting: Coroutine[Any, Any, None]) -> None:
-        """Run to its end, in no time, what a process does when it starts and waits for executors only."""
+        """Run a starting process, which waits for executors only, to its end without advancing the time."""
         self._is_starting = True
         try:
             run_blocking(lambda: starting)
@@ -169,22 +171,22 @@ class MachineLoop(asyncio.BaseEventLoop):
         return self._network.listen(self, protocol_factory, port)
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
-        """Keep what nobody caught; the dead have no problems, and a loss that nobody waited for is none."""
+        """Record an unhandled exception, except of dead processes, and connection errors that nobody waited for."""
         error, message = context.get("exception"), str(context.get("message"))
         is_given_up = isinstance(error, asyncio.CancelledError | OSError) and "never retrieved" in message
         if self.alive and not is_given_up:
             self._scheduler.problems.append(f"{self.name}: {message}: {error!r}")
 
     def wait(self, seconds: float) -> None:
-        """Do nothing else for a while after the callback that runs, as where it waits for a disk."""
+        """Suspend the process after the current callback, like a blocking disk write."""
         self.stopped_until = max(self.stopped_until, self._scheduler.now) + seconds
 
     def die(self) -> None:
-        """Run nothing any more, from now on."""
+        """Stop running callbacks for good."""
         self.alive = False
 
     def delete_subscription(self) -> None:
-        """End the tasks that still wait, without anybody seeing what they do at their end."""
+        """Cancel the waiting tasks without effects on other machines."""
         self.alive = False
         _set_running_loop(self)
         try:

@@ -1,4 +1,4 @@
-"""A ledger store in memory that is durable when it is told so."""
+"""A ledger store in memory with manual commits."""
 
 # ruff: noqa: ARG002 - it has the parameters of LedgerStore
 
@@ -22,24 +22,24 @@ if TYPE_CHECKING:
 @dataclass
 class _Ledger:
     length: int = 0
-    """Entries asked for, durable or not yet."""
+    """Number of appended entries, durable or not."""
     sealed: bool = False
     runs: list[Run] = field(default_factory=list)
-    """The durable ones."""
+    """The durable runs."""
     entries: list[bytes] = field(default_factory=list)
     trimmed: int = 0
 
 
 class ManualStore:
-    """See LedgerStore. What is asked waits in ``pending`` until ``commit`` or ``fail``."""
+    """See LedgerStore. Requests wait in ``pending`` until ``commit`` or ``fail``."""
 
     def __init__(self) -> None:
-        """Begin empty."""
+        """Create an empty store."""
         self.state = StoreState()
         self.ledgers: dict[int, _Ledger] = {}
         self.pending: deque[tuple[Callable[[], None], OnDurable]] = deque()
         self.cached = True
-        """Whether durable entries are found in memory."""
+        """Whether ``read_cached`` finds durable entries."""
         self.damaged: set[bytes] = set()
         """Entries that cannot be read from the disk."""
         self.life: Life | None = None
@@ -49,14 +49,14 @@ class ManualStore:
         self._next_id = 0
 
     def commit(self, count: int | None = None) -> None:
-        """Make the oldest ``count`` requests durable, by default all that wait now."""
+        """Make the oldest ``count`` requests durable, by default all pending ones."""
         for _ in range(len(self.pending) if count is None else count):
             apply, on_durable = self.pending.popleft()
             apply()
             on_durable(None)
 
     def fail(self) -> None:
-        """Find the disk full: everything that waits is taken back, then reported."""
+        """Fail all pending requests because the disk is full: roll back first, then report."""
         failed, self.pending = self.pending, deque()
         for ledger in self.ledgers.values():
             ledger.length = len(ledger.entries)
@@ -64,7 +64,7 @@ class ManualStore:
             on_durable(DiskFullError("no space left on device"))
 
     def crash(self) -> None:
-        """Forget what is not durable."""
+        """Drop everything that is not durable."""
         self.pending.clear()
         for ledger_id, ledger in list(self.ledgers.items()):
             ledger.length = len(ledger.entries)
@@ -72,7 +72,7 @@ class ManualStore:
                 del self.ledgers[ledger_id]
 
     def lose(self, ledger_id: int, length: int) -> None:
-        """Lose the durable entries of a ledger but the first ``length``, which end a run."""
+        """Remove the durable entries of a ledger after the first ``length``, at the end of a run."""
         ledger = self.ledgers[ledger_id]
         del ledger.entries[length:]
         ledger.runs = [run for run in ledger.runs if run.first_entry_id < length]
@@ -84,10 +84,10 @@ class ManualStore:
         return self._next_id + 1
 
     def look_at_space(self) -> None:
-        """See LedgerStore; there is always room."""
+        """See LedgerStore; there is always space."""
 
     def begin_at(self, ledger_id: int) -> None:
-        """Give no ledger an id below ``ledger_id``."""
+        """Give all new ledgers ids of at least ``ledger_id``."""
         self._next_id = max(self._next_id, ledger_id - 1)
 
     def create(self) -> int:
@@ -97,7 +97,7 @@ class ManualStore:
         return self._next_id
 
     def has_given(self, ledger_id: int) -> bool:
-        """See LedgerStore; no file is ever lost."""
+        """See LedgerStore; files are never lost."""
         return True
 
     def append(
@@ -177,7 +177,7 @@ class ManualStore:
         return 0 if ledger_id in self.ledgers else None
 
     def segments(self) -> list[int]:
-        """See LedgerStore; there is one."""
+        """See LedgerStore; there is one segment."""
         return [0]
 
     def pinned_by(self, segment: int) -> list[int]:

@@ -1,4 +1,4 @@
-"""The store of delayed entries without a thread: what is asked is done at once, and answered in the loop."""
+"""The store of delayed entries without a thread: requests run at once, and their results arrive in the loop."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ T = TypeVar("T")
 
 
 class HandThread(StoreThread):
-    """See StoreThread. What is done waits for ``answer`` when it is told to, or fails."""
+    """See StoreThread. Requests can be held back until ``answer``, or fail."""
 
     def __init__(self, store: DelayedStore, loop: asyncio.AbstractEventLoop) -> None:
-        """Work on ``store`` and answer in ``loop``."""
+        """Use ``store``, and pass results to ``loop``."""
         super().__init__(store, loop)
         self.prompt = True
-        """Whether what is asked is done at once."""
+        """Whether requests run at once."""
         self.disk_full = False
         self.waiting: list[Callable[[], None]] = []
         self.asked = 0
@@ -41,18 +41,18 @@ class HandThread(StoreThread):
             self.answer()
 
     def answer(self, count: int | None = None) -> None:
-        """Do the oldest ``count`` things that were asked, by default all."""
+        """Run the oldest ``count`` requests, by default all."""
         due, self.waiting = self.waiting[:count], self.waiting[len(self.waiting[:count]) :]
         for each in due:
             each()
 
     def crash(self) -> None:
-        """Do nothing any more, neither what waits nor what is asked by those who do not know it yet."""
+        """Drop all pending requests and ignore later ones."""
         self.waiting.clear()
         self.crashed = True
 
     def close(self) -> None:
-        """See StoreThread; at once."""
+        """See StoreThread; closes at once."""
         self.store.close()
 
     def _or_full(self, work: Callable[[DelayedStore], T]) -> Callable[[DelayedStore], T]:

@@ -14,8 +14,8 @@ from magnetar.base.position import EARLIEST, Position
 from magnetar.broker.admin.administration import Administration
 from magnetar.broker.housekeeping.maintenance import Maintenance
 from magnetar.ledger.rollover import ManagedLedgerConfig
+from magnetar.sim.checks.times import Ages
 from magnetar.sim.cluster import TOPIC, Client, Cluster, entry
-from magnetar.sim.referees.times import Ages
 from magnetar.wire import commands
 from magnetar.wire.entries.origin import Origin, stamp
 

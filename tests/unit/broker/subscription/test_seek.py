@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from magnetar.base.position import EARLIEST, LATEST, Position
 from magnetar.broker.log import topic_log
+from magnetar.sim.checks.times import first_published_since
 from magnetar.sim.cluster import TOPIC, Client, Cluster, Exclusive, entry
-from magnetar.sim.referees.times import first_published_since
 from magnetar.wire import commands
 from magnetar.wire.message_id import message_id
 from magnetar.wire.proto import pulsar_api_pb2 as pb

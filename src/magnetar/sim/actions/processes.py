@@ -1,0 +1,74 @@
+"""Processes: brokers lose power or are killed, also during a write; brokers and tasks are suspended."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from magnetar.sim.actions.clients.consumers import Consumers
+from magnetar.sim.simulation import Action, ActionGroup
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from magnetar.sim.site import Site
+    from magnetar.sim.virtual.scheduler import MachineLoop
+
+SOON_S = (0.0, 0.03)
+"""Bounds of the delay between an operation and the crash that interrupts it, in seconds."""
+
+STOPPED_S = (0.5, 2.0, 5.0, 12.0, 35.0)
+"""Durations of suspensions; the longest exceeds the time-outs of the peers."""
+
+
+class Processes(ActionGroup):
+    """See the module."""
+
+    name = "processes"
+
+    def actions(self) -> Iterable[Action]:
+        """See ActionGroup."""
+        return (
+            Action("crash", 2, lambda: self._on_some(self.simulation.crash), is_fault=True),
+            Action("kill", 2, lambda: self._on_some(self.simulation.kill), is_fault=True),
+            Action("crash in the middle", 4, self._crash_soon, is_fault=True),
+            Action("broker stopped", 2, self._stop_broker, is_fault=True),
+            Action("pipeline task stopped", 1, self._stop_task, is_fault=True),
+        )
+
+    def heal(self) -> None:
+        """See ActionGroup."""
+        for site in self.simulation.sites.values():
+            self.simulation.start(site)
+
+    def _on_some(self, end: Callable[[Site], None]) -> bool:
+        """End a random running broker with ``end``."""
+        running = self.simulation.running()
+        if running:
+            end(self.chance.choice(running))
+        return bool(running)
+
+    def _crash_soon(self) -> bool:
+        """Crash a broker while a client waits for the durability of an operation."""
+        consumers = self.simulation.group(Consumers)
+        consumer = consumers.holding()
+        if consumer is None:
+            return False
+        self.chance.choice((consumers.acknowledge, consumers.acknowledge_through, consumers.seek))()
+        consumer.acknowledge(list(consumer.held.values())[:2], confirmed=True)
+        site = self.simulation.sites[consumer.cluster]
+        self.simulation.later(self.chance.uniform(*SOON_S), lambda: self.simulation.crash(site))
+        return True
+
+    def _stop_broker(self) -> bool:
+        running = self.simulation.running()
+        return bool(running) and self._stop(self.chance.choice(running).loop)
+
+    def _stop_task(self) -> bool:
+        tasks = [task for pipeline in self.simulation.pipelines for task in pipeline.tasks]
+        return bool(tasks) and self._stop(self.chance.choice(tasks).machine)
+
+    def _stop(self, loop: MachineLoop) -> bool:
+        seconds = self.chance.choice(STOPPED_S)
+        self.simulation.note(loop.name, f"is stopped for {seconds:g} s")
+        loop.stopped_until = max(loop.stopped_until, self.simulation.scheduler.now + seconds)
+        return True

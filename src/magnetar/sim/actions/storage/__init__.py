@@ -1,0 +1,1 @@
+"""Faults of disks, and of the data stored on them."""

@@ -1,0 +1,122 @@
+"""Lives: topics are deleted, in one cluster or in all, and created again; disks are replaced by empty ones."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from magnetar.base.errors import MagnetarError
+from magnetar.broker.admin.administration import Administration
+from magnetar.sim.actions.clients.producers import Producers
+from magnetar.sim.simulation import Action, ActionGroup
+from magnetar.sim.virtual.metadata import ProcessEnded
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from magnetar.base.names import TopicName
+    from magnetar.sim.scenario import TopicPlan
+    from magnetar.sim.site import Site
+
+REPLACED_S = (0.02, 1.0)
+"""Virtual seconds between the last messages published on a disk and its replacement."""
+
+REPLACED_LAST = 0.5
+"""Share of the runs with replaced disks in which one is replaced after all traffic has ended."""
+
+APART_S = (0.0, 3.0)
+"""Virtual seconds between two deletions of a topic that is deleted in all clusters."""
+
+
+class Topics(ActionGroup):
+    """Topics are deleted. Clients, links or finally an operator create them again."""
+
+    name = "topic lives"
+    share = 0.3
+    counted = ("topic deleted",)
+
+    def actions(self) -> Iterable[Action]:
+        """See ActionGroup."""
+        return (
+            Action("topic deleted in one cluster", 0.6, self._delete_in_one),
+            Action("topic deleted in all clusters", 0.4, self._delete_in_all),
+        )
+
+    def _delete_in_one(self) -> bool:
+        running = self.simulation.running()
+        if running:
+            self._delete(self.chance.choice(running), self.chance.choice(self.simulation.scenario.plans))
+        return bool(running)
+
+    def _delete_in_all(self) -> bool:
+        plan, after_s = self.chance.choice(self.simulation.scenario.plans), 0.0
+        for site in self.chance.sample(list(self.simulation.sites.values()), len(self.simulation.sites)):
+            self.simulation.later(after_s, lambda site=site: self._delete(site, plan))  # type: ignore[misc]
+            after_s += self.chance.uniform(*APART_S)
+        return True
+
+    def _delete(self, site: Site, plan: TopicPlan) -> None:
+        if not site.running or self.simulation.is_healed:
+            return
+        administration = Administration(site.environment, site.topics, "")
+
+        async def delete() -> None:
+            self.simulation.checks.look_at_logs(site)
+            existed = [topic for topic in plan.parts if site.topics.exists(topic)]
+            try:
+                if plan.partitions:
+                    await administration.topics.delete_partitioned(plan.name, force=True)
+                else:
+                    await administration.topics.delete(plan.name, force=True)
+            except MagnetarError as error:
+                self.simulation.note(site.name, f"{plan.name.local_name} is not deleted: {error}")
+            except ProcessEnded:
+                self._deleted(site, existed)
+                raise
+            self._deleted(site, existed)
+
+        site.loop.create_task(delete())
+
+    def _deleted(self, site: Site, topics: list[TopicName]) -> None:
+        """Count a deletion, and report the deleted topics to all checks."""
+        self.simulation.count("topic deleted")
+        for topic in topics:
+            if not site.topics.exists(topic):
+                self.simulation.lose(site.replicas[topic])
+
+
+class DisksReplaced(ActionGroup):
+    """A cluster loses its disk and returns under its name."""
+
+    name = "disk lives"
+    share = 0.3
+
+    def actions(self) -> Iterable[Action]:
+        """See ActionGroup."""
+        return (Action("disk replaced", 4, self._replace, is_fault=True),)
+
+    def heal(self) -> None:
+        """Replace a disk in some runs at the very end, after which nothing is published."""
+        running = self.simulation.running()
+        if running and self.chance.random() < REPLACED_LAST:
+            self._put_empty_disk_into(self.chance.choice(running))
+
+    def _replace(self) -> bool:
+        """Replace a disk soon after publishing. Other clusters have some of the messages and send them back."""
+        running = self.simulation.running()
+        if not running:
+            return False
+        site = self.chance.choice(running)
+        for producer in self.simulation.producers:
+            if producer.cluster == site.name:
+                for _ in range(self.chance.choice((0, 1, 4))):
+                    self.simulation.group(Producers).publish_one(producer)
+        self.simulation.later(self.chance.uniform(*REPLACED_S), lambda: self._replace_in(site))
+        return True
+
+    def _replace_in(self, site: Site) -> None:
+        if site.running and not self.simulation.is_healed:
+            self._put_empty_disk_into(site)
+
+    def _put_empty_disk_into(self, site: Site) -> None:
+        self.simulation.note(site.name, "its disk is replaced by an empty one")
+        self.simulation.replace_disk(site)

@@ -1,0 +1,153 @@
+"""Creations and deletions of subscriptions, with their start positions, recorded in the model."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from magnetar.broker.subscription.subscription import Subscription
+    from magnetar.broker.topic.topic import Topic
+    from magnetar.geo.progress.epochs import Epoch
+    from magnetar.sim.checks.checker import Checker
+    from magnetar.sim.checks.model import Model, Starts
+    from magnetar.sim.site import Replica
+
+
+class Lifetimes:
+    """Follows the requests of consumers. The returned functions are called after the broker has handled the request."""
+
+    def __init__(self, model: Model, checker: Checker, note: Callable[[str, str, str], None]) -> None:
+        """Begin without subscriptions; ``note`` gets source, target and text of an event."""
+        self._model = model
+        self._checker = checker
+        self._note = note
+        self._last_seen: dict[str, tuple[int, Topic]] = {}
+        """By cluster, the topic when it was last loaded, and the number of crashes at that time."""
+        self._doubtful: dict[str, tuple[object, str, Epoch]] = {}
+        """By cluster, the newest deletion whose write is in doubt: the write, the subscription and the epoch."""
+        self._awaited: set[tuple[str, str]] = set()
+        """Cluster and name of subscriptions requested while the topic was loading or being deleted: created later."""
+        self._waiting: set[tuple[str, str]] = set()
+        """Cluster and name of existing subscriptions with a pending request, which may also wait for a deletion."""
+
+    def lose(self, cluster: str) -> None:
+        """Forget a cluster that lost the topic."""
+        self._last_seen.pop(cluster, None)
+        self._doubtful.pop(cluster, None)
+        waiting = {each for each in self._waiting if each[0] == cluster}
+        self._awaited |= waiting  # a waiting consumer may create it in the next life of the topic
+        self._waiting -= waiting
+
+    def look_at(self, replica: Replica) -> None:
+        """Record created subscriptions and the loaded topic."""
+        if replica.topic is None:
+            return
+        self._last_seen[replica.cluster] = replica.crashes, replica.topic
+        write, buried, tombstone = self._doubtful.get(replica.cluster, (None, "", None))
+        if tombstone is not None and replica.site.metadata.found is write:
+            del self._doubtful[replica.cluster]
+            self._model.delete_subscription(replica.cluster, buried, tombstone)
+        for name in sorted(each for cluster, each in self._awaited if cluster == replica.cluster):
+            if name in replica.topic.subscriptions:
+                self._awaited.discard((replica.cluster, name))
+                self._created(replica, name)
+
+    def subscribe(self, replica: Replica, name: str) -> Callable[[], None] | None:
+        """Handle SUBSCRIBE for a replicated subscription."""
+        topic = replica.topic
+        if topic is None or replica.is_unloading:
+            if not self._was_there(replica, name):
+                self._awaited.add((replica.cluster, name))
+            return None
+        existing = topic.subscriptions.get(name)
+        if existing is None:
+            return lambda: self._created_or_awaited(replica, name)
+        self._waiting.add((replica.cluster, name))
+        return self._replicated(replica, existing) if existing.progress is None else None
+
+    def unsubscribe(self, replica: Replica, subscription: Subscription | None) -> Callable[[], None] | None:
+        """Handle UNSUBSCRIBE."""
+        topic = replica.topic
+        if subscription is None or subscription.progress is None or topic is None:
+            return None
+        name, tombstone = subscription.name, subscription.progress.state.epoch.raised_by(replica.cluster)
+
+        def unsubscribed() -> None:
+            if replica.topic is not topic:  # the process ended meanwhile, and the client got no response
+                self._model.delete_subscription(replica.cluster, name, tombstone)
+            elif name not in topic.subscriptions:
+                self._model.delete_subscription(replica.cluster, name, tombstone)
+                self._model.promise(replica.cluster, name).add(tombstone, {})
+                self._note(replica.cluster, "", f"{name} deleted, epoch {tombstone}")
+                if (replica.cluster, name) in self._waiting:
+                    self._waiting.discard((replica.cluster, name))
+                    self._awaited.add((replica.cluster, name))
+            elif replica.site.metadata.in_doubt is not None:
+                self._doubtful[replica.cluster] = replica.site.metadata.in_doubt, name, tombstone
+
+        return unsubscribed
+
+    def outlived(self, replica: Replica, epochs: dict[str, Epoch]) -> None:
+        """Handle progress from another cluster; ``epochs`` are those of the subscriptions before it.
+
+        A subscription with consumers outlives its tombstone unchanged.
+        """
+        for subscription in replica.topic.subscriptions.values() if replica.topic is not None else ():
+            if subscription.progress is not None and subscription.name in epochs:
+                epoch, before = subscription.progress.state.epoch, epochs[subscription.name]
+                if epoch != before and not epoch.cluster:
+                    lived = self._model.lifetime(replica.cluster, subscription.name, before)
+                    self._model.begin_lifetime(replica.cluster, subscription.name, epoch).inherit(lived)
+                    self._note(replica.cluster, "", f"{subscription.name} goes on in epoch {epoch}")
+
+    def _was_there(self, replica: Replica, name: str) -> bool:
+        """Return whether a topic had a subscription when it was last loaded, or may have got it before a crash."""
+        crashes, topic = self._last_seen.get(replica.cluster, (replica.crashes, None))
+        if topic is None:
+            return False
+        in_doubt = crashes != replica.crashes and self._model.has_begun(replica.cluster, name)
+        return in_doubt or name in topic.subscriptions
+
+    def _created_or_awaited(self, replica: Replica, name: str) -> None:
+        """Record a created subscription, or one that still waits for metadata."""
+        if replica.topic is not None and name not in replica.topic.subscriptions:
+            self._awaited.add((replica.cluster, name))
+        self._created(replica, name)
+
+    def _created(self, replica: Replica, name: str) -> None:
+        created = replica.topic.subscriptions.get(name) if replica.topic is not None else None
+        if created is not None:
+            self._checker.look_at_log(replica)
+            self._begins(replica, created, self._model.logs[replica.cluster].starts_after(created.cursor.began))
+
+    def _replicated(self, replica: Replica, subscription: Subscription) -> Callable[[], None]:
+        """Return a function for a subscription that a crash left unreplicated: it is replicated again in its state."""
+        self._checker.look_at_log(replica)
+        log, cursor = self._model.logs[replica.cluster], subscription.cursor.state
+        starts = log.starts_after(cursor.mark_delete_position)
+        done = {entry.text: entry.every for _, entry in log.entries if not self._checker.is_left(subscription, entry)}
+        for position, left in cursor.partial_batches():
+            entry = log.at[position]
+            done[entry.text] = entry.every & ~left
+
+        def replicated() -> None:
+            self._begins(replica, subscription, starts)
+            if subscription.progress is not None:
+                lifetime = self._model.lifetime(replica.cluster, subscription.name, subscription.progress.state.epoch)
+                for text, mask in done.items():
+                    lifetime.acknowledge(text, mask)
+
+        return replicated
+
+    def _begins(self, replica: Replica, subscription: Subscription, starts: Starts) -> None:
+        if subscription.progress is not None:
+            epoch = subscription.progress.state.epoch
+            self._model.begin_lifetime(replica.cluster, subscription.name, epoch).starts.append(starts)
+            told = " ".join(f"{cluster}={position}" for cluster, position in sorted(starts.items()))
+            self._note(
+                replica.cluster,
+                "",
+                f"{subscription.name} created in epoch {epoch}, starts {told or 'at the beginning'}",
+            )

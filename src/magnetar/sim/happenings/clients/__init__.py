@@ -1,1 +1,0 @@
-"""What happens to the clients of the clusters."""

@@ -1,1 +1,0 @@
-"""What happens to the disks, and to what is stored on them."""

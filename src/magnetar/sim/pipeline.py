@@ -1,0 +1,184 @@
+"""The pipeline without Spark: tasks that carry all links to one target, one lease after the other."""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING
+
+from magnetar.pipeline.connections.flow import Budget
+from magnetar.pipeline.connections.reports import Receipts, Refused, Report, TargetDown, TargetUp
+from magnetar.pipeline.options import ClusterAddress
+from magnetar.pipeline.reading.outflow import Outflow
+from magnetar.pipeline.reading.source_cluster import SourceCluster
+from magnetar.pipeline.writing.target import Target
+from magnetar.sim.scenario import NAMESPACE
+from magnetar.sim.site import PORT
+from magnetar.sim.virtual.scheduler import MachineLoop
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Sequence
+    from random import Random
+
+    from magnetar.pipeline.rows import Carried
+    from magnetar.sim.virtual.network import Network
+    from magnetar.sim.virtual.scheduler import Scheduler
+
+BURST_S = 0.005
+"""The time for which a task gathers entries before it passes them from the reader to the writer, in seconds."""
+
+
+class PipelineTask:
+    """One task of the pipeline with its reader and its writer; see LeaseReader and Writer."""
+
+    def __init__(self, machine: MachineLoop, target: str, lease: int, sources: Sequence[str], rng: Random) -> None:
+        """Connect for the links to ``target`` under ``lease``; ``begin`` attaches to them."""
+        self.loop: asyncio.AbstractEventLoop = machine
+        self.machine = machine
+        self.rng = rng
+        self.budget = Budget()
+        self.target = target
+        self.lease = lease
+        self.pipeline = ""
+        self.succeeded = False
+        self.stalled_until = 0.0
+        """The loop time until which the task does not write, as on a machine that hangs."""
+        self.is_losing = False
+        """Whether the task loses the first of the next entries. The target must refuse all later ones."""
+        self._begun = False
+        self._target_up = False
+        self._numbers = itertools.count(1)
+        self._outflow = Outflow()
+        self._is_handing_over = False
+        """Whether a timer for passing on entries is set."""
+        self._source_clusters = [SourceCluster(self, _address(source)) for source in sources]
+        self._target = Target(self.loop, target, lease, _address(target).broker_url, self._tell, rng)
+        self._told_at = 0.0
+        self._target.start()
+        for source in self._source_clusters:
+            source.start()
+            source.serve([str(NAMESPACE)])
+
+    @property
+    def carrying(self) -> bool:
+        """See Task."""
+        return self._begun and self._target_up
+
+    def begin(self) -> None:
+        """Begin the lease: attach to the links."""
+        self._begun = True
+        self._attach()
+
+    def make_way(self) -> None:
+        """End the lease: release the links to the next task."""
+        self.succeeded = True
+        for source in self._source_clusters:
+            source.make_way()
+
+    def next_number(self) -> int:
+        """See Task."""
+        return next(self._numbers)
+
+    def carry(self, carried: Carried) -> None:
+        """See Task."""
+        self._outflow.put(carried)
+        self._hand_over_soon()
+
+    def forget(self, number: int) -> None:
+        """See Task."""
+        self._outflow.forget(number)
+
+    def _hand_over_soon(self) -> None:
+        if not self._is_handing_over:
+            self._is_handing_over = True
+            self.loop.call_at(max(self.stalled_until, self.loop.time() + BURST_S), self._hand_over)
+
+    def _hand_over(self) -> None:
+        if self.loop.time() < self.stalled_until:
+            self.loop.call_at(self.stalled_until, self._hand_over)
+            return
+        self._is_handing_over = False
+        entries = self._outflow.take(self.loop.time())
+        if self.is_losing and entries:
+            self.is_losing = False
+            del entries[: len(entries) // 2 + 1]
+        self._target.send(entries)
+
+    def _attach(self) -> None:
+        if self.carrying:
+            for source in self._source_clusters:
+                source.attach()
+
+    def _tell(self, report: Report) -> None:
+        """Pass a report from the writer to the reader, in order."""
+        self._told_at = max(self._told_at, self.loop.time() + self.rng.uniform(0.0, 0.002))
+        self.loop.call_at(self._told_at, lambda: self._take(report))
+
+    def _take(self, report: Report) -> None:
+        match report:
+            case TargetUp():
+                self._target_up = True
+                self._attach()
+            case TargetDown():
+                self._target_up = False
+                for source in self._source_clusters:
+                    source.detach()
+            case Receipts(confirmed):
+                for number, position in confirmed:
+                    self._outflow.confirmed(number, position, self.loop.time())
+                    for source in self._source_clusters:
+                        source.confirmed(number, position)
+                self._hand_over_soon()
+            case Refused(attachment, reason, last):
+                for source in self._source_clusters:
+                    source.refused(attachment, reason, last)
+            case _:
+                pass
+
+
+class Pipeline:
+    """The tasks of the pipeline for one target: the holder of the lease, and earlier tasks that still run."""
+
+    def __init__(
+        self, target: str, sources: Sequence[str], scheduler: Scheduler, network: Network, chance: Random
+    ) -> None:
+        """Create the pipeline without a task; ``hand_over`` starts one."""
+        self.target = target
+        self.tasks: list[PipelineTask] = []
+        self._sources = sources
+        self._scheduler = scheduler
+        self._network = network
+        self._chance = chance
+        self._lease = 0
+        self._attempts = 0
+
+    def hand_over(self, *, again: bool = False) -> None:
+        """Start a new task for the links; ``again`` retries the current lease instead of beginning the next one."""
+        self._lease += not again
+        self._attempts += 1
+        machine = MachineLoop(self._scheduler, f"{self.target}.task-{self._attempts}", self._network)
+        task = PipelineTask(machine, self.target, self._lease, self._sources, self._chance)
+        machine.call_later(self._chance.uniform(0.0, 0.3), task.begin)
+        for before in self.tasks:
+            before.make_way()
+        self.tasks.append(task)
+
+    def stall(self, seconds: float) -> None:
+        """Suspend the newest task for ``seconds``, with the entries that it has read."""
+        if self.tasks:
+            self.tasks[-1].stalled_until = self._scheduler.now + seconds
+
+    def lose(self) -> None:
+        """Lose some of the entries that the newest task reads next."""
+        if self.tasks:
+            self.tasks[-1].is_losing = True
+
+    def end_oldest(self) -> None:
+        """Kill the oldest task. If it is the newest one too, the caller must start another one."""
+        task = self.tasks.pop(0)
+        task.machine.die()
+        self._network.break_all_of(task.machine)
+
+
+def _address(name: str) -> ClusterAddress:
+    return ClusterAddress(name, f"pulsar://{name}:{PORT}", "")
