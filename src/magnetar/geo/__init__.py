@@ -1,1 +1,1 @@
-"""Consumption state between clusters: origins, progress and epochs, all pure but the link."""
+"""Replication state between clusters: origins, progress and epochs. Pure, except for the progress link."""

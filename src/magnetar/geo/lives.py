@@ -1,4 +1,4 @@
-"""Whether positions of a cluster may be told from those of an earlier life of the same cluster. Pure."""
+"""Checks that positions of a cluster are not confused with those of an earlier life of the same cluster. Pure."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ if TYPE_CHECKING:
 
 
 def may_be_mixed_up(other: Life, known: Life, brought: Position) -> bool:
-    """Whether positions of ``other``, up to ``brought``, may be taken for positions of the life that is known."""
+    """Return whether positions of ``other``, up to ``brought``, could be confused with positions of the known life."""
     return other.identity != known.identity and brought.ledger_id >= known.first_ledger_id
 
 
 def may_follow(life: Life, known: Life | None) -> bool:
-    """Whether ``life`` is noted instead of ``known`` because a third cluster names it; None: no life is known.
+    """Return whether ``life``, named by a third cluster, replaces ``known``; None: no life is known.
 
     The third cluster may know an earlier life than ``known``. Of two lives the later one has the higher first ledger
     id, unless the clock was behind. Only the cluster itself can announce a later life with a lower one.
@@ -24,10 +24,10 @@ def may_follow(life: Life, known: Life | None) -> bool:
 
 
 def reason_against(life: Life, known: str | None, newest: Position) -> str | None:
-    """Return why nothing of ``life`` can be taken, None if all of it can.
+    """Return the reason for refusing positions of ``life``; None if they can be accepted.
 
-    ``known`` is the identity of the life that positions of the cluster are known of, None where no life was ever
-    named: then nothing can be told, and ``life`` is taken for the one. ``newest`` is the highest position known.
+    ``known`` is the identity of the known life, None if no life was ever named: then lives cannot be distinguished, and
+    ``life`` is taken for the known one. ``newest`` is the highest known position.
     """
     if known is None or known == life.identity or life.first_ledger_id > newest.ledger_id:
         return None

@@ -1,9 +1,9 @@
-"""Whether a subscription's consumers could go on in another cluster now, and what they would find there. Pure.
+"""The protection status of a subscription: whether its consumers could continue in another cluster now. Pure.
 
-It is *unprotected* where its progress goes nowhere, *at risk* where a cluster lacks something, or would lack what comes
-next, and *protected* where every other cluster has confirmed everything. What has been under way for no longer than a
-tolerance counts as arrived: there is always something under way. A subscription is as well off as it is towards the
-cluster that it is worst off towards.
+A subscription is *unprotected* if its progress is not replicated, *at risk* if a cluster lacks something or would lack
+later changes, and *protected* if every other cluster has confirmed everything. Changes younger than a tolerance count
+as arrived, because changes are always in flight. The worst status towards any cluster is the status of the
+subscription.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Status(StrEnum):
-    """How well off a subscription is; the later the worse."""
+    """The status of a subscription, from best to worst."""
 
     PROTECTED = "protected"
     AT_RISK = "at risk"
@@ -35,76 +35,77 @@ _SEVERITY = {status: severity for severity, status in enumerate(Status)}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProgressFacts:
-    """How acknowledgements get to one cluster. Times are seconds since the epoch."""
+    """Facts about the acknowledgements sent to one cluster. Times are seconds since the epoch."""
 
     by_markers: bool = False
-    """Whether they are carried by PIP-33's snapshots, which tell nobody how far the cluster is."""
+    """Whether snapshots of PIP-33 carry them, which give no feedback about the cluster's state."""
     unavailable: str = ""
-    """Why they never do; empty where they can."""
+    """Why the cluster does not support them; empty if it does."""
     down_since: float | None = None
     failure: str = ""
     unconfirmed: Unconfirmed | None
-    """None: the cluster has not confirmed a full state since ``observed_since``, so nobody knows what it lacks."""
+    """None: the cluster has not confirmed a full state since ``observed_since``, so its state is unknown."""
     steady_since: float
-    """When it last caught up after a loss or a delay, or when it first confirmed a full state."""
+    """Time at which it last caught up after a loss or a delay, or first confirmed a full state."""
     is_first: bool
-    """Whether ``steady_since`` is that first time: then it may have been so before."""
+    """Whether ``steady_since`` is the first confirmation: then the state may have been steady before."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataFacts:
-    """How messages get to one cluster."""
+    """Facts about the messages sent to one cluster."""
 
     uncarried_since: float | None = None
-    """Since when nobody carries them; None while somebody does."""
+    """Time since which no task carries them; None while one does."""
     unknown_since: float | None = None
-    """Since when it is not known what the cluster holds; None while it is known."""
+    """Time since which the entries in the cluster are unknown; None while they are known."""
     entries: int = 0
-    """Published here and not confirmed there. While it is not known what the cluster holds, it may lack more."""
+    """Number of entries published here and unconfirmed there; a lower bound while the cluster's entries are unknown."""
     oldest_appended_at: float | None = None
-    """When the oldest of them became durable here; None where there is none, or that was not recorded."""
+    """Time at which the oldest of them became durable here; None if there is none or the time was not recorded."""
     steady_since: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PeerFacts:
-    """All that is known of one other cluster."""
+    """All facts about one other cluster."""
 
     progress: ProgressFacts
     data: DataFacts
     lost: int | None = None
-    """Entries that the cluster published, lost with its data and has not got back, and that the subscription has not
-    acknowledged; None while that is not known."""
+    """Number of entries that the cluster published, lost with its data and did not get back, and the subscription has
+    not acknowledged; None while unknown.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """All that is known of one subscription."""
+    """All facts about one subscription."""
 
     unprotected_because: str
-    """Why its progress goes nowhere; empty where it goes to ``peers``."""
+    """Why its progress is not replicated; empty if it is sent to ``peers``."""
     unprotected_since: float
     unprotected_at_least: bool
-    """Whether that may have been so for longer than is known."""
+    """Whether that may have lasted longer than known."""
     observed_since: float
-    """When this broker loaded the topic."""
+    """Time at which this broker loaded the topic."""
     peers: Mapping[str, PeerFacts]
 
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """A status, since when it is so, and why."""
+    """A status with its reasons and the time of its beginning."""
 
     status: Status
     since: float
     at_least: bool = False
-    """Whether it may have been so for longer: what was before the broker started is not known."""
+    """Whether the status may have begun earlier: the time before the broker's start is unknown."""
     reasons: tuple[str, ...] = ()
     peers: Mapping[str, Judgement] = field(default_factory=dict)
 
 
 def judge(facts: Facts, now: float, tolerance_s: float) -> Judgement:
-    """How well off the subscription is at ``now``."""
+    """Return the status of the subscription at ``now``."""
     if facts.unprotected_because:
         return Judgement(
             Status.UNPROTECTED, facts.unprotected_since, facts.unprotected_at_least, (facts.unprotected_because,)
@@ -135,7 +136,7 @@ def _judge_peer(cluster: str, peer: PeerFacts, observed_since: float, now: float
     if peer.lost:
         reason = f"{peer.lost} messages that it published before it lost its data were not sent back to it yet"
         risks.append(_risk(observed_since, reason, at_least=True))
-    # What is not known is never taken to be well.
+    # An unknown state counts as a risk at once.
     risks = [risk for risk in risks if risk.at_least or risk.since <= now - tolerance_s]
     if not risks:
         since = max(progress.steady_since, data.steady_since)

@@ -1,9 +1,9 @@
-"""The receiving end of a replication link: each origin position once, in order, with no gap.
+"""The receiver's rule of a replication link: each origin position once, in order, without gaps.
 
-"Highest seen" is never taken for "all below are here": the sender names the entry before, and the receiver takes an
-entry only when it has that one. Apache Pulsar's replicator does not name it, but sends a topic's entries in their
-order and, after a failure, all of them again: there the order of the positions is the rule, and the receiver must
-refuse all that follows what it refused.
+The highest received position does not imply that all lower ones were received. So the sender names the previous entry,
+and the receiver accepts an entry only if it has that one. Apache Pulsar's replicator does not name it, but sends a
+topic's entries in order, and all of them again after a failure. There the order of positions is the rule, and the
+receiver must refuse everything after a refused entry.
 """
 
 from __future__ import annotations
@@ -20,19 +20,20 @@ if TYPE_CHECKING:
 
 
 class Verdict(Enum):
-    """What to do with an arriving entry."""
+    """The decision about an arriving entry."""
 
     APPEND = "append"  # new, and nothing is missing before it
-    DUPLICATE = "duplicate"  # held already: answer as if it had been stored
-    GAP = "gap"  # something before it never arrived: the sender must go back
-    SKIP = "skip"  # nothing for this cluster: answer as if it had been stored
+    DUPLICATE = "duplicate"  # already stored: answer with a receipt
+    GAP = "gap"  # an earlier entry never arrived: the sender must go back
+    SKIP = "skip"  # not meant for this cluster: answer with a receipt
 
 
 def judge(last: Position | None, origin: Origin, *, marker: bool = False) -> Verdict:
     """Decide on an entry by its origin; ``last`` is the newest position held of that origin, None for none.
 
-    An entry that begins a link, or whose sender names no entry before it, has no gap before it. A marker is what
-    brokers tell each other about subscriptions: it has no place of its own in a log, and comes behind those before it.
+    An entry that begins a link, or whose sender names no previous entry, has no gap before it. Markers are messages
+    between brokers about subscriptions. A marker has no position of its own in a log, and follows the entries before
+    it.
     """
     if last is not None and origin.position <= last and not marker:
         return Verdict.DUPLICATE
@@ -42,23 +43,23 @@ def judge(last: Position | None, origin: Origin, *, marker: bool = False) -> Ver
 
 
 def gap_error(last: Position | None, origin: Origin) -> LinkGapError:
-    """The refusal of an entry judged GAP; its text names what the sender has to go back to."""
+    """Return the error for an entry judged GAP; its text has the position to which the sender must go back."""
     return LinkGapError(gap_text(origin.previous, last))
 
 
 def lacks_entries_before(last: Position | None, origin: Origin) -> bool:
-    """Whether the link begins with this entry and there is something before it that is not held.
+    """Return whether the link begins with this entry and earlier entries are missing here.
 
-    A sender declares where its link begins without knowing what is held: often all of what came before.
+    The sender declares the beginning of the link without knowing the entries here: often all earlier ones.
     """
     return origin.link_start and (last is None or origin.previous > last)
 
 
 def floor_of(last: Position | None, origin: Origin) -> Position:
-    """The floor of an entry judged APPEND: what the sender said, never below what is held, never a guess.
+    """Return the floor of an entry judged APPEND: the sender's floor, but not below the newest held position.
 
-    A sender that names no floor, as Apache Pulsar does not, may have kept entries back, and one whose link begins
-    here has: then only the entry itself can be claimed.
+    Without a floor from the sender (Apache Pulsar names none), or at the beginning of a link, entries may be missing.
+    Then only the entry itself can be claimed.
     """
     position = origin.position
     nothing_between = Position(position.ledger_id, position.entry_id - 1)

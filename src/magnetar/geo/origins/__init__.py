@@ -1,1 +1,1 @@
-"""Which origin position each entry of a topic has, both ways, in little memory. Pure."""
+"""The map between local and origin positions of a topic's entries, in little memory. Pure."""

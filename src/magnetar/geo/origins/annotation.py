@@ -1,8 +1,8 @@
-"""What the log notes with a run of replicated entries, so that recovery reads no entry.
+"""The annotation that the log stores with a run of replicated entries, so that recovery need not read the entries.
 
-Format, little endian: version u8 = 1, flags u8 (bit 0: the link starts here), length of the cluster's name u8, the
-name in UTF-8, then for each extent ledger i64, entry i64, count u32, floor ledger i64, floor entry i64. The log
-checks its own bytes; runs of entries produced here have no annotation at all.
+Format, little endian: version u8 = 1, flags u8 (bit 0: the link starts here), length of the cluster's name u8, the name
+in UTF-8, then for each extent ledger i64, entry i64, count u32, floor ledger i64, floor entry i64. The log has
+checksums of its own. Runs of locally published entries have no annotation.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class RunExtent(NamedTuple):
 
 
 class Annotation(NamedTuple):
-    """The origins of a run's entries, in the run's order."""
+    """The origins of a run's entries, in order."""
 
     cluster: str
     extents: tuple[RunExtent, ...]
@@ -39,7 +39,7 @@ class Annotation(NamedTuple):
 
 
 def encode_annotation(cluster: str, extents: Sequence[RunExtent], *, link_start: bool = False) -> bytes:
-    """The bytes to append a run of entries replicated from ``cluster`` with; the name has at most 255 bytes."""
+    """Encode the annotation of a run of entries replicated from ``cluster``; the name has at most 255 bytes."""
     name = cluster.encode()
     parts = [_HEAD.pack(_VERSION, _LINK_START if link_start else 0, len(name)), name]
     parts += map(encode_extent, extents)
@@ -47,12 +47,12 @@ def encode_annotation(cluster: str, extents: Sequence[RunExtent], *, link_start:
 
 
 def encode_extent(extent: RunExtent) -> bytes:
-    """The bytes of one extent, as they stand at the end of an annotation."""
+    """Encode one extent, as at the end of an annotation."""
     return _EXTENT.pack(*extent.origin_first, extent.count, *extent.floor)
 
 
 def decode_annotation(data: bytes) -> Annotation:
-    """Read what ``encode_annotation`` wrote; raises CorruptionError for anything else."""
+    """Decode the result of ``encode_annotation``; raises CorruptionError for anything else."""
     try:
         version, flags, length = _HEAD.unpack_from(data)
         if version != _VERSION:

@@ -1,8 +1,8 @@
-"""The columns of one origin's extents: the newest as they are, all older ones in compressed blocks. Pure.
+"""The columns of one origin's extents: the newest uncompressed, all older ones in compressed blocks. Pure.
 
-Two origins that alternate make an extent for each change, for as long as retention keeps the entries. What is asked for
-concerns the newest ones mostly. So older extents are compressed, to some 2 to 6 bytes each, and a few blocks of them
-stay unpacked after somebody asked for them.
+Two origins that alternate create an extent for each change, for as long as retention keeps the entries. Most queries
+concern the newest extents. So older extents are compressed to some 2 to 6 bytes each, and a few recently used blocks
+stay unpacked.
 """
 
 from __future__ import annotations
@@ -21,50 +21,50 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 BLOCK_EXTENTS = 512
-"""Extents of a block; so many of the newest at least, and twice as many at most, are not compressed."""
+"""Number of extents in a block. Between one and two blocks of the newest extents are not compressed."""
 
 UNPACKED_MAX = 32
-"""Blocks of a table, some 20 KiB each, that stay unpacked: those that were asked for last."""
+"""Maximum number of unpacked blocks of a table, some 20 KiB each, the most recently used."""
 
 _COMPRESSION_LEVEL = 1
 
 
 class Places:
-    """Positions, ascending."""
+    """A sequence of ascending positions."""
 
     __slots__ = ("entries", "ledgers")
 
     def __init__(self) -> None:
-        """None yet."""
+        """Create an empty sequence."""
         self.ledgers = array("q")
         self.entries = array("q")
 
     def __getitem__(self, index: int) -> Position:
-        """The position of an index."""
+        """Return the position at an index."""
         return Position(self.ledgers[index], self.entries[index])
 
     def append(self, position: Position) -> None:
-        """Add one at the end."""
+        """Append a position."""
         self.ledgers.append(position.ledger_id)
         self.entries.append(position.entry_id)
 
     def delete(self, first: int, stop: int) -> None:
-        """Remove those of the indexes from ``first`` up to, not including, ``stop``."""
+        """Remove the positions from index ``first``, inclusive, to ``stop``, exclusive."""
         del self.ledgers[first:stop]
         del self.entries[first:stop]
 
     def at_or_below(self, position: Position) -> int:
-        """The index of the last one at or below ``position``; -1 when there is none."""
+        """Return the index of the last position at or below ``position``; -1 if there is none."""
         ledger_id, entry_id = position
         ledgers = self.ledgers
         low, high = bisect_left(ledgers, ledger_id), len(ledgers)
-        if low < high and ledgers[-1] != ledger_id:  # else it is the newest ledger, which is asked for most
+        if low < high and ledgers[-1] != ledger_id:  # otherwise it is the newest ledger, the most frequent one
             high = bisect_right(ledgers, ledger_id, low)
         return bisect_right(self.entries, entry_id, low, high) - 1
 
 
 class _Block:
-    """Some extents that follow each other, in columns."""
+    """Consecutive extents in columns."""
 
     __slots__ = ("local", "origin", "through")
 
@@ -84,7 +84,7 @@ class _Block:
             del column[first:stop]
 
     def pack(self, count: int) -> bytes:
-        """The first ``count`` extents as bytes: of each column its first value and the steps to the others."""
+        """Encode the first ``count`` extents: the first value and the differences of each column."""
         parts = []
         for column in self.columns():
             values = column[:count]
@@ -93,7 +93,7 @@ class _Block:
 
     @classmethod
     def unpack(cls, data: bytes) -> Self:
-        """Read what ``pack`` made."""
+        """Decode the result of ``pack``."""
         block = cls()
         steps = array("q", zlib.decompress(data))
         count = len(steps) // 5
@@ -107,26 +107,26 @@ _ORIGIN: Callable[[_Block], Places] = attrgetter("origin")
 
 
 class ExtentTable:
-    """Extents by index, the oldest is 0: local place, origin place, and a running number of entries."""
+    """Extents by index, the oldest is 0: local position, origin position, and a running number of entries."""
 
     __slots__ = ("_local_firsts", "_newest", "_origin_firsts", "_packed", "_removed", "_skipped", "_unpacked")
 
     def __init__(self) -> None:
-        """No extent yet."""
+        """Create an empty table."""
         self._packed: list[bytes] = []
-        self._local_firsts = Places()  # of the packed blocks
+        self._local_firsts = Places()  # first positions of the packed blocks
         self._origin_firsts = Places()
         self._newest = _Block()
-        self._skipped = 0  # extents of the oldest block that were deleted
-        self._removed = 0  # blocks that were deleted; with an index it names a block for ever
+        self._skipped = 0  # number of deleted extents of the oldest block
+        self._removed = 0  # number of deleted blocks; with an index it identifies a block permanently
         self._unpacked: OrderedDict[int, _Block] = OrderedDict()
 
     def __len__(self) -> int:
-        """How many extents there are."""
+        """Return the number of extents."""
         return len(self._packed) * BLOCK_EXTENTS + len(self._newest) - self._skipped
 
     def append(self, local: Position, origin: Position, through: int) -> None:
-        """Add an extent behind all others."""
+        """Append an extent."""
         newest = self._newest
         newest.local.append(local)
         newest.origin.append(origin)
@@ -138,47 +138,47 @@ class ExtentTable:
             newest.delete(0, BLOCK_EXTENTS)
 
     def grow_last(self, count: int) -> None:
-        """Add to the running number of the last extent; there must be one."""
+        """Add to the running number of the last extent, which must exist."""
         self._newest.through[-1] += count
 
     def set_last_through(self, through: int) -> None:
-        """Change the running number of the last extent; there must be one."""
+        """Change the running number of the last extent, which must exist."""
         self._newest.through[-1] = through
 
     def local(self, index: int) -> Position:
-        """Where an extent begins in the local log."""
+        """Return the first local position of an extent."""
         block, at = self._find(index)
         return block.local[at]
 
     def origin(self, index: int) -> Position:
-        """Where an extent begins at the origin."""
+        """Return the first origin position of an extent."""
         block, at = self._find(index)
         return block.origin[at]
 
     def through(self, index: int) -> int:
-        """The running number of an extent."""
+        """Return the running number of an extent."""
         block, at = self._find(index)
         return block.through[at]
 
     def row(self, index: int) -> tuple[int, int, int, int, int]:
-        """An extent as the ledger and entry where it begins locally and at the origin, and its running number."""
+        """Return an extent as ledger and entry of its first local and origin positions, and its running number."""
         block, at = self._find(index)
         local, origin = block.local, block.origin
         return local.ledgers[at], local.entries[at], origin.ledgers[at], origin.entries[at], block.through[at]
 
     def through_before(self, index: int, default: int) -> int:
-        """The running number of the extent before an index; ``default`` before the first one."""
+        """Return the running number of the extent before an index; ``default`` for the first one."""
         block, at = self._find(index)
         if at:
             return block.through[at - 1]
         return self.through(index - 1) if index else default
 
     def local_at_or_below(self, position: Position) -> int:
-        """The index of the last extent that begins at or below a local position; -1 when there is none."""
+        """Return the index of the last extent that begins at or below a local position; -1 if there is none."""
         return self._at_or_below(position, _LOCAL, self._local_firsts)
 
     def origin_at_or_below(self, position: Position) -> int:
-        """The index of the last extent that begins at or below an origin position; -1 when there is none."""
+        """Return the index of the last extent that begins at or below an origin position; -1 if there is none."""
         return self._at_or_below(position, _ORIGIN, self._origin_firsts)
 
     def delete_first(self, count: int) -> None:
@@ -209,7 +209,7 @@ class ExtentTable:
         self._newest.delete(kept - len(self._packed) * BLOCK_EXTENTS, len(self._newest))
 
     def _at_or_below(self, position: Position, column: Callable[[_Block], Places], firsts: Places) -> int:
-        """The index of the last extent that begins at or below ``position`` in a column; -1 when there is none.
+        """Return the index of the last extent that begins at or below ``position`` in a column; -1 if there is none.
 
         ``firsts`` are the column's first positions of the packed blocks.
         """
@@ -222,7 +222,7 @@ class ExtentTable:
         return max(-1, packed * BLOCK_EXTENTS + at - self._skipped)
 
     def _find(self, index: int) -> tuple[_Block, int]:
-        """The block of an extent, and its place in it; ``index`` may count from the end."""
+        """Return the block of an extent, and the index in it; a negative ``index`` counts from the end."""
         packed = len(self._packed) * BLOCK_EXTENTS
         at = index + self._skipped - packed if index >= 0 else index + len(self._newest.through)
         if at >= 0:
@@ -231,7 +231,7 @@ class ExtentTable:
         return self._block(at // BLOCK_EXTENTS), at % BLOCK_EXTENTS
 
     def _block(self, number: int) -> _Block:
-        """A packed block, unpacked."""
+        """Return an unpacked block."""
         key = self._removed + number
         block = self._unpacked.get(key)
         if block is None:

@@ -1,4 +1,4 @@
-"""One origin's extents: stretches of entries consecutive both at the origin and locally, in compact arrays."""
+"""One origin's extents: runs of entries that are consecutive at the origin and locally, in compact arrays."""
 
 from __future__ import annotations
 
@@ -17,45 +17,47 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class HeldExtent:
-    """``count`` entries consecutive both ways, from ``local_first`` and ``origin_first`` on."""
+    """``count`` entries from ``local_first`` and ``origin_first``, consecutive in both logs."""
 
     local_first: Position
     origin_first: Position
     count: int
-    floor: Position  # exclusive: from here up to origin_first the origin produced nothing else
-    previous: Position | None  # the origin's entry held before origin_first, trimmed ones included
+    floor: Position  # exclusive: the origin published no other entry between it and origin_first
+    previous: Position | None  # the origin's previous entry before origin_first in this log, including trimmed ones
 
     @property
     def local_last(self) -> Position:
-        """The local position of its last entry."""
+        """Return the local position of its last entry."""
         return Position(self.local_first.ledger_id, self.local_first.entry_id + self.count - 1)
 
     @property
     def origin_last(self) -> Position:
-        """The origin position of its last entry."""
+        """Return the origin position of its last entry."""
         return Position(self.origin_first.ledger_id, self.origin_first.entry_id + self.count - 1)
 
 
 class Track:
-    """The extents of one origin, in the order in which both sides grow."""
+    """The extents of one origin, ascending in local and in origin positions."""
 
     __slots__ = ("_before", "_counted_before", "_floors", "_local_end", "_table", "last")
 
     def __init__(self, before: Position | None) -> None:
-        """Start empty; ``before`` is the newest origin position that was held and trimmed."""
-        self._table = ExtentTable()  # with the entries up to and including each, counted since the track was made
-        self._counted_before = 0  # entries that were trimmed, counted likewise
-        self._floors: dict[Position, Position] = {}  # by origin_first, ascending, where it is not the entry held before
-        self._before = before  # the newest origin position below the first extent
-        self._local_end: Position | None = None  # behind the last entry of the last extent
+        """Create an empty track; ``before`` is the newest trimmed origin position."""
+        # numbers count the entries up to the extent, inclusive, since the track was created
+        self._table = ExtentTable()
+        self._counted_before = 0  # number of trimmed entries in the same count
+        # by origin_first, ascending, only where the floor is not the previous entry
+        self._floors: dict[Position, Position] = {}
+        self._before = before  # the newest origin position before the first extent
+        self._local_end: Position | None = None  # the local position after the last entry
         self.last = before
 
     def __len__(self) -> int:
-        """How many extents there are."""
+        """Return the number of extents."""
         return len(self._table)
 
     def append(self, origin_first: Position, count: int, local_first: Position, floor: Position) -> None:
-        """Add entries at the end, growing the last extent where both sides go on."""
+        """Append entries; extend the last extent if both sides are consecutive."""
         assert count > 0, count
         assert floor < origin_first, (floor, origin_first)
         ledger_id, entry_id = origin_first
@@ -76,7 +78,7 @@ class Track:
             assert last < origin_first, (last, origin_first)
             through = table.through(-1)
         elif self._before is not None and self._before >= origin_first:
-            self._before = floor  # entries given as trimmed are here after all
+            self._before = floor  # entries recorded as trimmed were appended again
         table.append(local_first, origin_first, through + count)
         if floor != self._previous(len(table) - 1):
             self._floors[origin_first] = floor
@@ -84,7 +86,7 @@ class Track:
         self.last = Position(ledger_id, entry_id + count - 1)
 
     def _count(self, index: int) -> int:
-        """How many entries one extent has."""
+        """Return the number of entries of an extent."""
         return self._table.through(index) - self._table.through_before(index, self._counted_before)
 
     def _origin_last(self, index: int) -> Position:
@@ -92,7 +94,7 @@ class Track:
         return Position(ledger_id, entry_id + through - self._table.through_before(index, self._counted_before) - 1)
 
     def _previous(self, index: int) -> Position | None:
-        """The newest origin position held before an extent."""
+        """Return the newest origin position before an extent."""
         return self._origin_last(index - 1) if index else self._before
 
     def _floor(self, index: int) -> Position:
@@ -103,7 +105,7 @@ class Track:
     # --- from local to origin --------------------------------------------------------------------------------------
 
     def extents(self, after: Position, through: Position) -> Iterator[HeldExtent]:
-        """The extents at local positions ``(after, through]``, cut to those bounds, in order."""
+        """Yield the extents at local positions ``(after, through]``, cut to those bounds, in order."""
         index = max(0, self._table.local_at_or_below(after))
         while index < len(self) and (local := self._table.local(index)) <= through:
             count, origin = self._count(index), self._table.origin(index)
@@ -126,7 +128,7 @@ class Track:
             index += 1
 
     def claims(self, first: Position, last: Position) -> list[Interval]:
-        """What may be claimed for the local entries ``first..last``, both inclusive, in one ledger."""
+        """Return the claims for acknowledging the local entries ``first..last``, both inclusive and in one ledger."""
         found: list[Interval] = []
         ledger_id, start = first
         stop = last.entry_id
@@ -147,7 +149,7 @@ class Track:
         return found
 
     def newest_at(self, local: Position) -> Position | None:
-        """The newest origin position held at or below ``local``; None when there is none."""
+        """Return the newest origin position held at or below ``local``; None if there is none."""
         index = self._table.local_at_or_below(local)
         if index < 0:
             return self._before
@@ -157,7 +159,7 @@ class Track:
         return Position(origin.ledger_id, origin.entry_id + held - 1)
 
     def count_through(self, local: Position) -> int:
-        """How many entries lie at or below ``local``, trimmed ones included."""
+        """Count the entries at or below ``local``, including trimmed ones."""
         index = self._table.local_at_or_below(local)
         if index < 0:
             return self._counted_before
@@ -169,7 +171,7 @@ class Track:
     # --- from origin to local --------------------------------------------------------------------------------------
 
     def held(self, lower: Position, upper: Position) -> list[Range]:
-        """The local ranges of the entries at origin positions ``(lower, upper]``, ascending and joined."""
+        """Return the local ranges of the entries at origin positions ``(lower, upper]``, ascending and joined."""
         found: list[Range] = []
         index = max(0, self._table.origin_at_or_below(lower))
         while index < len(self) and (origin := self._table.origin(index)) <= upper:
@@ -188,7 +190,7 @@ class Track:
         return found
 
     def first_after(self, position: Position) -> Position | None:
-        """The local position of the first entry held above an origin position; None when there is none."""
+        """Return the local position of the first entry above an origin position; None if there is none."""
         index = max(0, self._table.origin_at_or_below(position))
         if index < len(self) and self._origin_last(index) <= position:
             index += 1
@@ -198,7 +200,7 @@ class Track:
         return Position(ledger_id, entry_id + max(0, position.entry_id + 1 - origin.entry_id) * (origin <= position))
 
     def newest_through(self, position: Position) -> Position | None:
-        """The local position of the newest entry held at or below an origin position; None when there is none."""
+        """Return the local position of the newest entry at or below an origin position; None if there is none."""
         index = self._table.origin_at_or_below(position)
         if index < 0:
             return None
@@ -209,7 +211,7 @@ class Track:
         return Position(ledger_id, entry_id + last)
 
     def held_of_all(self, intervals: Iterable[tuple[Position, Position]]) -> Iterator[Range]:
-        """The local ranges of ``held`` for many ``(lower, upper]``; quick where they ascend within extents."""
+        """Yield the ranges of ``held`` for many ``(lower, upper]``; fast if these ascend within extents."""
         origin_ledger = first = end = local_ledger = shift = 0
         for lower, upper in intervals:
             start, stop = lower.entry_id + 1, upper.entry_id
@@ -237,7 +239,7 @@ class Track:
         self._counted_before = self._table.through(gone - 1)
         self._table.delete_first(gone)
         first = self._table.origin(0) if len(self) else None
-        if self._floors:  # a new one, because a dict from which keys are deleted keeps its memory
+        if self._floors:  # a new dict, because a dict keeps its memory after deletions
             self._floors = {} if first is None else {at: each for at, each in self._floors.items() if at >= first}
         if not len(self):
             self._local_end = None

@@ -1,8 +1,8 @@
 """Sets of intervals over the order of one origin's positions, open below and closed above.
 
-An interval claims all entries that the origin itself produced at the positions inside it. Open-closed intervals
-join exactly when one ends where the next begins, whatever ledgers the two ends lie in, so nothing here needs to
-know which positions exist.
+An interval claims all entries that the origin itself published at the positions inside it. Open-closed intervals are
+adjacent exactly if one ends where the next begins, in whatever ledgers. So nothing here needs to know the existing
+positions.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 _FEW_TIMES = 16
-"""Intervals are few, and are added one by one, where a set has so many times their number."""
+"""A set that is this many times larger than an update gets its intervals one by one."""
 
 
 class Interval(NamedTuple):
@@ -30,18 +30,18 @@ class Interval(NamedTuple):
 
 
 class IntervalSet:
-    """A union of intervals, always in its one shortest form: sorted, none overlapping or touching another."""
+    """A union of intervals in its unique shortest form: sorted, without overlapping or adjacent intervals."""
 
     __slots__ = ("_lowers", "_uppers")
 
     def __init__(self) -> None:
-        """Start empty."""
+        """Create an empty set."""
         self._lowers: list[Position] = []
         self._uppers: list[Position] = []
 
     @classmethod
     def from_pairs(cls, pairs: Iterable[tuple[Position, Position]]) -> IntervalSet:
-        """The union of ``(lower, upper]`` pairs, in any order; in linear time if they are sorted."""
+        """Build the union of ``(lower, upper]`` pairs in any order; in linear time if they are sorted."""
         made = cls()
         lowers, uppers = made._lowers, made._uppers
         for lower, upper in sorted(pairs):
@@ -55,7 +55,7 @@ class IntervalSet:
 
     @classmethod
     def from_bounds(cls, bounds: list[Position]) -> IntervalSet:
-        """The intervals with these bounds, lower and upper in turn; raises ValueError unless they ascend."""
+        """Build the set from bounds, lower and upper in turn; raises ValueError unless they ascend."""
         if len(bounds) % 2 or not all(map(lt, bounds, islice(bounds, 1, None))):
             text = f"{len(bounds)} positions are not the bounds of intervals"
             raise ValueError(text)
@@ -64,22 +64,22 @@ class IntervalSet:
         return made
 
     def bounds(self, first: int, stop: int) -> list[Position]:
-        """The bounds of the intervals of these indexes, lower and upper in turn."""
+        """Return the bounds of the intervals at these indexes, lower and upper in turn."""
         return list(chain.from_iterable(zip(self._lowers[first:stop], self._uppers[first:stop], strict=True)))
 
     @property
     def last(self) -> Position | None:
-        """The highest position that is in one of them; None when there is none."""
+        """Return the highest position in the set; None if it is empty."""
         return self._uppers[-1] if self._uppers else None
 
     def copy(self) -> IntervalSet:
-        """The same set, sharing nothing that changes."""
+        """Return a copy without shared mutable state."""
         made = IntervalSet()
         made._lowers, made._uppers = self._lowers.copy(), self._uppers.copy()
         return made
 
     def has_all_of(self, other: IntervalSet) -> bool:
-        """Whether every interval of ``other`` is one of these, whole: told quickly, and usual among equal states."""
+        """Return whether every interval of ``other`` is one of this set; a fast test for nearly equal states."""
         if not other._uppers:
             return True
         first = bisect_left(self._uppers, other._uppers[0])
@@ -87,15 +87,15 @@ class IntervalSet:
         return self._uppers[first:stop] == other._uppers and self._lowers[first:stop] == other._lowers
 
     def __iter__(self) -> Iterator[Interval]:
-        """The intervals, ascending."""
+        """Iterate over the intervals, ascending."""
         return map(Interval, self._lowers, self._uppers)
 
     def __len__(self) -> int:
-        """How many intervals it takes."""
+        """Return the number of intervals."""
         return len(self._uppers)
 
     def __eq__(self, other: object) -> bool:
-        """Whether both hold the same positions."""
+        """Return whether both sets have the same positions."""
         if not isinstance(other, IntervalSet):
             return NotImplemented
         return self._lowers == other._lowers and self._uppers == other._uppers
@@ -103,30 +103,30 @@ class IntervalSet:
     __hash__ = None  # type: ignore[assignment]  # it changes
 
     def __repr__(self) -> str:
-        """Pulsar's notation of ranges."""
+        """Return Pulsar's notation of ranges."""
         return "[" + ",".join(f"({lower}..{upper}]" for lower, upper in self) + "]"
 
     def __contains__(self, position: Position) -> bool:
-        """Whether ``position`` lies in an interval."""
+        """Return whether ``position`` is in an interval."""
         index = bisect_left(self._uppers, position)
         return index < len(self._lowers) and self._lowers[index] < position
 
     def covers(self, lower: Position, upper: Position) -> bool:
-        """Whether all of ``(lower, upper]`` is inside."""
+        """Return whether all of ``(lower, upper]`` is in the set."""
         index = bisect_left(self._uppers, upper)
         return index < len(self._lowers) and self._lowers[index] <= lower
 
     def add(self, lower: Position, upper: Position) -> list[Interval]:
-        """Add ``(lower, upper]``; returns the parts that were not inside before, ascending."""
+        """Add ``(lower, upper]``; return the newly added parts, ascending."""
         assert lower < upper, (lower, upper)
         lowers, uppers = self._lowers, self._uppers
-        if uppers and lower == uppers[-1]:  # the usual acknowledgement: the next in order
+        if uppers and lower == uppers[-1]:  # the usual case: the next acknowledgement in order
             uppers[-1] = upper
             return [Interval(lower, upper)]
         added = self.missing(lower, upper)
         if added:
-            first = bisect_left(uppers, lower)  # the first interval that reaches up to lower, touching included
-            stop = bisect_right(lowers, upper)  # the first that begins beyond upper
+            first = bisect_left(uppers, lower)  # the first interval that overlaps or is adjacent
+            stop = bisect_right(lowers, upper)  # the first interval beyond upper
             if first < stop:
                 lower, upper = min(lower, lowers[first]), max(upper, uppers[stop - 1])
             lowers[first:stop] = [lower]
@@ -134,9 +134,9 @@ class IntervalSet:
         return added
 
     def update(self, other: IntervalSet) -> list[Interval]:
-        """Add all intervals of ``other``; returns the parts that were not inside before, ascending.
+        """Add all intervals of ``other``; return the newly added parts, ascending.
 
-        In linear time, unless there are few of them.
+        In linear time, unless ``other`` has few intervals.
         """
         if len(other) * _FEW_TIMES <= len(self):
             return [added for lower, upper in other for added in self.add(lower, upper)]
@@ -148,7 +148,7 @@ class IntervalSet:
         return added
 
     def _missing_of(self, other: IntervalSet) -> list[Interval]:
-        """The parts of ``other`` that are not inside, in one pass over both."""
+        """Return the parts of ``other`` that are not in the set, in one pass over both."""
         lowers, uppers, size = self._lowers, self._uppers, len(self._uppers)
         found: list[Interval] = []
         at = bisect_right(uppers, other._lowers[0]) if other._lowers else 0
@@ -166,7 +166,7 @@ class IntervalSet:
         return found
 
     def missing(self, lower: Position, upper: Position) -> list[Interval]:
-        """The parts of ``(lower, upper]`` that are not inside, ascending."""
+        """Return the parts of ``(lower, upper]`` that are not in the set, ascending."""
         found = []
         for inside_lower, inside_upper in self._overlapping(lower, upper):
             if lower < inside_lower:
@@ -177,18 +177,18 @@ class IntervalSet:
         return found
 
     def within(self, lower: Position, upper: Position) -> list[Interval]:
-        """The parts of ``(lower, upper]`` that are inside, ascending."""
+        """Return the parts of ``(lower, upper]`` that are in the set, ascending."""
         return [
             Interval(max(lower, inside_lower), min(upper, inside_upper))
             for inside_lower, inside_upper in self._overlapping(lower, upper)
         ]
 
     def subtract(self, other: IntervalSet) -> IntervalSet:
-        """What is inside this one and not inside ``other``."""
+        """Return the positions that are in this set and not in ``other``."""
         return IntervalSet.from_pairs(part for lower, upper in self for part in other.missing(lower, upper))
 
     def _overlapping(self, lower: Position, upper: Position) -> Iterator[Interval]:
-        """The intervals that share a position with ``(lower, upper]``, whole, ascending."""
+        """Yield the whole intervals that overlap ``(lower, upper]``, ascending."""
         first = bisect_right(self._uppers, lower)
         stop = bisect_left(self._lowers, upper)
         return map(Interval, self._lowers[first:stop], self._uppers[first:stop])

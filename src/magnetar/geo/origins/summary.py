@@ -1,8 +1,8 @@
-"""The origins of a whole ledger's entries in a few stretches, so that recovery need not look at each of its runs. Pure.
+"""The origins of a ledger's entries in a few stretches, so that recovery need not examine each run. Pure.
 
 Format, little endian: version u8 = 1, entries u32; for each stretch count u32, length u32 and an annotation
-(annotation.py) without its start of the link, empty for entries that were produced here; at the end the CRC32C of all
-before it. A summary says nothing that the log does not say: one that cannot be read is made again from the log.
+(annotation.py) without its start of the link, empty for locally published entries; at the end the CRC32C of all bytes
+before it. A summary is redundant: an unreadable one is rebuilt from the log.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 SUMMARY_BYTES_MAX = 1 << 20
-"""Bytes of a summary. A longer one, of a ledger whose runs come from changing clusters, saves nothing."""
+"""Maximum size of a summary. A ledger with frequent changes of origin gets none, because it would save nothing."""
 
 STRETCH_EXTENTS_MAX = 1_000
-"""Extents that ``merged`` puts into one stretch."""
+"""Maximum number of extents in one stretch of ``merged``."""
 
 _VERSION = 1
 _HEAD = struct.Struct("<BI")
@@ -31,40 +31,40 @@ _CRC = struct.Struct("<I")
 
 
 class Stretch(NamedTuple):
-    """Entries that follow each other and come from one cluster; ``origin`` is None for those produced here."""
+    """Consecutive entries of one cluster; ``origin`` is None for locally published entries."""
 
     entries: int
     origin: Annotation | None
 
 
 class OriginSummary:
-    """Grows by the runs of a ledger, from its first on, in encoded form: it takes SUMMARY_BYTES_MAX at most."""
+    """A summary in encoded form, built from the runs of a ledger in order. It takes SUMMARY_BYTES_MAX at most."""
 
     def __init__(self) -> None:
-        """No run yet."""
+        """Begin without runs."""
         self.runs = 0
         self.entries = 0
         self._cluster: str | None = None
         self._open = 0
-        """Entries of the stretch that may still grow; its origin is in the attributes around this one."""
+        """Number of entries in the stretch that may still grow; its origin is in the other attributes."""
         self._extents = bytearray()
-        """Its extents but the newest one."""
+        """The extents of that stretch, except for the newest one."""
         self._newest: RunExtent | None = None
         self._closed = bytearray()
-        """The stretches before it."""
+        """The completed stretches."""
         self._too_long = False
 
     def add(self, count: int, annotation: bytes) -> None:
-        """Add the run that follows; raises CorruptionError if its annotation cannot be read."""
+        """Add the next run; raises CorruptionError for an invalid annotation."""
         if annotation or self._cluster is not None:
             self.add_stretch(1, Stretch(count, decode_annotation(annotation) if annotation else None))
-        else:  # the stretch of local entries, which has no extents, goes on
+        else:  # extend the stretch of local entries, which has no extents
             self.runs += 1
             self.entries += count
             self._open += count
 
     def add_stretch(self, runs: int, stretch: Stretch) -> None:
-        """Add the runs that follow, which are all of one origin."""
+        """Add the next runs, which have one origin."""
         self.runs += runs
         self.entries += stretch.entries
         if self._too_long:
@@ -87,7 +87,7 @@ class OriginSummary:
             self._extents.clear()
 
     def encode(self) -> bytes | None:
-        """The bytes to keep; None if there would be more than SUMMARY_BYTES_MAX."""
+        """Return the encoded summary; None if it would exceed SUMMARY_BYTES_MAX."""
         body = b"".join((_HEAD.pack(_VERSION, self.entries), self._closed, self._open_stretch()))
         if self._too_long or len(body) + _CRC.size > SUMMARY_BYTES_MAX:
             return None
@@ -104,7 +104,7 @@ class OriginSummary:
 
 
 def join(one: RunExtent, next_one: RunExtent) -> RunExtent | None:
-    """Both as one extent if the second goes on where the first ends, in the origin and in its floor; else None."""
+    """Join two extents if the second continues the first in its origin positions and floor; otherwise return None."""
     ledger_id, entry_id = one.origin_first
     last = entry_id + one.count - 1
     if next_one.origin_first == (ledger_id, last + 1) and next_one.floor == (ledger_id, last):
@@ -113,10 +113,10 @@ def join(one: RunExtent, next_one: RunExtent) -> RunExtent | None:
 
 
 def merged(runs: Iterable[tuple[int, bytes]]) -> Iterator[tuple[int, Stretch]]:
-    """Yield runs, each the number of its entries and its annotation, as stretches with the number of their runs.
+    """Merge runs, given as entry count and annotation, into stretches; yield each with its number of runs.
 
-    Stretches of one cluster may follow each other: a stretch has about STRETCH_EXTENTS_MAX extents at most. Raises
-    CorruptionError if an annotation cannot be read.
+    A stretch has about STRETCH_EXTENTS_MAX extents at most, so stretches of one cluster may follow each other. Raises
+    CorruptionError for an invalid annotation.
     """
     cluster: str | None = None
     extents: list[RunExtent] = []
@@ -147,7 +147,7 @@ def _stretch(entries: int, cluster: str | None, extents: list[RunExtent]) -> Str
 
 
 def decode_summary(data: bytes, entries: int) -> list[Stretch] | None:
-    """Read the summary of a ledger of so many entries; None if it is not one, or not intact."""
+    """Decode the summary of a ledger with ``entries`` entries; return None if it is invalid."""
     body = data[: -_CRC.size]
     if len(body) < _HEAD.size or _CRC.pack(google_crc32c.value(body)) != data[-_CRC.size :]:
         return None

@@ -1,1 +1,1 @@
-"""What a replicated subscription has acknowledged, as states that merge, and the links that carry them."""
+"""The acknowledgements of replicated subscriptions as states that merge, and the links that send them."""

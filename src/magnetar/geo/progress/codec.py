@@ -1,8 +1,9 @@
-"""Progress as bytes: markers for other clusters, and attachments for the cursor that persists it.
+"""The encoding of progress: markers for other clusters, and attachments for the cursor that persists it.
 
-A marker has a size limit, so a large state goes out in several parts. Each part is a state by itself with the epoch
-and all the starts: parts may arrive alone, twice and in any order. They are made one at a time, and are small enough
-that neither who makes one nor who takes it in is held up: a subscription with a million holes has a million intervals.
+A marker has a size limit, so a large state is sent in several parts. Each part is a complete state with the epoch and
+all starts, so that parts may arrive alone, repeatedly and in any order. They are built one at a time. They are small
+enough that neither encoding nor decoding one blocks the event loop: a subscription with a million holes has a million
+intervals.
 """
 
 from __future__ import annotations
@@ -28,26 +29,30 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
 PROGRESS_MARKER_BYTES_MAX = 256 * 1024
-"""Bytes of one marker's payload, well below what Pulsar lets through: some 5,000 intervals, mostly in far fewer."""
+"""Maximum size of one marker's payload in bytes, well below Pulsar's limit: at least some 5,000 intervals, usually
+more.
+"""
 
 PROGRESS_MARKER_PARTS_MAX = 25_000
-"""Subscriptions, origins, ledgers and bounds of intervals of a marker that is read: more than ``encode_markers`` puts
-into one, some 25 ms to decode."""
+"""Maximum number of subscriptions, origins, ledgers and interval bounds in a received marker.
+
+``encode_markers`` stays below it. Decoding that many takes some 25 ms.
+"""
 
 _POSITION_BYTES_MAX = 24  # two 64-bit varints of 10 bytes with their tags, a tag and a length
-_INTERVAL_BYTES_MAX = 2 * 26  # two bounds, each alone in its ledger: the same and one length more
+_INTERVAL_BYTES_MAX = 2 * 26  # two bounds, each alone in its ledger: the same and one more length
 _UNBOUNDED: Final = 1 << 62
 _WORD_BYTES_MAX = 11  # a 64-bit varint with its tag
 
 
 class ProgressReport(NamedTuple):
-    """One decoded marker."""
+    """A decoded marker."""
 
     source_cluster: str
     states: list[SubscriptionProgress]
-    oldest_acknowledged_at_ms: int | None  # by the sender's clock
+    oldest_acknowledged_at_ms: int | None  # in the sender's clock
     lives: dict[str, str]
-    """By cluster, the written form of the life that the positions belong to; absent where the sender does not know."""
+    """By cluster, the written form of the life of the positions; absent if the sender does not know it."""
 
 
 def encode_markers(
@@ -59,11 +64,11 @@ def encode_markers(
     lives: Mapping[str, str] = MappingProxyType({}),
     bytes_max: int = PROGRESS_MARKER_BYTES_MAX,
 ) -> Iterator[bytes]:
-    """The payloads of as many markers as it takes, each of at most ``bytes_max`` bytes, made as they are asked for.
+    """Yield the payloads of markers, each of at most ``bytes_max`` bytes, built one at a time.
 
-    Only the starts of one subscription and the name of one cluster are never split: a single item is sent even when
-    it alone is larger. ``full`` says that ``states`` are whole states and not deltas; none may change meanwhile.
-    ``lives`` are those that the positions of each cluster belong to, in their written form.
+    The starts of a subscription and the name of a cluster are never split; a single item above the limit is sent.
+    ``full`` marks ``states`` as whole states instead of deltas; they must not change meanwhile. ``lives`` has the
+    written form of the life of each cluster's positions.
     """
     head = pb.ProgressMarker(
         source_cluster=source_cluster,
@@ -73,7 +78,7 @@ def encode_markers(
     marker, room = pb.ProgressMarker(), 0
     for state in states:
         for part in _parts(state, full=full, bytes_max=bytes_max - head.ByteSize() - 8):
-            size = part.size + 8  # with its tag and length
+            size = part.size + 8  # including its tag and length
             if size > room:
                 if marker.subscriptions:
                     yield marker.SerializeToString()
@@ -87,7 +92,7 @@ def encode_markers(
 
 
 def decode_marker(payload: bytes) -> ProgressReport:
-    """Read a marker; raises RemoteProtocolError when it makes no sense."""
+    """Decode a marker; raises RemoteProtocolError for an invalid one."""
     try:
         marker = pb.ProgressMarker.FromString(payload)
         _check_size(marker)
@@ -101,7 +106,7 @@ def decode_marker(payload: bytes) -> ProgressReport:
 
 
 def _check_size(marker: pb.ProgressMarker) -> None:
-    """Raise RemoteProtocolError for a marker with so many parts that decoding it would hold up others."""
+    """Raise RemoteProtocolError for a marker with too many parts, because decoding it would block the event loop."""
     parts = len(marker.subscriptions)
     if parts <= PROGRESS_MARKER_PARTS_MAX:
         origins = [origin for state in marker.subscriptions for origin in state.origins]
@@ -114,15 +119,15 @@ def _check_size(marker: pb.ProgressMarker) -> None:
 
 
 def _check_names(marker: pb.ProgressMarker) -> None:
-    """Raise RemoteProtocolError for a name that is no text, or too long for that of a cluster.
+    """Raise RemoteProtocolError for a name that is not UTF-8, or too long for a cluster.
 
-    Not for stored states: what earlier releases took goes on.
+    Not applied to stored states, because earlier releases accepted such names.
     """
     states, lives = marker.subscriptions, marker.lives
     clusters = [marker.source_cluster, *(each.cluster for each in lives), *(state.epoch.cluster for state in states)]
     clusters += [origin.cluster for state in states for origin in state.origins]
     names: list[object] = [*clusters, *(state.subscription for state in states), *(each.life for each in lives)]
-    if not all(isinstance(name, str) for name in names):  # protobuf leaves as bytes what is not UTF-8
+    if not all(isinstance(name, str) for name in names):  # protobuf returns bytes for invalid UTF-8
         message = "progress marker cannot be read: a name that is not UTF-8"
         raise RemoteProtocolError(message)
     if not all(state.subscription for state in states):
@@ -135,13 +140,13 @@ def _check_names(marker: pb.ProgressMarker) -> None:
 
 
 def encode_state(state: SubscriptionProgress) -> bytes:
-    """The bytes of a state or delta, to attach to its cursor; merging them in order restores the state."""
+    """Encode a state or delta for the attachment of its cursor; merging them in order restores the state."""
     (part,) = _parts(state, full=False, bytes_max=None)
     return part.message.SerializeToString()
 
 
 def decode_state(data: bytes) -> SubscriptionProgress:
-    """Read what ``encode_state`` wrote; raises CorruptionError for anything else."""
+    """Decode the result of ``encode_state``; raises CorruptionError for anything else."""
     try:
         return _from_message(pb.SubscriptionProgress.FromString(data))
     except (DecodeError, ValueError) as error:
@@ -150,7 +155,7 @@ def decode_state(data: bytes) -> SubscriptionProgress:
 
 
 def restore_state(attachments: Iterable[bytes]) -> SubscriptionProgress | None:
-    """The state whose checkpoint and deltas a cursor hands back, oldest first; None when there are none."""
+    """Merge the attachments of a cursor, oldest first, into a state; return None if there are none."""
     state: SubscriptionProgress | None = None
     for attachment in attachments:
         part = decode_state(attachment)
@@ -162,7 +167,7 @@ def restore_state(attachments: Iterable[bytes]) -> SubscriptionProgress | None:
 
 
 class _Part:
-    """A part being filled: the message, and an upper bound of its size when it is full."""
+    """A part under construction: the message, and an upper bound of its size."""
 
     def __init__(self, state: SubscriptionProgress, starts: Mapping[str, Position], *, full: bool) -> None:
         self.message = pb.SubscriptionProgress(subscription=state.name, full=full, deleted=state.deleted)
@@ -180,19 +185,19 @@ class _Part:
         return origin
 
     def take(self, cluster: str, size: int) -> pb.OriginProgress:
-        """Where to put items of ``size`` bytes at most."""
+        """Return the message for items of at most ``size`` bytes."""
         self.size += size + (0 if cluster in self._origins else len(cluster.encode()) + 16)
         self.empty = False
         return self.origin(cluster)
 
 
 def _parts(state: SubscriptionProgress, *, full: bool, bytes_max: int | None) -> Iterator[_Part]:
-    """Cut a state into parts that each stand alone; without ``bytes_max`` there is one."""
+    """Split a state into parts that are complete states; without ``bytes_max`` there is one part."""
     starts = state.starts()
     part = _Part(state, starts, full=full)
 
     def room_for(cluster: str, size: int) -> int:
-        """How many items of ``size`` bytes fit into the part; at least 1, if need be into a new one."""
+        """Return how many items of ``size`` bytes fit into the part, at least 1; start a new part if necessary."""
         if bytes_max is None:
             return _UNBOUNDED
         return max(int(part.empty), (bytes_max - part.size - len(cluster.encode()) - 16) // size)
@@ -247,7 +252,7 @@ def _position(message: pb.OriginPosition) -> Position:
 
 
 def _from_message(message: pb.SubscriptionProgress) -> SubscriptionProgress:
-    """Raises ValueError for what no state can hold."""
+    """Build a state from a message; raises ValueError for an invalid one."""
     starts = {origin.cluster: _position(origin.start) for origin in message.origins if origin.HasField("start")}
     epoch = Epoch(message.epoch.counter, message.epoch.cluster)
     if epoch.counter > EPOCH_COUNTER_MAX:

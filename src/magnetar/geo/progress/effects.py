@@ -1,8 +1,8 @@
-"""What progress in origin positions means for a local cursor.
+"""The effects of progress in origin positions on a local cursor.
 
-The owner of a cursor applies effects with ``acknowledge_ranges`` and ``acknowledge_batch``, or with ``reset`` where
-the cursor is rebuilt, and claims every range that this newly deleted, as it does for a consumer's acknowledgements:
-so intervals grow together across floors that only the holder of an entry knows.
+The owner of a cursor applies effects with ``acknowledge_ranges`` and ``acknowledge_batch``, or with ``reset`` if the
+cursor is rebuilt. It then claims every newly deleted range, as for a consumer's acknowledgements. So intervals grow
+together across floors that only the holder of an entry knows.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 
 class LocalEffects(NamedTuple):
-    """Entries to delete, and batches with the bits of the messages that remain."""
+    """Ranges of entries to delete, and batches with the bits of the remaining messages."""
 
     ranges: list[Range]
     partial: list[tuple[Position, int]]
 
 
 def effects_of_merge(index: OriginIndex, outcome: Outcome) -> LocalEffects:
-    """What a merge adds to a cursor that need not be rebuilt; entries not held are left for their arrival."""
+    """Return the effects of a merge on a cursor that is not rebuilt; missing entries wait for their arrival."""
     assert not outcome.rebuild, outcome.kind
     return _effects(index, outcome.news, outcome.partial_news)
 
@@ -34,12 +34,15 @@ def effects_of_merge(index: OriginIndex, outcome: Outcome) -> LocalEffects:
 def effects_on_arrival(
     index: OriginIndex, progress: SubscriptionProgress, cluster: str, lower: Position, upper: Position
 ) -> LocalEffects:
-    """What is known of a run that just arrived, already in ``index``, with the origin positions ``(lower, upper]``."""
+    """Return the known acknowledgements of a run that just arrived, with the origin positions ``(lower, upper]``.
+
+    The run must be in ``index``.
+    """
     return _effects(index, progress.covered_in(cluster, lower, upper), progress.partial_in(cluster, lower, upper))
 
 
 def effects_of_all(index: OriginIndex, progress: SubscriptionProgress) -> LocalEffects:
-    """The whole state of a cursor: reset it to before the log's first entry, with these."""
+    """Return the effects of the whole state, for a cursor that was reset to before the log's first entry."""
     return _effects(index, progress.covered(), progress.partials())
 
 

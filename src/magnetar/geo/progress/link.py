@@ -1,4 +1,4 @@
-"""Progress links: durable news of subscriptions, straight from broker to broker. The only I/O of ``geo``."""
+"""Progress links: durable acknowledgements of subscriptions, sent from broker to broker. The only I/O of ``geo``."""
 
 from __future__ import annotations
 
@@ -31,41 +31,41 @@ log = structlog.get_logger(__name__)
 
 RETRY_DELAY_MIN_S: Final = 0.1
 RETRY_DELAY_MAX_S: Final = 5.0
-"""Bounds of the pause before a lost link is opened again; it doubles, with jitter."""
+"""Maximum delay before a lost link is reopened; the delay doubles, with jitter."""
 
 UNABLE_PEER_DELAY_S: Final = 60.0
-"""Pause before a peer that takes no progress markers is asked again."""
+"""Delay before a peer without support for progress markers is tried again."""
 
 NO_PROGRESS: Final = (
     "{version} takes no progress markers: a subscription follows there by snapshots (PIP-33), if that cluster "
     "replicates the topic to here. They carry up to where everything is acknowledged, about once a second: a "
     "consumer that moves there receives again what was acknowledged later, or beyond a message that is not"
 )
-"""What a cluster that is not Magnetar's cannot have, and what applies instead."""
+"""The fallback for a cluster that is not Magnetar, for log and statistics."""
 
 REQUEST_TIMEOUT_S: Final = 10.0
-"""How long a peer may take to answer before the link counts as lost."""
+"""Maximum time for a peer's response, after which the link counts as lost."""
 
 
 @dataclass(frozen=True, slots=True)
 class LinkOptions:
-    """How often links speak."""
+    """The timing of progress links."""
 
     interval_s: float
     full_state_interval_s: float
     at_risk_after_s: float = 1.0
-    """How long acknowledgements may be under way before they count as late."""
+    """Seconds until unconfirmed acknowledgements count as late."""
     life: Life | None = None
-    """The life of this cluster, which peers are told."""
+    """The life of this cluster, which is sent to peers."""
 
 
 class ProgressLinks:
-    """What the progress links of all topics share: one connection to each peer."""
+    """The connections that the progress links of all topics share: one to each peer."""
 
     def __init__(
         self, cluster: str, service_url_of: Callable[[str], str | None], clock: Clock, options: LinkOptions
     ) -> None:
-        """Links out of ``cluster``; ``service_url_of`` gives a peer's ``pulsar://`` URL, None while it is unknown."""
+        """Create links from ``cluster``; ``service_url_of`` returns a peer's ``pulsar://`` URL, None if unknown."""
         self.cluster = cluster
         self.clock = clock
         self.options = options
@@ -73,12 +73,12 @@ class ProgressLinks:
         self._service_url_of = service_url_of
         self._connections: dict[str, PulsarConnection] = {}
         self._urls: dict[str, str] = {}
-        """Where each of the connections leads to."""
+        """The URL of each connection."""
         self._opening: dict[str, asyncio.Lock] = {}
         self._unable: set[str] = set()
 
     async def connection(self, peer: str) -> PulsarConnection:
-        """The open connection to ``peer``; raises OSError or MagnetarError if there is none to be had."""
+        """Return the open connection to ``peer``; raises OSError or MagnetarError if that is not possible."""
         async with self._opening.setdefault(peer, asyncio.Lock()):
             existing = self._connections.get(peer)
             if existing is not None and existing.failure is None:
@@ -96,16 +96,16 @@ class ProgressLinks:
             return connection
 
     def address_changed(self, peer: str) -> None:
-        """Close the connection to ``peer`` if its URL is another one now; its links open a new one soon."""
+        """Close the connection to ``peer`` if its URL has changed; its links reconnect."""
         connection = self._connections.get(peer)
         if connection is None or self._service_url_of(peer) == self._urls[peer]:
             return
-        log.info("peer_has_moved", peer=peer, before=self._urls[peer])
+        log.info("peer_address_changed", peer=peer, before=self._urls[peer])
         del self._connections[peer]
         connection.close()
 
     def unavailable(self, peer: str, connection: PulsarConnection) -> str:
-        """Why ``peer`` cannot have exact progress, which is logged when it is found out; empty where it can."""
+        """Return and log the reason why ``peer`` does not support exact progress; empty if it does."""
         if connection.peer_is_magnetar:
             self._unable.discard(peer)
             return ""
@@ -116,11 +116,11 @@ class ProgressLinks:
         return reason
 
     def is_unable(self, peer: str) -> bool:
-        """Whether ``peer`` was found to take no progress markers."""
+        """Return whether ``peer`` is known not to support progress markers."""
         return peer in self._unable
 
     def close(self) -> None:
-        """Close the connections; the links that use them are closed by their topics."""
+        """Close the connections; their topics close the links."""
         for connection in self._connections.values():
             connection.close()
         self._connections.clear()
@@ -129,8 +129,8 @@ class ProgressLinks:
 class ProgressLink(Part):
     """One topic's link to one peer.
 
-    News is merged while it waits, so at most one message is under way and memory is bounded by the state itself. After
-    any failure the full state is sent: nothing is ever assumed to have arrived.
+    Deltas are merged while they wait, so at most one message is in flight, and memory is bounded by the state itself.
+    After any failure the full state is sent, without assumptions about its earlier parts.
     """
 
     def __init__(
@@ -142,25 +142,25 @@ class ProgressLink(Part):
         asked: Callable[[], None],
         lives: Callable[[], Mapping[str, str]],
     ) -> None:
-        """Open the link in the background and keep it open.
+        """Open the link in the background, and keep it open.
 
-        ``asked`` is called once the peer's abilities are known. ``lives`` says, for each marker, which life the
-        positions of each cluster belong to, in its written form.
+        ``asked`` is called when the peer's capabilities are known. ``lives`` returns, for each marker, the written form
+        of the life of each cluster's positions.
         """
         self._lives = lives
         self.confirmations = Confirmations()
         self.known_since: float | None = None
-        """When the peer first confirmed a full state; None: never, so nobody knows what it lacks."""
+        """Time at which the peer first confirmed a full state; None: never, so its state is unknown."""
         self.steady_since = links.clock.now()
-        """When the peer last caught up, after a loss or a delay, or when it was found out that it never can."""
+        """Time at which the peer last caught up after a loss or delay, or was found not to support progress."""
         self.down_since: float | None = links.clock.now()
-        """When the link was lost, or when it was made if it never was up; None: it is up."""
+        """Time at which the link was lost, or created if it was never up; None: the link is up."""
         self.failure = ""
-        """Why the link is down, as far as that is known."""
+        """The last error of a link that is down, if known."""
         self.unavailable = ""
-        """Why the peer cannot have exact progress, and what applies instead; empty where it can, or was not asked."""
+        """Why the peer does not support exact progress, and the fallback; empty if it does or is unknown."""
         self.peer_life: Life | None = None
-        """The life that the peer named when the link was opened; None while the link is down, or for no name."""
+        """The life that the peer named when the link was opened; None if the link is down or the peer named none."""
         self._links = links
         self._peer = peer
         self._topic = topic
@@ -168,15 +168,15 @@ class ProgressLink(Part):
         self._asked = asked
         self._news: dict[str, SubscriptionProgress] = {}
         self._oldest_at: float | None = None
-        """When the oldest of the acknowledgements in ``_news`` was made here."""
+        """Time of the oldest local acknowledgement in ``_news``."""
         self._wake = asyncio.Event()
         self._heard = asyncio.Event()
         self._logged_failure = ""
-        """The failure that was logged last, since the link was up."""
+        """The last logged error since the link was up."""
         self._task = start_task(asyncio.get_running_loop(), self._run(), f"progress link of {topic} to {peer}")
 
     def add(self, news: SubscriptionProgress, oldest_at: float | None) -> None:
-        """Send ``news``, which is durable; ``oldest_at`` is when its oldest acknowledgement was made, if here."""
+        """Send durable ``news``; ``oldest_at`` is the time of the oldest local acknowledgement in it."""
         waiting = self._news.get(news.name)
         if waiting is None or news.epoch > waiting.epoch:
             self._news[news.name] = news.copy()
@@ -188,15 +188,15 @@ class ProgressLink(Part):
 
     @property
     def is_known(self) -> bool:
-        """Whether ``confirmations`` says what the peer lacks: it confirmed a full state once, and takes progress."""
+        """Return whether ``confirmations`` is complete: the peer supports progress, and confirmed a full state once."""
         return self.known_since is not None and not self.unavailable
 
     def heard(self) -> None:
-        """The peer sent progress of this topic: if it refused ours, it may take it now."""
+        """Retry at once, because the peer sent progress of this topic and may now accept it."""
         self._heard.set()
 
     def close(self, reason: str) -> None:
-        """Stop; ``reason`` is logged."""
+        """Stop the link; ``reason`` is logged."""
         if not self._task.done():
             log.info("progress_link_closed", topic=self._topic, peer=self._peer, reason=reason)
         self._task.cancel()
@@ -220,7 +220,7 @@ class ProgressLink(Part):
             except (OSError, MagnetarError, TimeoutError) as error:
                 self._lost(str(error) or repr(error))
             except Exception as error:  # noqa: BLE001 - logged by _lost
-                # The root of the link's work: whatever is wrong, the link has to be opened again.
+                # the root of the link's task: reopen the link after any error
                 self._lost(repr(error), error)
             if self.down_since is None:
                 self.down_since = self._links.clock.now()
@@ -228,21 +228,21 @@ class ProgressLink(Part):
             delay_s = min(delay_s * 2, RETRY_DELAY_MAX_S)
 
     def _lost(self, failure: str, bug: Exception | None = None) -> None:
-        """Note why the link is down. The log gets a line for each new reason, not for each retry."""
+        """Record why the link is down. Each new reason is logged once, not for each retry."""
         self.failure, self.peer_life = failure, None
         if failure != self._logged_failure:
             self._logged_failure = failure
             log.warning("progress_link_lost", topic=self._topic, peer=self._peer, error=failure, exc_info=bug)
 
     def _up(self) -> None:
-        """Note that the peer confirmed a full state."""
+        """Record that the peer confirmed a full state."""
         if self.down_since is not None:
             self.steady_since = self._links.clock.now()
             log.info("progress_link_up", topic=self._topic, peer=self._peer)
         self.down_since, self.failure, self._logged_failure = None, "", ""
 
     async def _open(self, connection: PulsarConnection) -> Producer | None:
-        """Become the topic's producer of progress there; None if the peer takes none: ``unavailable`` says why."""
+        """Create the topic's progress producer at the peer; return None and set ``unavailable`` if it is refused."""
         self._heard.clear()
         reason = self._links.unavailable(self._peer, connection)
         self._asked()
@@ -257,7 +257,7 @@ class ProgressLink(Part):
             if error.code is not ServerError.NotAllowedError:
                 self._note_unavailable("")
                 raise
-            log.info("progress_refused_there", topic=self._topic, peer=self._peer, reason=str(error))
+            log.info("progress_producer_refused", topic=self._topic, peer=self._peer, reason=str(error))
             self._note_unavailable(str(error))
             return None
         self._note_unavailable("")
@@ -271,13 +271,13 @@ class ProgressLink(Part):
         self.unavailable = reason
 
     async def _peer_heard(self) -> None:
-        """Return when the peer may have changed its mind: it sends progress itself, or some time has passed."""
+        """Wait until the peer may support progress: it sends progress itself, or some time has passed."""
         with suppress(TimeoutError):
             async with asyncio.timeout(UNABLE_PEER_DELAY_S):
                 await self._heard.wait()
 
     async def _serve(self, producer: Producer) -> None:
-        """Send the full state, then news as it comes, and the full state again from time to time."""
+        """Send the full state, then deltas, and the full state again periodically."""
         clock, options = self._links.clock, self._links.options
         while True:
             await self._send(producer, await self._take_full(), None, full=True)
@@ -311,7 +311,7 @@ class ProgressLink(Part):
     async def _send(
         self, producer: Producer, states: list[SubscriptionProgress], oldest_at: float | None, *, full: bool
     ) -> None:
-        """Send states that do not change meanwhile, part by part: others have their turn in between, here and there."""
+        """Send immutable states in parts, so that other work runs in between on both sides."""
         now_ms = int(self._links.clock.now() * 1000)
         for payload in encode_markers(
             self._links.cluster,

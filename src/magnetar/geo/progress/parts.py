@@ -1,4 +1,4 @@
-"""Cutting a state of progress into parts that can be merged one by one."""
+"""Splitting of a progress state into parts that can be merged one by one."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
 
 def in_parts(state: SubscriptionProgress, items_max: int) -> Iterator[SubscriptionProgress]:
-    """Yield parts of ``state``, at least one; merging all of them, in any order, has the effect of merging ``state``.
+    """Yield parts of ``state``, at least one; merging all of them in any order has the effect of merging ``state``.
 
-    Each part has the epoch and all starts, and at most ``items_max`` intervals and partly acknowledged batches. A state
-    that is small enough is its own part.
+    Each part has the epoch and all starts, and at most ``items_max`` intervals and partly acknowledged batches. A small
+    state is yielded itself.
     """
     items = sum(len(origin.acknowledged) + len(origin.partial) for origin in state.origins.values())
     if items <= items_max:
@@ -39,7 +39,7 @@ def in_parts(state: SubscriptionProgress, items_max: int) -> Iterator[Subscripti
 
 
 def takes_nothing_back(state: SubscriptionProgress, incoming: SubscriptionProgress) -> bool:
-    """Whether a merge of ``incoming`` into ``state`` only adds acknowledgements: no newer epoch, no earlier start."""
+    """Return whether merging ``incoming`` only adds acknowledgements to ``state``: no newer epoch, no earlier start."""
     if state.deleted or incoming.deleted or incoming.epoch != state.epoch:
         return False
     starts = incoming.starts()

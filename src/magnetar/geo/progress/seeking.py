@@ -1,15 +1,15 @@
-"""What a subscription's state becomes when it is moved in one cluster, whose log need not hold what the others hold.
+"""The state of a subscription after a seek in one cluster, whose log need not have the entries of the others.
 
-A seek says something about the entries of the log in which it is made, and of them alone:
+A seek concerns only the entries of the log in which it is made:
 
-* what lies in this log at or before the new mark-delete position is not wanted any more;
-* what lies behind it is wanted again, and so is what an origin produced after that and has yet to arrive, unless the
-  seek goes to the very end: then nothing is wanted again;
-* what this log does not have although it has later entries of the same origin (trimmed here, behind the start of a link
-  in the middle, not meant for this cluster) stays as it was, and so does an origin of which it never had anything.
+* entries of this log at or before the new mark-delete position become acknowledged;
+* entries after it become unacknowledged, and so do entries that an origin published later and that have yet to arrive,
+  unless the seek goes to the very end: then no entry becomes unacknowledged;
+* entries that this log lacks although it has later entries of the same origin (trimmed, before the start of the link,
+  not meant for this cluster) keep their state, and so do all entries of an origin without entries here.
 
-So going to the end in a cluster that joined late takes nothing from those who still have to consume elsewhere, and
-brings nothing back that they have consumed.
+So a seek to the end in a cluster that joined late neither takes entries from consumers in other clusters nor brings
+consumed ones back.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 def sought(
     index: OriginIndex, state: SubscriptionProgress, mark_delete: Position, *, to_end: bool
 ) -> dict[str, OriginProgress]:
-    """What was acknowledged of each origin, and where it starts, once the local cursor is at ``mark_delete``.
+    """Return the acknowledgements and the start of each origin after a seek to ``mark_delete``.
 
-    ``to_end`` says that every entry of the log is at or before it.
+    ``to_end``: every entry of the log is at or before it.
     """
     before = index.positions_at(mark_delete)
     found: dict[str, OriginProgress] = {}
@@ -51,16 +51,16 @@ def sought(
                 kept.acknowledge(max(extent.floor, kept.start), extent.origin_last)
         if cluster == index.local_cluster:
             _seek_returned(index, kept, mark_delete)
-        # One that wants nothing before the new place begins there: the usual case.
+        # The usual case: everything before the new position is acknowledged, so the origin starts there.
         begins = kept.start < reached and kept.acknowledged.covers(kept.start, reached)
         found[cluster] = _cut(kept, reached, LATEST) if begins else kept
     return found
 
 
 def _seek_returned(index: OriginIndex, kept: OriginProgress, mark_delete: Position) -> None:
-    """Have returned entries up to the new place not wanted, and those behind it wanted again.
+    """Acknowledge returned entries up to the new position, and make those after it unacknowledged.
 
-    These lie behind own entries with higher positions, so each counts by its local place.
+    They are stored after own entries with higher positions, so each counts by its local position.
     """
     for lower, upper in index.returned_in(EARLIEST, mark_delete):
         if upper > kept.start:
@@ -80,7 +80,7 @@ def _seek_returned(index: OriginIndex, kept: OriginProgress, mark_delete: Positi
 
 
 def _cut(old: OriginProgress, start: Position, through: Position) -> OriginProgress:
-    """What was acknowledged in ``(start, through]``, as a state that begins at ``start``."""
+    """Return the acknowledgements in ``(start, through]``, as a state that begins at ``start``."""
     kept = OriginProgress(start)
     for lower, upper in old.acknowledged.within(start, through):
         kept.acknowledge(lower, upper)

@@ -1,18 +1,18 @@
-"""What a replicated subscription has acknowledged, in origin positions, as a state that merges by union.
+"""The acknowledgements of a replicated subscription in origin positions, as a state that merges by union.
 
-For each origin cluster it holds intervals of acknowledged positions and the remaining bits of partly acknowledged
-batches. Union and AND are commutative, associative and idempotent: states may be lost, repeated, reordered or come
-from several clusters at once, whole or in parts, and all converge. A delta is the same thing as a state, only
-smaller. Acknowledgements of entries that are not here yet stay and take effect when the entry arrives.
+For each origin cluster the state has intervals of acknowledged positions, and the remaining bits of partly acknowledged
+batches. Union and AND are commutative, associative and idempotent: states may be lost, repeated, reordered, split into
+parts, or come from several clusters at once, and all clusters converge. A delta is a state with fewer entries.
+Acknowledgements of entries that have not arrived are kept, and take effect at the arrival.
 
-Beside them, and never mixed with them, stands where the subscription **starts** in each origin: entries at or below
-the start are outside of it, neither delivered nor claimed. An origin without a start is subscribed from its very
-beginning. That holds too for one of which nothing was held when the subscription was created at the latest position:
-whatever arrives from it arrives later. Every part of a state carries all its starts, so that no part can be mistaken
-for a subscription that starts elsewhere.
+The **start** of the subscription in each origin is separate from the acknowledgements: entries at or below the start
+are outside of the subscription, neither delivered nor claimed. An origin without a start is subscribed from its first
+entry. That includes an origin without entries at the time when the subscription was created at the latest position,
+because all of its entries arrive later. Every part of a state has all starts, so that no part can be mistaken for a
+subscription that starts elsewhere.
 
-Only an epoch goes back: a higher one replaces the whole state. A replaced state may arrive in parts, of which some
-are lost: fewer acknowledgements mean that something is delivered again, never that it is skipped.
+Only an epoch can undo acknowledgements: a higher one replaces the whole state. If parts of a new state are lost,
+acknowledgements are missing: messages are delivered again, and none is skipped.
 """
 
 from __future__ import annotations
@@ -32,47 +32,47 @@ if TYPE_CHECKING:
 
 
 class Kind(Enum):
-    """What a merge did."""
+    """The result of a merge."""
 
-    IGNORED = "ignored"  # the other state is older: whoever sent it needs ours
-    MERGED = "merged"  # same epoch: united
-    REPLACED = "replaced"  # newer epoch: ours is gone
-    DELETED = "deleted"  # newer tombstone: the subscription is gone
+    IGNORED = "ignored"  # the other state is older; its sender needs ours
+    MERGED = "merged"  # equal epochs: united
+    REPLACED = "replaced"  # newer epoch: the local state is replaced
+    DELETED = "deleted"  # newer tombstone: the subscription is deleted
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a merge changed. Where ``rebuild`` is set, the cursor has to be made anew from the whole state."""
+    """The changes of a merge. If ``rebuild`` is set, the cursor must be rebuilt from the whole state."""
 
     kind: Kind
-    news: list[Claim] = field(default_factory=list)  # acknowledged now and not before
-    partial_news: list[PartialClaim] = field(default_factory=list)  # fewer messages remain now than before
-    reopened: list[Claim] = field(default_factory=list)  # outside of the subscription before, inside now
+    news: list[Claim] = field(default_factory=list)  # newly acknowledged
+    partial_news: list[PartialClaim] = field(default_factory=list)  # batches with fewer remaining messages
+    reopened: list[Claim] = field(default_factory=list)  # newly inside the subscription
 
     @property
     def rebuild(self) -> bool:
-        """Whether entries may have become unacknowledged."""
+        """Return whether entries may have become unacknowledged."""
         return self.kind is Kind.REPLACED or bool(self.reopened)
 
     @property
     def changed(self) -> bool:
-        """Whether the state is another than before, and so has to be persisted."""
+        """Return whether the state has changed and must be persisted."""
         return self.kind in (Kind.REPLACED, Kind.DELETED) or bool(self.news or self.partial_news or self.reopened)
 
 
 class OriginProgress:
-    """What was acknowledged of the entries of one origin, and where the subscription starts in it."""
+    """The acknowledged entries of one origin, and the start of the subscription in it."""
 
     __slots__ = ("acknowledged", "partial", "start")
 
     def __init__(self, start: Position = EARLIEST) -> None:
-        """Start with nothing acknowledged; ``start`` is exclusive."""
+        """Begin without acknowledgements; ``start`` is exclusive."""
         self.start = start
         self.acknowledged = IntervalSet()
         self.partial = PartialBatches()  # only positions outside of acknowledged
 
     def acknowledge(self, lower: Position, upper: Position) -> list[Interval]:
-        """Add ``(lower, upper]``; returns what was not acknowledged before."""
+        """Add ``(lower, upper]``; return the newly acknowledged parts."""
         added = self.acknowledged.add(lower, upper)
         if self.partial:
             for part_lower, part_upper in added:
@@ -80,7 +80,7 @@ class OriginProgress:
         return added
 
     def acknowledge_all(self, intervals: IntervalSet) -> list[Interval]:
-        """Add many intervals; returns what was not acknowledged before."""
+        """Add many intervals; return the newly acknowledged parts."""
         added = self.acknowledged.update(intervals)
         if self.partial:
             for lower, upper in added:
@@ -88,22 +88,22 @@ class OriginProgress:
         return added
 
     def copy(self) -> OriginProgress:
-        """The same, sharing nothing that changes."""
+        """Return a copy without shared mutable state."""
         made = OriginProgress(self.start)
         made.acknowledged, made.partial = self.acknowledged.copy(), self.partial.copy()
         return made
 
     def narrow(self, position: Position, remaining: int) -> int | None:
-        """Acknowledge messages of a batch; returns the bits that remain, or None when nothing changed."""
+        """Acknowledge messages of a batch; return the remaining bits, or None if nothing changed."""
         return None if position in self.acknowledged else self.partial.narrow(position, remaining)
 
     def is_untouched_after(self, lower: Position) -> bool:
-        """Whether all entries after ``lower`` are to be delivered, as a whole."""
+        """Return whether no message after ``lower`` is acknowledged or outside of the subscription."""
         last = self.acknowledged.last
         return self.start <= lower and not self.partial and (last is None or last <= lower)
 
     def covered(self, lower: Position, upper: Position) -> list[Interval]:
-        """The parts of ``(lower, upper]`` that are not to be delivered: outside the subscription, or acknowledged."""
+        """Return the parts of ``(lower, upper]`` not to be delivered: outside the subscription, or acknowledged."""
         if lower >= self.start:
             return self.acknowledged.within(lower, upper)
         if upper <= self.start:
@@ -112,7 +112,7 @@ class OriginProgress:
 
 
 class SubscriptionProgress:
-    """The state of one replicated subscription in one cluster, or a part of such a state on its way."""
+    """The state of one replicated subscription in one cluster, or a received part of such a state."""
 
     __slots__ = ("deleted", "epoch", "name", "origins")
 
@@ -124,9 +124,9 @@ class SubscriptionProgress:
         *,
         deleted: bool = False,
     ) -> None:
-        """A subscription with nothing acknowledged; ``starts`` has each origin's start, exclusive, absent for none.
+        """Begin without acknowledgements; ``starts`` has the exclusive start of each origin, absent for none.
 
-        A subscription created here after it was deleted has ``epoch`` = the tombstone's ``created_after()``.
+        A subscription created here after its deletion has ``epoch`` = the tombstone's ``created_after()``.
         """
         self.name = name
         self.epoch = epoch
@@ -136,18 +136,18 @@ class SubscriptionProgress:
             self.origin(cluster).start = start
 
     def origin(self, cluster: str) -> OriginProgress:
-        """What is acknowledged of the entries of ``cluster``; made, from the very beginning, when there is none."""
+        """Return the progress of the entries of ``cluster``; create it without a start if necessary."""
         origin = self.origins.get(cluster)
         if origin is None:
             origin = self.origins[cluster] = OriginProgress()
         return origin
 
     def starts(self) -> dict[str, Position]:
-        """Each origin's start, exclusive; absent where the subscription starts from the very beginning."""
+        """Return the exclusive start of each origin; absent if the subscription starts at its first entry."""
         return {cluster: origin.start for cluster, origin in self.origins.items() if origin.start != EARLIEST}
 
     def __eq__(self, other: object) -> bool:
-        """Whether both say the same."""
+        """Return whether both states are equal."""
         if not isinstance(other, SubscriptionProgress):
             return NotImplemented
         return self._comparable() == other._comparable()
@@ -162,13 +162,13 @@ class SubscriptionProgress:
         }
         return self.name, self.epoch, self.deleted, origins
 
-    # --- changes made here -----------------------------------------------------------------------------------------
+    # --- local changes ---------------------------------------------------------------------------------------------
 
     def claim(self, claims: Iterable[Claim], partials: Iterable[PartialClaim] = ()) -> SubscriptionProgress | None:
-        """Record what was acknowledged here; returns the part of it that is new, or None when there is none.
+        """Record local acknowledgements; return the new part, or None if there is none.
 
-        What lies at or below a start is left out: it was never acknowledged by anybody. A batch of which no message
-        remains counts as acknowledged.
+        Claims at or below a start are dropped, because nobody acknowledged those entries. A batch without remaining
+        messages counts as acknowledged.
         """
         assert not self.deleted, f"{self.name} was deleted in epoch {self.epoch}"
         news = Outcome(Kind.MERGED)
@@ -185,20 +185,20 @@ class SubscriptionProgress:
         return self._part(news) if news.changed else None
 
     def reseek(self, local_cluster: str, origins: Mapping[str, OriginProgress]) -> None:
-        """Go to what ``sought`` says, in a new epoch raised by ``local_cluster``: a seek or reset made here."""
+        """Apply the result of ``sought`` in a new epoch raised by ``local_cluster``: a local seek or reset."""
         self.epoch = self.epoch.raised_by(local_cluster)
         self.origins = dict(origins)
 
     def tombstone(self, local_cluster: str) -> SubscriptionProgress:
-        """What remains when the subscription is deleted here: nothing but a newer epoch."""
+        """Delete the subscription locally; return the tombstone, which has only a newer epoch."""
         return SubscriptionProgress(self.name, epoch=self.epoch.raised_by(local_cluster), deleted=True)
 
-    # --- changes made elsewhere ------------------------------------------------------------------------------------
+    # --- remote changes --------------------------------------------------------------------------------------------
 
     def merge(self, incoming: SubscriptionProgress) -> Outcome:
-        """Take over another cluster's state, whole or in part, which must be of the same subscription.
+        """Merge a state of the same subscription from another cluster, whole or in part.
 
-        Afterwards this state holds nothing of ``incoming`` by reference.
+        Afterwards this state shares nothing with ``incoming``.
         """
         assert incoming.name == self.name, (incoming.name, self.name)
         if incoming.epoch < self.epoch:
@@ -223,7 +223,7 @@ class SubscriptionProgress:
         return outcome
 
     def _earlier_starts(self, incoming: SubscriptionProgress, outcome: Outcome) -> None:
-        """Keep, of two subscriptions created independently, the earlier start in each origin."""
+        """Use the earlier start in each origin, for subscriptions that were created independently."""
         for cluster, origin in self.origins.items():
             theirs = incoming.origins.get(cluster)
             start = theirs.start if theirs is not None else EARLIEST
@@ -245,7 +245,7 @@ class SubscriptionProgress:
             outcome.partial_news.append(PartialClaim(cluster, position, left))
 
     def _part(self, news: Outcome) -> SubscriptionProgress:
-        """A state of the same epoch and starts that holds only ``news``."""
+        """Return a state of the same epoch and starts with only the acknowledgements of ``news``."""
         part = SubscriptionProgress(self.name, self.starts(), self.epoch)
         for cluster, pairs in _by_cluster(news.news).items():
             part.origin(cluster).acknowledged = IntervalSet.from_pairs(pairs)
@@ -254,25 +254,25 @@ class SubscriptionProgress:
         return part
 
     def copy(self) -> SubscriptionProgress:
-        """The same state, sharing nothing that changes."""
+        """Return a copy without shared mutable state."""
         copied = SubscriptionProgress(self.name, epoch=self.epoch, deleted=self.deleted)
         copied.origins = {cluster: origin.copy() for cluster, origin in self.origins.items()}
         return copied
 
-    # --- asking ----------------------------------------------------------------------------------------------------
+    # --- queries ---------------------------------------------------------------------------------------------------
 
     def is_untouched_after(self, cluster: str, lower: Position) -> bool:
-        """Whether all entries of ``cluster`` after ``lower`` are to be delivered, as a whole."""
+        """Return whether no message of ``cluster`` after ``lower`` is acknowledged or outside of the subscription."""
         origin = self.origins.get(cluster)
         return origin is None or origin.is_untouched_after(lower)
 
     def covered_in(self, cluster: str, lower: Position, upper: Position) -> list[Claim]:
-        """What of an arriving run ``(lower, upper]`` is not to be delivered: not subscribed, or acknowledged before."""
+        """Return the parts of an arriving run ``(lower, upper]`` not to deliver: not subscribed, or acknowledged."""
         origin = self.origins.get(cluster)
         return [Claim(cluster, *part) for part in origin.covered(lower, upper)] if origin is not None else []
 
     def partial_in(self, cluster: str, lower: Position, upper: Position) -> list[PartialClaim]:
-        """The batches of an arriving run ``(lower, upper]`` that are partly acknowledged already."""
+        """Return the partly acknowledged batches of an arriving run ``(lower, upper]``."""
         origin = self.origins.get(cluster)
         if origin is None or not origin.partial:
             return []
@@ -280,7 +280,7 @@ class SubscriptionProgress:
         return [PartialClaim(cluster, *record) for record in origin.partial.between(lower, upper)]
 
     def covered(self) -> Iterator[Claim]:
-        """Everything that is not to be delivered."""
+        """Yield everything that is not to be delivered."""
         for cluster, origin in self.origins.items():
             if origin.start > EARLIEST:
                 yield Claim(cluster, EARLIEST, origin.start)
@@ -288,14 +288,14 @@ class SubscriptionProgress:
                 yield Claim(cluster, lower, upper)
 
     def partials(self) -> Iterator[PartialClaim]:
-        """The partly acknowledged batches."""
+        """Yield the partly acknowledged batches."""
         for cluster, origin in self.origins.items():
             for position, remaining in origin.partial:
                 yield PartialClaim(cluster, position, remaining)
 
     @property
     def intervals(self) -> int:
-        """How many intervals the state takes, over all origins."""
+        """Return the number of intervals over all origins."""
         return sum(len(origin.acknowledged) for origin in self.origins.values())
 
 

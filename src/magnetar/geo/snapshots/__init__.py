@@ -1,1 +1,1 @@
-"""Snapshots of PIP-33: taking them, what their markers say, and what updates acknowledge. Pure."""
+"""Snapshots of PIP-33: how they are taken, their markers, and the acknowledgements of updates. Pure."""

@@ -1,19 +1,20 @@
-"""Snapshots of PIP-33: which position of this log goes with which positions of the other clusters' logs. Pure.
+"""Snapshots of PIP-33: positions of this log with the corresponding positions of other clusters' logs. Pure.
 
-A snapshot says: who has acknowledged everything up to its local position has acknowledged everything up to the named
-position of each other cluster, as far as it ever comes here. It is made by asking. Each cluster answers with the end of
-its log, behind everything that it had sent until then, so when the answer is here, so is what it speaks of.
+A subscription that has acknowledged everything up to the local position of a snapshot has acknowledged everything up to
+the position of each other cluster, of the entries that ever reach this cluster. To take a snapshot, the cluster asks
+the others for the end of their logs. An answer follows all entries that were sent before it, so they have arrived when
+the answer arrives.
 
-With two other clusters or more, one may speak of entries that it has from another, and that have not come here yet. So
-all are asked a second time once all have answered: what had come to any of them when it answered first had been
-published before, and is sent here before the second answer of where it was published. The positions of the first
-answers count, and the local end of the second.
+With two other clusters or more, an answer may cover entries of a third cluster that have not arrived here. So all
+clusters are asked a second time after all have answered: an entry that any of them had at its first answer was
+published earlier, and is sent here before the second answer of its publisher. The snapshot has the positions of the
+first answers, and the local end at the second.
 
-A cluster that is away keeps the others from a snapshot. It can be left out, but not simply: another may hold entries
-of it that never came here, a snapshot would take that one's word for them, and nobody would ever consume them. So each
-request says how much this cluster holds of who is left out, and each answer ends before what goes beyond that: whatever
-lies before the first answers' positions is here. Only a cluster that knows of this answers so; the answer of any other,
-as of Apache Pulsar, is worth nothing then.
+An absent cluster prevents snapshots. Leaving it out needs care: another cluster may hold entries of the absent one that
+never arrived here; the snapshot would cover them, and they would never be consumed. So each request names the newest
+entry that this cluster holds of each absent cluster, and each answer ends before later entries of it: all entries
+before the first answers' positions are here. Only Magnetar clusters support this; the answer of any other, such as
+Apache Pulsar, is ignored then.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class Snapshot(NamedTuple):
-    """What lies before one moment, in each cluster's own positions."""
+    """A local position with the corresponding positions of other clusters."""
 
     snapshot_id: str
     local: Position
@@ -37,12 +38,12 @@ class Snapshot(NamedTuple):
 
 
 class Round(Enum):
-    """What an answer leads to."""
+    """The consequence of an answer."""
 
     WAITING = auto()
-    """Others have not answered yet."""
+    """Other answers are missing."""
     AGAIN = auto()
-    """All have answered once and must be asked again."""
+    """All have answered once, and must be asked again."""
     COMPLETE = auto()
 
 
@@ -57,24 +58,26 @@ class SnapshotBuilder:
         self.snapshot_id = snapshot_id
         self.started_at = now
         self.in_doubt = False
-        """Whether a request may have been lost with who carried it. It is not sent again: an answer to the request of
-        the first round must not count in the second."""
+        """Whether a request may have been lost with its carrier.
+
+        It is not sent again: an answer to the request of the first round must not count in the second.
+        """
         self.again = False
-        """Whether another snapshot is due once this one is complete: one that is left out can be asked by now, or a
-        cluster lost entries."""
+        """Whether another snapshot is due after this one, because an absent cluster returned or a cluster lost entries.
+        """
         self.positions: dict[str, Position] = {}
-        """What the clusters answered first."""
+        """The positions of the first answers."""
         self._missing = dict.fromkeys(sorted(clusters))
         assert self._missing
         self._rounds_left = 1 if len(self._missing) == 1 else 2
 
     @property
     def missing(self) -> list[str]:
-        """The clusters that have not answered the last request."""
+        """Return the clusters that have not answered the last request."""
         return list(self._missing)
 
     def answered(self, cluster: str, position: Position) -> Round:
-        """Hear from a cluster; one that is not asked, or has answered already, changes nothing."""
+        """Process an answer; an unexpected or repeated one has no effect."""
         if cluster not in self._missing:
             return Round.WAITING
         del self._missing[cluster]
@@ -89,7 +92,7 @@ class SnapshotBuilder:
 
 
 class SnapshotCache:
-    """The snapshots that one subscription has not passed yet, in the order of their local positions."""
+    """The snapshots beyond a subscription's mark-delete position, in the order of local positions."""
 
     __slots__ = ("_limit", "_snapshots")
 
@@ -99,21 +102,21 @@ class SnapshotCache:
         self._snapshots = list(snapshots)
 
     def __iter__(self) -> Iterator[Snapshot]:
-        """The snapshots, oldest first."""
+        """Iterate over the snapshots, oldest first."""
         return iter(self._snapshots)
 
     def __len__(self) -> int:
-        """How many there are."""
+        """Return the number of snapshots."""
         return len(self._snapshots)
 
     def add(self, snapshot: Snapshot, count: Callable[[Position, Position], int]) -> None:
-        """Take a new snapshot; ``count(after, through)`` is the number of entries between two positions.
+        """Add a new snapshot; ``count(after, through)`` returns the number of entries between two positions.
 
-        Beyond the limit the one goes whose neighbours are nearest to each other, never the first or the last: so they
+        Beyond the limit, the snapshot with the nearest neighbours is removed, never the first or the last. So snapshots
         stay spread over a long backlog, and a slow consumer always passes one soon (Pulsar's #25044).
         """
         while self._snapshots and snapshot.local <= self._snapshots[-1].local:
-            # Nothing came in between: the newer one knows as much of the others, or more.
+            # Without entries in between, the newer snapshot covers as much of the others, or more.
             del self._snapshots[-1]
         self._snapshots.append(snapshot)
         if len(self._snapshots) > self._limit:
@@ -122,10 +125,7 @@ class SnapshotCache:
             del held[1 + spans.index(min(spans))]
 
     def advance(self, mark_delete: Position) -> Snapshot | None:
-        """Everything up to ``mark_delete`` is acknowledged: return the newest snapshot that says something about it.
-
-        That one and all before it are forgotten. None when there is none.
-        """
+        """Return the newest snapshot at or before ``mark_delete``, or None, and remove it and all before it."""
         passed = sum(snapshot.local <= mark_delete for snapshot in self._snapshots)
         if not passed:
             return None

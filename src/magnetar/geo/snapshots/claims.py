@@ -1,9 +1,9 @@
-"""Which entries an update of PIP-33 acknowledges: what somebody acknowledged, never what lies before a start. Pure.
+"""The entries that an update of PIP-33 acknowledges: acknowledged ones, and none before a start. Pure.
 
 An update of Apache Pulsar names one position of the receiving cluster's log: the subscription has acknowledged
-everything up to there. That includes what lies before the start of the sender's subscription, which nobody consumed,
-and what the sender never held. Clusters of Magnetar add, for each origin, the intervals of entries that the sender held
-and acknowledged. A receiver that knows these claims acknowledges nothing else.
+everything up to there. That includes entries before the start of the sender's subscription, which nobody consumed, and
+entries that the sender never held. Clusters of Magnetar add claims: for each origin, the intervals of entries that the
+sender held and acknowledged. A receiver that supports claims acknowledges nothing else.
 """
 
 from __future__ import annotations
@@ -25,28 +25,31 @@ if TYPE_CHECKING:
     from magnetar.geo.progress.epochs import Epoch
 
 INTERVALS_MAX: Final = 256
-"""Intervals of one origin in an update, the newest. There are several only where the sender lacks entries in between.
-A receiver that missed all earlier updates delivers the entries of older intervals again."""
+"""Maximum number of intervals of one origin in an update, the newest ones.
+
+Several exist only if the sender lacks entries in between. A receiver that missed all earlier updates delivers the
+entries of older intervals again.
+"""
 
 
 class UpdateClaims(NamedTuple):
-    """What an update claims, in origin positions."""
+    """The claims of an update, in origin positions."""
 
     starts: Mapping[str, Position]
-    """Where the subscription starts in each origin, exclusive; absent: at its first entry."""
+    """The exclusive start of the subscription in each origin; absent: its first entry."""
     acknowledged: Mapping[str, IntervalSet]
-    """The entries of each origin that are acknowledged, as far as the update goes; absent: none. Not changed."""
+    """The acknowledged entries of each origin up to the position of the update; absent: none. Immutable."""
 
     def state(self, name: str, epoch: Epoch) -> SubscriptionProgress:
-        """A subscription that starts where the sender's does, with nothing acknowledged."""
+        """Return a subscription with the sender's starts and without acknowledgements."""
         return SubscriptionProgress(name, self.starts, epoch)
 
 
 def claims_of(state: SubscriptionProgress, reached: Mapping[str, Position]) -> UpdateClaims:
-    """What a subscription claims of the entries up to and including ``reached`` in each origin.
+    """Return the claims of a subscription for the entries up to and including ``reached`` in each origin.
 
-    A seek says that what lies before the new place is not wanted. So a subscription that was sought has no start, and
-    claims what lies before it.
+    A seek makes the entries before its position unwanted. So a subscription that was sought has no start, and claims
+    the entries before it.
     """
     is_sought = bool(state.epoch.cluster)
     acknowledged: dict[str, IntervalSet] = {}
@@ -64,7 +67,7 @@ def claims_of(state: SubscriptionProgress, reached: Mapping[str, Position]) -> U
 def claimed(
     index: OriginIndex, state: CursorState, within: Range, acknowledged: Mapping[str, IntervalSet]
 ) -> list[Range]:
-    """The entries of this log in ``within`` that are among ``acknowledged`` and that ``state`` has not deleted."""
+    """Return the entries of this log in ``within`` that are in ``acknowledged`` and not deleted in ``state``."""
     begins = [index.first_after(cluster, next(iter(each)).lower) for cluster, each in acknowledged.items()]
     first = min((begin for begin in begins if begin is not None), default=None)
     if first is None:
@@ -82,7 +85,7 @@ def claimed(
 
 
 def changed_from(index: OriginIndex, old: Mapping[str, IntervalSet], new: Mapping[str, IntervalSet]) -> Position | None:
-    """Where the first entry of this log may be that ``new`` claims and ``old`` does not; None: there is none."""
+    """Return a position at or before the first local entry that ``new`` claims and ``old`` does not; None if none."""
     begins: list[Position] = []
     for cluster, intervals in new.items():
         lower = next(iter(intervals)).lower
@@ -90,7 +93,7 @@ def changed_from(index: OriginIndex, old: Mapping[str, IntervalSet], new: Mappin
             *before, last = old[cluster]
             *now, same = list(intervals)[: len(before) + 1]
             if now != before or same.lower != last.lower or same.upper < last.upper:
-                return EARLIEST  # not just longer than before
+                return EARLIEST  # not only extended
             lower = last.upper
         begin = index.first_after(cluster, lower)
         if begin is not None:
@@ -99,7 +102,7 @@ def changed_from(index: OriginIndex, old: Mapping[str, IntervalSet], new: Mappin
 
 
 def _is_whole(index: OriginIndex, before: Position, last: Position, acknowledged: Mapping[str, IntervalSet]) -> bool:
-    """Whether all entries behind ``before``, up to and including ``last``, are surely among ``acknowledged``."""
+    """Return whether all entries after ``before``, through ``last``, are certainly in ``acknowledged``."""
     lowers = index.positions_at(before)
     for cluster, upper in index.positions_at(last).items():
         lower = lowers.get(cluster, EARLIEST)
@@ -109,7 +112,7 @@ def _is_whole(index: OriginIndex, before: Position, last: Position, acknowledged
 
 
 def _parts(extent: HeldExtent, intervals: IntervalSet) -> Iterator[Range]:
-    """The local ranges of the entries of an extent that are in ``intervals``."""
+    """Yield the local ranges of the entries of an extent that are in ``intervals``."""
     ledger_id, origin_first = extent.origin_first
     local_ledger, local_first = extent.local_first
     before = Position(ledger_id, origin_first - 1)

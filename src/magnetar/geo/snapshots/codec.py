@@ -1,4 +1,4 @@
-"""Snapshots as text, for where they are kept: each one in the form of Apache Pulsar's SNAPSHOT marker. Pure."""
+"""The text form of stored snapshots: each one as Apache Pulsar's SNAPSHOT marker. Pure."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
 
 def encode_snapshots(snapshots: Iterable[Snapshot]) -> str:
-    """Write snapshots."""
+    """Encode snapshots."""
     payloads = [markers.snapshot(*each) for each in snapshots]
     return json.dumps([base64.b64encode(payload).decode() for payload in payloads])
 
 
 def decode_snapshots(text: str | None) -> list[Snapshot]:
-    """Read what ``encode_snapshots`` wrote; None is nothing."""
+    """Decode the result of ``encode_snapshots``; an empty text has no snapshots."""
     payloads = [base64.b64decode(each) for each in json.loads(text or "[]")]
     return [_snapshot(pulsar_markers_pb2.ReplicatedSubscriptionsSnapshot.FromString(each)) for each in payloads]
 

@@ -1,6 +1,6 @@
-"""When a topic takes snapshots of PIP-33, and what it makes of the markers of other clusters. Pure.
+"""The schedule of a topic's snapshots (PIP-33), and the handling of other clusters' markers. Pure.
 
-Times are seconds of one clock that never goes back. Methods return the effects that the shell must carry out, in order.
+Times are seconds of a monotonic clock. Methods return the effects that the shell must carry out, in order.
 """
 
 from __future__ import annotations
@@ -18,22 +18,21 @@ if TYPE_CHECKING:
 
 
 UNDER_WAY_MAX = 3
-"""Snapshots of one topic that wait for answers before another one is begun: where answers take long, more requests
-would only wait before the answers."""
+"""Maximum number of unanswered snapshots of one topic. With slow answers, more requests would only wait longer."""
 
 
 @dataclass(frozen=True, slots=True)
 class SnapshotOptions:
-    """For how long a snapshot waits."""
+    """The time limits of snapshots."""
 
     timeout_s: float
-    """For answers, from its beginning."""
+    """Maximum time for the answers of a snapshot."""
     without_after_s: float = 0.0
-    """A cluster that has been away for so long is left out; 0: never, no snapshot is taken meanwhile."""
+    """A cluster that is absent for this long is left out; 0: never, and no snapshot is taken meanwhile."""
 
 
 class Ask(NamedTuple):
-    """Send a request to each of these clusters; it says which ones are left out."""
+    """Send a request to each of these clusters, with the clusters that are left out."""
 
     snapshot_id: str
     targets: tuple[str, ...]
@@ -41,7 +40,7 @@ class Ask(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """Send a response to ``target``: that this log ends at ``position``, behind all up to there."""
+    """Send a response to ``target``: the log ends at ``position``. It must follow all entries up to there."""
 
     snapshot_id: str
     target: str
@@ -59,53 +58,53 @@ Effect = Ask | Answer | Completed
 
 
 class SnapshotController:
-    """Takes the snapshots of one topic, and answers those of the other clusters.
+    """Takes the snapshots of one topic, and answers the requests of other clusters.
 
-    A snapshot is begun when entries came since the last complete one but one was, and every cluster can be asked. At
-    most UNDER_WAY_MAX are under way, and until the first one is complete only one: a cluster that never answers is
-    asked once a timeout. One whose request may have been lost is no reason to wait.
+    A snapshot begins if entries arrived since the last complete snapshot but one began, and every cluster can be asked.
+    At most UNDER_WAY_MAX are pending, and only one until the first one is complete: a cluster that never answers gets
+    one request per timeout. A snapshot with a possibly lost request does not delay others.
     """
 
     def __init__(self, options: SnapshotOptions, new_id: Callable[[], str]) -> None:
-        """Nothing is under way."""
+        """Begin without snapshots."""
         self.timed_out = 0
-        """Snapshots that were given up because answers did not come in time."""
+        """Number of snapshots without answers in time."""
         self.completed = 0
-        """Complete snapshots."""
+        """Number of complete snapshots."""
         self.took_s = 0.0
-        """Seconds from the beginning to the end of those, added up."""
+        """Total duration of the complete snapshots in seconds."""
         self._options = options
         self._new_id = new_id
         self._pending: dict[str, SnapshotBuilder] = {}
         self._completed_start: float | None = None
-        """When the last complete snapshot was begun."""
+        """Time at which the last complete snapshot began."""
         self._completed_before: float | None = None
-        """When the one before that was."""
+        """Time at which the complete snapshot before it began."""
         self._left_out: tuple[str, ...] = ()
         """The clusters that the last complete snapshot left out."""
         self._again = False
-        """Whether another one is due though no entries come."""
+        """Whether another snapshot is due without new entries."""
 
     @property
     def pending(self) -> int:
-        """Snapshots under way."""
+        """Return the number of pending snapshots."""
         return len(self._pending)
 
     def age_s(self, now: float) -> float | None:
-        """How long ago the newest complete snapshot was begun; None when there is none."""
+        """Return the time since the newest complete snapshot began; None if there is none."""
         return None if self._completed_start is None else now - self._completed_start
 
     def is_idle(self, moved_at: float) -> bool:
-        """Whether ticks do nothing until entries come or a request is made by hand."""
+        """Return whether ``tick`` has no effect until new entries arrive or a snapshot is requested."""
         return not self._pending and not self._is_due(moved_at)
 
     def tick(
         self, now: float, moved_at: float, peers: Mapping[str, float | None], *, leaves_out: bool = False
     ) -> list[Effect]:
-        """Give up what took too long and begin a snapshot if one is due.
+        """Give up expired snapshots, and begin a snapshot if one is due.
 
-        ``moved_at`` is when the newest entry came. ``peers`` are the clusters to ask, and for how many seconds nobody
-        has carried the link there; None while somebody does. ``without_after_s`` holds only where it ``leaves_out``.
+        ``moved_at`` is the arrival time of the newest entry. ``peers`` are the clusters to ask, each with the seconds
+        since its link lost its carrier, or None. ``without_after_s`` applies only if ``leaves_out`` is set.
         """
         for builder in [each for each in self._pending.values() if each.started_at + self._options.timeout_s < now]:
             del self._pending[builder.snapshot_id]
@@ -121,15 +120,15 @@ class SnapshotController:
         return self.begin(now, asked, without) if can_be_asked else []
 
     def begin(self, now: float, clusters: Sequence[str], without: Sequence[str] = ()) -> list[Effect]:
-        """Begin a snapshot with ``clusters``, at least one, now; those in ``without`` are left out."""
+        """Begin a snapshot with ``clusters``, at least one; those in ``without`` are left out."""
         builder = SnapshotBuilder(self._new_id(), clusters, now, without)
         self._pending[builder.snapshot_id] = builder
         return [Ask(builder.snapshot_id, tuple(builder.missing), builder.without)]
 
     def handed_over(self, peer: str) -> None:
-        """Somebody else carries the link to ``peer`` now: what it has not answered it may never have been asked.
+        """Record a new carrier of the link to ``peer``, which may never have received unanswered requests.
 
-        If the last snapshot left it out, another one is due, though no entries come.
+        If the last snapshot left the peer out, another one is due without new entries.
         """
         self._again = self._again or peer in self._left_out
         for builder in self._pending.values():
@@ -139,27 +138,30 @@ class SnapshotController:
                 builder.again = True
 
     def went_back(self) -> None:
-        """A cluster lost entries, and the link there sends them again, to new positions.
+        """Record that a cluster lost entries, and that the link sends them again, to new positions.
 
-        No snapshot names these positions, so another one is due, though no entries come.
+        No snapshot includes these positions, so another one is due without new entries.
         """
         self._again = True
         for builder in self._pending.values():
             builder.again = True
 
     def asked(self, request: SnapshotRequest, end: Position) -> list[Effect]:
-        """Answer a cluster that asks.
+        """Answer a request of another cluster.
 
-        ``end`` is the newest entry of this log before the first that one of ``request.without`` produced and the asking
-        cluster does not hold.
+        ``end`` is the newest entry of this log before the first entry that the asking cluster lacks and a cluster in
+        ``request.without`` published.
         """
         return [Answer(request.snapshot_id, request.source, end, frozenset(request.without))]
 
     def answered(self, response: SnapshotResponse, now: float, end: Position) -> list[Effect]:
-        """Take an answer; ``end`` is the newest entry of this log, durable, as is all that came before the answer."""
+        """Process an answer; ``end`` is the newest entry of this log.
+
+        Everything that arrived before the answer is durable.
+        """
         builder = self._pending.get(response.snapshot_id)
         if builder is None or response.without != frozenset(builder.without):
-            return []  # it was given up, is not of this cluster's life, or speaks of more than is known here
+            return []  # expired, from another life of the cluster, or beyond the known positions
         match builder.answered(response.cluster, response.position):
             case Round.WAITING:
                 return []
@@ -168,7 +170,7 @@ class SnapshotController:
             case Round.COMPLETE:
                 del self._pending[builder.snapshot_id]
                 if self._completed_start is not None and builder.started_at < self._completed_start:
-                    return []  # one that was begun later knows more
+                    return []  # a snapshot that began later covers more
                 self._completed_before, self._completed_start = self._completed_start, builder.started_at
                 self._left_out, self._again = builder.without, builder.again
                 self.completed += 1
@@ -176,9 +178,10 @@ class SnapshotController:
                 return [Completed(Snapshot(builder.snapshot_id, end, builder.positions))]
 
     def _is_due(self, moved_at: float) -> bool:
-        """Whether entries came since the last complete snapshot but one was begun, or at that very moment.
+        """Return whether entries arrived since, or just when, the last complete snapshot but one began.
 
-        Apache Pulsar looks at the last. What a third cluster published may be here before the snapshot and come to a
-        cluster only after that has answered: its acknowledgement waits there for the next snapshot, so there is one.
+        Apache Pulsar considers the last one. An entry of a third cluster may arrive here before the snapshot, and at
+        another cluster only after its answer: its acknowledgement waits there for the next snapshot, so there must be
+        one.
         """
         return self._again or self._completed_before is None or moved_at >= self._completed_before

@@ -1,4 +1,4 @@
-"""What the markers of PIP-33 say: a request for a snapshot, the answer to it, and how far a subscription is. Pure."""
+"""The markers of PIP-33: a request for a snapshot, the response to it, and the update of a subscription. Pure."""
 
 from __future__ import annotations
 
@@ -23,33 +23,33 @@ if TYPE_CHECKING:
 
 
 class SnapshotRequest(NamedTuple):
-    """A cluster asks all others where their logs end."""
+    """A request to all other clusters for the ends of their logs."""
 
     snapshot_id: str
     source: str
     without: Mapping[str, Position] = MappingProxyType({})
-    """Clusters that are left out, and the newest entry of each that the asking one holds, in their own positions."""
+    """Clusters that are left out, each with its newest entry that the asking cluster holds, in its own positions."""
 
 
 class SnapshotResponse(NamedTuple):
-    """A cluster answers: its log ends at ``position``, and all that it replicates of that was sent before this."""
+    """A response: the sender's log ends at ``position``, and all entries to replicate up to there were sent before."""
 
     snapshot_id: str
     cluster: str
     position: Position
     without: frozenset[str] = frozenset()
-    """The clusters that are left out: of what they produced, there is nothing up to there that the asker lacks."""
+    """The clusters that are left out: up to the position, the asking cluster lacks no entry that they published."""
     takes_claims: bool = False
-    """Whether the answering cluster honours the claims of an update."""
+    """Whether the answering cluster supports claims in updates."""
 
 
 class SubscriptionUpdate(NamedTuple):
-    """A subscription has acknowledged what is, in each of these clusters, everything up to and including a position."""
+    """An update: a subscription has acknowledged everything up to a position in each of these clusters, inclusive."""
 
     name: str
     positions: Mapping[str, Position]
     claims: UpdateClaims | None = None
-    """Which entries up to there it acknowledges; None: all."""
+    """The entries up to the positions that it acknowledges; None: all."""
 
 
 SnapshotMarker = SnapshotRequest | SnapshotResponse | SubscriptionUpdate
@@ -57,11 +57,14 @@ SnapshotMarker = SnapshotRequest | SnapshotResponse | SubscriptionUpdate
 KINDS: Final = frozenset(
     {markers.SNAPSHOT_REQUEST, markers.SNAPSHOT_RESPONSE, markers.SNAPSHOT, markers.UPDATE},
 )
-"""The types of markers that brokers tell each other about replicated subscriptions; a snapshot stays where it is."""
+"""The types of markers that brokers send about replicated subscriptions; SNAPSHOT is not among them."""
 
 
 def decode(kind: int, payload: bytes) -> SnapshotMarker | None:
-    """Read a marker; None for one that is not for others. Raises RemoteProtocolError when it cannot be read."""
+    """Decode a marker; None for a type that is not for other clusters.
+
+    Raises RemoteProtocolError for an invalid one.
+    """
     try:
         if kind == markers.SNAPSHOT_REQUEST:
             request = pulsar_markers_pb2.ReplicatedSubscriptionsSnapshotRequest.FromString(payload)
