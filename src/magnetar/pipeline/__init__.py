@@ -1,1 +1,1 @@
-"""Bulk movement of entries between clusters, carried by Apache Spark; see `replicate` for the live links."""
+"""Replication of entries between clusters on Apache Spark; `replicate` runs it."""

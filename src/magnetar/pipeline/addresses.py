@@ -1,4 +1,4 @@
-"""Where the clusters' brokers are: asked of admin ports when a driver starts, and from time to time afterwards."""
+"""The broker URLs of the clusters, read from admin ports at the start of a driver and periodically afterwards."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 
 def addresses(clusters: str) -> tuple[ClusterAddress, ...]:
-    """Read ``name=admin URL,…`` and ask each cluster for its broker URL, or the others where it does not answer.
+    """Parse ``name=admin URL,…``, and read the broker URL of each cluster from it, or from the others if it is down.
 
-    A cluster that is down must not keep the others from being served. Raises ConfigurationError for another form, and
-    ClusterUnreachableError when nobody who answers knows a cluster's broker URL.
+    A cluster that is down must not prevent replication between the others. Raises ConfigurationError for an invalid
+    list, and ClusterUnreachableError if no reachable cluster knows the broker URL of a cluster.
     """
     urls = dict(map(_name_and_url, clusters.split(",")))
     found = []
@@ -36,14 +36,14 @@ def addresses(clusters: str) -> tuple[ClusterAddress, ...]:
 
 
 class AddressWatch(Watch):
-    """Notices broker URLs that change, in a thread of its own.
+    """Detects changed broker URLs, in a thread of its own.
 
-    A cluster is asked for its own URL. The others are asked where it does not answer, and believed where what they say
-    has changed: they may always have reached it by another URL.
+    A cluster is asked for its own URL. If it does not answer, the others are asked, and a URL counts only if their
+    answer has changed, because they may always have used another URL.
     """
 
     def __init__(self, clusters: Sequence[ClusterAddress]) -> None:
-        """Watch ``clusters``, which are at these addresses now; `start` begins."""
+        """Watch ``clusters``, given with their current addresses; `start` starts the thread."""
         super().__init__(
             "addresses",
             limits.ADDRESSES_POLL_SECONDS,
@@ -51,24 +51,24 @@ class AddressWatch(Watch):
         )
         self._clusters = {cluster.name: cluster for cluster in clusters}
         self._said: dict[tuple[str, str], str] = {}
-        """The URL that the first cluster named last for the second one."""
+        """By asking and named cluster, the last URL."""
         self._moved: dict[str, ClusterAddress] = {}
         self._lock = threading.Lock()
 
     @property
     def clusters(self) -> tuple[ClusterAddress, ...]:
-        """All clusters, at their newest addresses."""
+        """Return all clusters with their newest addresses."""
         with self._lock:
             return tuple(self._clusters.values())
 
     def take_moved(self) -> list[ClusterAddress]:
-        """Return the clusters that moved since the last call."""
+        """Return the clusters whose address changed since the last call."""
         with self._lock:
             moved, self._moved = list(self._moved.values()), {}
         return moved
 
     def poll(self) -> None:
-        """Ask now."""
+        """Poll once."""
         for name, cluster in list(self._clusters.items()):
             url = self._newest_url(name)
             if url and url != cluster.broker_url:
@@ -106,19 +106,19 @@ def _name_and_url(part: str) -> tuple[str, str]:
 
 
 def _broker_url(name: str, clients: list[AdminClient]) -> str:
-    """What the first of the clusters that answers knows."""
+    """Return the URL from the first cluster that answers."""
     silence: ClusterUnreachableError | None = None
     for client in clients:
         try:
             broker_url = client.clusters.get(name).get("brokerServiceUrl")
         except ClusterUnreachableError as error:
             silence = silence or error
-        except AdminError:  # it does not know that cluster
+        except AdminError:  # the cluster does not know the other one
             continue
         else:
             if broker_url:
                 return str(broker_url)
     if silence is not None:
         raise silence
-    message = f"--clusters: nobody knows the brokerServiceUrl of {name}\nhint: magnetar clusters update {name}"
+    message = f"--clusters: no cluster knows the brokerServiceUrl of {name}\nhint: magnetar clusters update {name}"
     raise ConfigurationError(message)

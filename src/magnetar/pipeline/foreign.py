@@ -1,4 +1,4 @@
-"""What a source of Apache Pulsar leaves to whoever carries its entries, and its own replicator decides. Pure."""
+"""Rules of Apache Pulsar's replicator that the pipeline must apply to entries of a Pulsar source. Pure."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ _SYSTEM_TOPIC_PREFIXES = ("__change_events", "__transaction_")
 
 
 class Outgoing(NamedTuple):
-    """What to do with an entry of a foreign source."""
+    """The decision about an entry of a foreign source."""
 
     entry: bytes | None
-    """What to carry; None for what is not meant for the target."""
+    """The entry to carry; None if it is not meant for the target."""
     messages: int
-    """How many permits it used: there they count messages, and not entries."""
+    """Number of permits that it used, because Apache Pulsar counts messages instead of entries."""
 
 
 def outgoing(entry: bytes, target: str) -> Outgoing:
     """Decide on an entry as Apache Pulsar's replicator to ``target`` would.
 
-    Entries that were replicated to the source go no further, entries that name their clusters go to these only, and
-    the transaction that an entry was published in, which has been committed, means nothing elsewhere. Raises
-    RemoteProtocolError for an entry that cannot be read.
+    Entries that were replicated to the source are not carried. Entries with a list of clusters go to those only. The
+    transaction of an entry, which has been committed, is removed, because it has no meaning elsewhere. Raises
+    RemoteProtocolError for an invalid entry.
     """
     metadata = parse_metadata(entry)
     messages = max(1, metadata.num_messages_in_batch)
@@ -38,5 +38,5 @@ def outgoing(entry: bytes, target: str) -> Outgoing:
 
 
 def is_system_topic(topic: str) -> bool:
-    """Whether Apache Pulsar keeps the topic for itself and replicates it, if at all, in its own way."""
+    """Return whether the topic is internal to Apache Pulsar, which replicates it in its own way or not at all."""
     return topic.rpartition("/")[2].startswith(_SYSTEM_TOPIC_PREFIXES)

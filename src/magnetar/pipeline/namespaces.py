@@ -1,4 +1,4 @@
-"""Which namespaces a link carries, asked of admin ports in a thread so that a dead port stalls nobody."""
+"""The namespaces of a link, polled from admin ports in a thread, so that an unresponsive port blocks nothing."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ if TYPE_CHECKING:
     from magnetar.pipeline.options import ClusterAddress, ReplicationOptions
 
 POLLS_PER_POLICY = 2
-"""Polls between two questions for the clusters of a namespace that is known already."""
+"""Number of polls between two requests for the clusters of a known namespace."""
 
 
 class Policies:
-    """Between which clusters each namespace is replicated, as one cluster has it."""
+    """The replication clusters of each namespace, according to one cluster."""
 
     def __init__(self, client: AdminClient, polls_per_policy: int = POLLS_PER_POLICY) -> None:
-        """Ask ``client``, for each namespace's clusters every so many polls; `close` ends its connection."""
+        """Poll ``client``; update known namespaces every ``polls_per_policy`` polls. `close` closes the client."""
         self._client = client
         self._polls_per_policy = polls_per_policy
         self.is_magnetar: bool | None = None
-        """Whether the cluster is one of Magnetar's; None while it has not answered."""
+        """Whether the cluster is Magnetar; None until it has answered."""
         self._known: dict[NamespaceName, frozenset[str]] = {}
         self._polls = 0
 
     def poll(self) -> str:
-        """Ask which namespaces there are, and for the clusters of those that are new; of all of them now and then.
+        """Poll the namespaces, and the replication clusters of new ones; of all of them from time to time.
 
-        Returns the reason when they are not known any more: what was known still holds.
+        Returns the reason for a failure; the earlier answers then remain valid.
         """
         fresh = self._polls % self._polls_per_policy == 0
         try:
@@ -52,23 +52,23 @@ class Policies:
         return ""
 
     def between(self, *clusters: str) -> frozenset[NamespaceName]:
-        """The namespaces that are replicated between all of ``clusters``, as far as is known."""
+        """Return the known namespaces that are replicated between all of ``clusters``."""
         return frozenset(name for name, between in self._known.items() if between.issuperset(clusters))
 
     def replicated(self) -> list[NamespaceName]:
-        """The namespaces that are not in one cluster alone, sorted, as far as is known."""
+        """Return the known namespaces with more than one cluster, sorted."""
         return [name for name, between in self._known.items() if len(between) > 1]
 
     def close(self) -> None:
-        """Let the connection go."""
+        """Close the connection."""
         self._client.close()
 
 
 class NamespaceWatch:
-    """Polls for the namespaces that a source replicates to a target.
+    """Polls the namespaces that a source replicates to a target.
 
-    A Magnetar source says so itself. A foreign source whose policies name the target replicates to it by itself; what
-    is left to the pipeline is what any Magnetar's policies say, and what ``options.namespaces`` adds.
+    A Magnetar source has them in its policies. A foreign source replicates by itself if its policies name the target.
+    So the pipeline carries the namespaces in the policies of any Magnetar cluster, and those in ``options.namespaces``.
     """
 
     def __init__(
@@ -79,9 +79,9 @@ class NamespaceWatch:
         on_change: Callable[[tuple[NamespaceName, ...] | None, str], None],
         client_of: Callable[[str], AdminClient] = admin_client,
     ) -> None:
-        """Call ``on_change``, in the watch's thread, with the namespaces and the reason why they may be outdated.
+        """Call ``on_change``, in the watch's thread, with the namespaces and the reason if they may be outdated.
 
-        Instead of the namespaces it is called with None when they are not known any more: what was known still holds.
+        None instead of the namespaces means that they are unknown, and that earlier ones remain valid.
         """
         self._source = source
         self._target = target
@@ -90,21 +90,21 @@ class NamespaceWatch:
         self._client_of = client_of
         self._other_urls = [cluster.admin_url for cluster in options.clusters if cluster != source]
         self._others: list[Policies] = []
-        """Made once the source turns out to be foreign: a client takes some 20 ms to make."""
+        """Created only for a foreign source, because a client takes some 20 ms."""
         self._always = frozenset(map(NamespaceName.parse, options.namespaces))
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"namespaces of {source.name}", daemon=True)
 
     def start(self) -> None:
-        """Poll from now on."""
+        """Start polling."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Poll no more; a request under way is left to its timeout."""
+        """Stop polling; a pending request ends with its time-out."""
         self._stopped.set()
 
     def ask(self) -> tuple[tuple[NamespaceName, ...] | None, str]:
-        """Poll now; returns what ``on_change`` is called with."""
+        """Poll once; return the arguments of ``on_change``."""
         reason = self._own.poll()
         if reason:
             return None, reason
@@ -132,12 +132,12 @@ class NamespaceWatch:
 
 
 def namespaces(client: AdminClient) -> list[NamespaceName]:
-    """Ask a cluster for all its namespaces, sorted."""
+    """Read all namespaces of a cluster, sorted."""
     return sorted(name for tenant in client.tenants.names() for name in client.namespaces.of_tenant(tenant))
 
 
 def replication_clusters(client: AdminClient, namespace: NamespaceName) -> frozenset[str]:
-    """Ask between which clusters a namespace is replicated; none when it is gone."""
+    """Read the replication clusters of a namespace; empty if it does not exist."""
     try:
         return frozenset(client.namespaces.clusters(namespace))
     except AdminError as error:

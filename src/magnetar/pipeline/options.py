@@ -1,4 +1,4 @@
-"""What a replication is told: which clusters, and how its leases are cut. Travels to Spark as data source options."""
+"""The options of a replication: the clusters and the leases. Spark passes them on as data source options."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ClusterAddress:
-    """Where a cluster is found."""
+    """The addresses of a cluster."""
 
     name: str
     broker_url: str
@@ -24,21 +24,21 @@ class ClusterAddress:
 
 @dataclass(frozen=True, slots=True)
 class ReplicationOptions:
-    """All that a task must know; ``turn`` is the query's parity, 0 or 1."""
+    """The options of a task; ``turn`` is the query's parity, 0 or 1."""
 
     clusters: tuple[ClusterAddress, ...]
     namespaces: tuple[str, ...] = ()
-    """Read from foreign clusters whatever their policies say, besides those that a Magnetar's policies name."""
+    """Namespaces to read from foreign clusters, besides those in the policies of Magnetar clusters."""
     turn: int = 0
     lease_seconds: float = limits.LEASE_SECONDS
     status_host: str = ""
     status_port: int = 0
-    """Where the driver listens for `TaskStatus`; 0 where nobody does."""
+    """UDP port on which the driver receives `TaskStatus`; 0: none."""
     pipeline: str = ""
-    """Names this run of the pipeline, so that two that carry the same links can tell each other apart."""
+    """Identifier of this run of the pipeline, to distinguish pipelines that carry the same links."""
 
     def __post_init__(self) -> None:
-        """Refuse settings that cannot work, naming the fix."""
+        """Raise ConfigurationError for invalid settings."""
         names = [cluster.name for cluster in self.clusters]
         if len(set(names)) != len(names) or len(names) < 2:  # noqa: PLR2004 - a link has two ends
             message = f"clusters: expected at least two clusters with different names, got {names}"
@@ -48,12 +48,12 @@ class ReplicationOptions:
             raise ConfigurationError(message)
 
     def to_spark(self) -> dict[str, str]:
-        """Return the options as Spark carries them."""
+        """Return the options in the form of Spark's options."""
         return {"replication": json.dumps(asdict(self))}
 
     @classmethod
     def from_spark(cls, options: Mapping[str, str]) -> Self:
-        """Read what `to_spark` wrote; raises ConfigurationError when it is missing."""
+        """Parse the result of `to_spark`; raises ConfigurationError if it is missing."""
         if "replication" not in options:
             message = "option replication is missing: pass ReplicationOptions(...).to_spark()"
             raise ConfigurationError(message)

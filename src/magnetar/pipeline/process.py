@@ -1,4 +1,4 @@
-"""Settings of a Spark worker's process while it carries links."""
+"""Process settings of a Spark worker that carries links."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ import gc
 import sys
 
 GC_THRESHOLD = 100_000
-"""Allocations between two runs of the collector of cycles. Entries under way are freed by their reference counts."""
+"""Allocations between two runs of the cyclic garbage collector. Entries in flight are freed by reference counting."""
 
 SWITCH_INTERVAL_S = 0.0005
-"""Switch interval of Python's threads: a writer's loop does not wait 5 ms for the thread that takes rows from Spark."""
+"""Thread switch interval: a writer's loop must not wait 5 ms for the thread that takes rows from Spark."""
 
 
 def tune() -> None:
-    """Set the process up for one task; a process that is used again is set up anew.
+    """Apply the settings; a reused process gets them again for each task.
 
-    Modules are exempted from the collector. Otherwise each of its full runs takes 10 ms and more, and a task that
-    carries a backlog has many of them.
+    Modules are exempted from the collector, because otherwise each full run takes 10 ms or more, and a task with a
+    backlog has many of them.
     """
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     gc.unfreeze()

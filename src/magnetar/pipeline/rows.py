@@ -1,4 +1,4 @@
-"""Rows on their way from reader to writer: one row is one chunk of entries, whole and as stored.
+"""The rows from reader to writer: one row is one chunk of entries as stored.
 
 A row is ``(target, lease, kind, body)``. The body of an ENTRIES row, all integers big-endian:
 
@@ -8,12 +8,12 @@ A row is ``(target, lease, kind, body)``. The body of an ENTRIES row, all intege
                        u8 link_start, u32 length, the entry
     zeros up to ROW_BYTES_MIN and to a multiple of ROW_ALIGNMENT
 
-Every row names the attachments that it uses, so it can be understood alone. An OPENING row is the first of a task
-and carries JSON.
+Every row has the attachments that it uses, so that it can be decoded independently. The first row of a task is an
+OPENING row with JSON.
 
-Spark hands a row on only when the next one is there: its batch iterator looks ahead. So the last row of a burst is
-followed by a PADDING row, which the writer ignores. And a row must not stay behind in the buffers of 512 bytes on the
-way, so what is written of it last, the body, is larger than that and aligned such that Arrow appends nothing.
+Spark passes a row on only when the next one is available, because its batch iterator looks ahead. So a PADDING row,
+which the writer ignores, follows the last row of a burst. A row must not be held back in the buffers of 512 bytes on
+the path. So its last part, the body, is larger than that, and aligned so that Arrow adds nothing.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 SCHEMA_DDL = "target string, lease long, kind string, body binary"
-"""The rows' schema as Spark spells it."""
+"""The rows' schema for Spark."""
 
 SCHEMA = pa.schema(
     [("target", pa.string()), ("lease", pa.int64()), ("kind", pa.string()), ("body", pa.binary())],
 )
-"""The rows' schema as Arrow spells it."""
+"""The rows' schema for Arrow."""
 
 _ATTACHMENTS = struct.Struct(">H")
 _NUMBER = struct.Struct(">I")
@@ -48,7 +48,7 @@ _ENTRY = struct.Struct(">HqqqqqqBI")
 
 
 class Kind(StrEnum):
-    """What a row's body is."""
+    """The kind of a row's body."""
 
     OPENING = "opening"
     ENTRIES = "entries"
@@ -56,17 +56,17 @@ class Kind(StrEnum):
 
 
 class Attachment(NamedTuple):
-    """One stay of a reader on one topic of one source; ``number`` is unique within the task."""
+    """One attachment of a reader to one topic of one source; ``number`` is unique within the task."""
 
     number: int
     source: str
     topic: str
     life: str = ""
-    """The life of the source (base/life.py); empty where it names none."""
+    """The life of the source (base/life.py); empty if it names none."""
 
 
 class Carried(NamedTuple):
-    """An entry under way, with what the source said about its place among its cluster's own entries."""
+    """An entry in transit, with the source's information about the entries before it."""
 
     attachment: Attachment
     position: Position
@@ -75,22 +75,22 @@ class Carried(NamedTuple):
 
     @property
     def is_marker(self) -> bool:
-        """Whether it has no place of its own: a marker is in that of the entry before it."""
+        """Return whether it is a marker, which has the position of the entry before it."""
         return self.position == self.link.previous
 
 
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """What a writer must know before the first entry."""
+    """The information that a writer needs before the first entry."""
 
     channel: str
-    """Path of the unix socket on which the reader waits for reports."""
+    """Path of the unix socket on which the reader receives reports."""
     target_url: str
     """Broker URL of the target cluster."""
 
 
 def row(target: str, lease: int, kind: Kind, body: bytes) -> pa.RecordBatch:
-    """One row as a record batch."""
+    """Return one row as a record batch."""
     return pa.RecordBatch.from_arrays(
         [pa.array([target]), pa.array([lease]), pa.array([kind.value]), pa.array([body], pa.binary())],
         schema=SCHEMA,
@@ -98,17 +98,17 @@ def row(target: str, lease: int, kind: Kind, body: bytes) -> pa.RecordBatch:
 
 
 def encode_opening(opening: Opening) -> bytes:
-    """Body of an OPENING row."""
+    """Encode the body of an OPENING row."""
     return json.dumps(asdict(opening)).encode()
 
 
 def decode_opening(body: bytes) -> Opening:
-    """Read the body of an OPENING row."""
+    """Decode the body of an OPENING row."""
     return Opening(**json.loads(body))
 
 
 def encode_chunks(entries: Iterable[Carried]) -> Iterator[bytes]:
-    """Bodies of ENTRIES rows that hold ``entries`` in order, each of at most CHUNK_BYTES unless one entry is larger."""
+    """Yield bodies of ENTRIES rows for ``entries`` in order, each of at most CHUNK_BYTES unless an entry is larger."""
     chunk: list[Carried] = []
     size = 0
     for carried in entries:
@@ -122,7 +122,7 @@ def encode_chunks(entries: Iterable[Carried]) -> Iterator[bytes]:
 
 
 def decode_chunk(body: bytes) -> list[Carried]:
-    """Read the body of an ENTRIES row."""
+    """Decode the body of an ENTRIES row."""
     (count,) = _ATTACHMENTS.unpack_from(body)
     offset = _ATTACHMENTS.size
     attachments = []
@@ -175,7 +175,7 @@ def _entries(chunk: list[Carried], indexes: dict[Attachment, int]) -> Iterator[b
 
 
 def _text(body: bytes, offset: int) -> tuple[str, int]:
-    """Read a text at ``offset``; returns it and the offset after it."""
+    """Decode a text at ``offset``; return it and the offset after it."""
     (length,) = _TEXT.unpack_from(body, offset)
     start = offset + _TEXT.size
     return body[start : start + length].decode(), start + length

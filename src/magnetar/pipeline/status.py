@@ -1,6 +1,6 @@
-"""How a running task tells the driver what it is doing: one datagram a second, whose loss harms nobody.
+"""Status messages from a running task to the driver: one datagram a second, which may be lost.
 
-Spark speaks of a micro-batch only when it ends, and a lease is one micro-batch.
+Spark reports a micro-batch only at its end, and a lease is one micro-batch.
 """
 
 from __future__ import annotations
@@ -15,27 +15,27 @@ _DATAGRAM_BYTES = 60_000
 
 @dataclass(frozen=True, slots=True)
 class TaskStatus:
-    """What one task carries."""
+    """The status of one task."""
 
     target: str
     lease: int
     carrying: bool
-    """Whether the task's slot has begun and its target is up."""
+    """Whether the task's slot has begun and its target is connected."""
     down: dict[str, str] = field(default_factory=dict)
-    """Clusters that cannot be reached, and why."""
+    """Clusters that are not connected, with the reasons."""
     links: int = 0
-    """Topics attached, over all sources."""
+    """Number of attached topics, over all sources."""
     parked: dict[str, str] = field(default_factory=dict)
-    """Topics that wait after a refusal, ``source topic``, and why."""
+    """Parked topics as ``source topic``, with the reasons."""
     rivals: list[str] = field(default_factory=list)
     """Other pipelines that hold links of this task, sorted."""
     entries: int = 0
-    """Entries taken from the sources since the task began."""
+    """Number of entries received from the sources since the task began."""
     in_flight_bytes: int = 0
 
 
 def encode_status(status: TaskStatus) -> bytes:
-    """Return the status as one datagram; parked topics that do not fit are left out."""
+    """Encode a status as one datagram; parked topics beyond its size are left out."""
     data = json.dumps(asdict(status)).encode()
     if len(data) <= _DATAGRAM_BYTES:
         return data
@@ -43,7 +43,7 @@ def encode_status(status: TaskStatus) -> bytes:
 
 
 def decode_status(data: bytes) -> TaskStatus:
-    """Read a datagram; raises ValueError or TypeError for what is none of ours."""
+    """Decode a datagram; raises ValueError or TypeError for an invalid one."""
     return TaskStatus(**json.loads(data))
 
 
@@ -51,18 +51,18 @@ class StatusSender:
     """The task's end."""
 
     def __init__(self, address: tuple[str, int]) -> None:
-        """Send to the driver's ``address``."""
+        """Create a sender for the driver's ``address``."""
         self._address = address
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self._socket.settimeout(0.0)
 
     def send(self, status: TaskStatus) -> None:
-        """Send; a driver that cannot hear it changes nothing."""
+        """Send a status; errors are ignored."""
         with contextlib.suppress(OSError):
             self._socket.sendto(encode_status(status), self._address)
 
     def close(self) -> None:
-        """Release the socket."""
+        """Close the socket."""
         self._socket.close()
 
 
@@ -77,12 +77,12 @@ class StatusReceiver:
 
     @property
     def address(self) -> tuple[str, int]:
-        """Where tasks send to."""
+        """Return the address for the tasks."""
         host, port = self._socket.getsockname()
         return host, port
 
     def receive(self) -> list[TaskStatus]:
-        """Return what has come since the last call, in order."""
+        """Return the messages received since the last call, in order."""
         statuses = []
         with contextlib.suppress(BlockingIOError):
             while True:
@@ -92,5 +92,5 @@ class StatusReceiver:
         return statuses
 
     def close(self) -> None:
-        """Release the port."""
+        """Close the socket."""
         self._socket.close()

@@ -1,4 +1,4 @@
-"""A thread that asks clusters from time to time."""
+"""A thread that polls clusters periodically."""
 
 from __future__ import annotations
 
@@ -14,35 +14,35 @@ if TYPE_CHECKING:
 
 
 def admin_client(url: str) -> AdminClient:
-    """Return a client of the cluster with this admin URL, with the pipeline's timeout."""
+    """Return a client for the admin URL of a cluster, with the pipeline's time-out."""
     return AdminClient(url, timeout_s=limits.ADMIN_TIMEOUT_SECONDS)
 
 
 class Watch(ABC):
-    """Asks by ``clients``, which are its own, in a thread of its own."""
+    """Polls with ``clients``, which it owns, in a thread of its own."""
 
     def __init__(self, name: str, interval_s: float, clients: Mapping[str, AdminClient]) -> None:
-        """Ask every ``interval_s`` seconds; `start` begins. The clients are by cluster."""
+        """Poll every ``interval_s`` seconds; `start` starts the thread. The clients are by cluster."""
         self._clients = clients
         self._interval_s = interval_s
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     def start(self) -> None:
-        """Ask from now on."""
+        """Start polling."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Ask no more; waits for a request under way, at most its timeout."""
+        """Stop polling; waits for a pending request, at most its time-out."""
         self._stopped.set()
-        if self._thread.is_alive():  # not where nothing was started
+        if self._thread.is_alive():  # false if nothing was started
             self._thread.join()
         for client in self._clients.values():
             client.close()
 
     @abstractmethod
     def _ask_all(self) -> None:
-        """Ask once; called in the thread."""
+        """Poll once; called in the thread."""
 
     def _run(self) -> None:
         while not self._stopped.wait(self._interval_s):

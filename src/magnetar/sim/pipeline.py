@@ -69,11 +69,11 @@ class PipelineTask:
         self._begun = True
         self._attach()
 
-    def make_way(self) -> None:
+    def end_slot(self) -> None:
         """End the lease: release the links to the next task."""
         self.succeeded = True
         for source in self._source_clusters:
-            source.make_way()
+            source.end_slot()
 
     def next_number(self) -> int:
         """See Task."""
@@ -160,7 +160,7 @@ class Pipeline:
         task = PipelineTask(machine, self.target, self._lease, self._sources, self._chance)
         machine.call_later(self._chance.uniform(0.0, 0.3), task.begin)
         for before in self.tasks:
-            before.make_way()
+            before.end_slot()
         self.tasks.append(task)
 
     def stall(self, seconds: float) -> None:

@@ -90,7 +90,7 @@ def test_a_bug_in_a_callback_fails_the_writing_half_and_ends_its_channel(reader:
 
     wait_until(submit_fails)
     writer.close()
-    with pytest.raises(TaskFailedError, match="is gone"):
+    with pytest.raises(TaskFailedError, match="has ended"):
         next(rows)
 
 

@@ -60,5 +60,5 @@ def test_a_parent_that_belongs_to_somebody_else_is_not_used(tmp_path: Path, monk
     assert work_files.default_parent().stat().st_mode & 0o777 == 0o700
     monkeypatch.setattr("os.getuid", lambda: 12345)
     (tmp_path / "magnetar-12345").mkdir()
-    with pytest.raises(StorageError, match="belongs to somebody else"):
+    with pytest.raises(StorageError, match="belongs to another user"):
         work_files.default_parent()

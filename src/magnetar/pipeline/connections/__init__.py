@@ -1,1 +1,1 @@
-"""Connections of a task: its loop, the brokers of a cluster, and the channel from writer to reader."""
+"""Connections of a task: its event loop, the brokers of a cluster, and the channel from writer to reader."""

@@ -21,12 +21,12 @@ _RECEIVE_BYTES = 256 * 1024
 
 
 class ReportReceiver:
-    """The reader's end: takes reports from the one writer that connects."""
+    """The reader's end, which accepts one writer."""
 
     def __init__(
         self, loop: asyncio.AbstractEventLoop, on_report: Callable[[Report], None], on_end: Callable[[], None]
     ) -> None:
-        """Listen on a fresh socket, named by `path`; ``on_end`` is called when the writer has gone."""
+        """Listen on a new socket at `path`; ``on_end`` is called when the writer has disconnected."""
         self._loop = loop
         self._on_report = on_report
         self._on_end = on_end
@@ -38,13 +38,13 @@ class ReportReceiver:
         self._socket.listen(1)
         self._decoder = ReportDecoder()
         self._accepted = False
-        """Whether the writer has connected: then the socket needs no name any more."""
+        """Whether the writer has connected; then the path is not needed any more."""
         self.broken = False
-        """Whether the writer has gone."""
+        """Whether the writer has disconnected."""
         loop.add_reader(self._socket.fileno(), self._accept)
 
     def close(self) -> None:
-        """Release the socket and its name."""
+        """Close the socket and remove its path."""
         self._loop.remove_reader(self._socket.fileno())
         self._socket.close()
         if not self._accepted:
@@ -75,10 +75,10 @@ class ReportReceiver:
 
 
 class ReportSender:
-    """The writer's end. A reader that has gone needs no reports, so what cannot be sent then is dropped."""
+    """The writer's end. Reports to a reader that has ended are dropped."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, path: str) -> None:
-        """Connect to the socket that the reader named; raises OSError when it is gone."""
+        """Connect to the reader's socket; raises OSError if it does not exist any more."""
         self._loop = loop
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
@@ -90,12 +90,12 @@ class ReportSender:
         self._buffer = bytearray()
 
     def send(self, report: Report) -> None:
-        """Send a report now, or as soon as the reader takes it."""
+        """Send a report, or queue it until the socket is writable."""
         self._buffer += encode_report(report)
         self._flush()
 
     def close(self) -> None:
-        """Release the socket."""
+        """Close the socket."""
         self._loop.remove_writer(self._socket.fileno())
         self._socket.close()
 

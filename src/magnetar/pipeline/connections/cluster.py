@@ -1,4 +1,4 @@
-"""A cluster that is reached for as long as a task lasts: its connection is opened again whenever it was lost."""
+"""A connection to a cluster that is reopened after each loss, for the duration of a task."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ if TYPE_CHECKING:
     from random import Random
 
 RECONNECT = Backoff(limits.RECONNECT_INITIAL_SECONDS, limits.RECONNECT_MAX_SECONDS)
-"""How long to wait before a cluster is dialled again."""
+"""The delay before a reconnection."""
 
 OPTIONS = ClientOptions(
     connect_timeout_s=limits.CONNECT_TIMEOUT_SECONDS,
     request_timeout_s=limits.REQUEST_TIMEOUT_SECONDS,
     replicator=True,
 )
-"""How the pipeline connects to brokers."""
+"""Options of all connections of the pipeline to brokers."""
 
 
 class Listener(Protocol):
-    """Who uses a cluster."""
+    """The user of a cluster session."""
 
     def cluster_up(self) -> None:
-        """The cluster can be reached."""
+        """Handle an opened connection."""
         ...
 
     def cluster_down(self, reason: str) -> None:
-        """The cluster cannot be reached. The owners of producers and consumers were told of their end before."""
+        """Handle a lost connection. The owners of producers and consumers were notified before."""
         ...
 
 
@@ -42,7 +42,7 @@ class ClusterSession:
     """Keeps the connection to a cluster's URL open."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, url: str, listener: Listener, rng: Random) -> None:
-        """Reach the cluster at broker URL ``url`` once `start` is called."""
+        """Create a session with the broker URL ``url``; `start` connects."""
         self.client = PulsarClient(url, OPTIONS)
         self._loop = loop
         self._listener = listener
@@ -51,21 +51,21 @@ class ClusterSession:
 
     @property
     def is_up(self) -> bool:
-        """Whether the cluster can be reached."""
+        """Return whether the cluster is connected."""
         return self.client.service is not None
 
     @property
     def is_foreign(self) -> bool:
-        """Whether the cluster can be reached, and knows nothing of what Magnetar adds to the protocol."""
+        """Return whether the cluster is connected and does not support Magnetar's additions to the protocol."""
         service = self.client.service
         return service is not None and not service.peer_is_magnetar
 
     def start(self) -> None:
-        """Connect, and go on trying."""
+        """Connect, and reconnect after each loss."""
         self._task = start_task(self._loop, self._keep_up(), f"connection to {self.client.url}")
 
     def close(self) -> None:
-        """Drop all connections; the listener is told nothing more."""
+        """Close all connections without notifying the listener."""
         if self._task is not None:
             self._task.cancel()
         self.client.close()

@@ -1,4 +1,4 @@
-"""How much may be under way, and how long to wait after a refusal. Pure: `now` and chance are arguments."""
+"""Flow control: the limits of data in flight, and delays after refusals. Pure: `now` and randomness are arguments."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from magnetar.base.position import Position
 
 _AVERAGE_WEIGHT = 1 / 16
-"""Share of the newest entry in the average entry size."""
+"""Weight of the newest entry in the average entry size."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,42 +25,42 @@ class Backoff:
     maximum: float
 
     def delay(self, attempt: int, rng: Random) -> float:
-        """Seconds to wait before retry ``attempt``, counted from 0: between half and all of the exponential."""
+        """Return the seconds before retry ``attempt``, from 0: between half and all of the exponential value."""
         exponential = min(self.maximum, self.initial * 2.0 ** min(attempt, 32))
         return exponential * rng.uniform(0.5, 1.0)
 
 
 class Budget:
-    """Bytes that are under way to one target, over all its topics."""
+    """The bytes in flight to one target, over all its topics."""
 
     __slots__ = ("used",)
 
     def __init__(self) -> None:
-        """Start with nothing under way."""
+        """Begin without bytes."""
         self.used = 0
 
     @property
     def spent(self) -> bool:
-        """Whether topics that have something under way must wait before they ask for more."""
+        """Return whether topics with bytes in flight must wait before they request more."""
         return self.used >= limits.TARGET_BYTES
 
     @property
     def overdrawn(self) -> bool:
-        """Whether the sources must not even be read."""
+        """Return whether reading from the sources must pause."""
         return self.used >= 2 * limits.TARGET_BYTES
 
 
 class Window:
-    """The credit of one attachment: entries promised to the source's dispatcher, and entries not yet confirmed.
+    """The window of one attachment: permits granted to the source's dispatcher, and unconfirmed entries.
 
-    The limit starts small and grows by what is confirmed while the source uses up its permits, so it doubles with
-    each round trip of a backlog and stays small for a topic that trickles.
+    The limit starts small and grows with confirmations while the source uses up its permits. So it doubles with each
+    round trip of a backlog, and stays small for a topic with little traffic.
     """
 
     __slots__ = ("_average", "_budget", "_in_flight", "_limit", "_markers", "_promised", "in_flight_bytes")
 
     def __init__(self, budget: Budget) -> None:
-        """Open a window that draws on ``budget``."""
+        """Create a window that uses ``budget``."""
         self._budget = budget
         self._limit = limits.WINDOW_ENTRIES_INITIAL
         self._promised = 0
@@ -68,16 +68,16 @@ class Window:
         self._in_flight: deque[tuple[Position, int, bool]] = deque()
         """Position, bytes, and whether it is a marker."""
         self._markers = 0
-        """Markers in flight."""
+        """Number of markers in flight."""
         self.in_flight_bytes = 0
 
     @property
     def in_flight(self) -> int:
-        """Entries that arrived and are not confirmed."""
+        """Return the number of received, unconfirmed entries."""
         return len(self._in_flight)
 
     def grant(self) -> int:
-        """Permits to give the source now, counted as given; 0 while what it has is enough or memory is short."""
+        """Return the permits to grant now, counted as granted; 0 if the source has enough or the budget is spent."""
         size = self._size()
         is_busy = self._promised > 0 or bool(self._in_flight)
         if is_busy and (self._budget.spent or 2 * self._promised > size):
@@ -90,12 +90,12 @@ class Window:
         return permits
 
     def arrived(self, position: Position, size: int, permits: int = 1, *, is_marker: bool = False) -> None:
-        """Count an entry of ``size`` bytes that the source sent, and the ``permits`` that it used.
+        """Count an entry of ``size`` bytes from the source, and the ``permits`` that it used.
 
-        A marker says nothing about the size of other entries, and leaves its room in the window to the next one.
+        A marker does not affect the average size, and leaves its place in the window to the next entry.
 
-        Apache Pulsar counts messages: it sends a batch that is larger than what is left of its permits, and then
-        nothing until it was given more than it took too many.
+        Apache Pulsar counts messages: it sends a batch that is larger than its remaining permits, and then nothing
+        until it has received more permits than the batch exceeded.
         """
         self._promised -= permits
         if is_marker:
@@ -107,12 +107,12 @@ class Window:
         self._budget.used += size
 
     def passed_over(self, permits: int, size: int) -> None:
-        """Count an entry of ``size`` bytes that needs no receipt, and the ``permits`` that it used."""
+        """Count an entry of ``size`` bytes without a receipt, and the ``permits`` that it used."""
         self._promised -= permits
         self._measure(size)
 
     def confirmed(self, through: Position) -> int:
-        """Release everything up to and including ``through``; returns the number of entries."""
+        """Release everything up to and including ``through``; return the number of entries."""
         count = released = 0
         while self._in_flight and self._in_flight[0][0] <= through:
             _, size, is_marker = self._in_flight.popleft()
@@ -126,7 +126,7 @@ class Window:
         return count
 
     def close(self) -> None:
-        """Give back everything: what was under way is forgotten here and stays in the source's log."""
+        """Release everything. Entries in flight are dropped, and stay in the source's log."""
         self._budget.used -= self.in_flight_bytes
         self.in_flight_bytes = 0
         self._in_flight.clear()
@@ -136,6 +136,6 @@ class Window:
         self._average = self._average + (size - self._average) * _AVERAGE_WEIGHT if self._average else float(size)
 
     def _size(self) -> int:
-        """Entries that may be outstanding: the limit, or fewer when they are large or not measured yet."""
+        """Return the maximum number of outstanding entries: the limit, or fewer if they are large or of unknown size."""
         by_bytes = int(limits.WINDOW_BYTES / self._average) if self._average else limits.WINDOW_ENTRIES_UNMEASURED
         return max(1, min(self._limit, by_bytes))

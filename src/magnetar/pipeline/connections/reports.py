@@ -1,4 +1,4 @@
-"""What a writer tells its reader over the back-channel, and how it is framed.
+"""The reports of a writer to its reader over the back-channel, and their framing.
 
 A frame is ``u32 length, u8 kind, body``; the length counts kind and body. Integers are big-endian. The bodies:
 
@@ -22,33 +22,33 @@ _REFUSAL = struct.Struct(">IBqq")
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """The writer is warm: what it needs is imported, its loop runs."""
+    """The writer is warmed up: its modules are imported, and its loop runs."""
 
 
 @dataclass(frozen=True, slots=True)
 class TargetUp:
-    """The target can be reached."""
+    """The target is connected."""
 
 
 @dataclass(frozen=True, slots=True)
 class TargetDown:
-    """The target cannot be reached; everything under way to it is dropped."""
+    """The target is not connected; all entries in flight to it are dropped."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class Receipts:
-    """Per attachment, the newest position up to which, inclusive, all its entries are durable at the target."""
+    """By attachment, the newest position up to which, inclusive, all its entries are durable at the target."""
 
     confirmed: tuple[tuple[int, Position], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """An attachment that the target does not take further; what it had under way is dropped.
+    """An attachment that the target refused; its entries in flight are dropped.
 
-    ``last`` is set for a gap: the newest position of the source that the target holds, EARLIEST when it holds none.
+    ``last`` is set for a gap: the newest position of the source that the target holds, EARLIEST if it holds none.
     """
 
     attachment: int
@@ -68,7 +68,7 @@ class _Kind(IntEnum):
 
 
 def encode_report(report: Report) -> bytes:
-    """Return ``report`` as one frame."""
+    """Encode a report as one frame."""
     match report:
         case Ready():
             return _frame(_Kind.READY, b"")
@@ -84,14 +84,14 @@ def encode_report(report: Report) -> bytes:
 
 
 class ReportDecoder:
-    """Cuts a byte stream into reports."""
+    """Splits a byte stream into reports."""
 
     def __init__(self) -> None:
-        """Start at a frame's beginning."""
+        """Begin at the start of a frame."""
         self._buffer = bytearray()
 
     def feed(self, data: bytes) -> list[Report]:
-        """Add ``data``; returns the reports that are complete. Raises ValueError for a kind that it does not know."""
+        """Add ``data``; return the complete reports. Raises ValueError for an unknown kind."""
         self._buffer += data
         reports = []
         offset = 0

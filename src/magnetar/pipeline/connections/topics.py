@@ -1,4 +1,4 @@
-"""Which topics the served namespaces have, asked over the connection to a cluster's URL."""
+"""The topics of the replicated namespaces, polled over the connection to a cluster's URL."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class TopicWatch:
         client: PulsarClient,
         on_topics: Callable[[str, frozenset[str]], None],
     ) -> None:
-        """Call ``on_topics`` with a namespace and all its topics whenever they changed."""
+        """Create a watch that calls ``on_topics`` with a namespace and all its topics after each change."""
         self._loop = loop
         self._client = client
         self._on_topics = on_topics
@@ -34,22 +34,22 @@ class TopicWatch:
         self._questions: set[asyncio.Task[None]] = set()
 
     def start(self) -> None:
-        """Poll from now on."""
+        """Start polling."""
         self._loop.call_later(limits.TOPICS_POLL_SECONDS, self.start)
         self.poll()
 
     def close(self) -> None:
-        """Wait for no answer any more."""
+        """Stop polling."""
         for question in self._questions:
             question.cancel()
 
     def serve(self, namespaces: Iterable[str]) -> None:
-        """Watch exactly these namespaces."""
+        """Replace the watched namespaces."""
         self._hashes = {namespace: self._hashes.get(namespace, "") for namespace in namespaces}
         self.poll()
 
     def poll(self) -> None:
-        """Ask now."""
+        """Poll once."""
         service = self._client.service
         if service is not None:
             for namespace in self._hashes:
@@ -58,7 +58,7 @@ class TopicWatch:
                 question.add_done_callback(self._questions.discard)
 
     async def _ask(self, service: PulsarConnection, namespace: str) -> None:
-        """Ask for one namespace. One that is answered slowly must not cost the others."""
+        """Poll one namespace, independently of the others."""
         topics_hash = self._hashes.get(namespace)
         try:
             reply = await service.request(
@@ -67,7 +67,7 @@ class TopicWatch:
                 )
             )
         except (MagnetarError, OSError):
-            return  # it is asked again soon
+            return  # the next poll follows soon
         answer = reply.getTopicsOfNamespaceResponse
         if namespace in self._hashes and answer.changed and answer.topics_hash != self._hashes[namespace]:
             self._hashes[namespace] = answer.topics_hash
@@ -75,5 +75,5 @@ class TopicWatch:
 
 
 def namespace_of(topic: str) -> str:
-    """``tenant/namespace`` of a full topic name, cut out without parsing it: this runs for every topic."""
+    """Return ``tenant/namespace`` of a full topic name. It slices the text, because it runs for every topic."""
     return topic.partition("://")[2].rpartition("/")[0]

@@ -1,1 +1,1 @@
-"""The driver: the Spark session, its two queries, and how replication goes."""
+"""The driver: the Spark session, its two queries, and the progress of replication."""

@@ -1,4 +1,4 @@
-"""How replication goes, as Prometheus sees it."""
+"""The Prometheus metrics of replication."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LINK = ("source", "target")
 
 
 class ReplicationMetrics:
-    """The metrics of one driver, in a registry of its own."""
+    """The metrics of one driver, in a separate registry."""
 
     def __init__(self) -> None:
         """Begin without links."""
@@ -46,11 +46,11 @@ class ReplicationMetrics:
         self._in_flight = Gauge(f"{prefix}_in_flight_bytes", "Bytes under way.", ("target",), registry=registry)
 
     def serve(self, port: int) -> None:
-        """Answer scrapes at ``/metrics`` of ``port``, in a thread; raises OSError when the port is taken."""
+        """Serve ``/metrics`` on ``port`` in a thread; raises OSError if the port is in use."""
         start_http_server(port, registry=self.registry)
 
     def note(self, event: Event) -> None:
-        """Count an event in."""
+        """Update the metrics with an event."""
         match event:
             case Ready():
                 self._ready.set(1)

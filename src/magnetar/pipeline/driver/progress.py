@@ -1,4 +1,4 @@
-"""How far replication has come, as the source brokers count it from the receipts of the targets."""
+"""The progress of replication, as the source brokers derive it from the targets' receipts."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class LinkProgress:
-    """One link, over all its topics."""
+    """The progress of one link, over all its topics."""
 
     source: str
     target: str
     topics: int = 0
     messages: int = 0
-    """Replicated since the source broker started."""
+    """Messages replicated since the start of the source broker."""
     rate: float = 0.0
     """Messages per second since the last report."""
     backlog: int | None = 0
-    """Entries that the target does not hold; None while that is not known of every topic."""
+    """Number of entries that the target lacks; None while unknown for a topic."""
     delay_seconds: float | None = 0.0
-    """Age of the oldest of them; None while that is not known of every topic."""
+    """Age of the oldest of them; None while unknown for a topic."""
     unknown_topics: int = 0
-    """Topics of which it is not known what the target holds."""
+    """Number of topics whose entries at the target are unknown."""
 
     def add(self, replication: dict[str, float]) -> LinkProgress:
-        """Return this with one more topic's ``replication.<remote>`` counted in."""
+        """Return the progress with the ``replication.<remote>`` of one more topic."""
         backlog, delay = replication.get("replicationBacklog"), replication.get("replicationDelayInSeconds")
         return replace(
             self,
@@ -53,14 +53,14 @@ class LinkProgress:
         )
 
     def since(self, before: LinkProgress | None, seconds: float) -> LinkProgress:
-        """Return this with its rate; 0 where there is nothing to compare with, or the broker started anew."""
+        """Return the progress with its rate; 0 without an earlier report, or after a restart of the broker."""
         moved = self.messages - before.messages if before is not None and seconds > 0 else 0
         rate = max(0, moved) / seconds if seconds > 0 else 0.0
         return replace(self, rate=rate)
 
 
 class ProgressWatch(Watch):
-    """Asks all clusters every PROGRESS_SECONDS, in a thread of its own."""
+    """Polls all clusters every PROGRESS_SECONDS, in a thread of its own."""
 
     def __init__(
         self,
@@ -69,9 +69,9 @@ class ProgressWatch(Watch):
         clock: Clock,
         on_progress: Callable[[list[LinkProgress]], None],
     ) -> None:
-        """Call ``on_progress``, in the watch's thread, with every link that could be asked for.
+        """Create a watch that calls ``on_progress``, in its thread, with every link of a cluster that answers.
 
-        A foreign cluster is asked for ``namespaces`` and for those that a Magnetar's policies name.
+        A foreign cluster is asked for ``namespaces`` and for those that the policies of a Magnetar cluster name.
         """
         self._namespaces = frozenset(map(NamespaceName.parse, namespaces))
         super().__init__(
@@ -86,7 +86,7 @@ class ProgressWatch(Watch):
         self._asked_at = clock.monotonic()
 
     def poll(self) -> list[LinkProgress]:
-        """Ask now. A cluster that does not answer is left out."""
+        """Poll once. Clusters that do not answer are left out."""
         now = self._clock.monotonic()
         seconds, self._asked_at = now - self._asked_at, now
         links: list[LinkProgress] = []
@@ -94,7 +94,7 @@ class ProgressWatch(Watch):
         foreign = {}
         for source, policies in self._policies.items():
             if policies.poll():
-                continue  # it does not answer
+                continue  # no answer
             client = self._clients[source]
             if not policies.is_magnetar:
                 foreign[source] = client
@@ -129,10 +129,10 @@ class ProgressWatch(Watch):
         return list(links.values())
 
     def _foreign_replication(self, client: AdminClient, topic: TopicName) -> dict[str, dict[str, float]]:
-        """As ``_replication``, from the subscriptions that are the replication cursors of a foreign source."""
+        """As ``_replication`` for a foreign source, from its subscriptions that are replication cursors."""
         try:
             subscriptions = client.topics.stats(topic, earliest_time_in_backlog=True).get("subscriptions", {})
-        except AdminError:  # deleted since it was listed
+        except AdminError:  # deleted since the listing
             return {}
         return {
             name.removeprefix(FOREIGN_LINK_PREFIX): self._as_replication(stats)
@@ -152,5 +152,5 @@ class ProgressWatch(Watch):
 def _replication(client: AdminClient, topic: TopicName) -> dict[str, dict[str, float]]:
     try:
         return dict(client.topics.stats(topic).get("replication", {}))
-    except AdminError:  # deleted since it was listed
+    except AdminError:  # deleted since the listing
         return {}

@@ -1,4 +1,4 @@
-"""The driver of replication: starts both queries, starts them again when they end, and says how it goes."""
+"""The driver of replication: it starts both queries, restarts ended ones, and reports progress."""
 
 from __future__ import annotations
 
@@ -32,31 +32,31 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 RESTART = Backoff(limits.RESTART_INITIAL_SECONDS, limits.RESTART_MAX_SECONDS)
-"""How long to wait before a query that ended is started again."""
+"""The delay before an ended query is restarted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What to replicate and where to run it."""
+    """The clusters to replicate, and the environment."""
 
     clusters: tuple[ClusterAddress, ...]
     lease_seconds: float = limits.LEASE_SECONDS
     master: str | None = None
-    """Spark master; None runs in this process's own JVM, with room for all tasks."""
+    """Spark master; None: this process's own JVM, with room for all tasks."""
     work_dir: Path | None = None
-    """Where Spark keeps its files while it runs; None is a temporary directory."""
+    """Directory of Spark's files; None: a temporary directory."""
     namespaces: tuple[str, ...] = ()
-    """Read from foreign clusters besides those that Magnetar's policies name."""
+    """Namespaces to read from foreign clusters, besides those in the policies of Magnetar clusters."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """Every target's links are carried, and the query that takes over next is there."""
+    """The links of every target are carried, and the next query is running."""
 
 
 @dataclass(frozen=True, slots=True)
 class QueryEnded:
-    """A query ended and is started again in ``restart_in_seconds``."""
+    """A query ended; it restarts in ``restart_in_seconds``."""
 
     turn: int
     reason: str
@@ -65,7 +65,7 @@ class QueryEnded:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Where all links stand, and what the tasks that carry them said last."""
+    """The progress of all links, and the newest status of the tasks that carry them."""
 
     links: tuple[LinkProgress, ...]
     tasks: tuple[TaskStatus, ...]
@@ -73,7 +73,7 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class Rival:
-    """Another pipeline holds links that this one should carry; told once for each other pipeline and target."""
+    """Another pipeline holds links that this one should carry; reported once for each pipeline and target."""
 
     target: str
     pipeline: str
@@ -81,7 +81,7 @@ class Rival:
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """The broker URL of a cluster changed: both queries are started again with the new one."""
+    """The broker URL of a cluster changed; both queries restart with the new one."""
 
     cluster: str
     broker_url: str
@@ -91,10 +91,10 @@ Event = Ready | QueryEnded | Progress | Rival | Moved
 
 
 class Turn:
-    """One of the two queries, kept running."""
+    """One of the two queries, with its restarts."""
 
     def __init__(self, session: SparkSession, options: ReplicationOptions, work_dir: Path, rng: Random) -> None:
-        """Belong to ``session``; `supervise` starts it."""
+        """Create the query of ``session``; `supervise` starts it."""
         self._session = session
         self._options = options
         self._work_dir = work_dir
@@ -105,15 +105,15 @@ class Turn:
         self._attempt = 0
         self._restart_at = 0.0
         self.restarts = 0
-        """How often the query had to be started again."""
+        """Number of restarts of the query."""
 
     @property
     def active(self) -> bool:
-        """Whether the query runs."""
+        """Return whether the query runs."""
         return self._query is not None and self._query.isActive
 
     def supervise(self, now: float) -> QueryEnded | None:
-        """Start the query if it is time; returns what is to be told when it ended."""
+        """Start the query if it is due; return an event if it has ended."""
         if self._query is None:
             return self._start(now) if now >= self._restart_at else None
         if self._query.isActive:
@@ -121,18 +121,18 @@ class Turn:
         return self._ended(str(self._query.exception() or "stopped"), now)
 
     def _start(self, now: float) -> QueryEnded | None:
-        # A fresh checkpoint each time: where to go on is known to the brokers alone.
+        # A new checkpoint each time, because only the brokers know the positions.
         checkpoint = self._work_dir / f"checkpoint-{self._options.turn}-{next(self._starts)}"
         self._started_at = now
         try:
             self._query = start_query(self._session, self._options, checkpoint)
         except Py4JJavaError as error:
-            # Spark asks a Python worker for the source's schema; one that is killed just then is no reason to end.
+            # Spark asks a Python worker for the source's schema. The query restarts if that worker is killed.
             return self._ended(str(error.java_exception), now)
         return None
 
     def _ended(self, reason: str, now: float) -> QueryEnded:
-        # A query that ran for a while failed for a new reason: begin with short pauses again.
+        # A query that ran for a while failed for a new reason: restart the backoff.
         self._attempt = 0 if now - self._started_at > limits.RESTART_MAX_SECONDS else self._attempt + 1
         delay = RESTART.delay(self._attempt, self._rng)
         self._query = None
@@ -141,14 +141,14 @@ class Turn:
         return QueryEnded(self._options.turn, reason, delay)
 
     def move(self, clusters: tuple[ClusterAddress, ...]) -> None:
-        """Start the query again, at once, with other addresses."""
+        """Restart the query at once with other addresses."""
         self.stop()
         self._query = None
         self._options = replace(self._options, clusters=clusters)
         self._restart_at = 0.0
 
     def stop(self) -> None:
-        """Stop the query; its tasks' links are free for whoever comes next."""
+        """Stop the query; other tasks can take its links."""
         if self._query is not None:
             self._query.stop()
 
@@ -157,7 +157,7 @@ class Replication:
     """A running replication."""
 
     def __init__(self, settings: Settings, tell: Callable[[Event], None], rng: Random) -> None:
-        """Tell ``tell`` what happens, from more than one thread; `run` does the work."""
+        """Create a replication that calls ``tell`` with events, from several threads; `run` runs it."""
         self._settings = settings
         self._tell = tell
         self._rng = rng
@@ -166,7 +166,7 @@ class Replication:
         self._ready = False
 
     def run(self, stop: threading.Event) -> None:
-        """Replicate until ``stop`` is set; removes its files, and those of drivers that were killed."""
+        """Replicate until ``stop`` is set. Removes its files, and those of drivers that were killed."""
         master = self._settings.master or local_master(len(self._settings.clusters))
         with WorkDirectory(self._settings.work_dir) as directory:
             session = build_session(master, directory.path)
@@ -204,14 +204,14 @@ class Replication:
         finally:
             addresses.stop()
             watch.stop()
-            # Tasks that are stopped half-way are what we ask for here, and no errors.
+            # Stopping running tasks is intended, so Spark's errors about them are suppressed.
             session.sparkContext.setLogLevel("OFF")
             for turn in turns:
                 turn.stop()
             receiver.close()
 
     def _follow(self, addresses: AddressWatch, turns: list[Turn]) -> None:
-        """Start the queries again if a cluster has moved."""
+        """Restart the queries if a cluster's address changed."""
         moved = addresses.take_moved()
         for address in moved:
             self._tell(Moved(address.name, address.broker_url))
@@ -240,7 +240,7 @@ class Replication:
 
 
 def event_json(event: Event) -> dict[str, Any]:
-    """Return an event as JSON says it."""
+    """Return an event as JSON data."""
     match event:
         case Ready():
             return {"event": "ready"}

@@ -1,4 +1,4 @@
-"""The Spark session that carries the links, and the two queries that run in it."""
+"""The Spark session that carries the links, and its two queries."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from magnetar.pipeline.options import ReplicationOptions
 
 TASK_ATTEMPTS = 8
-"""How often Spark tries a task before it gives its query up; a query that ended is started again."""
+"""Number of attempts of a task before its query ends; an ended query is restarted."""
 
 _CHECKPOINTING = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 
@@ -33,40 +33,40 @@ _JAVA_OPTIONS = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 _LOGGING = Path(__file__).with_name("log4j2.properties").as_uri()
 
 SETTINGS = {
-    # A row must not wait for company: one row per Arrow batch, buffers smaller than a flush row.
+    # One row per Arrow batch, because buffers smaller than a flushed row would delay rows.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "1",
     "spark.buffer.size": "512",
     "spark.sql.execution.pandas.udf.buffer.size": "512",
-    # Over TCP a row of several writes waits for delayed acknowledgements, some 40 ms.
+    # Over TCP a row of several writes waits some 40 ms for delayed acknowledgements.
     "spark.python.unix.domain.socket.enabled": "true",
-    # The checkpoint decides nothing, so it need only be cheap.
+    # The checkpoint has no function, so it should be cheap.
     "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
     "spark.sql.streaming.checkpointFileManagerClass": _CHECKPOINTING,
     "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
     "spark.sql.streaming.noDataMicroBatches.enabled": "false",
-    # One task per target, never two: a speculative copy would take the links from the first.
+    # One task per target: a speculative copy would take the links from the first one.
     "spark.speculation": "false",
     "spark.sql.adaptive.enabled": "false",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.driver.memory": "512m",
 }
-"""What makes a relay of leases fast; measured, see the architecture page."""
+"""Settings for fast transitions between leases; the architecture page has the measurements."""
 
 
 def local_master(targets: int) -> str:
-    """Return a local master with room for both queries' tasks, which overlap while one hands over to the other."""
+    """Return a local master with room for the tasks of both queries, which overlap at the end of a lease."""
     return f"local[{TURNS * targets + 1},{TASK_ATTEMPTS}]"
 
 
 def build_session(master: str, work_dir: Path) -> SparkSession:
-    """Start Spark, or join the cluster at ``master``. Java must be there: Spark's own error for that is obscure."""
+    """Start Spark, or connect to ``master``. Checks for Java first, because Spark's own error is obscure."""
     warnings.filterwarnings("ignore", category=FutureWarning, module="pyspark")
     os.environ |= _environment(work_dir, local=master.startswith("local"))
     builder = SparkSession.builder.master(master).appName("magnetar replicate")
     for key, value in SETTINGS.items():
         builder = builder.config(key, value)
-    java_files = work_dir / "java"  # what libraries leave behind when the machine is killed goes with the rest
+    java_files = work_dir / "java"  # files that libraries leave after a kill are removed with the others
     java_files.mkdir()
     java = f"{_JAVA_OPTIONS} -Dlog4j2.configurationFile={_LOGGING} -Djava.io.tmpdir={java_files}"
     sockets = socket_directory(work_dir)
@@ -79,25 +79,25 @@ def build_session(master: str, work_dir: Path) -> SparkSession:
         .getOrCreate()
     )
     if threading.current_thread() is threading.main_thread():
-        # Spark takes the signal for itself; how the driver stops is for its command to say.
+        # Spark replaces the signal handler; restore the command's.
         signal.signal(signal.SIGINT, on_interrupt)
     return session
 
 
 def _environment(work_dir: Path, *, local: bool) -> dict[str, str]:
-    """Return what Spark takes from the environment alone: the same Python everywhere, its files, its address."""
+    """Return Spark's environment variables: the Python executable, the directories and the address."""
     environment = {
         "PYSPARK_PYTHON": sys.executable,
         "PYSPARK_DRIVER_PYTHON": sys.executable,
         "SPARK_LOCAL_DIRS": str(work_dir),
-        # Spark warns of each new pandas, which is not used here.
+        # Spark warns about each new version of pandas, which is not used here.
         "PYTHONWARNINGS": "ignore::FutureWarning",
     }
     return environment | {"SPARK_LOCAL_IP": "127.0.0.1"} if local else environment
 
 
 def start_query(session: SparkSession, options: ReplicationOptions, checkpoint: Path) -> StreamingQuery:
-    """Start the query whose turn ``options`` names."""
+    """Start the query with the turn in ``options``."""
     source = source_named(f"magnetar-{options.turn}")
     session.dataSource.register(source)
     frame = session.readStream.format(source.name()).options(**options.to_spark()).load()

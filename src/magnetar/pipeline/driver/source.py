@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class TargetPartition(InputPartition):
-    """One target cluster's share of a lease."""
+    """The part of a lease for one target cluster."""
 
     target: str
     lease: int
@@ -31,19 +31,19 @@ class TargetPartition(InputPartition):
 
 
 class LeaseStreamReader(DataSourceStreamReader):
-    """Offsets are ``{"lease": number}``; Spark's checkpoint of them decides nothing, the clock does."""
+    """A stream of leases with the offsets ``{"lease": number}``. The clock determines them, not Spark's checkpoint."""
 
     def __init__(self, options: ReplicationOptions) -> None:
-        """Serve the query whose turn ``options`` names."""
+        """Create the reader of the query with the turn in ``options``."""
         self._options = options
         self._schedule = Schedule(options.lease_seconds)
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802 - Spark's name
-        """Return the lease before all leases."""
+        """Return the offset before all leases."""
         return {"lease": 0}
 
     def latestOffset(self, start: dict[str, int], limit: Any) -> dict[str, int]:  # noqa: ANN401, ARG002, N802 - Spark's
-        """Return the lease that is due, after waiting a while for it; ``start`` while none is."""
+        """Wait a while for the next lease, and return it; return ``start`` if none is due."""
         now = time.time()
         wait = min(self._schedule.next_start(self._options.turn, now) - now, limits.LATEST_OFFSET_POLL_SECONDS)
         for pause in (wait, 0.0):
@@ -54,20 +54,20 @@ class LeaseStreamReader(DataSourceStreamReader):
         return start
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[InputPartition]:  # noqa: ARG002 - Spark's
-        """One partition per target; only the newest lease counts, and none where Spark only notes the beginning."""
+        """Return one partition per target for the newest lease, and none for Spark's initial offset."""
         if end == self.initialOffset():
             return []
         return [TargetPartition(cluster.name, end["lease"], self._options) for cluster in self._options.clusters]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """SourceCluster the sources of the partition's target for the length of its lease."""
+        """Read the sources of the partition's target for the duration of its lease."""
         assert isinstance(partition, TargetPartition)
         with LeaseReader(partition.target, partition.lease, partition.options) as reader:
             yield from reader.rows()
 
 
 class MagnetarDataSource(DataSource):
-    """Entries on their way between Pulsar-compatible clusters, in chunks; see `magnetar.pipeline.rows`."""
+    """Entries in transit between Pulsar-compatible clusters, in chunks; see `magnetar.pipeline.rows`."""
 
     def schema(self) -> str:
         """Return the rows' schema."""
@@ -79,11 +79,10 @@ class MagnetarDataSource(DataSource):
 
 
 def source_named(name: str) -> type[MagnetarDataSource]:
-    """Return a source for ``spark.readStream.format(name)``. Queries that run at the same time need one each.
+    """Return a data source class for ``spark.readStream.format(name)``. Concurrent queries need a name each.
 
-    Spark keeps one map of environment variables for a source that is registered, and each query that starts changes
-    it, in a thread of its own. A map that two of them change at the same time is broken from then on: no task of
-    either can be read any more.
+    Spark has one map of environment variables per registered source, and each query modifies it in a thread of its own
+    when it starts. Two concurrent modifications corrupt the map for good: no task of either query can be read any more.
     """
 
     class Named(MagnetarDataSource):

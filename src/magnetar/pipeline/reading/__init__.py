@@ -1,1 +1,1 @@
-"""The reading half of a task: the topics of all sources, their links, and what is handed over next."""
+"""The reader of a task: the topics of all sources, their links, and the order of entries to the writer."""

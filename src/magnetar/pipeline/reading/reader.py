@@ -1,8 +1,8 @@
-"""The reading half of a task: all sources of one target, read for one lease and yielded as rows.
+"""The reader of a task: it reads all sources of one target for one lease, and yields rows.
 
-One event loop serves the source connections and the back-channel. The generator runs it in between two rows. It stands
-still only while a row is handed to Spark, and the writer always takes rows, so it never stands still for long.
-`magnetar.pipeline.driver.source` calls it.
+One event loop serves the source connections and the back-channel. The generator runs the loop between two rows. The
+loop pauses only while Spark takes a row; the writer always accepts rows, so the pause is short.
+`magnetar.pipeline.driver.source` calls the reader.
 """
 
 from __future__ import annotations
@@ -36,18 +36,18 @@ if TYPE_CHECKING:
     from magnetar.pipeline.options import ClusterAddress, ReplicationOptions
 
 STATUS_SECONDS = 1.0
-"""Seconds between two statuses."""
+"""Seconds between two status messages."""
 
 
 class TaskFailedError(MagnetarError):
-    """The other half of the task is gone; Spark retries the task, which attaches anew."""
+    """The writer of the task has ended; Spark retries the task, which attaches again."""
 
 
 class LeaseReader:
-    """One task's reading half; also what its sources share (`magnetar.pipeline.reading.source_cluster.Task`)."""
+    """The reader of one task, and the shared state of its sources (`magnetar.pipeline.reading.source_cluster.Task`)."""
 
     def __init__(self, target: str, lease: int, options: ReplicationOptions) -> None:
-        """Read for ``target``; `rows` does the work."""
+        """Create a reader for ``target``; `rows` runs it."""
         self.target = target
         self.lease = lease
         self.pipeline = options.pipeline
@@ -77,11 +77,11 @@ class LeaseReader:
         self._status = StatusSender((options.status_host, options.status_port)) if options.status_port else None
 
     def __enter__(self) -> Self:
-        """Nothing runs yet."""
+        """Return the reader; nothing runs yet."""
         return self
 
     def __exit__(self, *exception: object) -> None:
-        """Release sockets and threads; the worker process lives on for other tasks."""
+        """Close sockets and stop threads, because Spark reuses the worker process for other tasks."""
         for watch in self._watches:
             watch.stop()
         for source in self._sources.values():
@@ -93,12 +93,12 @@ class LeaseReader:
 
     @property
     def carrying(self) -> bool:
-        """Whether links may be attached now: the slot has begun and the target is up."""
+        """Return whether links may be attached: the slot has begun and the target is connected."""
         return self._begun and not self._target_down
 
     @property
     def succeeded(self) -> bool:
-        """Whether the slot is over, so that a lost link is the successor's."""
+        """Return whether the slot is over, so that lost links belong to the successor."""
         return time.time() >= self._schedule.end(self.lease)
 
     def next_number(self) -> int:
@@ -106,18 +106,18 @@ class LeaseReader:
         return next(self._numbers)
 
     def carry(self, carried: Carried) -> None:
-        """Send an entry to the writer when its turn has come."""
+        """Queue an entry for the writer."""
         self._outflow.put(carried)
         self._arrived_bytes += len(carried.entry)
         self._wake()
 
     def forget(self, number: int) -> None:
-        """Send nothing more of an attachment that has ended."""
+        """Stop sending entries of an attachment that has ended."""
         self._outflow.forget(number)
         self._wake()
 
     def rows(self) -> Iterator[pa.RecordBatch]:
-        """Yield rows until the lease is over; raises TaskFailedError when the writer is gone."""
+        """Yield rows until the lease is over; raises TaskFailedError if the writer has ended."""
         tune()
         opening = Opening(self._channel.path, self._target_url)
         yield row(self.target, self.lease, Kind.OPENING, encode_opening(opening))
@@ -139,7 +139,7 @@ class LeaseReader:
             yield row(self.target, self.lease, Kind.ENTRIES, chunk)
 
     def _warm_up(self) -> None:
-        """Connect everywhere, then wait for the slot and for the writer."""
+        """Connect to all clusters, then wait for the slot and for the writer."""
         for source in self._sources.values():
             source.start()
         for watch in self._watches:
@@ -156,9 +156,9 @@ class LeaseReader:
         self._send_status()
 
     def _step(self, longest: float = limits.IDLE_SECONDS) -> None:
-        """Run the event loop until there may be something to hand over, or for ``longest`` seconds.
+        """Run the event loop until there may be entries to pass on, or for ``longest`` seconds.
 
-        A backlog is read on until as much has come as fits into a row, or nothing more comes at once.
+        A backlog is read until a row is full, or no more entries arrive at once.
         """
         self._arrived_bytes = 0
         timer = self.loop.call_later(max(0.0, min(longest, limits.IDLE_SECONDS)), self._wake)
@@ -172,24 +172,24 @@ class LeaseReader:
         if self.budget.overdrawn or (self._paused and not self.budget.spent):
             self._pause(paused=self.budget.overdrawn)
         if self._channel.broken:
-            message = f"the writer for {self.target} is gone"
+            message = f"the writer for {self.target} has ended"
             raise TaskFailedError(message)
 
     def _run(self) -> None:
-        """Run the event loop until it is woken up; raises what failed in it."""
+        """Run the event loop until it is woken up; raise the error of a failed callback."""
         self.loop.run_forever()
         self._is_waking = False
         if self._failure is not None:
             raise self._failure
 
     def _wake(self) -> None:
-        """Have the generator go on after this turn of the event loop, and after what the turn wrote was sent."""
+        """Wake the generator after this turn of the event loop and after its output was sent."""
         if not self._is_waking:
             self._is_waking = True
             self.loop.call_soon(self.loop.stop)
 
     def _note_failure(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """Note a bug in a callback or a task: this task fails, and Spark retries it."""
+        """Record an unhandled error of a callback or task: this task fails, and Spark retries it."""
         del loop
         self._failure = self._failure or context.get("exception") or RuntimeError(str(context["message"]))
         self._wake()
@@ -201,12 +201,12 @@ class LeaseReader:
                 source.pause(paused=paused)
 
     def _over(self) -> bool:
-        """Whether the successor holds every link, or it is time to make way for this query's next lease."""
+        """Return whether the successor holds every link, or the task must end for its query's next lease."""
         if time.time() >= self._schedule.hard_end(self.lease):
             return True
         if self.succeeded:
             for source in self._sources.values():
-                source.make_way()
+                source.end_slot()
         displaced = any(source.displacements for source in self._sources.values())
         return self.succeeded and displaced and not any(source.live_links for source in self._sources.values())
 

@@ -1,4 +1,4 @@
-"""The reader's view of one source cluster: its topics, their links, and the entries that come."""
+"""The reader's state of one source cluster: its topics, their links, and the received entries."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 class Task(Protocol):
-    """What a source cluster shares with the others of its task."""
+    """The interface of a task to its source clusters."""
 
     loop: asyncio.AbstractEventLoop
     rng: Random
@@ -47,12 +47,12 @@ class Task(Protocol):
 
     @property
     def carrying(self) -> bool:
-        """Whether links may be attached now: the slot has begun and the target is up."""
+        """Return whether links may be attached: the slot has begun and the target is connected."""
         ...
 
     @property
     def succeeded(self) -> bool:
-        """Whether the slot is over, so that a lost link is the successor's."""
+        """Return whether the slot is over, so that lost links belong to the successor."""
         ...
 
     def next_number(self) -> int:
@@ -60,21 +60,21 @@ class Task(Protocol):
         ...
 
     def carry(self, carried: Carried) -> None:
-        """Send an entry to the writer."""
+        """Queue an entry for the writer."""
         ...
 
     def forget(self, number: int) -> None:
-        """Send nothing more of an attachment that has ended."""
+        """Stop sending entries of an attachment that has ended."""
         ...
 
 
-class _Stay:
-    """One stay on a link: the attachment, the task that attaches it, and the consumer's events."""
+class _AttachedLink:
+    """One attachment to a link: the task that attaches it, and the consumer's events."""
 
     __slots__ = ("_cluster", "broker", "number", "source_link", "task")
 
     def __init__(self, cluster: SourceCluster, source_link: SourceLink) -> None:
-        """Begin without a broker: it is found by lookup."""
+        """Begin without a broker, which is found by lookup."""
         self._cluster = cluster
         self.source_link = source_link
         self.number = source_link.attachment.number
@@ -94,17 +94,17 @@ class SourceCluster:
     """All links of one source to one target."""
 
     def __init__(self, task: Task, source: ClusterAddress) -> None:
-        """Belong to ``task``; `start` connects."""
+        """Create the source cluster of ``task``; `start` connects."""
         self.source = source.name
         self.displacements = 0
-        """Links that the next lease took over."""
+        """Number of links that the next lease took over."""
         self.down_reason = "not connected yet"
-        """Why the source cannot be reached; empty while it can."""
+        """Why the source is not connected; empty if it is."""
         self._task = task
         self._session = ClusterSession(task.loop, source.broker_url, self, task.rng)
         self._topics = TopicWatch(task.loop, self._session.client, self._named)
         self._source_links: dict[str, SourceLink] = {}
-        self._attachments: dict[int, _Stay] = {}
+        self._attachments: dict[int, _AttachedLink] = {}
         self._unacknowledged: set[int] = set()
 
     @property
@@ -113,12 +113,12 @@ class SourceCluster:
 
     @property
     def live_links(self) -> int:
-        """Links that hold their consumer, or are about to."""
+        """Return the number of links that hold a consumer or are subscribing."""
         return len(self._attachments)
 
     @property
     def parked(self) -> dict[str, str]:
-        """Topics that wait after a refusal, and why."""
+        """Return the parked topics with the reasons."""
         return {
             topic: source_link.reason
             for topic, source_link in self._source_links.items()
@@ -127,64 +127,64 @@ class SourceCluster:
 
     @property
     def rivals(self) -> set[str]:
-        """Other pipelines that hold links of this one."""
+        """Return the other pipelines that hold links of this one."""
         return {link.rival for link in self._source_links.values() if link.rival and not link.live}
 
     def start(self) -> None:
-        """Connect, and look out for topics and for stalls from now on."""
+        """Connect, and start polling topics and checking for stalls."""
         self._session.start()
         self._topics.start()
         self._park_stalled()
 
     def close(self) -> None:
-        """Drop all connections."""
-        for stay in self._attachments.values():
-            if stay.task is not None:
-                stay.task.cancel()
+        """Close all connections."""
+        for attached in self._attachments.values():
+            if attached.task is not None:
+                attached.task.cancel()
         self._topics.close()
         self._session.close()
 
     def pause(self, *, paused: bool) -> None:
-        """Read nothing from the source while ``paused``."""
+        """Pause or resume reading from the source."""
         if paused:
             self._session.client.pause_reading()
         else:
             self._session.client.resume_reading()
 
     def serve(self, namespaces: Iterable[str]) -> None:
-        """Replicate the topics of these namespaces, and give up those of all others."""
+        """Replicate the topics of these namespaces, and stop replicating all others."""
         served = frozenset(namespaces)
         for topic in [topic for topic in self._source_links if namespace_of(topic) not in served]:
             self._forget(topic)
         self._topics.serve(sorted(served))
 
     def attach(self) -> None:
-        """Start every link that waits."""
+        """Start every waiting link."""
         for source_link in self._source_links.values():
             self._start(source_link)
 
     def detach(self) -> None:
-        """Give up all links because the target is down; nothing stays buffered."""
+        """Detach all links because the target is not connected; nothing stays buffered."""
         for source_link in self._source_links.values():
             self._carry_out(source_link, source_link.detach())
 
-    def make_way(self) -> None:
-        """Hear that the slot is over: a foreign source gives a link to the successor once this one let it go."""
+    def end_slot(self) -> None:
+        """End the slot. A foreign source gives a link to the successor only after this task has released it."""
         if self._is_foreign:
-            for number, stay in list(self._attachments.items()):
-                self._carry_out(stay.source_link, [*stay.source_link.acknowledge(), Close(number)])
-                stay.source_link.displaced()
+            for number, attached in list(self._attachments.items()):
+                self._carry_out(attached.source_link, [*attached.source_link.acknowledge(), Close(number)])
+                attached.source_link.displaced()
                 self.displacements += 1
 
     def confirmed(self, number: int, through: Position) -> None:
-        """Pass on that the target holds everything of an attachment up to ``through``."""
+        """Record that the target holds all entries of an attachment up to ``through``."""
         if number in self._attachments:
             source_link = self._attachments[number].source_link
             source_link.confirmed(through, self._task.loop.time())
             self._moved(source_link)
 
     def refused(self, number: int, reason: str, last: Position | None) -> None:
-        """Pass on that the target refused an attachment; ``last`` is set for a gap."""
+        """Record that the target refused an attachment; ``last`` is set for a gap."""
         if number in self._attachments:
             source_link, rng = self._attachments[number].source_link, self._task.rng
             self._carry_out(
@@ -192,20 +192,20 @@ class SourceCluster:
             )
 
     def cluster_up(self) -> None:
-        """Take up all links."""
+        """Start all links."""
         self.down_reason = ""
         self._topics.poll()
         self.attach()
 
     def cluster_down(self, reason: str) -> None:
-        """Remember why; the session goes on trying."""
+        """Record the reason; the session reconnects."""
         self.down_reason = reason
 
-    def take(self, stay: _Stay, message: pb.CommandMessage, entry: bytes) -> None:
-        """Take an entry."""
-        assert stay.broker is not None
-        source_link, position = stay.source_link, position_of(message.message_id)
-        if not stay.broker.peer_is_magnetar:
+    def take(self, attached: _AttachedLink, message: pb.CommandMessage, entry: bytes) -> None:
+        """Handle an entry."""
+        assert attached.broker is not None
+        source_link, position = attached.source_link, position_of(message.message_id)
+        if not attached.broker.peer_is_magnetar:
             self._take_foreign(source_link, position, entry)
             return
         carried = Carried(source_link.attachment, position, link_of(message), entry)
@@ -214,29 +214,29 @@ class SourceCluster:
             self._carry_out(source_link, source_link.grant())
         self._task.carry(carried)
 
-    def ended(self, stay: _Stay, failure: Exception) -> None:
-        """End a stay that the source ended: for good if the successor has the link, to be tried again otherwise.
+    def ended(self, attached: _AttachedLink, failure: Exception) -> None:
+        """Handle the end of an attachment by the source: final if the successor has the link, otherwise with a retry.
 
-        The link of a rival is tried again, and again more seldom: the rival may be gone before this lease is.
+        If another pipeline holds the link, retries become less frequent, because it may end before this lease.
         """
-        if self._attachments.get(stay.number) is not stay:
+        if self._attachments.get(attached.number) is not attached:
             return
-        self._drop(stay)
+        self._drop(attached)
         held = failure if isinstance(failure, LinkHeldError) else None
         is_successors = held is not None and held.pipeline is None
         if is_successors or (self._task.succeeded and isinstance(failure, RequestError)):
-            stay.source_link.displaced()
+            attached.source_link.displaced()
             self.displacements += 1
         else:
             rival = "" if held is None else held.pipeline or ""
-            self._carry_out(stay.source_link, stay.source_link.closed(str(failure), self._task.rng, rival))
+            self._carry_out(attached.source_link, attached.source_link.closed(str(failure), self._task.rng, rival))
 
     def _take_foreign(self, source_link: SourceLink, position: Position, entry: bytes) -> None:
-        """Take an entry of a source that sends everything it has, and counts messages."""
+        """Handle an entry of a foreign source, which sends all entries and counts messages."""
         try:
             wanted, messages = foreign.outgoing(entry, self._task.target)
         except MagnetarError as error:
-            # Passing it over would lose it: the link stops here, loudly, until the source's log is repaired.
+            # Skipping the entry would lose it: the link stops until the source's log is repaired.
             self._carry_out(source_link, source_link.refused(f"entry {position}: {error}", self._task.rng))
             return
         if wanted is None:
@@ -247,23 +247,23 @@ class SourceCluster:
             self._task.carry(Carried(source_link.attachment, position, Link(), wanted))
 
     def _moved(self, source_link: SourceLink) -> None:
-        """Ask for more entries if there is room, and tell the source what is confirmed: soon, or now if that is all."""
+        """Request more entries if there is room, and acknowledge confirmed ones, at once if no more are in flight."""
         self._carry_out(source_link, source_link.grant())
-        if source_link.is_caught_up and not self._is_foreign:  # somebody may wait for it
+        if source_link.is_caught_up and not self._is_foreign:  # a client may wait for it
             self._carry_out(source_link, source_link.acknowledge())
             return
         if not self._unacknowledged:
             self._task.loop.call_later(limits.ACK_INTERVAL_SECONDS, self._acknowledge)
         self._unacknowledged.add(source_link.attachment.number)
 
-    def _drop(self, stay: _Stay) -> None:
-        """Forget an attachment whose stay has ended."""
-        del self._attachments[stay.number]
-        if stay.task is not None:
-            stay.task.cancel()
-        if stay.broker is not None:
-            stay.broker.drop_consumer(stay.number)
-        self._task.forget(stay.number)
+    def _drop(self, attached: _AttachedLink) -> None:
+        """Forget an attachment that has ended."""
+        del self._attachments[attached.number]
+        if attached.task is not None:
+            attached.task.cancel()
+        if attached.broker is not None:
+            attached.broker.drop_consumer(attached.number)
+        self._task.forget(attached.number)
 
     def _start(self, source_link: SourceLink) -> None:
         known = self._source_links.get(source_link.attachment.topic) is source_link
@@ -279,9 +279,9 @@ class SourceCluster:
         for effect in effects:
             match effect:
                 case Subscribe(attachment):
-                    stay = self._attachments[attachment.number] = _Stay(self, source_link)
+                    attached = self._attachments[attachment.number] = _AttachedLink(self, source_link)
                     name = f"link of {attachment.topic} to {self._task.target}"
-                    stay.task = start_task(self._task.loop, self._attach(stay), name)
+                    attached.task = start_task(self._task.loop, self._attach(attached), name)
                 case Retry(seconds):
                     self._task.loop.call_later(seconds, partial(self._start, source_link))
                 case Close(number):
@@ -299,20 +299,20 @@ class SourceCluster:
                 ids = [message_id(position)]
                 broker.write(commands.ack(consumer_id=number, message_ids=ids, cumulative=True))
 
-    async def _attach(self, stay: _Stay) -> None:
-        """Find who owns the topic and take the link over there; cancelled when the stay ends before."""
-        source_link, number = stay.source_link, stay.number
+    async def _attach(self, attached: _AttachedLink) -> None:
+        """Look up the topic's broker and subscribe there; cancelled if the attachment ends before."""
+        source_link, number = attached.source_link, attached.number
         try:
             broker = await self._session.client.owner(source_link.attachment.topic)
-            stay.broker = broker
+            attached.broker = broker
             source_link.attachment = source_link.attachment._replace(life=broker.peer_life)
-            await broker.open_consumer(number, self._question(source_link, broker), stay)
+            await broker.open_consumer(number, self._question(source_link, broker), attached)
             effects = source_link.subscribed()
             if isinstance(effects, Seek):
                 await broker.request(partial(_seek, effects))
                 effects = source_link.sought()
         except (MagnetarError, OSError) as error:
-            self.ended(stay, error)
+            self.ended(attached, error)
         else:
             self._carry_out(source_link, effects)
 
@@ -327,7 +327,7 @@ class SourceCluster:
         )
 
     def _metadata(self, source_link: SourceLink) -> dict[str, str]:
-        """What a source is told at SUBSCRIBE: who asks under which lease, and why the link was parked, if it was."""
+        """Return the metadata of SUBSCRIBE: the pipeline, the lease, and the reason if the link was parked."""
         metadata = {LEASE_METADATA: str(self._task.lease), COPIES_METADATA: "true"}
         if self._task.pipeline:
             metadata[PIPELINE_METADATA] = self._task.pipeline
@@ -346,13 +346,13 @@ class SourceCluster:
     def _park_stalled(self) -> None:
         now = self._task.loop.time()
         self._task.loop.call_later(limits.STALL_SECONDS / 8, self._park_stalled)
-        for source_link in [stay.source_link for stay in self._attachments.values()]:
+        for source_link in [attached.source_link for attached in self._attachments.values()]:
             if source_link.stalled(now):
                 reason = f"no receipt for {limits.STALL_SECONDS} s"
                 self._carry_out(source_link, source_link.refused(reason, self._task.rng))
 
     def _named(self, namespace: str, topics: frozenset[str]) -> None:
-        """Hear which topics a namespace has."""
+        """Handle the list of topics of a namespace."""
         if self._is_foreign:
             topics = frozenset(topic for topic in topics if not foreign.is_system_topic(topic))
         for topic in [

@@ -1,4 +1,4 @@
-"""The reader's side of one link: a topic of one source on its way to one target. Pure: a state and its table.
+"""The reader's side of one link: a topic of one source for one target. Pure: a state and its transition table.
 
     state        event                                       next
     -----        -----                                       ----
@@ -11,9 +11,9 @@
                  detach (the target is down)                 WAITING
                  displaced (the next lease has the link)     DISPLACED
 
-Each stay is a new attachment with a number of its own, which is also the consumer id at the source, so whatever
-still comes for an earlier stay is told by its number and ignored. What was under way when a stay ends is forgotten:
-it stays in the source's log, before which the replication cursor does not move.
+Each attachment has a number of its own, which is also the consumer id at the source, so that late events of an earlier
+attachment are recognized and ignored. Entries in flight at the end of an attachment are dropped. They stay in the
+source's log, because the replication cursor is before them.
 
 Methods return the effects that the shell must carry out at the source, in order.
 """
@@ -34,24 +34,24 @@ if TYPE_CHECKING:
     from magnetar.base.position import Position
 
 PARKING = Backoff(limits.PARK_INITIAL_SECONDS, limits.PARK_MAX_SECONDS)
-"""How long a refused link waits."""
+"""The delay before a refused link is retried."""
 
 
 class Subscribe(NamedTuple):
-    """Take the link over at the source."""
+    """Subscribe at the source, and take over the link."""
 
     attachment: Attachment
 
 
 class Seek(NamedTuple):
-    """Ask for everything after ``position`` again."""
+    """Request everything after ``position`` again."""
 
     number: int
     position: Position
 
 
 class Flow(NamedTuple):
-    """Let the source send ``permits`` entries more."""
+    """Grant ``permits`` to the source."""
 
     number: int
     permits: int
@@ -65,13 +65,13 @@ class Acknowledge(NamedTuple):
 
 
 class Close(NamedTuple):
-    """Give the link up."""
+    """Close the consumer."""
 
     number: int
 
 
 class Retry(NamedTuple):
-    """Call `start` again in ``seconds``."""
+    """Call `start` again after ``seconds``."""
 
     seconds: float
 
@@ -80,7 +80,7 @@ Effect = Subscribe | Flow | Acknowledge | Close | Retry
 
 
 class State(Enum):
-    """Where a link stands."""
+    """The state of a link."""
 
     WAITING = auto()
     SUBSCRIBING = auto()
@@ -108,30 +108,30 @@ class SourceLink:
     )
 
     def __init__(self, source: str, topic: str, budget: Budget) -> None:
-        """Wait to be started."""
+        """Begin in state WAITING."""
         self.attachment = Attachment(0, source, topic)
         self.state = State.WAITING
         self.reason = ""
-        """Why the link was parked; empty once the target has confirmed more than before."""
+        """The reason for parking; empty after the target has confirmed more than before."""
         self.rival = ""
-        """The other pipeline that held the link when it was parked; empty where that was not the reason."""
+        """The other pipeline that held the link at the time of parking; empty for other reasons."""
         self.window = Window(budget)
         self._budget = budget
         self._attempt = 0
         self._seek_to: Position | None = None
         self._confirmed: Position | None = None
         self.furthest: Position | None = None
-        """The newest position that the target has confirmed, over all stays."""
+        """The newest position that the target has confirmed, over all attachments."""
         self._passed_over = EARLIEST
         self._progress_at = 0.0
 
     @property
     def live(self) -> bool:
-        """Whether the link holds, or is about to hold, its consumer at the source."""
+        """Return whether the link has a consumer at the source, or is subscribing."""
         return self.state in {State.SUBSCRIBING, State.SEEKING, State.ATTACHED}
 
     def start(self, number: int) -> list[Effect]:
-        """Begin a stay under a fresh ``number``; nothing happens to a link that is live or displaced."""
+        """Begin an attachment with a new ``number``; no effect on a link that is live or displaced."""
         if self.state is not State.WAITING:
             return []
         self.attachment = self.attachment._replace(number=number, life="")
@@ -142,7 +142,7 @@ class SourceLink:
         return [Subscribe(self.attachment)]
 
     def subscribed(self) -> list[Effect] | Seek:
-        """Hear that the source granted the subscription; returns where it is to go first, if anywhere."""
+        """Handle the response to SUBSCRIBE; return a Seek if one is needed first."""
         assert self.state is State.SUBSCRIBING
         if self._seek_to is None:
             return self._attached()
@@ -150,7 +150,7 @@ class SourceLink:
         return Seek(self.attachment.number, self._seek_to)
 
     def sought(self) -> list[Effect]:
-        """Hear that the source went back to where it was told to."""
+        """Handle the response to SEEK."""
         assert self.state is State.SEEKING
         return self._attached()
 
@@ -161,18 +161,18 @@ class SourceLink:
         self.window.arrived(position, size, permits, is_marker=is_marker)
 
     def passed_over(self, position: Position, permits: int, size: int) -> None:
-        """Count an entry that is not carried: it is confirmed as soon as everything before it is."""
+        """Count an entry that is not carried; it is confirmed together with the entries before it."""
         self.window.passed_over(permits, size)
         self._passed_over = position
         if not self.window.in_flight:
             self._confirmed = position
 
     def confirmed(self, through: Position, now: float) -> None:
-        """Hear that everything up to and including ``through`` is durable at the target."""
+        """Record that everything up to and including ``through`` is durable at the target."""
         self.window.confirmed(through)
         self._confirmed = through if self.window.in_flight else max(through, self._passed_over)
         self._progress_at = now
-        # A probe, or an entry that is sent again, confirms nothing new: what parked the link may be right behind it.
+        # A probe or a repeated entry confirms nothing new: the cause of the parking may follow it.
         if self.furthest is None or through > self.furthest:
             self.furthest = through
             self._attempt = 0
@@ -180,54 +180,54 @@ class SourceLink:
             self.reason = self.rival = ""
 
     def grant(self) -> list[Effect]:
-        """Ask for more entries if there is room."""
+        """Request more entries if there is room."""
         permits = self.window.grant() if self.state is State.ATTACHED else 0
         return [Flow(self.attachment.number, permits)] if permits else []
 
     def acknowledge(self) -> list[Effect]:
-        """Pass what was confirmed since the last time on to the source."""
+        """Acknowledge the newly confirmed entries at the source."""
         position, self._confirmed = self._confirmed, None
         return [Acknowledge(self.attachment.number, position)] if position is not None and self.live else []
 
     @property
     def is_caught_up(self) -> bool:
-        """Whether nothing is under way."""
+        """Return whether nothing is in flight."""
         return not self.window.in_flight
 
     def stalled(self, now: float) -> bool:
-        """Whether entries have been under way for STALL_SECONDS without a receipt."""
+        """Return whether entries have been in flight for STALL_SECONDS without a receipt."""
         return self.window.in_flight > 0 and now - self._progress_at >= limits.STALL_SECONDS
 
     def gap(self, reason: str, last: Position, rng: Random) -> list[Effect]:
-        """Hear that the target holds only up to ``last``: go back there, later if that did not help before."""
+        """Handle a gap: the target holds entries up to ``last`` only. Go back there, with a delay for repeated gaps."""
         again = self._seek_to == last
         self._seek_to = self.furthest = last
         return self.refused(reason, rng) if again else [*self._leave(), Retry(0.0)]
 
     def refused(self, reason: str, rng: Random) -> list[Effect]:
-        """Hear that the target does not take the topic: tell the source what was confirmed before, and park the link.
+        """Handle a refusal by the target: acknowledge confirmed entries at the source, and park the link.
 
-        Otherwise the source would send this again in the next stay, take its confirmation for progress, and drop the
-        reason while the link goes on waiting.
+        Without the acknowledgement, the source would send these entries again in the next attachment, take their
+        confirmation for progress, and remove the reason while the link still waits.
         """
         if not self.live:
             return []
         return [*self.acknowledge(), *self._leave(), *self._park(reason, rng)]
 
     def closed(self, reason: str, rng: Random, rival: str = "") -> list[Effect]:
-        """Hear that the source ended or refused the consumer, or is gone itself: park the link.
+        """Handle the end or refusal of the consumer, or the loss of the source: park the link.
 
-        ``rival`` is the other pipeline that holds the link, if that is why.
+        ``rival`` is the other pipeline that holds the link, if that is the reason.
         """
         return self._park(reason, rng, rival) if self._leave() else []
 
     def detach(self) -> list[Effect]:
-        """Give the link up because the target is down, or nobody wants the topic carried any more."""
+        """Detach because the target is not connected, or the topic is not replicated any more."""
         self.reason = self.rival = ""
         return self._leave()
 
     def displaced(self) -> None:
-        """Hear that the next lease holds the link: it is over for this one."""
+        """Handle the loss of the link to the next lease, which is final."""
         self._leave()
         self.state = State.DISPLACED
 
@@ -236,7 +236,7 @@ class SourceLink:
         return self.grant()
 
     def _leave(self) -> list[Effect]:
-        """End the stay, if there is one."""
+        """End the attachment, if there is one."""
         if not self.live:
             return []
         self.window.close()

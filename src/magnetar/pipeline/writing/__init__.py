@@ -1,1 +1,1 @@
-"""The writing half of a task: a producer for each topic and source at the target."""
+"""The writer of a task: a producer for each topic and source at the target."""

@@ -1,9 +1,9 @@
-"""How far a foreign target has come with one source's topic. Pure.
+"""The newest entry of one source's topic at a foreign target. Pure.
 
-Magnetar tells a replicator which of the source's entries it holds. Apache Pulsar does not, but its log says it: every
-replicated entry names its origin. So that the log need not be read from its beginning, a *bookmark* stands in it, a
-durable subscription of the target's topic: right before the newest entry of the source that is known to be there.
-Before anything is sent, the log is read from the bookmark to its end.
+Magnetar tells a replicator which of the source's entries it holds. Apache Pulsar does not, but its log contains the
+information: every replicated entry names its origin. A *bookmark* saves reading the whole log. It is a durable
+subscription of the target's topic, right before the newest entry of the source that is known to be there. The log is
+read from the bookmark to its end before anything is sent.
 
     state        event                                       next
     -----        -----                                       ----
@@ -12,8 +12,8 @@ Before anything is sent, the log is read from the bookmark to its end.
     ASKING       the end is told                             READING, or READY when nothing is to be read
     READING      the entry at the end is read                READY
 
-The *fence* is a marker, which no consumer sees. Brokers receipt in order, so its receipt says that whatever a writer
-before this one had sent, on a connection that is gone, is in the log by now, or never will be.
+The *fence* is a marker, which is not sent to consumers. Brokers send receipts in order. So its receipt proves that
+every entry that an earlier writer sent, on a lost connection, is in the log by now, or never will be.
 
 Methods return the effects that the shell must carry out at the target, in order.
 """
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 class Subscribe(NamedTuple):
-    """Open the bookmark."""
+    """Open the bookmark's subscription."""
 
 
 class Fence(NamedTuple):
@@ -44,11 +44,11 @@ class Fence(NamedTuple):
 
 
 class AskEnd(NamedTuple):
-    """Ask for the last message, and where the bookmark stands."""
+    """Request the last message id, and the position of the bookmark."""
 
 
 class Flow(NamedTuple):
-    """Let the target send ``permits`` messages more."""
+    """Grant ``permits`` to the target."""
 
     permits: int
 
@@ -63,7 +63,7 @@ Effect = Subscribe | Fence | AskEnd | Flow | Mark
 
 
 class State(Enum):
-    """How far the bookmark is."""
+    """The state of a bookmark."""
 
     SUBSCRIBING = auto()
     FENCING = auto()
@@ -73,12 +73,12 @@ class State(Enum):
 
 
 class Bookmark:
-    """One source's topic at a foreign target."""
+    """The bookmark of one source's topic at a foreign target."""
 
     __slots__ = ("_end", "_permits", "_source", "last", "state")
 
     def __init__(self, source: str) -> None:
-        """Know nothing yet; `start` begins to find out."""
+        """Begin in the unknown state; `start` begins the search."""
         self._source = source
         self._permits = 0
         self._end: Position | None = None
@@ -87,21 +87,21 @@ class Bookmark:
         """The newest position of the source up to which the target holds everything; None: it holds nothing."""
 
     def start(self) -> list[Effect]:
-        """Begin."""
+        """Begin the search."""
         return [Subscribe()]
 
     def subscribed(self) -> list[Effect]:
-        """Hear that the bookmark is open."""
+        """Handle the response to SUBSCRIBE."""
         self.state = State.FENCING
         return [Fence()]
 
     def fenced(self) -> list[Effect]:
-        """Hear that the marker is durable."""
+        """Handle the receipt of the fence."""
         self.state = State.ASKING
         return [AskEnd()]
 
     def told(self, end: Position, mark: Position) -> list[Effect]:
-        """Hear where the log's last message is, and that the bookmark stands at ``mark``."""
+        """Handle the last message id, and the position ``mark`` of the bookmark."""
         if end <= mark:
             self.state = State.READY
             return []
@@ -110,13 +110,13 @@ class Bookmark:
         return self._flow()
 
     def read(self, position: Position, metadata: pb.MessageMetadata) -> list[Effect]:
-        """Take an entry of the log; what comes after the end was told of is of no interest."""
+        """Handle an entry of the log; entries after the last message id are ignored."""
         if self.state is not State.READING or self._end is None:
             return []
         self._permits -= max(1, metadata.num_messages_in_batch)
         origin = self._own(metadata)
         effects: list[Effect] = []
-        # The bookmark stands before an entry that was known to be there, and so was all before it.
+        # The bookmark is before an entry that was known to be there, with all entries before it.
         if origin is not None and (self.last is None or judge(self.last, origin) is Verdict.APPEND):
             self.last = origin.position
             effects.append(Mark(_before(position)))
@@ -126,16 +126,16 @@ class Bookmark:
         return [*effects, *self._flow()]
 
     def resume(self, carried: Carried) -> None:
-        """Hear which entry comes first.
+        """Record the first entry to send.
 
-        Where no entry of the source was found, as after the log was trimmed, what the source was told to be confirmed
-        counts, which is all before that entry.
+        If no entry of the source was found, for instance because the log was trimmed, everything before this entry
+        counts as held, because the source's cursor is there.
         """
         if self.last is None and carried.link.previous != EARLIEST:
             self.last = carried.link.previous
 
     def judge(self, carried: Carried) -> Verdict:
-        """Decide on the next entry; APPEND counts it as held, for what follows is behind it. SKIP is for markers."""
+        """Decide on the next entry; APPEND counts it as held. SKIP is for markers."""
         link = carried.link
         origin = Origin(self._source, carried.position, link.previous, link.floor, link.link_start)
         verdict = judge(self.last, origin, marker=carried.is_marker)
@@ -144,11 +144,11 @@ class Bookmark:
         return verdict
 
     def receipt(self, position: Position) -> Mark:
-        """Hear that an entry of the source is durable at ``position`` of the target."""
+        """Handle the receipt of an entry of the source at ``position`` of the target."""
         return Mark(_before(position))
 
     def _own(self, metadata: pb.MessageMetadata) -> Origin | None:
-        """The origin of an entry of the source; None for any other, and for one that somebody else brought."""
+        """Return the origin of an entry that this pipeline carried from the source; None for other entries."""
         if metadata.replicated_from != self._source:
             return None
         try:
@@ -164,5 +164,5 @@ class Bookmark:
 
 
 def _before(position: Position) -> Position:
-    """The place right before an entry, which a cursor can stand at even where nothing is."""
+    """Return the position right before an entry; a cursor accepts it even if no entry is there."""
     return position._replace(entry_id=position.entry_id - 1)

@@ -1,4 +1,4 @@
-"""One producer's bookmark at a foreign target, carried out: see `magnetar.pipeline.writing.bookmark`."""
+"""The shell of one producer's bookmark at a foreign target: see `magnetar.pipeline.writing.bookmark`."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from magnetar.client.connection import PulsarConnection
 
 FENCE_SEQUENCE_ID = 0
-"""The sequence id of the marker; those of entries begin behind it."""
+"""The sequence id of the marker; entries have higher ones."""
 
 
 class Route(NamedTuple):
-    """Between which clusters a topic is carried."""
+    """The source and target of a topic."""
 
     source: str
     topic: str
@@ -37,7 +37,7 @@ class Route(NamedTuple):
 
 
 class ForeignLink:
-    """Finds out how far the target is, then keeps the bookmark near the end."""
+    """Finds the newest entry at the target, then keeps the bookmark near the end."""
 
     def __init__(
         self,
@@ -48,10 +48,10 @@ class ForeignLink:
         on_ready: Callable[[], None],
         on_failure: Callable[[str], None],
     ) -> None:
-        """Use producer ``number`` of ``broker``, and the same number for the consumer; `start` begins.
+        """Use ``number`` at ``broker`` as the id of the producer and of the consumer; `start` begins.
 
-        When it is known how far the target is ``on_ready`` is called; when that cannot be known any more, or the link
-        was lost, ``on_failure`` with the reason.
+        ``on_ready`` is called when the newest entry at the target is known. ``on_failure`` is called with the reason if
+        it cannot be found or the link was lost.
         """
         self.bookmark = Bookmark(route.source)
         self._route = route
@@ -67,16 +67,16 @@ class ForeignLink:
 
     @property
     def ready(self) -> bool:
-        """Whether it is known how far the target is."""
+        """Return whether the newest entry at the target is known."""
         return self.bookmark.state is State.READY
 
     def start(self) -> None:
-        """Begin to find out."""
+        """Begin the search."""
         self._advance(self.bookmark.start())
         self._expect_step()
 
     def close(self) -> None:
-        """Give the consumer back; the bookmark stays."""
+        """Close the consumer; the bookmark stays."""
         self._closed = True
         self._flush()
         for task in self._tasks:
@@ -84,7 +84,7 @@ class ForeignLink:
         self._broker.drop_consumer(self._number)
 
     def fenced(self) -> None:
-        """Hear that the marker has its receipt."""
+        """Handle the receipt of the marker."""
         self._advance(self.bookmark.fenced())
 
     def ended(self, failure: Exception) -> None:
@@ -92,7 +92,7 @@ class ForeignLink:
         self._on_failure(f"the bookmark's consumer: {failure}")
 
     def received(self, message: pb.CommandMessage, entry: bytes) -> None:
-        """See ConsumerEvents: take an entry of the target's log."""
+        """See ConsumerEvents; handles an entry of the target's log."""
         if self.ready:
             return
         try:
@@ -104,8 +104,8 @@ class ForeignLink:
         self._advance(self.bookmark.read(position_of(message.message_id), metadata))
 
     def receipt(self, position: Position) -> None:
-        """Hear that an entry is durable at ``position`` of the target."""
-        if position != EARLIEST:  # that of an entry that the target dropped because it had it
+        """Handle the receipt of an entry at ``position`` of the target."""
+        if position != EARLIEST:  # the receipt of an entry that the target dropped as a duplicate
             self._carry_out(self.bookmark.receipt(position))
 
     def _advance(self, effects: list[Effect]) -> None:
@@ -142,7 +142,7 @@ class ForeignLink:
             self._broker.write(commands.ack(consumer_id=self._number, message_ids=ids, cumulative=True))
 
     def _begin(self, step: Coroutine[None, None, None]) -> None:
-        """Take a step that has to wait for an answer; cancelled by ``close``."""
+        """Start a step that waits for a response; cancelled by ``close``."""
         task = start_task(self._loop, self._guard(step), f"bookmark of {self._route.topic}")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -151,7 +151,7 @@ class ForeignLink:
         try:
             await step
         except (MagnetarError, OSError) as error:
-            if not self._closed:  # else its end was heard of before this
+            if not self._closed:  # otherwise its end was handled before
                 self._on_failure(str(error))
 
     async def _subscribe(self) -> None:
@@ -175,7 +175,7 @@ class ForeignLink:
         self._advance(self.bookmark.told(position_of(answer.last_message_id), mark))
 
     def _expect_step(self) -> None:
-        """Fail when STALL_SECONDS pass without a step."""
+        """Fail after STALL_SECONDS without a step."""
         done = self._steps
 
         def check() -> None:

@@ -1,4 +1,4 @@
-"""The writer's view of its target cluster: one producer per topic and source, opened when its first entry comes."""
+"""The writer's state of its target cluster: one producer per topic and source, opened for its first entry."""
 
 from __future__ import annotations
 
@@ -31,20 +31,20 @@ if TYPE_CHECKING:
 
 
 class Producer:
-    """A producer at one broker, the link that it serves, and its events."""
+    """A producer at one broker, its link, and its events."""
 
     __slots__ = ("_target", "broker", "link", "number", "target_link", "task")
 
     def __init__(self, target: Target, target_link: TargetLink, number: int) -> None:
-        """Serve ``target_link`` under the producer id ``number``; the broker is found by lookup."""
+        """Create a producer for ``target_link`` with the id ``number``; the broker is found by lookup."""
         self._target = target
         self.target_link = target_link
         self.number = number
         self.broker: PulsarConnection | None = None
         self.link: ForeignLink | None = None
-        """What a foreign target needs besides."""
+        """The bookmark of a foreign target; None for Magnetar."""
         self.task: asyncio.Task[None] | None = None
-        """Opens the producer."""
+        """The task that opens the producer."""
 
     def receipted(self, receipt: pb.CommandSendReceipt) -> None:
         """See ProducerEvents."""
@@ -85,22 +85,22 @@ class Target:
 
     @property
     def outstanding(self) -> int:
-        """Entries that wait for a receipt or for their producer."""
+        """Return the number of entries that wait for a receipt or for their producer."""
         return sum(target_link.outstanding for target_link in self._target_links.values())
 
     def start(self) -> None:
-        """Connect, and go on trying."""
+        """Connect, and reconnect after each loss."""
         self._session.start()
 
     def close(self) -> None:
-        """Drop all connections."""
+        """Close all connections."""
         for producer in self._producers.values():
             if producer.task is not None:
                 producer.task.cancel()
         self._session.close()
 
     def send(self, entries: list[Carried]) -> None:
-        """Send entries in order, opening producers as needed. While the target is down they are dropped."""
+        """Send entries in order; open producers as needed. Entries are dropped while the target is not connected."""
         if not self._session.is_up:
             return
         for carried in entries:
@@ -121,17 +121,20 @@ class Target:
                     pass
 
     def cluster_up(self) -> None:
-        """Tell the reader."""
+        """Report to the reader."""
         self._report(TargetUp())
 
     def cluster_down(self, reason: str) -> None:
-        """Forget everything under way and tell the reader, which gives up all its links."""
+        """Drop all entries in flight and report to the reader, which detaches all its links."""
         for producer in list(self._producers.values()):
             self.refuse(producer, reason, told=False)
         self._report(TargetDown(reason))
 
     def _is_due(self, producer: Producer, carried: Carried) -> bool:
-        """Whether to send an entry: a foreign target would not say that it holds it, or that it misses one before."""
+        """Return whether to send an entry.
+
+        A foreign target reports neither duplicates nor gaps, so they are checked here.
+        """
         if producer.link is None:
             return True
         bookmark = producer.link.bookmark
@@ -144,7 +147,7 @@ class Target:
         elif verdict is Verdict.GAP:
             self._gap(producer, gap_text(carried.link.previous, last))
         elif verdict is Verdict.SKIP and is_probe(carried.entry):
-            producer.target_link.held(carried)  # the bookmark has answered it
+            producer.target_link.held(carried)  # the bookmark shows that the entry is there
             self._settle(producer)
             return False
         return verdict in {Verdict.APPEND, Verdict.SKIP}
@@ -155,7 +158,7 @@ class Target:
             entry = stamp(carried.entry, Origin(source, position, link.previous, link.floor, link.link_start))
             num_messages = messages_in(carried.entry)
         except MagnetarError as error:
-            # Skipping it would lose it: the link stops here, loudly, until the source's log is repaired.
+            # Skipping the entry would lose it: the link stops until the source's log is repaired.
             self.refuse(producer, f"entry {position}: {error}")
             return
         assert producer.broker is not None
@@ -168,14 +171,14 @@ class Target:
         )
         limit = producer.broker.frame_size_max
         if len(frame) > limit:
-            # Sent, it would end the connection, and with it every other topic's link.
+            # A frame that is too large would end the connection, and with it every other topic's link.
             reason = f"entry {position}: a frame of {len(frame)} bytes, {self._name} takes {limit} (maxMessageSize)"
             self.refuse(producer, reason)
             return
         producer.broker.write(frame)
 
     def receipt(self, producer: Producer, receipt: pb.CommandSendReceipt) -> None:
-        """Take a receipt."""
+        """Handle a receipt."""
         assert producer.broker is not None
         if producer.link is not None and not producer.link.ready:
             producer.link.fenced()
@@ -192,7 +195,7 @@ class Target:
             return
         self._confirm(number, position)
         if producer.link is not None:
-            if not is_markers:  # no consumer is sent a marker, so the bookmark would not find it again
+            if not is_markers:  # no consumer gets a marker, so the bookmark would not find it again
                 producer.link.receipt(position_of(receipt.message_id))
             self._settle(producer)
 
@@ -210,7 +213,7 @@ class Target:
         self._report(Receipts(tuple(confirmed.items())))
 
     def send_error(self, producer: Producer, error: pb.CommandSendError) -> None:
-        """Take the refusal of an entry."""
+        """Handle SEND_ERROR."""
         if error.link_refusal == pb.LinkGap:
             self._gap(producer, error.message)
         else:
@@ -218,12 +221,12 @@ class Target:
 
     def _gap(self, producer: Producer, message: str) -> None:
         if producer.target_link.gap(message):
-            # The broker refuses everything from this producer on; a new one also tells where to go back to.
+            # The broker refuses all later entries of this producer; a new one also returns the position to go back to.
             self._drop(producer)
             self._open(producer.target_link)
 
     def refuse(self, producer: Producer, reason: str, *, told: bool = True) -> None:
-        """End a producer; its reader is told, unless it hears of something larger that ends all."""
+        """End a producer, and report it to the reader, unless a report that includes it follows."""
         self._drop(producer)
         refused = producer.target_link.refused(reason)
         if refused is not None and told:
@@ -246,7 +249,7 @@ class Target:
         producer.task = start_task(self._loop, self._admit(producer), f"producer of {target_link.topic}")
 
     async def _admit(self, producer: Producer) -> None:
-        """Find who owns the topic and open the producer there; cancelled when the producer is dropped before."""
+        """Look up the topic's broker and create the producer there; cancelled if the producer is dropped before."""
         topic = producer.target_link.topic
         try:
             broker = producer.broker = await self._session.client.owner(topic)
@@ -260,7 +263,7 @@ class Target:
                 metadata={LIFE_METADATA: life} if life else None,
             )
         except (MagnetarError, OSError) as error:
-            if producer.number in self._producers:  # else its end was heard of before this
+            if producer.number in self._producers:  # otherwise its end was handled before
                 self.refuse(producer, str(error))
             return
         if broker.peer_is_magnetar:
@@ -270,7 +273,7 @@ class Target:
             self._find_end(producer, broker)
 
     def _find_end(self, producer: Producer, broker: PulsarConnection) -> None:
-        """Look for what a foreign target holds."""
+        """Start the search for the newest entry at a foreign target."""
         link = producer.link = ForeignLink(
             self._loop,
             Route(producer.target_link.source, producer.target_link.topic, self._name),
@@ -282,7 +285,7 @@ class Target:
         link.start()
 
     def _ready(self, producer: Producer, last: Position | None) -> None:
-        """Hear that the target holds the source's entries up to ``last``, or none, and send what waits."""
+        """Record that the target holds the source's entries up to ``last``, or none, and send the waiting ones."""
         held, refused = producer.target_link.opened(last)
         if refused is not None:
             self._report(refused)

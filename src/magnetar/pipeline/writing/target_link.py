@@ -1,4 +1,4 @@
-"""The writer's side of one link: the producer through which a topic's entries reach the target. Pure.
+"""The writer's side of one link: the producer for a topic's entries at the target. Pure.
 
     state     event                                      next
     -----     -----                                      ----
@@ -7,8 +7,8 @@
     OPEN      gap (the target misses entries before)     OPENING; opened then tells how far the target is
     any       refused (any other refusal, or a loss)     IDLE
 
-After a refusal the rest of that attachment is dropped: the reader begins a new one. Receipts come strictly in the
-order of the sends, so the first outstanding entry is always the one that a receipt is for.
+After a refusal all later entries of the attachment are dropped, and the reader begins a new one. Receipts arrive
+strictly in the order of the sends, so a receipt is always for the first outstanding entry.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 
 
 HELD = 0
-"""The sequence id of no entry that is sent."""
+"""The sequence id of entries that are not sent."""
 
 
 class State(Enum):
-    """Where a link stands."""
+    """The state of a link."""
 
     IDLE = auto()
     OPENING = auto()
@@ -41,11 +41,11 @@ class State(Enum):
 
 
 class Action(Enum):
-    """What to do with an entry that was offered."""
+    """The action for an offered entry."""
 
     SEND = auto()
     OPEN = auto()
-    """Open a producer; the entry is held until it is there."""
+    """Open a producer; the entry waits for it."""
     HOLD = auto()
     DROP = auto()
 
@@ -67,42 +67,44 @@ class TargetLink:
     )
 
     def __init__(self, source: str, topic: str) -> None:
-        """Wait for the first entry."""
+        """Begin in state IDLE."""
         self.source = source
         self.topic = topic
         self.life = ""
-        """The life of the source, as the attachment of the newest entry names it."""
+        """The life of the source according to the newest attachment."""
         self.state = State.IDLE
         self._sequence_id = 0
         self._newest = 0
-        """Newest attachment that an entry was offered of."""
+        """The newest attachment with an offered entry."""
         self._refused = 0
-        """Newest attachment that was refused; its entries, and older ones, are dropped."""
+        """The newest refused attachment; entries of it and of older ones are dropped."""
         self._gap = ""
         self._held: deque[Carried] = deque()
         self._outstanding: deque[tuple[int, int, Position, bool]] = deque()
-        """Sequence id, attachment, position, whether it is a marker; the sequence id is HELD for what the target held
-        before it came."""
+        """Sequence id, attachment, position, and whether it is a marker.
+
+        The sequence id is HELD for an entry that the target already holds.
+        """
 
     @property
     def outstanding(self) -> int:
-        """Entries that were sent and have no receipt, or wait for the producer."""
+        """Return the number of entries that wait for a receipt or for the producer."""
         return len(self._outstanding) + len(self._held)
 
     @property
     def expects_marker(self) -> bool:
-        """Whether the next receipt is for a marker: such a one names no position, whoever writes it."""
+        """Return whether the next receipt is for a marker; such a receipt has no position at any target."""
         return bool(self._outstanding) and self._outstanding[0][3]
 
     @property
     def next_awaited(self) -> str:
-        """Names the first outstanding entry at the head of a message about it; empty where there is none."""
+        """Return a prefix for errors about the first outstanding entry; empty if there is none."""
         return f"entry {self._outstanding[0][2]}: " if self._outstanding else ""
 
     def is_of_earlier_life(self, carried: Carried) -> bool:
-        """Whether the producer was opened for another life of the source than the one that an entry comes from.
+        """Return whether the producer was opened for another life of the source than that of an entry.
 
-        The target must not take the entry for one of that life: it has to be refused first, and a producer opened anew.
+        The target must not confuse the lives: the link must be refused first, and a new producer opened.
         """
         return (
             self.state is not State.IDLE
@@ -111,7 +113,7 @@ class TargetLink:
         )
 
     def offer(self, carried: Carried) -> Action:
-        """Take the next entry, in order."""
+        """Process the next entry, in order."""
         if carried.attachment.number <= self._refused:
             return Action.DROP
         self._newest, self.life = carried.attachment.number, carried.attachment.life
@@ -124,7 +126,7 @@ class TargetLink:
         return Action.OPEN
 
     def sent(self, carried: Carried) -> int:
-        """Count an entry as sent; returns the sequence id to send it under."""
+        """Record an entry as sent; return its sequence id."""
         assert self.state is State.OPEN
         self._sequence_id += 1
         self._outstanding.append(
@@ -133,9 +135,9 @@ class TargetLink:
         return self._sequence_id
 
     def opened(self, last: Position | None) -> tuple[list[Carried], Refused | None]:
-        """Hear that the producer is there and that the target holds entries up to ``last`` (None: none).
+        """Record that the producer is open and the target holds entries up to ``last`` (None: none).
 
-        Returns the entries to send now, and the report that a gap had to wait for.
+        Returns the entries to send now, and the deferred report of a gap.
         """
         assert self.state is State.OPENING
         self.state = State.OPEN
@@ -146,29 +148,29 @@ class TargetLink:
         return held, report
 
     def receipt(self, sequence_id: int) -> tuple[int, Position]:
-        """Hear that the first outstanding entry is durable at the target; returns its attachment and position.
+        """Process a receipt for the first outstanding entry; return its attachment and position.
 
-        Raises RemoteProtocolError, naming both ids, for a receipt out of order.
+        Raises RemoteProtocolError with both ids for a receipt out of order.
         """
         return self._receipted(0, sequence_id, f"receipt for sequence id {sequence_id}")
 
     def receipt_at(self, position: Position) -> tuple[int, Position]:
-        """As ``receipt``, where the receipt names the entry's position at the source."""
+        """Process a receipt that has the entry's position at the source, as ``receipt``."""
         return self._receipted(2, position, f"receipt for the entry at {position}")
 
     def held(self, carried: Carried) -> None:
-        """Count an entry that the target holds already; ``settled`` tells when all before it are durable too."""
+        """Record an entry that the target already holds; ``settled`` yields it when all entries before it are durable."""
         self._outstanding.append((HELD, carried.attachment.number, carried.position, False))
 
     def settled(self) -> Iterator[tuple[int, Position]]:
-        """Take the entries that were held already and have nothing outstanding before them."""
+        """Remove and yield the held entries without outstanding entries before them."""
         while self._outstanding and self._outstanding[0][0] == HELD:
             yield self._outstanding.popleft()[1:3]
 
     def gap(self, reason: str) -> bool:
-        """Hear that the target misses entries before the first outstanding one; True: open a new producer.
+        """Handle a gap before the first outstanding entry; return whether to open a new producer.
 
-        False when the gap is already being looked into.
+        False if the gap is already being handled.
         """
         if self.state is not State.OPEN:
             return False
@@ -178,10 +180,10 @@ class TargetLink:
         return True
 
     def refused(self, reason: str) -> Refused | None:
-        """Hear that the producer is gone or was not granted; returns the report, None where there was no producer.
+        """Handle the loss or refusal of the producer; return the report, None without a producer.
 
-        A producer that had nothing under way is reported too. The target may have lost its data: the reader must attach
-        again, so that the source verifies what the target holds.
+        A producer without entries in flight is reported too. The target may have lost its data: the reader must attach
+        again, so that the source verifies the newest entry at the target.
         """
         was_open = self.state is not State.IDLE
         self._refuse()
@@ -190,7 +192,7 @@ class TargetLink:
         return Refused(self._refused, reason) if was_open else None
 
     def _receipted(self, part: int, named: int | Position, what: str) -> tuple[int, Position]:
-        """Take the first outstanding entry, whose ``part`` the receipt must have named."""
+        """Remove and return the first outstanding entry; ``part`` of it must equal the receipt's ``named``."""
         expected = self._outstanding[0][part] if self._outstanding else None
         if named != expected:
             message = f"{what} of {self.topic}, expected {expected}"

@@ -1,7 +1,7 @@
-"""The writing half of a task: takes rows from Spark and sends their entries to the target.
+"""The writer of a task: it takes rows from Spark and sends their entries to the target.
 
-The thread that Spark calls only moves chunks over; a second one runs the loop that owns the target's connections.
-What is under way is bounded by the reader's credits, so nothing here needs a limit of its own.
+Spark's thread only passes chunks on; a second thread runs the event loop with the target's connections. The reader's
+credits limit the entries in flight, so the writer needs no limit of its own.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 class Writer:
-    """The loop's thread and what it is handed."""
+    """The thread of the event loop, and its input."""
 
     def __init__(self, target: str, lease: int, opening: Opening) -> None:
-        """Start the thread; raises OSError when the reader has gone already."""
+        """Start the thread; raises OSError if the reader has ended."""
         self._runner = asyncio.Runner(loop_factory=asyncio.SelectorEventLoop)
         self._loop = self._runner.get_loop()
         self._loop.set_exception_handler(self._note_failure)
@@ -65,13 +65,13 @@ class Writer:
         self._thread.start()
 
     def submit(self, entries: list[Carried]) -> None:
-        """Send entries, in order; raises what ended the thread, if anything did."""
+        """Send entries in order; raise the error that ended the thread, if any."""
         if self._failure is not None:
             raise self._failure
         self._loop.call_soon_threadsafe(self._target.send, entries)
 
     def close(self) -> None:
-        """Wait for outstanding receipts, at most DRAIN_SECONDS, and end the thread."""
+        """Wait for outstanding receipts, at most DRAIN_SECONDS, and stop the thread."""
         self._loop.call_soon_threadsafe(self._input_ended.set)
         self._thread.join()
         self._runner.close()
@@ -96,7 +96,7 @@ class Writer:
             self._reports.close()
 
     def _note_failure(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """Note a bug in a callback or a task: the thread ends, the task raises it, and Spark retries the task."""
+        """Record an unhandled error of a callback: the thread ends, the task raises it, and Spark retries the task."""
         del loop
         self._failure = self._failure or context.get("exception") or RuntimeError(str(context["message"]))
         self._input_ended.set()
