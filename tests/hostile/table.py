@@ -107,9 +107,11 @@ class Row:
     @property
     def is_stalled(self) -> bool:
         """Whether turns of the loop were too long although the broker had a processor."""
-        if self.is_a_gap_expected or not self.stalls:
+        if self.is_a_gap_expected:
             return False
-        return self.starved < STARVED if self.longest_turn is None else self.longest_turn.processor_ms > LATE_MS
+        if self.longest_turn is not None:
+            return self.longest_turn.processor_ms > LATE_MS
+        return bool(self.stalls) and self.starved < STARVED
 
     @property
     def is_a_gap_expected(self) -> bool:

@@ -50,7 +50,7 @@ def row(**changes: Any) -> Row:  # noqa: ANN401 - any field of a row
         ({"stalls": 2, "starved": 0.3}, "late"),
         ({"stalls": 2, "longest_turn": LongestTurn(140.0, 99.0, "")}, "late"),
         ({"stalls": 2, "longest_turn": LongestTurn(140.0, 101.0, ""), "starved": 0.3}, "stall"),
-        ({"stalls": 0, "longest_turn": LongestTurn(140.0, 101.0, "")}, "ok"),
+        ({"stalls": 0, "longest_turn": LongestTurn(140.0, 101.0, "")}, "stall"),
         ({"gap_ms": 3200.0, "expected_gap_ms": 3000.0, "stalls": 1}, "stall"),
         ({"stalls": None}, "ok"),
         ({"left_behind": ["connections 2 → 3"]}, "left something"),
