@@ -127,7 +127,10 @@ HANDSHAKE_FRAME_SIZE_MAX = 64 * 1024
 """Bytes of a frame before the connection is established, size fields included: CONNECT holds names and credentials."""
 
 COMMAND_SIZE_MAX = 2 * 1024 * 1024
-"""Bytes of a command that a broker accepts, without an entry: 50,000 ids with all their fields, or a schema.
+"""Bytes of a command that a broker accepts, without an entry: 50,000 ids with all their fields, or a schema."""
+
+PLAIN_COMMAND_SIZE_MAX = 256 * 1024
+"""Bytes of a command without a list of message ids, its schema not counted.
 
 A command can hold an empty element in two bytes. Parsing takes 30 ms per million bytes of them.
 """

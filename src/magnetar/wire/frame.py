@@ -15,6 +15,7 @@ from google.protobuf.message import DecodeError, EncodeError, Message
 
 from magnetar.base.errors import RemoteProtocolError
 from magnetar.base.limits import FRAME_SIZE_PADDING, MAX_MESSAGE_SIZE, Limit
+from magnetar.wire.long_lists import LONG_FROM_BYTES, LongList, read_long
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 from magnetar.wire.runs import Acks, Runs, Sends
 
@@ -54,7 +55,7 @@ class Frame(NamedTuple):
     body: bytes
 
 
-Received = Frame | Sends | Acks
+Received = Frame | LongList | Sends | Acks
 
 
 def encode_command(command: pb.BaseCommand, body: bytes = b"") -> bytes:
@@ -142,6 +143,8 @@ class FrameDecoder:
     def feed_gathering(self, data: bytes) -> list[Received]:
         """Like ``feed``, but return SENDs and ACKs in runs if they have the usual form of clients (``wire.runs``).
 
+        Long lists of message ids are not parsed yet (``wire.long_lists``).
+
         Returns at most FRAMES_AT_ONCE_MAX other frames. If ``has_more`` is true afterwards, the next call returns more
         of them, also without new bytes.
         """
@@ -199,8 +202,13 @@ class FrameDecoder:
                 continue
             if runs is not None:
                 runs.interrupt()
-            command = _parse(data[start + _HEADER_LENGTH : command_end], lists_are_checked=self._lists_are_checked)
-            frames.append(Frame(command, data[command_end:end]))
+            serialized = data[start + _HEADER_LENGTH : command_end]
+            long_list = read_long(serialized) if gather and command_size > LONG_FROM_BYTES else None
+            if long_list is None:
+                command = _parse(serialized, lists_are_checked=self._lists_are_checked)
+                frames.append(Frame(command, data[command_end:end]))
+            else:
+                frames.append(long_list)
             start = end
             if gather:
                 parsed += 1

@@ -23,15 +23,13 @@ if TYPE_CHECKING:
 
     from magnetar.base.position import Position
     from magnetar.broker.session.session import Session
+    from magnetar.wire.long_lists import LongList
     from magnetar.wire.runs import Acks
 
 log = structlog.get_logger(__name__)
 
 _TRACKED = (pb.CommandSubscribe.Shared, pb.CommandSubscribe.Key_Shared)
 """Types of subscriptions that track which consumer holds which entry."""
-
-IDS_AT_ONCE_MAX = 1000
-"""Entries of an ACK or a redelivery that are handled in one turn, some milliseconds of work."""
 
 
 def flow(session: Session, command: pb.CommandFlow) -> None:
@@ -77,38 +75,39 @@ def ack(session: Session, command: pb.CommandAck) -> None:
         raise
 
 
-def names_many(session: Session, command: pb.BaseCommand) -> bool:
-    """Return whether a command names so many entries that it is handled in parts (see ``take_first``)."""
-    if command.type == pb.BaseCommand.ACK:
-        ack = command.ack
-        is_individual = ack.ack_type == pb.CommandAck.Individual
-        return len(ack.message_id) > IDS_AT_ONCE_MAX and is_individual and not transactions.has_transaction(ack)
-    if command.type == pb.BaseCommand.REDELIVER_UNACKNOWLEDGED_MESSAGES:
-        consumer = session.consumers.get(command.redeliverUnacknowledgedMessages.consumer_id)
-        is_tracked = consumer is not None and consumer.type in _TRACKED
-        return is_tracked and len(command.redeliverUnacknowledgedMessages.message_ids) > IDS_AT_ONCE_MAX
-    return False
+def next_part(session: Session, command: LongList) -> pb.BaseCommand | None:
+    """Return a command with the next message ids of a long list; None if there are none in this part.
 
-
-def take_first(command: pb.BaseCommand) -> pb.BaseCommand:
-    """Remove the first IDS_AT_ONCE_MAX entries from a command with more, and return a command with them.
-
-    The returned command requests no answer. The rest of ``command`` keeps the request id; its answer follows when all
-    parts are durable.
+    Only the last part of an ACK requests an answer: it is sent when all parts are durable.
     """
-    first = pb.BaseCommand(type=command.type)
-    if command.type == pb.BaseCommand.ACK:
-        first.ack.consumer_id, first.ack.ack_type = command.ack.consumer_id, command.ack.ack_type
-        first.ack.message_id.extend(command.ack.message_id[:IDS_AT_ONCE_MAX])
-        del command.ack.message_id[:IDS_AT_ONCE_MAX]
-        return first
-    part, whole = first.redeliverUnacknowledgedMessages, command.redeliverUnacknowledgedMessages
-    part.consumer_id = whole.consumer_id
-    if whole.HasField("consumer_epoch"):
-        part.consumer_epoch = whole.consumer_epoch
-    part.message_ids.extend(whole.message_ids[:IDS_AT_ONCE_MAX])
-    del whole.message_ids[:IDS_AT_ONCE_MAX]
-    return first
+    if command.head.type == pb.BaseCommand.ACK:
+        return _next_ack(command)
+    head = command.head.redeliverUnacknowledgedMessages
+    consumer = session.consumers.get(head.consumer_id)
+    if consumer is None or consumer.type not in _TRACKED:  # other types redeliver all messages
+        command.drop()
+        return command.head
+    message_ids = command.take()
+    if not message_ids:
+        return None
+    part = pb.BaseCommand(type=command.head.type, redeliverUnacknowledgedMessages=head)
+    part.redeliverUnacknowledgedMessages.message_ids.extend(message_ids)
+    return part
+
+
+def _next_ack(command: LongList) -> pb.BaseCommand:
+    if transactions.has_transaction(command.head.ack):
+        command.drop()
+        return command.head
+    message_ids = command.take()
+    if command.head.ack.ack_type == pb.CommandAck.Cumulative and not command.is_over:
+        command.drop()
+        return command.head  # several ids have no effect
+    part = pb.BaseCommand(type=pb.BaseCommand.ACK, ack=command.head.ack)
+    part.ack.message_id.extend(message_ids)
+    if not command.is_over:
+        part.ack.ClearField("request_id")
+    return part
 
 
 def _refuse_ack(session: Session, command: pb.CommandAck, error: RequestError) -> None:
@@ -184,8 +183,9 @@ async def _seek_to_id(session: Session, request_id: int, subscription: Subscript
         mark_delete = max(topic.log.before_first(), topic.ledger.previous_position(position))
     partial: list[tuple[Position, int]] = []
     if target.ack_set and topic.ledger.contains(position):
-        members = ack_set.all_remaining(messages_in(await topic.log.read_entry(position)))
-        remaining = ack_set.words_to_int(target.ack_set) & members
+        members = messages_in(await topic.log.read_entry(position))
+        words = target.ack_set[: ack_set.words_for(members)]
+        remaining = ack_set.words_to_int(words) & ack_set.all_remaining(members)
         if remaining:
             partial.append((position, remaining))
     await subscription.reset(mark_delete, partial)

@@ -14,6 +14,7 @@ from magnetar.broker.session import producers as session_producers
 from magnetar.broker.session.requests import attempt
 from magnetar.broker.session.subscribing import subscribe
 from magnetar.wire import commands
+from magnetar.wire.long_lists import LongList
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 from magnetar.wire.runs import Acks, Sends
 
@@ -46,20 +47,22 @@ def receive(session: Session, frames: list[Received]) -> list[Received]:
     return _NOTHING
 
 
-def _take(session: Session, frame: Frame | Acks) -> Frame | None:
+def _take(session: Session, frame: Frame | LongList | Acks) -> LongList | None:
     """Handle a frame, or a part of one that may be much work; return the rest of it."""
     if isinstance(frame, Acks):
         session_consumers.acknowledge(session, frame)
         return None
+    if isinstance(frame, LongList):
+        part = session_consumers.next_part(session, frame)
+        if part is not None and (part.type == pb.BaseCommand.ACK or not session.has_left):
+            _handle(session, part)
+        return None if frame.is_over else frame
     command = frame.command
     if command.type == pb.BaseCommand.SEND:
         session_producers.send(session, command.send, frame.body)
         return None
     if session.has_left and command.type != pb.BaseCommand.ACK:
         return None  # no client would get the answer or use the created object
-    if session_consumers.names_many(session, command):
-        _handle(session, session_consumers.take_first(command))
-        return frame
     _handle(session, command)
     return None
 

@@ -18,6 +18,11 @@ WORD_BITS = 64
 _WORD_LENGTH = 8
 
 
+def words_for(batch_size: int) -> int:
+    """Return the number of words of an ack set of ``batch_size`` messages. Further words have no meaning."""
+    return -(-batch_size // WORD_BITS)
+
+
 def words_to_int(words: Sequence[int]) -> int:
     """Convert words from the wire to an int; no words give 0."""
     return int.from_bytes(struct.pack(f"<{len(words)}q", *words), "little")
@@ -28,7 +33,7 @@ def int_to_words(remaining: int) -> list[int]:
 
     On the wire, no words mean no ack set, so a batch without remaining messages is acknowledged as a whole instead.
     """
-    count = -(-remaining.bit_length() // WORD_BITS)
+    count = words_for(remaining.bit_length())
     return list(struct.unpack(f"<{count}q", remaining.to_bytes(count * _WORD_LENGTH, "little")))
 
 

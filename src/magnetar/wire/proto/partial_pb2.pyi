@@ -9,6 +9,7 @@ from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from google.protobuf.internal import containers as _containers
+from magnetar.wire.proto import pulsar_api_pb2 as _pulsar_api_pb2
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -122,3 +123,174 @@ class MessageInBatch(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___MessageInBatch: _TypeAlias = MessageInBatch  # noqa: Y015
+
+@_typing.final
+class LargeCommand(_message.Message):
+    """BaseCommand with the bodies that may be large: those with lists of message ids, as bytes, and those with schemas."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class SubscribeSchema(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        SCHEMA_FIELD_NUMBER: _builtins.int
+        @_builtins.property
+        def schema(self) -> Global___LargeSchema: ...
+        def __init__(
+            self,
+            *,
+            schema: Global___LargeSchema | None = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _typing.Literal["schema", b"schema"]  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["schema", b"schema"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    @_typing.final
+    class ProducerSchema(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        SCHEMA_FIELD_NUMBER: _builtins.int
+        @_builtins.property
+        def schema(self) -> Global___LargeSchema: ...
+        def __init__(
+            self,
+            *,
+            schema: Global___LargeSchema | None = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _typing.Literal["schema", b"schema"]  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["schema", b"schema"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    @_typing.final
+    class GivenSchema(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        SCHEMA_FIELD_NUMBER: _builtins.int
+        @_builtins.property
+        def schema(self) -> Global___LargeSchema: ...
+        def __init__(
+            self,
+            *,
+            schema: Global___LargeSchema | None = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _typing.Literal["schema", b"schema"]  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["schema", b"schema"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    TYPE_FIELD_NUMBER: _builtins.int
+    SUBSCRIBE_FIELD_NUMBER: _builtins.int
+    PRODUCER_FIELD_NUMBER: _builtins.int
+    ACK_FIELD_NUMBER: _builtins.int
+    REDELIVER_FIELD_NUMBER: _builtins.int
+    GET_OR_CREATE_SCHEMA_FIELD_NUMBER: _builtins.int
+    type: _pulsar_api_pb2.BaseCommand.Type.ValueType
+    ack: _builtins.bytes
+    redeliver: _builtins.bytes
+    @_builtins.property
+    def subscribe(self) -> Global___LargeCommand.SubscribeSchema: ...
+    @_builtins.property
+    def producer(self) -> Global___LargeCommand.ProducerSchema: ...
+    @_builtins.property
+    def get_or_create_schema(self) -> Global___LargeCommand.GivenSchema: ...
+    def __init__(
+        self,
+        *,
+        type: _pulsar_api_pb2.BaseCommand.Type.ValueType | None = ...,
+        subscribe: Global___LargeCommand.SubscribeSchema | None = ...,
+        producer: Global___LargeCommand.ProducerSchema | None = ...,
+        ack: _builtins.bytes | None = ...,
+        redeliver: _builtins.bytes | None = ...,
+        get_or_create_schema: Global___LargeCommand.GivenSchema | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "get_or_create_schema", b"get_or_create_schema", "producer", b"producer", "redeliver", b"redeliver", "subscribe", b"subscribe", "type", b"type"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "get_or_create_schema", b"get_or_create_schema", "producer", b"producer", "redeliver", b"redeliver", "subscribe", b"subscribe", "type", b"type"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___LargeCommand: _TypeAlias = LargeCommand  # noqa: Y015
+
+@_typing.final
+class LargeSchema(_message.Message):
+    """Schema."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SCHEMA_DATA_FIELD_NUMBER: _builtins.int
+    schema_data: _builtins.bytes
+    def __init__(
+        self,
+        *,
+        schema_data: _builtins.bytes | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["schema_data", b"schema_data"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["schema_data", b"schema_data"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___LargeSchema: _TypeAlias = LargeSchema  # noqa: Y015
+
+@_typing.final
+class AckWithoutLists(_message.Message):
+    """CommandAck without its lists."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CONSUMER_ID_FIELD_NUMBER: _builtins.int
+    ACK_TYPE_FIELD_NUMBER: _builtins.int
+    TXNID_LEAST_BITS_FIELD_NUMBER: _builtins.int
+    TXNID_MOST_BITS_FIELD_NUMBER: _builtins.int
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
+    consumer_id: _builtins.int
+    ack_type: _pulsar_api_pb2.CommandAck.AckType.ValueType
+    txnid_least_bits: _builtins.int
+    txnid_most_bits: _builtins.int
+    request_id: _builtins.int
+    def __init__(
+        self,
+        *,
+        consumer_id: _builtins.int | None = ...,
+        ack_type: _pulsar_api_pb2.CommandAck.AckType.ValueType | None = ...,
+        txnid_least_bits: _builtins.int | None = ...,
+        txnid_most_bits: _builtins.int | None = ...,
+        request_id: _builtins.int | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["ack_type", b"ack_type", "consumer_id", b"consumer_id", "request_id", b"request_id", "txnid_least_bits", b"txnid_least_bits", "txnid_most_bits", b"txnid_most_bits"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["ack_type", b"ack_type", "consumer_id", b"consumer_id", "request_id", b"request_id", "txnid_least_bits", b"txnid_least_bits", "txnid_most_bits", b"txnid_most_bits"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___AckWithoutLists: _TypeAlias = AckWithoutLists  # noqa: Y015
+
+@_typing.final
+class RedeliverWithoutLists(_message.Message):
+    """CommandRedeliverUnacknowledgedMessages without its list."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CONSUMER_ID_FIELD_NUMBER: _builtins.int
+    CONSUMER_EPOCH_FIELD_NUMBER: _builtins.int
+    consumer_id: _builtins.int
+    consumer_epoch: _builtins.int
+    def __init__(
+        self,
+        *,
+        consumer_id: _builtins.int | None = ...,
+        consumer_epoch: _builtins.int | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["consumer_epoch", b"consumer_epoch", "consumer_id", b"consumer_id"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["consumer_epoch", b"consumer_epoch", "consumer_id", b"consumer_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RedeliverWithoutLists: _TypeAlias = RedeliverWithoutLists  # noqa: Y015
