@@ -6,7 +6,8 @@ import itertools
 import time
 from typing import TYPE_CHECKING
 
-from magnetar.wire.entries.entry import build_entry
+from magnetar.base.limits import METADATA_SIZE_MAX
+from magnetar.wire.entries.entry import assemble, build_entry
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 from tests.hostile.catalogue import behaviour
 from tests.hostile.tools import connect, publishing, pump, pump_again, repeatedly, send_frame
@@ -189,16 +190,20 @@ def false_chunks(target: Target) -> int:
     return pump_again(target, lambda: publishing(target), frames)
 
 
-@behaviour("Messages with 1 MB of properties, keys of 1 MB, and 100,000 properties.", seconds=6.0)
+@behaviour("Messages with 250 KB and 1 MB of properties and keys, 20,000 and 100,000 properties.", seconds=6.0)
 def large_metadata(target: Target) -> int:
     heads = [
-        metadata(properties=[pb.KeyValue(key="k", value="x" * (1 << 20))]),
-        metadata(partition_key="x" * (1 << 20)),
-        metadata(properties=[pb.KeyValue(key=str(each), value="x") for each in range(100_000)]),
-        metadata(ordering_key=bytes(1 << 20)),
-        metadata(producer_name="x" * (1 << 20)),
-        metadata(replicate_to=["x" * 1000] * 1000),
-        metadata(encryption_keys=[pb.EncryptionKeys(key="k" * 1000, value=bytes(1000))] * 500),
+        head
+        for scale in (1, 4)
+        for head in (
+            metadata(properties=[pb.KeyValue(key="k", value="x" * scale * 250_000)]),
+            metadata(partition_key="x" * scale * 250_000),
+            metadata(properties=[pb.KeyValue(key=str(each), value="x") for each in range(scale * 20_000)]),
+            metadata(ordering_key=bytes(scale * 250_000)),
+            metadata(producer_name="x" * scale * 250_000),
+            metadata(replicate_to=["x" * 250] * scale * 1000),
+            metadata(encryption_keys=[pb.EncryptionKeys(key="k" * 1000, value=bytes(1000))] * scale * 120),
+        )
     ]
     frames = [send_frame(build_entry(head, b"x")) for head in heads]
 
@@ -210,6 +215,33 @@ def large_metadata(target: Target) -> int:
 
     def act(count: int) -> None:
         with open_one() as connection:
+            pump(target, connection, frames[count % len(frames) :] + frames)
+
+    return repeatedly(target, act)
+
+
+@behaviour("Metadata of 250 KB and of 5 MB with as many empty or smallest elements as fit, and consumers.", seconds=8.0)
+def many_elements(target: Target) -> int:
+    elements = (
+        b"\x22\x00",
+        b"\x22\x04\x0a\x00\x12\x00",
+        b"\x3a\x00",
+        b"\x6a\x00",
+        b"\x6a\x04\x0a\x00\x12\x00",
+        b"\xf8\x7f\x01",
+    )
+    head = metadata().SerializeToString()
+    frames = [
+        send_frame(assemble(head + element * (size // len(element)), b"x"))
+        for element in elements
+        for size in (METADATA_SIZE_MAX - 100, LARGEST - 100)
+    ]
+
+    def act(count: int) -> None:
+        with publishing(target) as connection:
+            for each, kind in enumerate((pb.CommandSubscribe.Key_Shared, pb.CommandSubscribe.Failover)):
+                connection.subscribe(target.topic(), f"s{each}", consumer_id=each, subType=kind)
+                connection.flow(1000, consumer_id=each)
             pump(target, connection, frames[count % len(frames) :] + frames)
 
     return repeatedly(target, act)
