@@ -11,6 +11,7 @@ from magnetar.broker.loop.cycles import Retired
 from magnetar.broker.loop.slices import SharedSlices, SlicedWork
 from magnetar.broker.loop.stalls import LoopStalls
 from magnetar.broker.resources.limit_hits import LimitHits
+from magnetar.broker.resources.objects import ObjectMemory
 from magnetar.broker.settings.policies import broker_policies
 from magnetar.cursor.limits import CursorLimits
 from magnetar.metadata.effective import EffectivePolicies, effective
@@ -49,6 +50,8 @@ class Environment:
     """Where work for clients goes that may be much together."""
     memory: MemoryBudget
     """What clients make the broker hold."""
+    resident_bytes: Callable[[], int] = lambda: 0
+    """Measures the memory of the process. The default, for simulated brokers, never reaches a limit."""
     stalls: LoopStalls = field(default_factory=LoopStalls)
     loss_boundaries: Sequence[int] = ()
     """Ledger ids, ascending: entries that were confirmed in lower ledgers may be lost (see ``bring_to_agreement``)."""
@@ -62,11 +65,14 @@ class Environment:
     add up in memory, nor their work in a turn of the event loop."""
     retired: Retired = field(init=False)
     """What was closed and is to be freed."""
+    objects: ObjectMemory = field(init=False)
+    """Memory for further topics and clients."""
 
     def __post_init__(self) -> None:
         """Nothing is to be done in slices yet."""
         object.__setattr__(self, "sliced", SlicedWork(self.loop, self.clock))
         object.__setattr__(self, "slices", SharedSlices(self.loop, self.clock))
+        object.__setattr__(self, "objects", ObjectMemory(self.memory.limits.total, self.clock, self.resident_bytes))
         object.__setattr__(self, "retired", Retired(self.loop, self.clock, self.sliced))
 
     @property

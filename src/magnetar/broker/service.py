@@ -31,7 +31,13 @@ from magnetar.broker.resources.limit_hits import LimitHits
 from magnetar.broker.resources.memory import MemoryBudget
 from magnetar.broker.resources.memory_limits import memory_limits
 from magnetar.broker.resources.memory_trim import MemoryTrim
-from magnetar.broker.resources.process import connections_max, machine_memory_bytes, raise_descriptor_limit, tune
+from magnetar.broker.resources.process import (
+    connections_max,
+    machine_memory_bytes,
+    raise_descriptor_limit,
+    resident_bytes,
+    tune,
+)
 from magnetar.broker.session.server import Server
 from magnetar.broker.settings.data_directory import LEDGERS, METADATA
 from magnetar.broker.starting import Starting
@@ -129,6 +135,7 @@ class Broker:
             delayed=delayed,
             turns=LoopTurns(loop, self._clock, time.thread_time),
             memory=memory,
+            resident_bytes=resident_bytes,
             loss_boundaries=loss_boundaries,
             limit_hits=LimitHits(self._log_limit),
         )

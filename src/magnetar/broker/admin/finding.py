@@ -60,5 +60,5 @@ def _as_admin_error(name: TopicName, error: RequestError) -> AdminError:
     if error.code is ServerError.TopicNotFound:
         return topic_not_found(name)
     if error.code is ServerError.ServiceNotReady:
-        return AdminError(HTTPStatus.SERVICE_UNAVAILABLE, str(error))
+        return AdminError(HTTPStatus.SERVICE_UNAVAILABLE, str(error), error.limit)
     return AdminError(HTTPStatus.PRECONDITION_FAILED, str(error), error.limit)

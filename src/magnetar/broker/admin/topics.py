@@ -69,7 +69,8 @@ class TopicOperations:
         if self.partitions_of(topic) is not None:
             raise topic_exists()
         self._check_new(topic, properties)
-        created = self._topics.create(topic)
+        with refusals(topic):
+            created = self._topics.create(topic)
         for key, value in properties.items():
             created.ledger.set_property(key, value)
         await self._environment.recorded()

@@ -72,6 +72,8 @@ class TopicLog:
             _parse_bounds(ledger.properties.get(_RETURNED_PROPERTY, "[]")),
         )
         self.origins = OriginSummaries(environment.metadata, name, ledger)
+        self._last_message: tuple[Position, int | None] = EARLIEST, None
+        """Newest entry that was asked for, and its batch size: thousands of clients may ask at once."""
         self._environment = environment
         self._name = name
         self._ledger = ledger
@@ -159,8 +161,15 @@ class TopicLog:
         position = self._ledger.last_confirmed_entry
         if not self._ledger.contains(position):
             return EARLIEST, None
-        metadata = wire_entry.parse_without_lists(await self.read_entry(position))
-        return position, metadata.num_messages_in_batch if metadata.HasField("num_messages_in_batch") else None
+        if self._last_message[0] != position:
+            entry = self._ledger.read_cached(position, 1, 1)
+            if entry is None:
+                async with self._environment.searching:
+                    if self._last_message[0] < position:
+                        self._last_message = position, _batch_size(await self.read_entry(position))
+            else:
+                self._last_message = position, _batch_size(entry[0][1])
+        return self._last_message
 
     async def position_before_time(self, time_ms: int) -> Position:
         """Return the position before the first entry published at ``time_ms`` or later; the last one without a match.
@@ -229,3 +238,9 @@ class TopicLog:
 
 def _parse_bounds(text: str) -> IntervalSet:
     return IntervalSet.from_bounds([Position.parse(each) for each in json.loads(text)])
+
+
+def _batch_size(entry: bytes) -> int | None:
+    """Return the number of messages of a batch; None if the entry is no batch."""
+    metadata = wire_entry.parse_without_lists(entry)
+    return metadata.num_messages_in_batch if metadata.HasField("num_messages_in_batch") else None

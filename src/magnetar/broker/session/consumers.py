@@ -10,7 +10,7 @@ from magnetar.base.errors import RemoteProtocolError, RequestError, ServerError,
 from magnetar.base.position import EARLIEST
 from magnetar.broker.dispatch.multiple_consumers import MultipleConsumersDispatcher
 from magnetar.broker.replication.outbound.replicator import Replicator
-from magnetar.broker.session.requests import start
+from magnetar.broker.session.requests import check_room, start
 from magnetar.broker.subscription.subscription import Subscription
 from magnetar.wire import commands, transactions
 from magnetar.wire.entries import ack_set
@@ -152,6 +152,7 @@ def unsubscribe(session: Session, command: pb.CommandUnsubscribe) -> None:
 
 def seek(session: Session, command: pb.CommandSeek) -> None:
     """SEEK: by id or by time."""
+    check_room(session)
     consumer = session.consumers.get(command.consumer_id)
     if consumer is None:
         session.answer_error(command.request_id, RequestError(ServerError.MetadataError, "Consumer not found"))
@@ -199,6 +200,7 @@ async def _seek_to_time(session: Session, request_id: int, subscription: Subscri
 
 def get_last_message_id(session: Session, command: pb.CommandGetLastMessageId) -> None:
     """GET_LAST_MESSAGE_ID: the newest durable entry, and the mark-delete position of the subscription."""
+    check_room(session)
     consumer = session.consumers.get(command.consumer_id)
     if consumer is None or not isinstance(consumer.subscription, Subscription):
         session.answer_error(command.request_id, RequestError(ServerError.MetadataError, "Consumer not found"))

@@ -16,7 +16,7 @@ from magnetar.broker.replication.lives import check_life
 from magnetar.broker.replication.progress.progress_producer import ProgressProducer
 from magnetar.broker.replication.receiver import ReplicatedProducer
 from magnetar.broker.session.checks import check, checked
-from magnetar.broker.session.requests import attempt, start_after
+from magnetar.broker.session.requests import attempt, check_room, start_after
 from magnetar.broker.settings.properties import producer_metadata
 from magnetar.broker.topic.registry import parse_topic
 from magnetar.wire import commands, transactions
@@ -56,7 +56,12 @@ def create(session: Session, command: pb.CommandProducer) -> None:
         message = f"Producer {command.producer_id} is already being created on this connection"
         session.answer_error(command.request_id, RequestError(ServerError.ServiceNotReady, message))
         return
-    attempt(session, command.request_id, lambda: _create(session, command))
+
+    def admit() -> None:
+        check_room(session)
+        _create(session, command)
+
+    attempt(session, command.request_id, admit)
 
 
 def _create(session: Session, command: pb.CommandProducer) -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from magnetar.base.errors import RemoteProtocolError
+from magnetar.base.errors import RemoteProtocolError, RequestError, ServerError
+from magnetar.base.limits import Limit
 from magnetar.base.tasks import report_bug, start_task
 from magnetar.broker.session.refusals import REFUSED, as_request_error, internal_error
 
@@ -12,6 +13,21 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Generator
 
     from magnetar.broker.session.session import Session
+
+
+PENDING_REQUESTS_MAX: Final = 5000
+"""Requests of a connection that are under way at the same time, some 3 KB each."""
+
+
+def check_room(session: Session) -> None:
+    """Raise RequestError if the connection has too many requests under way.
+
+    To be called once for each request that may take longer than one turn.
+    """
+    if len(session.tasks) >= PENDING_REQUESTS_MAX:
+        limit = Limit.PENDING_REQUESTS
+        message = f"{PENDING_REQUESTS_MAX} requests of the connection are under way ({limit})"
+        raise RequestError(ServerError.TooManyRequests, message, limit)
 
 
 def attempt(session: Session, request_id: int, work: Callable[[], None]) -> None:

@@ -138,8 +138,8 @@ class Session:
         self._transport = _NO_SOCKET
         self.account.close()
         self.is_writable = False
-        for task in self.tasks:
-            task.cancel()
+        if self.tasks:
+            self.environment.sliced.start(object(), tuple(self.tasks), asyncio.Task.cancel)
         producers = *self.waiting.values(), *self.producers.values()
         consumers = tuple(self.consumers.values())
         self.waiting.clear()

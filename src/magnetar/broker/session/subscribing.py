@@ -12,7 +12,7 @@ from magnetar.base.position import EARLIEST, LATEST
 from magnetar.broker.dispatch.consumer import Consumer, ConsumerOptions, KeySharedPolicy
 from magnetar.broker.dispatch.selectors import check_number_of_ranges, check_ranges
 from magnetar.broker.replication.outbound.replicator import Replicator
-from magnetar.broker.session.requests import attempt, start_after
+from magnetar.broker.session.requests import attempt, check_room, start_after
 from magnetar.broker.settings.properties import LINK_METADATA_SIZE_MAX, consumer_metadata, subscription_properties
 from magnetar.broker.subscription.names import check_subscription_name
 from magnetar.broker.subscription.subscription import Subscription
@@ -43,7 +43,12 @@ def subscribe(session: Session, command: pb.CommandSubscribe) -> None:
         error = RequestError(ServerError.ServiceNotReady, "Consumer is already being created on this connection")
         session.answer_error(command.request_id, error)
         return
-    attempt(session, command.request_id, lambda: _subscribe(session, command))
+
+    def admit() -> None:
+        check_room(session)
+        _subscribe(session, command)
+
+    attempt(session, command.request_id, admit)
 
 
 def _subscribe(session: Session, command: pb.CommandSubscribe) -> None:
@@ -126,6 +131,8 @@ def _admit(
     session: Session, command: pb.CommandSubscribe, options: ConsumerOptions, subscription: Subscription | Replicator
 ) -> None:
     subscription.check_can_add(options)
+    if isinstance(subscription, Subscription):
+        session.environment.objects.check()
     consumer = Consumer(subscription, session, options, now=session.environment.clock.now())
     if command.HasField("consumer_epoch"):
         consumer.epoch = command.consumer_epoch

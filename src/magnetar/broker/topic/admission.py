@@ -39,7 +39,11 @@ class EnteredTopic(LoggedTopic, Protocol):
 
 
 def check_room_for_producer(topic: EnteredTopic, producers: EnteredProducers) -> None:
-    """Raise RequestError with ProducerBusy if the topic has reached its limit of connected and waiting producers."""
+    """Raise RequestError with ProducerBusy if the topic has reached its limit of connected and waiting producers.
+
+    Raises RequestError with ServiceNotReady if there is no memory for a producer.
+    """
+    topic.environment.objects.check()
     limit = topic.environment.config.maxProducersPerTopic
     if not limit:
         return
@@ -50,7 +54,11 @@ def check_room_for_producer(topic: EnteredTopic, producers: EnteredProducers) ->
 
 
 def check_room_for_subscription(topic: EnteredTopic) -> None:
-    """Raise RequestError with NotAllowedError if the topic has reached its limit of subscriptions."""
+    """Raise RequestError with NotAllowedError if the topic has reached its limit of subscriptions.
+
+    Raises RequestError with ServiceNotReady if there is no memory for a subscription.
+    """
+    topic.environment.objects.check()
     limit = topic.environment.config.maxSubscriptionsPerTopic
     if limit and len(topic.subscriptions) >= limit:
         message = f"Exceed the maximum number of subscriptions of the topic: {topic.name} (maxSubscriptionsPerTopic)"

@@ -158,6 +158,8 @@ class TopicRegistry:
         self.check_served(name)
         if not self.exists(name) and not self.may_create(name):
             raise RequestError(ServerError.TopicNotFound, f"Topic {name} does not exist")
+        if not longer and not self.exists(name):
+            self.environment.objects.check()
         return self._loader.load(name)
 
     def may_create(self, name: TopicName) -> bool:
@@ -189,8 +191,9 @@ class TopicRegistry:
     # -- creating and deleting ------------------------------------------------------------------------------------
 
     def create(self, name: TopicName) -> Topic:
-        """Create a topic; the topic must not exist."""
+        """Create a topic; the topic must not exist. Raises RequestError if there is no memory for it."""
         self.check_open(name)
+        self.environment.objects.check()
         return self._loader.load(name)
 
     def unload(self, name: TopicName) -> None:

@@ -1,0 +1,115 @@
+"""Clients cannot add topics, subscriptions, producers and consumers when the memory is used up."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pytest
+
+from magnetar.base.errors import AdminError, RequestError, ServerError
+from magnetar.base.limits import Limit
+from magnetar.base.names import TopicName
+from magnetar.broker.admin.administration import Administration
+from magnetar.broker.resources.objects import LOOK_S, ObjectMemory
+from magnetar.sim.cluster import TOPIC, Cluster
+from magnetar.wire.proto import pulsar_api_pb2 as pb
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from magnetar.sim.cluster import Client
+
+OTHER = TopicName.parse("persistent://public/default/other")
+
+
+@dataclass
+class Measured:
+    """The memory of the process."""
+
+    bytes: int = 0
+    looks: int = 0
+
+    def __call__(self) -> int:
+        self.looks += 1
+        return self.bytes
+
+
+class FullCluster(Cluster):
+    """A broker whose memory can be used up."""
+
+    def fill(self) -> None:
+        total = self.environment.memory.limits.total
+        object.__setattr__(self.environment, "objects", ObjectMemory(total, self.clock, lambda: total))
+
+
+def refused(client: Client) -> None:
+    (error,) = client.take("ERROR")
+    assert error.error == pb.ServiceNotReady
+    assert error.message.startswith("The memory of the broker is used up (memoryLimitMB)")
+    assert client.cluster.environment.limit_hits.counts()[Limit.MEMORY] == 1
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda client: client.produce(producer_id=2),
+        lambda client: client.subscribe(consumer_id=2, subscription="s"),
+        lambda client: client.subscribe(consumer_id=2, subscription="new"),
+    ],
+    ids=["producer", "consumer", "subscription"],
+)
+def test_clients_cannot_add_to_a_topic(ask: Callable[[Client], None]) -> None:
+    cluster = FullCluster()
+    client = cluster.client()
+    client.produce()
+    client.subscribe(subscription="s", permits=10)
+    client.names()
+    cluster.fill()
+    ask(client)
+    refused(client)
+    client.send("still published")
+    assert len(client.take("MESSAGE")) == 1
+
+
+def test_clients_cannot_add_topics() -> None:
+    cluster = FullCluster()
+    cluster.fill()
+    client = cluster.client()
+    client.produce()
+    refused(client)
+    administration = Administration(cluster.environment, cluster.topics, "")
+    for work in (administration.topics.create(OTHER, {}), administration.topics.create_partitioned(OTHER, 2, {})):
+        task = cluster.loop.start(work)
+        cluster.settle()
+        with pytest.raises(AdminError, match="memoryLimitMB") as raised:
+            task.result()
+        assert (raised.value.status, raised.value.limit) == (503, Limit.MEMORY)
+    assert not cluster.topics.exists(TOPIC)
+    assert not cluster.topics.exists(OTHER)
+
+
+def test_links_can_add_topics() -> None:
+    cluster = FullCluster(targets=["jfk"])
+    cluster.fill()
+    link = cluster.client()
+    link.produce(name="pulsar.repl.jfk-->ewr")
+    assert link.take("ERROR") == []
+    assert cluster.topics.exists(TOPIC)
+
+
+def test_the_memory_is_measured_from_time_to_time() -> None:
+    cluster, measured = Cluster(), Measured()
+    objects = ObjectMemory(100, cluster.clock, measured)
+    objects.check()
+    measured.bytes = 91
+    objects.check()
+    assert measured.looks == 1
+    cluster.loop.advance(LOOK_S)
+    for _ in range(2):
+        with pytest.raises(RequestError) as raised:
+            objects.check()
+        assert raised.value.code is ServerError.ServiceNotReady
+    measured.bytes = 90
+    cluster.loop.advance(LOOK_S)
+    objects.check()
