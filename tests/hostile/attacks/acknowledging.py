@@ -10,7 +10,7 @@ from magnetar.wire.proto import pulsar_api_pb2 as pb
 from tests.hostile.attacks.batches import COUNTS
 from tests.hostile.attacks.publishing import EXTREMES
 from tests.hostile.catalogue import behaviour
-from tests.hostile.tools import consuming, fill, frame, pump, pump_again
+from tests.hostile.tools import connect, consuming, fill, frame, pump, pump_again
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -93,6 +93,40 @@ def many(target: Target) -> int:
     frames = [_ack(each, kind, request_id=1) for each in (ids, words, words[:1]) for kind in (INDIVIDUAL, CUMULATIVE)]
     with connection:
         return pump(target, connection, itertools.cycle(frames))
+
+
+@behaviour("One of 3,000 consumers acknowledges messages that others hold, or nobody, 1,000 in one ACK.", seconds=12.0)
+def for_others(target: Target) -> int:
+    fill(target, 50_000, 10)
+    kinds = {"shared": pb.CommandSubscribe.Shared, "keyed": pb.CommandSubscribe.Key_Shared}
+    with connect(target) as connection:
+        for name, kind in kinds.items():
+            subscribing = (
+                frame(
+                    "SUBSCRIBE",
+                    topic=target.topic(),
+                    subscription=name,
+                    subType=kind,
+                    consumer_id=each,
+                    request_id=each,
+                    initialPosition=pb.CommandSubscribe.Earliest,
+                )
+                + frame("FLOW", consumer_id=each, messagePermits=5)
+                for each in range(1 if name == "shared" else 10_001, 3001 if name == "shared" else 13_001)
+            )
+            pump(target, connection, subscribing)
+        frames = (
+            frame(
+                "ACK",
+                consumer_id=consumer,
+                ack_type=INDIVIDUAL,
+                message_id=[_id(ledger, entry_id) for entry_id in range(start, start + 2000, 2)],
+            )
+            for start in range(0, 50_000, 2000)
+            for consumer in (1, 10_001)
+            for ledger in range(1, 10)
+        )
+        return pump(target, connection, frames)
 
 
 @behaviour("Cumulative acknowledgement on a Shared subscription, backwards, and of several ids.")

@@ -104,9 +104,7 @@ def seeks_into_batches(target: Target) -> int:
 
 @behaviour("Compressed batches of 5 MB, half of whose messages are known, with deduplication.", policies=DEDUPLICATED)
 def half_known_batches(target: Target) -> int:
-    payload = encode_batch(
-        BatchedMessage(pb.SingleMessageMetadata(), CHANCE.randbytes(50_000)) for _ in range(100)
-    )
+    payload = encode_batch(BatchedMessage(pb.SingleMessageMetadata(), CHANCE.randbytes(50_000)) for _ in range(100))
     compressed = zlib.compress(payload)
 
     def frames() -> Iterator[bytes]:

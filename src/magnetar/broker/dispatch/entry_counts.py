@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from magnetar.base.position import Position
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from magnetar.cursor.ranges import Range
 
@@ -75,6 +75,19 @@ class EntryCounts:
         self.total -= sum(forgotten)
         return list(filter(None, forgotten))
 
+    def take(self, deleted: Mapping[int, set[int]]) -> list[int]:
+        """Forget entries, given by ledger; return the numbers that they had. The smaller of both is gone through."""
+        forgotten: list[int] = []
+        for ledger_id, entry_ids in deleted.items():
+            counts = self._ledgers.get(ledger_id)
+            if counts is None:
+                continue
+            forgotten += map(counts.pop, counts.keys() & entry_ids)
+            if not counts:
+                del self._ledgers[ledger_id]
+        self.total -= sum(forgotten)
+        return forgotten
+
     def holds_any(self, wanted: Range) -> bool:
         """Whether any entry of a range has a number."""
         ledger_id, first = wanted.first
@@ -88,3 +101,11 @@ class EntryCounts:
         """Forget every entry."""
         self._ledgers.clear()
         self.total = 0
+
+
+def by_ledger(ranges: Iterable[Range]) -> dict[int, set[int]]:
+    """Return the ids of the entries of ranges, by ledger."""
+    ids: dict[int, set[int]] = {}
+    for (ledger_id, first), (_, last) in ranges:
+        ids.setdefault(ledger_id, set()).update(range(first, last + 1))
+    return ids

@@ -151,7 +151,7 @@ class KeySharedDispatcher(MultipleConsumersDispatcher[WaitingEntries["Consumer"]
             self._is_looking_ahead = False
             return False
         self._is_looking_ahead = True
-        entries = self._delayed.due(self._read_position, room) or self._next_new(room)
+        entries = self._delayed.due(self._read_position, self._limit_of_due(room)) or self._next_new(room)
         if entries:
             self._deliver(entries)
         return bool(entries)

@@ -12,7 +12,7 @@ from magnetar.base.limits import Limit
 from magnetar.base.parts import Part
 from magnetar.broker.dispatch.consumer import Delivery
 from magnetar.broker.dispatch.delayed import DelayedEntries
-from magnetar.broker.dispatch.entry_counts import EntryCounts
+from magnetar.broker.dispatch.entry_counts import EntryCounts, by_ledger
 from magnetar.broker.reading.reader import EntryReader
 
 if TYPE_CHECKING:
@@ -43,6 +43,12 @@ class EntriesToReplay(Protocol):
         """Whether an entry is one of them."""
         ...
 
+
+SET_ENTRIES_MAX = 100_000
+"""Acknowledged entries, some milliseconds of work, that are looked for in sets. More are mostly in few ranges."""
+
+HELD_LOOKS_MAX = 20_000
+"""Consumers that are asked in a turn whether they hold an entry, some milliseconds of work."""
 
 R = TypeVar("R", bound=EntriesToReplay)
 
@@ -157,15 +163,30 @@ class MultipleConsumersDispatcher(Part, ABC, Generic[R]):
         """Forget what was acknowledged, whoever holds it: mostly who acknowledged it, so that one is asked first."""
         left = sum([each.entries for each in ranges])
         if by is not None and by in self.consumers:
-            left -= self._forget(by, ranges)
-        for consumer in self.consumers if left else ():
-            left -= self._forget(consumer, ranges)
-            if not left:
-                break
-        for held in self._returning if left else ():
-            held.discard(ranges)
+            left -= self._forgot(by, by.pending.discard(ranges))
+        if left:
+            self._forget_others(ranges, left)
         self._redelivery_counts.discard(ranges)
         self._check_blocked()
+
+    def _forget_others(self, ranges: Sequence[Range], left: int) -> None:
+        """Forget ``left`` of these entries, which any consumer may hold, or none.
+
+        Thousands of consumers are asked with sets. So the time grows with what they hold, not with their number times
+        that of the ranges.
+        """
+        is_for_sets = left <= SET_ENTRIES_MAX
+        deleted = by_ledger(ranges) if is_for_sets else {}
+        for consumer in self.consumers:
+            pending = consumer.pending
+            left -= self._forgot(consumer, pending.take(deleted) if is_for_sets else pending.discard(ranges))
+            if not left:
+                return
+        for held in self._returning:
+            if is_for_sets:
+                held.take(deleted)
+            else:
+                held.discard(ranges)
 
     def dispatch(self) -> None:
         """Send one read's worth, while some consumer is ready."""
@@ -223,9 +244,8 @@ class MultipleConsumersDispatcher(Part, ABC, Generic[R]):
                     return enough
         return permits
 
-    def _forget(self, consumer: Consumer, ranges: Sequence[Range]) -> int:
-        """Take acknowledged entries from a consumer; return how many of them it held."""
-        gone = consumer.pending.discard(ranges)
+    def _forgot(self, consumer: Consumer, gone: Sequence[int]) -> int:
+        """Account for acknowledged entries that a consumer held, given their messages; return how many they are."""
         if gone:
             self._unacked_messages -= sum(gone)
             self._check_consumer(consumer)
@@ -282,6 +302,10 @@ class MultipleConsumersDispatcher(Part, ABC, Generic[R]):
         """How many messages may be sent before all consumers together hold too many."""
         limit = self._config.maxUnackedMessagesPerSubscription
         return limit - self._unacked_messages if limit else sys.maxsize
+
+    def _limit_of_due(self, limit: int) -> int:
+        """Return how many delayed entries may be taken, each of which any consumer may hold already."""
+        return min(limit, max(1, HELD_LOOKS_MAX // (len(self.consumers) + len(self._returning) + 1)))
 
     def _is_held(self, position: Position) -> bool:
         """Whether the entry is with a consumer, or about to be sent."""

@@ -31,7 +31,7 @@ class SharedDispatcher(MultipleConsumersDispatcher[Replay]):
     def _dispatch_read(self, limit: int) -> bool:
         if entries := self._next_to_replay(limit):
             self._deliver(entries, self._replay_again)
-        elif entries := self._delayed.due(self._read_position, limit):
+        elif entries := self._delayed.due(self._read_position, self._limit_of_due(limit)):
             self._deliver(entries, self._delayed.give_back)
         elif entries := self._next_new(limit):
             self._deliver(entries, self._replay_again)

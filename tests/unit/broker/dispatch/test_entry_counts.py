@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from magnetar.base.position import Position
-from magnetar.broker.dispatch.entry_counts import EntryCounts
+from magnetar.broker.dispatch.entry_counts import EntryCounts, by_ledger
 from magnetar.cursor.ranges import Range
 
 ledgers, entry_ids = st.integers(1, 3), st.integers(0, 20)
@@ -14,6 +14,7 @@ steps = st.lists(
     st.tuples(st.just("add"), ledgers, st.lists(st.tuples(entry_ids, st.integers(1, 5))))
     | st.tuples(st.just("pop"), ledgers, entry_ids)
     | st.tuples(st.just("discard"), ledgers, st.tuples(entry_ids, st.integers(0, 20)))
+    | st.tuples(st.just("take"), ledgers, st.sets(entry_ids))
     | st.tuples(st.just("clear"), st.none(), st.none())
 )
 
@@ -32,6 +33,10 @@ def entry_count_step(counts: EntryCounts, twin: dict[Position, int], step: tuple
             forgotten = counts.discard([Range(Position(ledger_id, first), Position(ledger_id, first + more))])
             gone = [Position(ledger_id, entry_id) for entry_id in range(first, first + more + 1)]
             assert sorted(forgotten) == sorted(twin.pop(position) for position in gone if position in twin)
+        case "take", ledger_id, set(ids):
+            forgotten = counts.take({ledger_id: ids})
+            gone = [Position(ledger_id, entry_id) for entry_id in ids]
+            assert sorted(forgotten) == sorted(twin.pop(position) for position in gone if position in twin)
         case "clear", _, _:
             counts.clear()
             twin.clear()
@@ -48,3 +53,12 @@ def test_numbers_are_those_of_a_dictionary(given: list[tuple[str, int, object]])
         assert counts[Position(9, 9)] == 0
         assert counts.total == sum(twin.values())
         assert bool(counts) == bool(twin)
+
+
+def test_entries_of_ranges_by_ledger() -> None:
+    ranges = [
+        Range(Position(1, 3), Position(1, 5)),
+        Range(Position(2, 0), Position(2, 0)),
+        Range(Position(1, 9), Position(1, 9)),
+    ]
+    assert by_ledger(ranges) == {1: {3, 4, 5, 9}, 2: {0}}

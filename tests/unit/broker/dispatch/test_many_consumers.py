@@ -12,6 +12,7 @@ from magnetar.broker.dispatch.selectors import ConsistentHashingSelector
 from magnetar.broker.loop import slices
 from magnetar.sim.cluster import TOPIC, Cluster, Failover, Key_Shared, Shared, entry
 from magnetar.wire import commands
+from magnetar.wire.message_id import message_id
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 from tests.kit.work import lines_run
 from tests.unit.broker.dispatch.test_selectors import Person
@@ -45,6 +46,34 @@ def work_to_leave(kind: pb.CommandSubscribe.SubType.ValueType, count: int) -> in
 def test_the_work_of_leaving_together_is_in_proportion(kind: pb.CommandSubscribe.SubType.ValueType) -> None:
     few = work_to_leave(kind, FEW)
     assert work_to_leave(kind, MANY) < GROWTH_MAX * few
+
+
+def work_to_acknowledge(kind: pb.CommandSubscribe.SubType.ValueType, count: int, *, held: bool) -> int:
+    """What it takes when a consumer acknowledges scattered messages that others hold, or nobody."""
+    cluster = Cluster()
+    publisher, others, hasty = cluster.client(), cluster.client(), cluster.client()
+    publisher.produce()
+    for number in range(count):
+        others.subscribe(number + 1, kind, 10 if held else 0, consumer_name=f"{number:04d}")
+    hasty.subscribe(1, kind, 0, consumer_name="zz")
+    keyed = [entry(f"{number}", partition_key=f"key-{number}") for number in range(10 * count)]
+    publisher.say(*[commands.send(producer_id=1, sequence_id=0, entry=each) for each in keyed])
+    last = cluster.topic().ledger.last_confirmed_entry
+    ids = [message_id(last._replace(entry_id=each)) for each in range(0, 10 * count, 2)]
+    work = lines_run(lambda: hasty.say(commands.ack(consumer_id=1, message_ids=ids)))
+    assert cluster.subscription().backlog == 5 * count
+    pending = sum(consumer.unacked_messages for consumer in cluster.subscription().consumers)
+    assert pending <= 5 * count
+    return work
+
+
+@pytest.mark.parametrize("held", [True, False])
+@pytest.mark.parametrize("kind", [Key_Shared, Shared], ids=["Key_Shared", "Shared"])
+def test_the_work_to_acknowledge_for_others_is_in_proportion(
+    kind: pb.CommandSubscribe.SubType.ValueType, *, held: bool
+) -> None:
+    few = work_to_acknowledge(kind, FEW, held=held)
+    assert work_to_acknowledge(kind, MANY, held=held) < GROWTH_MAX * few
 
 
 def work_to_join(kind: pb.CommandSubscribe.SubType.ValueType, count: int, topic: TopicName) -> int:
