@@ -15,6 +15,7 @@ from magnetar.base.position import Position
 from magnetar.wire import commands, varint
 from magnetar.wire import frame as frames_of_wire
 from magnetar.wire.frame import FRAME_SIZE_MAX, Frame, FrameDecoder, Received, encode_command
+from magnetar.wire.long_lists import LongList
 from magnetar.wire.proto import pulsar_api_pb2 as pb
 from magnetar.wire.runs import Acks, Sends
 
@@ -88,7 +89,7 @@ def segments(received: list[Received]) -> list[Segment]:
             found.append({})
         runs = found[-1]
         assert isinstance(runs, dict)
-        assert not isinstance(each, Acks), "these streams hold none"
+        assert not isinstance(each, Acks | LongList), "these streams hold none"
         if isinstance(each, Sends):
             bodies = [(*head, body) for head, body in zip(each.heads, each.entries, strict=True)]
             runs.setdefault(each.producer_id, []).extend(bodies)

@@ -94,6 +94,7 @@ def meaning(received: Iterable[Received]) -> list[Segment]:
         elif isinstance(each, Acks):
             items = [((each.consumer_id, each.ledger_id), entry_id) for entry_id in each.entry_ids]
         else:
+            assert isinstance(each, Frame)
             items = list(single(each.command, each.body))
         if not items:
             assert isinstance(each, Frame)

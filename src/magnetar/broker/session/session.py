@@ -139,7 +139,7 @@ class Session:
         self.account.close()
         self.is_writable = False
         if self.tasks:
-            self.environment.sliced.start(object(), tuple(self.tasks), asyncio.Task.cancel)
+            self.environment.sliced.start(object(), tuple(self.tasks), _cancel)
         producers = *self.waiting.values(), *self.producers.values()
         consumers = tuple(self.consumers.values())
         self.waiting.clear()
@@ -325,3 +325,7 @@ class Session:
             self.closed()
             return False
         return self._open
+
+
+def _cancel(task: asyncio.Task[None]) -> None:
+    task.cancel()

@@ -38,7 +38,11 @@ def waiting(count: int) -> Client:
     async def never() -> None:
         await cluster.loop.create_future()
 
-    cluster.do(lambda: [requests.start(client.session, number, never()) for number in range(count)])
+    def ask() -> None:
+        for number in range(count):
+            requests.start(client.session, number, never())
+
+    cluster.do(ask)
     return client
 
 
