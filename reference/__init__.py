@@ -1,1 +1,1 @@
-"""The pages of ``docs/reference``, made from the code. They say nothing that the code does not say."""
+"""Generates the pages of ``docs/reference`` from the code. All of their facts come from the code."""

@@ -1,4 +1,4 @@
-"""``make reference``: write the pages anew."""
+"""``make reference``: regenerate the pages."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from reference.pages import DIRECTORY, pages
 
 
 def main() -> None:
-    """Write all pages, and remove those that are not made any more."""
+    """Write all pages, and remove obsolete ones."""
     made = pages()
     DIRECTORY.mkdir(exist_ok=True)
     for old in DIRECTORY.glob("*.md"):

@@ -1,4 +1,4 @@
-"""A broker in memory, of which the pages tell what it serves."""
+"""A broker in memory, as the source of the REST and metrics pages."""
 
 from __future__ import annotations
 

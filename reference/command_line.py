@@ -1,4 +1,4 @@
-"""The commands of ``magnetar``."""
+"""The page of the ``magnetar`` commands."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _HEADS = ("argument or option", "default", "meaning")
 
 
 def page() -> str:
-    """Return a section for each command, behind the options that most of them have."""
+    """Return a section for each command, after the common options."""
     root = typer.main.get_command(app)
     commands = list(_commands("magnetar", root))
     counted = Counter(row for _, command in commands for row in _rows(command))

@@ -1,4 +1,4 @@
-"""The settings of a broker."""
+"""The page of a broker's settings."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ the same.
 
 
 def page() -> str:
-    """Return a table of the settings for each section."""
+    """Return a table of settings for each section."""
     return "\n".join([_ABOUT, *map(_section, SECTIONS)])
 
 

@@ -10,13 +10,13 @@ if TYPE_CHECKING:
 
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a table, with a line break at the end."""
+    """Return a table that ends with a line break."""
     lines = [heads, ["---"] * len(heads), *rows]
     return "".join(f"| {' | '.join(map(_cell, line))} |\n" for line in lines)
 
 
 def code(text: object) -> str:
-    """Return ``text`` as code; nothing if it is empty."""
+    """Return ``text`` as code; an empty string stays empty."""
     return f"`{text}`" if str(text) else ""
 
 
@@ -26,7 +26,7 @@ def prose(docstring: str) -> str:
 
 
 def value(of: object) -> str:
-    """Return a setting's value as an operator writes it."""
+    """Return a setting's value in the form of the configuration file."""
     return str(of).lower() if isinstance(of, bool) else str(of)
 
 

@@ -1,4 +1,4 @@
-"""The metrics of a broker."""
+"""The page of a broker's metrics."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _PULSARS = "as in Apache Pulsar"
 
 
 def page() -> str:
-    """Return a table of the broker's metrics, and one for each kind of object that has metrics of its own."""
+    """Return a table of the broker's metrics, and one for each kind of object with metrics of its own."""
     own = {metric.name for _, _, metrics in _OF_TOPICS for metric in metrics}
     sections = [f"## Of the broker\n\n{_table(each for each in _families() if each[0] not in own)}"]
     for title, labels, metrics in _OF_TOPICS:
@@ -45,7 +45,7 @@ def page() -> str:
 
 
 def _families() -> list[tuple[str, str, str]]:
-    """Return what a broker without topics exposes: name, kind, and text with the labels."""
+    """Return the metrics of a broker without topics: name, kind, and text with the labels."""
     service, _ = administration()
     text = b"".join(asyncio.run(exposition(service))).decode()
     return [

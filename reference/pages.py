@@ -1,4 +1,4 @@
-"""All pages by their file names."""
+"""All pages by file name."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _PAGES = {
 
 
 def pages() -> Mapping[str, str]:
-    """Return the text of each page by its file name."""
+    """Return the text of each page by file name."""
     made = {name: f"# {title}\n\n{_NOTE}\n\n{page()}" for name, (title, _, page) in _PAGES.items()}
     rows = [(f"[{title}]({name})", about) for name, (title, about, _) in _PAGES.items()]
     return {"README.md": f"# Reference\n\n{_NOTE}\n\n{table(('page', 'content'), rows)}", **made}

@@ -1,4 +1,4 @@
-"""The policies that namespaces and topics may set."""
+"""The page of the policies of namespaces and topics."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _HEADS = ("policy", "path of a namespace", "path of a topic", "default", "meanin
 
 
 def page() -> str:
-    """Return a table of the policies, and one for the fields of each that is an object."""
+    """Return a table of the policies, and one for the fields of each object."""
     defaults, texts = broker_policies(BrokerConfig()), _texts()
     paths = {policy.effective: (policy.policy.path, policy.policy.topic_path) for policy in POLICIES}
     paths["backlog_quotas"] = ("backlogQuota", "backlogQuota")
@@ -46,7 +46,7 @@ def page() -> str:
 
 
 def _texts() -> dict[str, str]:
-    """Return what the fields of EffectivePolicies say of themselves."""
+    """Return the docstrings of the fields of EffectivePolicies."""
     (body,) = (
         node.body
         for node in ast.walk(ast.parse(inspect.getsource(effective)))

@@ -1,4 +1,4 @@
-"""The paths of the admin REST API."""
+"""The page of the admin REST API's paths."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ with status 501.
 
 
 def page() -> str:
-    """Return a table of paths for each noun, and one of what is refused."""
+    """Return a table of paths for each noun, and one of unsupported paths."""
     service, resources = administration()
     context = Context(service, resources)
     *nouns, unsupported = NOUNS

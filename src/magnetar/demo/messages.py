@@ -1,4 +1,4 @@
-"""The official client, as every process of the demo uses it, and what its messages say of themselves."""
+"""The official client for the processes of the demo, and the identity of its messages."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ OPERATION_TIMEOUT_SECONDS = 30
 
 
 def connect(service_url: str) -> pulsar.Client:
-    """A client that keeps its log to itself: brokers die here on purpose."""
+    """Create a client without log output, because brokers are killed on purpose."""
     return pulsar.Client(
         service_url,
         operation_timeout_seconds=OPERATION_TIMEOUT_SECONDS,
@@ -27,15 +27,15 @@ def connect(service_url: str) -> pulsar.Client:
 
 
 def entry_of(message: pulsar.Message) -> Entry:
-    """The flight that ``message`` carries and its origin position, the same in whichever cluster it is read."""
+    """Return the flight of ``message`` and its origin position, which is the same in every cluster."""
     properties = message.properties()
     position = properties.get(SOURCE_POSITION)
-    if position is None:  # produced where it is read
+    if position is None:  # published in this cluster
         message_id = message.message_id()
         position = f"{message_id.ledger_id()}:{message_id.entry_id()}"
     return int(properties[FLIGHT_PROPERTY]), position
 
 
 def now_ms() -> float:
-    """Milliseconds since the epoch; all of the demo runs on one machine, with one clock."""
+    """Return milliseconds since the epoch; the demo runs on one machine with one clock."""
     return time.time() * 1000

@@ -1,4 +1,4 @@
-"""What the demo found: as JSON, as a table, and whether it is good. Pure."""
+"""The report of a run: as JSON, as a table, and its failures. Pure."""
 
 from __future__ import annotations
 
@@ -14,41 +14,41 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Switch:
-    """The consumers' move from one cluster to another."""
+    """The move of the consumers from one cluster to another."""
 
     kind: str
     """``planned`` or ``kill``."""
     source: str
     target: str
     duplicates: int
-    """Messages that came again although they had been acknowledged."""
+    """Number of messages delivered again although they had been acknowledged."""
     bound: int
-    """As many duplicates as there may be."""
+    """Maximum number of duplicates."""
     redelivered: int
-    """Messages that came again because they had not been acknowledged."""
+    """Number of messages delivered again that had not been acknowledged."""
     pause_ms: float
-    """From the end of consumption in the source to its start in the target."""
+    """From the last consumption in the source to the first one in the target."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kill(Switch):
-    """A switch because the source's broker died; ``bound`` is the sum of the first two fields here."""
+    """A switch after the source's broker was killed; ``bound`` is the sum of the first two fields here."""
 
     acknowledged_since_progress: int
-    """Acknowledged after what the target is known to have heard of: the last sync interval."""
+    """Number of acknowledgements after those that the target is known to have."""
     unacknowledged: int
-    """Delivered, and still in the consumers' hands."""
+    """Number of messages delivered and not acknowledged."""
     last_progress_age_ms: float
-    """How old the oldest unconfirmed acknowledgement was when the broker was last asked, just before the kill."""
+    """Age of the oldest unconfirmed acknowledgement in the last statistics before the kill."""
     down_seconds: float
-    """Until the broker served again."""
+    """Seconds until the broker was available again."""
     late: int
-    """Messages that only the killed cluster had; the others received them when it came back."""
+    """Number of messages that only the killed cluster had; the others received them after its return."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """The whole run; ``seconds`` is its length, starting the clusters set aside."""
+    """The result of a run; ``seconds`` is its duration after the start of the clusters."""
 
     flights: int
     published: int
@@ -57,29 +57,30 @@ class Report:
     switches: tuple[Switch, ...]
     replication_ms: Percentiles
     progress_ms: Percentiles
-    """Acknowledgement in one cluster to application in another, the worst of the stages, as the brokers measured it."""
+    """From an acknowledgement in one cluster to its application in another, measured by the brokers; the worst stage.
+    """
     progress_links: dict[str, Percentiles]
-    """The same for each stage apart, by ``source>target``."""
+    """The same for each stage, by ``source>target``."""
     progress_age_ms: Percentiles
-    """Age of the oldest acknowledgement that another cluster had not confirmed, sampled all along."""
+    """Age of the oldest acknowledgement that another cluster had not confirmed, sampled periodically."""
     handovers: int
     holdings: tuple[Holding, ...]
     seconds: float
 
     @property
     def failures(self) -> list[str]:
-        """Broken promises; empty for a good run."""
+        """Return the broken promises; empty for a good run."""
         return list(self._failures())
 
     def to_json(self) -> dict[str, Any]:
-        """The report as it is written to ``report.json``."""
+        """Return the report in the form of ``report.json``."""
         return asdict(self) | {
             "clusters": {each.cluster: each.messages for each in self.holdings},
             "failures": self.failures,
         }
 
     def rows(self) -> list[dict[str, str]]:
-        """The report as it is shown, each figure with its bound."""
+        """Return the report as rows, each figure with its bound."""
         return [{"what": what, "result": result, "bound": bound} for what, result, bound in self._rows()]
 
     def _failures(self) -> Iterator[str]:

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 from magnetar.base.errors import ConfigurationError
 from magnetar.demo.clusters import start_clusters
-from magnetar.demo.director import Director
+from magnetar.demo.coordinator import Coordinator
 from magnetar.demo.display import Display
+from magnetar.demo.failover import Failover
 from magnetar.demo.flights import FLIGHTS, data_file
 from magnetar.demo.processes.workers import Workers
-from magnetar.demo.story import Story
 from magnetar.ops.layout import hold
 
 if TYPE_CHECKING:
@@ -22,29 +22,29 @@ if TYPE_CHECKING:
     from magnetar.demo.report import Report
 
 FLIGHTS_MIN = 1_000
-"""Fewer flights would leave nothing to see between the switches."""
+"""Minimum number of flights, so that there is traffic between the switches."""
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What the user may choose."""
+    """The user's options."""
 
     directory: Path
-    """Takes the report and, in ``data``, everything of the clusters; what an earlier run left there is removed."""
+    """Directory for the report, and for the clusters' data in ``data``; files of an earlier run are removed."""
     flights: int = FLIGHTS
     base_port: int = 16650
     keep: bool = False
-    """Leave the clusters running."""
+    """Whether the clusters keep running."""
 
 
 def run(options: Options) -> tuple[Report, int | None]:
-    """Play the story and write ``report.json``; the process id of the clusters' ``magnetar up`` if it was kept."""
+    """Run the demo and write ``report.json``; return the process id of ``magnetar up`` if it keeps running."""
     if not FLIGHTS_MIN <= options.flights <= FLIGHTS:
         message = f"--flights {options.flights}: choose {FLIGHTS_MIN} to {FLIGHTS}"
         raise ConfigurationError(message)
-    data_file()  # without data nothing needs to start
+    data_file()  # fail early without the data
     data = options.directory.resolve() / "data"
-    with hold(data):  # not while the clusters of an earlier run go on in it
+    with hold(data):  # fails while the clusters of an earlier run use it
         pass
     shutil.rmtree(data)
     (data / "logs").mkdir(parents=True)
@@ -54,7 +54,7 @@ def run(options: Options) -> tuple[Report, int | None]:
         display.starting()
         clusters = start_clusters(data, options.base_port, keep=options.keep)
         try:
-            report = Story(Director(clusters, workers, display, options.flights), options.flights).play()
+            report = Failover(Coordinator(clusters, workers, display, options.flights), options.flights).run()
             kept = options.keep
         finally:
             workers.close()

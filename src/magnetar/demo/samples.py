@@ -1,4 +1,4 @@
-"""Percentiles of what was measured."""
+"""Percentiles of measurements."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Percentiles:
-    """Of ``count`` samples, in their unit; 0.0 when there are none."""
+    """Percentiles of ``count`` samples, in their unit; 0.0 without samples."""
 
     p50: float
     p99: float
@@ -21,7 +21,7 @@ class Percentiles:
 
     @classmethod
     def worst(cls, measured: Sequence[Percentiles]) -> Self:
-        """The highest of ``measured``: never lower than the percentiles of all their samples together."""
+        """Return the highest of each percentile: an upper bound for the percentiles of all samples together."""
         return cls(
             p50=max((each.p50 for each in measured), default=0.0),
             p99=max((each.p99 for each in measured), default=0.0),
@@ -33,15 +33,15 @@ class Samples:
     """Measurements of one kind."""
 
     def __init__(self) -> None:
-        """Nothing was measured yet."""
+        """Begin without samples."""
         self._values = array("f")
 
     def add(self, values: Iterable[float]) -> None:
-        """Take ``values`` in."""
+        """Add ``values``."""
         self._values.extend(values)
 
     def percentiles(self) -> Percentiles:
-        """The nearest-rank percentiles of all values so far."""
+        """Return the nearest-rank percentiles of all values."""
         ordered = sorted(self._values)
         return Percentiles(_rank(ordered, 0.50), _rank(ordered, 0.99), len(ordered))
 

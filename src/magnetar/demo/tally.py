@@ -1,11 +1,11 @@
-"""The account of every delivery: what came, what came again, and whether it may have. Pure.
+"""The account of deliveries, repetitions and acknowledgements. Pure.
 
-An *entry* is told by its origin position, which is the same in every cluster; a flight that its producer had to send
-twice (its broker died before the receipt) is two entries. A *stage* is one cluster's turn to consume, counted from 0;
-the switch into stage ``s`` is the one before it.
+An *entry* is identified by its origin position, which is the same in every cluster. A flight that its producer sent
+twice (its broker died before the receipt) is two entries. A *stage* is the time in which one cluster has the consumers,
+counted from 0; the switch into stage ``s`` is the one before it.
 
-A delivery *repeats* when its entry was delivered before. It is a duplicate when that earlier one had been
-acknowledged, and a redelivery, which every client must expect, when it had not.
+A delivery *repeats* if its entry was delivered before. It is a duplicate if the earlier delivery had been acknowledged.
+Otherwise it is a redelivery, which every client must expect.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 Entry = tuple[int, str]
-"""A flight's number, and the origin position ``ledger:entry`` of the entry that carries it."""
+"""A flight's number, and the origin position ``ledger:entry`` of its entry."""
 
 
 @dataclass(slots=True)
@@ -25,19 +25,19 @@ class _Delivery:
 
 @dataclass(frozen=True, slots=True)
 class Repeats:
-    """What came again in one stage."""
+    """The repetitions in one stage."""
 
     duplicates: int
-    """Acknowledged before, in any cluster."""
+    """Number of deliveries after an acknowledgement in any cluster."""
     redelivered: int
-    """Delivered before and never acknowledged."""
+    """Number of deliveries after an earlier one without acknowledgement."""
 
 
 class Tally:
-    """Counts deliveries as they are reported; reports of one consumer arrive in order, those of several in any."""
+    """Counts deliveries from reports; reports of one consumer arrive in order, those of several in any order."""
 
     def __init__(self) -> None:
-        """Nothing was delivered yet."""
+        """Begin without deliveries."""
         self._entries: dict[Entry, _Delivery] = {}
         self._flights: set[int] = set()
         self._duplicates: Counter[int] = Counter()
@@ -46,17 +46,17 @@ class Tally:
 
     @property
     def delivered(self) -> int:
-        """Flights that were delivered at least once."""
+        """Return the number of flights delivered at least once."""
         return len(self._flights)
 
     @property
     def outstanding(self) -> int:
-        """Entries that were delivered and not acknowledged, in no cluster."""
+        """Return the number of entries delivered and acknowledged in no cluster."""
         return len(self._entries) - self._settled
 
     @property
     def duplicates(self) -> int:
-        """Deliveries, in any stage, of what had been acknowledged."""
+        """Return the number of deliveries after an acknowledgement, in all stages."""
         return self._duplicates.total()
 
     def deliver(self, stage: int, entry: Entry) -> None:
@@ -73,18 +73,18 @@ class Tally:
             earlier.stage = stage
 
     def acknowledge(self, entry: Entry, at_ms: float) -> None:
-        """Count the acknowledgement of ``entry``; the first one stands."""
+        """Count the acknowledgement of ``entry``; only the first one counts."""
         delivery = self._entries[entry]
         if delivery.acknowledged_ms is None:
             delivery.acknowledged_ms = at_ms
             self._settled += 1
 
     def repeats(self, stage: int) -> Repeats:
-        """What came again in ``stage``."""
+        """Return the repetitions in ``stage``."""
         return Repeats(self._duplicates[stage], self._redelivered[stage])
 
     def acknowledged_since(self, stage: int, since_ms: float) -> int:
-        """Entries of ``stage`` that were acknowledged at ``since_ms``, milliseconds since the epoch, or later."""
+        """Count entries of ``stage`` acknowledged at or after ``since_ms``, in milliseconds since the epoch."""
         return sum(
             1
             for delivery in self._entries.values()
@@ -92,5 +92,5 @@ class Tally:
         )
 
     def unacknowledged(self, stage: int) -> int:
-        """Entries delivered in ``stage``, and nowhere since, that are not acknowledged."""
+        """Count entries last delivered in ``stage`` that are not acknowledged."""
         return sum(1 for each in self._entries.values() if each.stage == stage and each.acknowledged_ms is None)

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from magnetar.demo.clusters import Standing, Watch
+from magnetar.demo.clusters import TopicStatus, Watch
 from magnetar.demo.samples import Percentiles
 
 STATS = {
@@ -19,11 +19,11 @@ STATS = {
         "lga": {"replicationBacklog": 7, "handovers": 3},
     },
 }
-QUIET = Standing.of({"subscriptions": {}, "replication": {}}, 0.0)
+QUIET = TopicStatus.of({"subscriptions": {}, "replication": {}}, 0.0)
 
 
 def test_reads_a_topics_stats() -> None:
-    assert Standing.of(STATS, 99.0) == Standing(
+    assert TopicStatus.of(STATS, 99.0) == TopicStatus(
         at_ms=99.0,
         consumers=2,
         backlog=12,
@@ -39,15 +39,15 @@ def test_a_topic_without_the_subscription_has_no_progress() -> None:
 
 
 def test_samples_the_oldest_of_the_unconfirmed() -> None:
-    standings = [Standing.of(STATS, 0.0), QUIET, None]
-    watch = Watch(lambda _cluster: standings.pop(0))
+    statuses = [TopicStatus.of(STATS, 0.0), QUIET, None]
+    watch = Watch(lambda _cluster: statuses.pop(0))
     for _ in range(3):
         watch.sample_age("ewr", down=None)
     assert watch.ages_ms == [40.0]
 
 
 def test_a_cluster_that_is_down_says_nothing_of_the_links_between_the_others() -> None:
-    watch = Watch(lambda _cluster: Standing.of(STATS, 0.0))
+    watch = Watch(lambda _cluster: TopicStatus.of(STATS, 0.0))
     watch.sample_age("ewr", down="jfk")
     assert watch.ages_ms == [0.0]
 

@@ -52,7 +52,7 @@ def test_counts_what_was_acknowledged_from_a_moment_on() -> None:
         entry = (number, f"1:{number}")
         tally.deliver(1, entry)
         tally.acknowledge(entry, at_ms)
-    assert [tally.acknowledged_since(1, moment) for moment in (10.0, 20.0, 20.5, 31.0)] == [3, 2, 1, 0]
+    assert [tally.acknowledged_since(1, state) for state in (10.0, 20.0, 20.5, 31.0)] == [3, 2, 1, 0]
     assert tally.acknowledged_since(0, 0.0) == 0
 
 

@@ -1,1 +1,1 @@
-"""The processes of the demo: publishers and consumers with the official client, and readers that observe."""
+"""The processes of the demo: publishers and consumers with the official client, and observing readers."""

@@ -1,4 +1,4 @@
-"""Consume in one cluster as applications do: most messages are done at once, some take seconds, a few never end."""
+"""A consumer that behaves like an application: most acknowledgements are immediate, some late, and a few never sent."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ if TYPE_CHECKING:
     from magnetar.demo.tally import Entry
 
 RECEIVE_TIMEOUT_MS = 20
-"""How long one wait for a message may be; late acknowledgements are that much later at most."""
+"""Time limit for one receive; it bounds the additional delay of late acknowledgements."""
 
 
 @dataclass(frozen=True, slots=True)
 class Consumer:
-    """A consumer of the shared, replicated subscription in the cluster that has turn number ``stage``."""
+    """A consumer of the shared, replicated subscription in the cluster of ``stage``."""
 
     service_url: str
     stage: int
     holds: bool
-    """Whether it holds a few messages for ever."""
+    """Whether it never acknowledges some messages."""
 
     def __call__(self, controls: Controls, report: Callable[[Report], None]) -> None:
-        """Consume until told to stop; what is not acknowledged by then stays so."""
+        """Consume until stopped; unacknowledged messages stay unacknowledged."""
         client = connect(self.service_url)
         consumer = client.subscribe(
             TOPIC,
@@ -42,28 +42,28 @@ class Consumer:
             initial_position=pulsar.InitialPosition.Earliest,
             replicate_subscription_state_enabled=True,
         )
-        desk = _Desk(consumer, self.stage, self.holds)
+        inbox = _Inbox(consumer, self.stage, self.holds)
         reported_at = time.monotonic()
         while not controls.stop.is_set():
             try:
-                desk.receive(consumer.receive(timeout_millis=RECEIVE_TIMEOUT_MS))
+                inbox.receive(consumer.receive(timeout_millis=RECEIVE_TIMEOUT_MS))
             except pulsar.Timeout:
                 pass
             except pulsar.PulsarException:
-                controls.stop.wait(REPORT_SECONDS)  # the broker died, which ends this consumer too
-            desk.acknowledge_due(now_ms())
+                controls.stop.wait(REPORT_SECONDS)  # a killed broker ends this consumer too
+            inbox.acknowledge_due(now_ms())
             if time.monotonic() - reported_at >= REPORT_SECONDS:
-                report(desk.take_report())
+                report(inbox.take_report())
                 reported_at = time.monotonic()
         if not controls.broker_lost.is_set():
-            consumer.close()  # sends the acknowledgements that the client still gathers
+            consumer.close()  # flushes the client's batched acknowledgements
             client.close()
-        report(desk.take_report())
+        report(inbox.take_report())
 
 
 @dataclass(slots=True)
-class _Desk:
-    """What lies on an application's desk: messages that it has not finished."""
+class _Inbox:
+    """The received messages that the application has not finished."""
 
     consumer: pulsar.Consumer
     stage: int
@@ -73,7 +73,7 @@ class _Desk:
     acknowledged: list[tuple[Entry, float]] = field(default_factory=list)
 
     def receive(self, message: pulsar.Message) -> None:
-        """Take a message; acknowledge it at once, later or never."""
+        """Handle a message: acknowledge it at once, later or never."""
         entry = entry_of(message)
         self.delivered.append(entry)
         patience = patience_ms(entry[0], holds=self.holds)
@@ -83,13 +83,13 @@ class _Desk:
             heappush(self.late, (now_ms() + patience, entry, message.message_id()))
 
     def acknowledge_due(self, now: float) -> None:
-        """Acknowledge what has lain long enough."""
+        """Send the late acknowledgements that are due."""
         while self.late and self.late[0][0] <= now:
             _, entry, message_id = heappop(self.late)
             self._acknowledge(entry, message_id)
 
     def take_report(self) -> Consumed:
-        """What was done since the last report."""
+        """Return the results since the last report."""
         report = Consumed(self.stage, self.delivered, self.acknowledged)
         self.delivered, self.acknowledged = [], []
         return report

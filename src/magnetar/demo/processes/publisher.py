@@ -1,4 +1,4 @@
-"""Publish one airport's flights in its cluster, at a steady pace."""
+"""Publishes one airport's flights in its cluster, at a constant rate."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
     from magnetar.demo.processes.workers import Controls, Report
 
 STEP_SECONDS = 0.005
-"""How often it is looked at what is due."""
+"""Interval between two checks for due messages."""
 
 PENDING_MAX = 20_000
-"""Messages without a receipt at which publishing waits: more than come due while a broker starts again."""
+"""Maximum number of messages without a receipt: more than become due during a broker restart."""
 
 
 @dataclass(frozen=True, slots=True)
 class Publisher:
-    """The first ``flights`` flights, those of them from ``origin``, in ``seconds``."""
+    """Publishes those of the first ``flights`` flights that departed from ``origin``, in ``seconds``."""
 
     origin: str
     service_url: str
@@ -37,7 +37,7 @@ class Publisher:
     seconds: float
 
     def __call__(self, controls: Controls, report: Callable[[Report], None]) -> None:
-        """Publish all of them, each until it has its receipt."""
+        """Publish all flights, and wait for all receipts."""
         flights = list(read_flights(data_file(), self.flights, self.origin))
         client = connect(self.service_url)
         outbox = _Outbox(
@@ -64,7 +64,7 @@ class Publisher:
 
 
 class _Outbox:
-    """A producer, and what became of its messages; the client calls back in a thread of its own."""
+    """A producer with the results of its messages; the client calls back in a thread of its own."""
 
     def __init__(self, producer: pulsar.Producer) -> None:
         self._producer = producer
@@ -72,7 +72,7 @@ class _Outbox:
         self.receipts = 0
 
     def send(self, flight: Flight) -> None:
-        """Publish without waiting for the receipt."""
+        """Publish a flight without waiting for the receipt."""
         self._producer.send_async(
             flight.row,
             partial(self._answered, flight),
@@ -82,7 +82,7 @@ class _Outbox:
         )
 
     def send_failed_again(self) -> None:
-        """Publish anew what was refused."""
+        """Publish refused messages again."""
         while self._failed:
             self.send(self._failed.popleft())
 

@@ -1,6 +1,6 @@
-"""Read the topic without a subscription: to time what arrives, and to count what a cluster holds.
+"""Readers without a subscription, to measure arrival times and to count the messages of a cluster.
 
-These processes observe. They use Magnetar's own client, while those that stand for an application use the official one.
+Readers observe the demo. They use Magnetar's own client; processes that represent an application use the official one.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ if TYPE_CHECKING:
     from magnetar.demo.processes.workers import Controls, Report
 
 READ_TIMEOUT_S = 0.05
-"""How long one wait for an entry may be, and how long it is waited before a broker is tried again."""
+"""Time limit for one receive, and the delay before a reconnection."""
 
 READ_AHEAD = 5_000
-"""Messages that a broker sends ahead when a whole log is read."""
+"""Permits for reading a whole log."""
 
 _ORIGIN_COLUMN = 12
 
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """Notes when messages of other clusters arrive in this one, from the moment it starts."""
+    """Reports the arrivals of other clusters' messages in this cluster, from its start on."""
 
     service_url: str
 
     def __call__(self, controls: Controls, report: Callable[[Report], None]) -> None:
-        """Read until told to stop."""
+        """Read until stopped."""
         asyncio.run(self._read(controls, report))
 
     async def _read(self, controls: Controls, report: Callable[[Report], None]) -> None:
@@ -61,13 +61,13 @@ class Probe:
 
 @dataclass(frozen=True, slots=True)
 class Census:
-    """Counts everything that ``cluster`` holds, from its first message to its last."""
+    """Counts all messages of ``cluster``, from first to last."""
 
     cluster: str
     service_url: str
 
     def __call__(self, controls: Controls, report: Callable[[Report], None]) -> None:
-        """Read the whole log, unless told to stop, and report the count."""
+        """Read the whole log, unless stopped, and report the count."""
         asyncio.run(self._read(controls, report))
 
     async def _read(self, controls: Controls, report: Callable[[Report], None]) -> None:
@@ -82,7 +82,8 @@ class Census:
             properties = _properties(received)
             messages += 1
             known = positions.setdefault(int(properties[FLIGHT_PROPERTY]), [])
-            origin = properties.get(SOURCE_POSITION, str(position))  # none where the message was produced
+            # absent in the cluster where the message was published
+            origin = properties.get(SOURCE_POSITION, str(position))
             if origin in known:
                 repeated += 1
             else:
@@ -93,7 +94,7 @@ class Census:
 
 
 class _Log:
-    """The topic's entries from now on; goes on behind the newest one when the connection was lost."""
+    """The entries of the topic from now on; resumes after the newest one when the connection was lost."""
 
     def __init__(self, service_url: str) -> None:
         self._client = PulsarClient(service_url)
@@ -101,7 +102,7 @@ class _Log:
         self._position: Position = LATEST
 
     async def next(self) -> Received | None:
-        """Return the next entry; None when none comes in time."""
+        """Return the next entry; None after the time limit."""
         try:
             if self._reader is None:
                 self._reader = await self._client.read(TOPIC, self._position)
@@ -122,5 +123,5 @@ class _Log:
 
 
 def _properties(received: Received) -> dict[str, str]:
-    """Return the properties of an entry with one message; the publishers of the demo send no batches."""
+    """Return the properties of an entry with a single message; the demo's publishers send no batches."""
     return {pair.key: pair.value for pair in received.metadata.properties}

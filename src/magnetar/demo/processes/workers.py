@@ -1,4 +1,4 @@
-"""Processes of the demo and how they report: what needs the official client runs apart from the story."""
+"""The processes of the demo and their reports. The official client runs in separate processes."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
     from magnetar.demo.tally import Entry
 
 REPORT_SECONDS = 0.05
-"""How often a process reports what it did."""
+"""Interval between two reports of a process."""
 
-# Threads and forks do not mix, and the client has threads.
+# Forking is unsafe, because the client has threads.
 _CONTEXT = multiprocessing.get_context("spawn")
 
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """A publisher has had so many more receipts."""
+    """A number of new receipts of a publisher."""
 
     origin: str
     receipts: int
@@ -38,7 +38,7 @@ class Published:
 
 @dataclass(frozen=True, slots=True)
 class Consumed:
-    """A consumer of ``stage`` has received and acknowledged, in this order; times are milliseconds since the epoch."""
+    """The messages that a consumer of ``stage`` received and acknowledged, in order; times in milliseconds."""
 
     stage: int
     delivered: list[Entry]
@@ -47,7 +47,7 @@ class Consumed:
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """A message from ``origin`` was received in another cluster."""
+    """The reception of a message from ``origin`` in another cluster."""
 
     origin: str
     published_ms: float
@@ -56,29 +56,29 @@ class Arrival:
 
 @dataclass(frozen=True, slots=True)
 class Arrived:
-    """The probe has seen these."""
+    """New arrivals at the probe."""
 
     arrivals: list[Arrival]
 
 
 @dataclass(frozen=True, slots=True)
 class Holding:
-    """What one cluster's log holds, counted by reading all of it."""
+    """The contents of one cluster's log, counted by reading all of it."""
 
     cluster: str
     messages: int
-    """All entries."""
+    """Number of entries."""
     flights: int
-    """Different flights."""
+    """Number of different flights."""
     resent: int
-    """Further entries of a flight that its producer had to send twice: they have origin positions of their own."""
+    """Number of further entries of a flight that its producer sent twice: they have different origin positions."""
     repeated: int
-    """Entries with the same origin position as an earlier one; there must be none."""
+    """Number of entries with the origin position of an earlier one; there must be none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """A process ended with an error."""
+    """The error that ended a process."""
 
     name: str
     error: str
@@ -89,24 +89,24 @@ Report = Published | Consumed | Arrived | Holding | Failed
 
 @dataclass(frozen=True, slots=True)
 class Controls:
-    """How a process is told what to do."""
+    """The signals to a process."""
 
     go: Event
     stop: Event
     broker_lost: Event
-    """Set before ``stop`` when the broker is dead: there is nobody to say goodbye to."""
+    """Set before ``stop`` if the broker is dead, so that the client is not closed."""
 
 
 class Work(Protocol):
-    """What a process does; picklable, and everything that it needs is in it."""
+    """The function of a process; it must be picklable."""
 
     def __call__(self, controls: Controls, report: Callable[[Report], None]) -> None:
-        """Work until done or told to stop."""
+        """Run until finished or stopped."""
         ...
 
 
 class Worker:
-    """One process; it waits for `go`."""
+    """A process that waits for `go`."""
 
     def __init__(self, name: str, work: Work, reports: Queue[Report]) -> None:
         """Start the process."""
@@ -118,11 +118,11 @@ class Worker:
         self._process.start()
 
     def go(self) -> None:
-        """Let it begin."""
+        """Start the function."""
         self._controls.go.set()
 
     def stop(self, *, broker_lost: bool = False) -> None:
-        """Tell it to end."""
+        """Tell the process to end."""
         if broker_lost:
             self._controls.broker_lost.set()
         self._controls.stop.set()
@@ -130,45 +130,45 @@ class Worker:
 
     @property
     def running(self) -> bool:
-        """Whether it has not ended yet."""
+        """Return whether the process has not ended."""
         return self._process.is_alive()
 
     def kill(self) -> None:
-        """End it at once."""
+        """Kill the process."""
         self._process.kill()
         self._process.join()
 
 
 class Workers:
-    """All processes of one run, and what they report."""
+    """All processes of one run, and their reports."""
 
     def __init__(self) -> None:
-        """Nobody works yet."""
+        """Begin without processes."""
         self._reports: Queue[Report] = _CONTEXT.Queue()
         self._workers: list[Worker] = []
 
     def add(self, name: str, work: Work) -> Worker:
-        """Start a process that waits for its `go`."""
+        """Start a process, which waits for its `go`."""
         worker = Worker(name, work, self._reports)
         self._workers.append(worker)
         return worker
 
     def reports(self, wait_seconds: float) -> Iterator[Report]:
-        """What has been reported; waits up to ``wait_seconds`` for the first."""
+        """Yield the available reports; wait up to ``wait_seconds`` for the first one."""
         with contextlib.suppress(Empty):
             yield self._reports.get(timeout=wait_seconds)
             while True:
                 yield self._reports.get_nowait()
 
     def close(self) -> None:
-        """Kill whoever is left."""
+        """Kill all remaining processes."""
         for worker in self._workers:
             worker.kill()
         self._reports.close()
 
 
 def _run(name: str, work: Work, controls: Controls, reports: Queue[Any]) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the story stops its processes itself
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the main process stops its processes itself
     pact = death_pact(os.getppid())
     if pact is not None:
         pact()
@@ -180,4 +180,4 @@ def _run(name: str, work: Work, controls: Controls, reports: Queue[Any]) -> None
     reports.close()
     reports.join_thread()
     sys.stderr.flush()
-    os._exit(0)  # a client whose broker is dead would wait for it
+    os._exit(0)  # a client with a dead broker would block the exit

@@ -136,6 +136,6 @@ class Window:
         self._average = self._average + (size - self._average) * _AVERAGE_WEIGHT if self._average else float(size)
 
     def _size(self) -> int:
-        """Return the maximum number of outstanding entries: the limit, or fewer if they are large or of unknown size."""
+        """Return the maximum number of outstanding entries: the limit, or fewer if they are large or unmeasured."""
         by_bytes = int(limits.WINDOW_BYTES / self._average) if self._average else limits.WINDOW_ENTRIES_UNMEASURED
         return max(1, min(self._limit, by_bytes))

@@ -159,7 +159,7 @@ class TargetLink:
         return self._receipted(2, position, f"receipt for the entry at {position}")
 
     def held(self, carried: Carried) -> None:
-        """Record an entry that the target already holds; ``settled`` yields it when all entries before it are durable."""
+        """Record an entry that the target already holds; ``settled`` yields it when all before it are durable."""
         self._outstanding.append((HELD, carried.attachment.number, carried.position, False))
 
     def settled(self) -> Iterator[tuple[int, Position]]:

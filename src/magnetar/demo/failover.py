@@ -1,4 +1,4 @@
-"""The story: consumers move from ewr to jfk on purpose, and from jfk to lga because jfk's broker is killed."""
+"""The steps of the demo: a planned switch from ewr to jfk, and one from jfk to lga after jfk's broker is killed."""
 
 from __future__ import annotations
 
@@ -17,37 +17,37 @@ from magnetar.demo.report import Kill, Report, Switch
 from magnetar.demo.samples import Percentiles, Samples
 
 if TYPE_CHECKING:
-    from magnetar.demo.director import Director
+    from magnetar.demo.coordinator import Coordinator
     from magnetar.demo.processes.workers import Worker
 
 CENSUS_TIMEOUT_SECONDS = 240.0
-"""How long reading three whole logs may take."""
+"""Time limit for reading three whole logs."""
 
 EWR, JFK, LGA = AIRPORTS
 STAGES = AIRPORTS
-"""Which cluster is consumed in, in this order; a stage is a place in it."""
+"""The clusters in the order of consumption; a stage is an index into it."""
 
 
 @dataclass(frozen=True, slots=True)
 class _AtKill:
-    """What was the case when the broker died."""
+    """The state when the broker was killed."""
 
     acknowledged_since_progress: int
     unacknowledged: int
     last_progress_age_ms: float
 
 
-class Story:
-    """One run; `play` it once."""
+class Failover:
+    """One run of the demo; call `run` once."""
 
-    def __init__(self, director: Director, flights: int) -> None:
-        """Play with the first ``flights`` flights."""
-        self._director = director
-        self._account = director.account
-        self._clusters = director.clusters
+    def __init__(self, coordinator: Coordinator, flights: int) -> None:
+        """Use the first ``flights`` flights."""
+        self._coordinator = coordinator
+        self._account = coordinator.account
+        self._clusters = coordinator.clusters
         self._flights = flights
         self._applied: dict[str, Percentiles] = {}
-        url, workers, seconds = self._clusters.service_url, director.workers, publish_seconds(flights)
+        url, workers, seconds = self._clusters.service_url, coordinator.workers, publish_seconds(flights)
         self._publish_seconds = seconds
         self._publishers = [
             workers.add(f"publisher in {name}", Publisher(name, url(name), flights, seconds)) for name in AIRPORTS
@@ -61,8 +61,8 @@ class Story:
         ]
         self._probe = workers.add(f"probe in {LGA}", Probe(url(LGA)))
 
-    def play(self) -> Report:
-        """Tell it from the beginning to the end; raises DemoError when a step does not come to its end."""
+    def run(self) -> Report:
+        """Run all steps; raises DemoError if a step does not finish."""
         self._clusters.create_namespace()
         self._probe.go()
         self._open_consumers(0)
@@ -78,34 +78,34 @@ class Story:
         self._count()
         return self._report([planned_pause_ms, kill_pause_ms], at_kill)
 
-    # -- the steps ------------------------------------------------------------------------------------------------
+    # -- steps ----------------------------------------------------------------------------------------------------
 
     def _switch_on_purpose(self) -> float:
-        """Move the consumers once jfk knows all that was acknowledged; the pause in milliseconds."""
-        self._director.enter(f"planned switch from {EWR} to {JFK}")
+        """Move the consumers after jfk has all acknowledgements; return the pause in milliseconds."""
+        self._coordinator.enter(f"planned switch from {EWR} to {JFK}")
         self._note_applied(EWR, JFK, LGA)
         began = time.monotonic()
         self._close_consumers(0)
-        self._director.until(f"{JFK} has all of {EWR}'s progress", lambda: self._unconfirmed_ms(EWR, JFK) == 0.0)
+        self._coordinator.until(f"{JFK} has all of {EWR}'s progress", lambda: self._unconfirmed_ms(EWR, JFK) == 0.0)
         self._open_consumers(1)
         return (time.monotonic() - began) * 1000
 
     def _kill(self) -> tuple[_AtKill, float]:
-        """Kill jfk's broker and move the consumers; what was the case, and the pause in milliseconds."""
+        """Kill jfk's broker and move the consumers; return the state at the kill, and the pause in milliseconds."""
         self._note_applied(JFK, EWR, LGA)
         asked_at_ms = now_ms()
         age_ms = self._unconfirmed_ms(JFK, LGA)
         answer_ms = now_ms() - asked_at_ms
         if age_ms is None:
-            message = f"{JFK} does not say how far {LGA} has its progress"
+            message = f"{JFK} does not report the progress that {LGA} has confirmed"
             raise DemoError(message)
         self._clusters.kill_broker(JFK)
         began = time.monotonic()
         self._account.outage = Outage(JFK, now_ms())
-        self._director.enter(f"{JFK}'s broker is killed, consumers move to {LGA}")
+        self._coordinator.enter(f"{JFK}'s broker is killed, consumers move to {LGA}")
         self._close_consumers(1, broker_lost=True)
-        # The broker spoke of the acknowledgements that it knew. Those that the client still gathered, or that waited
-        # with our question for a busy broker, count as not confirmed.
+        # The statistics cover the acknowledgements that the broker had received. Acknowledgements that the client still
+        # batched, or that waited with the request for a busy broker, count as unconfirmed.
         confirmed_ms = asked_at_ms - age_ms - ACK_GROUPING_MS - answer_ms
         tally = self._account.tally
         at_kill = _AtKill(tally.acknowledged_since(1, confirmed_ms), tally.unacknowledged(1), age_ms)
@@ -113,79 +113,79 @@ class Story:
         return at_kill, (time.monotonic() - began) * 1000
 
     def _come_back(self) -> None:
-        """Wait for the broker that ``magnetar up`` starts in place of the killed one."""
+        """Wait for the restart of the killed broker by ``magnetar up``."""
         outage = self._account.outage
         assert outage is not None, "only what was killed comes back"
-        self._director.until(f"{JFK} serves again", lambda: self._clusters.is_healthy(JFK))
+        self._coordinator.until(f"{JFK} serves again", lambda: self._clusters.is_healthy(JFK))
         outage.ended_ms = now_ms()
-        self._director.enter(f"{JFK} is back, consuming in {LGA}")
+        self._coordinator.enter(f"{JFK} is back, consuming in {LGA}")
 
     def _finish(self) -> None:
-        """Wait for the last message, the last acknowledgement, and for every cluster to have everything."""
-        account, director = self._account, self._director
-        director.while_moving(lambda: not any(publisher.running for publisher in self._publishers))
-        director.enter("delivering what is left")
-        director.while_moving(
+        """Wait until everything is consumed and acknowledged, and every cluster has every message."""
+        account, coordinator = self._account, self._coordinator
+        coordinator.while_moving(lambda: not any(publisher.running for publisher in self._publishers))
+        coordinator.enter("delivering what is left")
+        coordinator.while_moving(
             lambda: account.tally.delivered >= account.published.total() and not account.tally.outstanding
         )
-        self._note_applied(LGA, EWR)  # not jfk: there, what waited for its return says nothing of the link
+        self._note_applied(LGA, EWR)  # without jfk, where acknowledgements waited for the broker's return
         self._close_consumers(2)
-        director.enter("converging")
-        director.while_moving(self._converged)
+        coordinator.enter("converging")
+        coordinator.while_moving(self._converged)
         self._probe.stop()
-        director.until_ended([self._probe])
+        coordinator.until_ended([self._probe])
 
     def _count(self) -> None:
-        """Read every cluster's whole log."""
-        self._director.enter("counting what each cluster holds")
+        """Count the messages in every cluster's whole log."""
+        self._coordinator.enter("counting what each cluster holds")
         for name in AIRPORTS:
-            self._director.workers.add(f"census of {name}", Census(name, self._clusters.service_url(name))).go()
+            self._coordinator.workers.add(f"census of {name}", Census(name, self._clusters.service_url(name))).go()
         counted = self._account.holdings
-        self._director.until("all logs are read", lambda: len(counted) == len(AIRPORTS), CENSUS_TIMEOUT_SECONDS)
+        self._coordinator.until("all logs are read", lambda: len(counted) == len(AIRPORTS), CENSUS_TIMEOUT_SECONDS)
 
-    # -- what the steps are made of -------------------------------------------------------------------------------
+    # -- parts of steps -------------------------------------------------------------------------------------------
 
-    def _wait_until(self, moment: float) -> None:
-        while time.monotonic() < moment:
-            self._director.turn()
+    def _wait_until(self, deadline: float) -> None:
+        while time.monotonic() < deadline:
+            self._coordinator.turn()
 
     def _open_consumers(self, stage: int) -> None:
-        """Return when all of the stage's consumers are connected."""
+        """Start the stage's consumers, and wait until all are connected."""
         name = STAGES[stage]
         for worker in self._consumers[stage]:
             worker.go()
 
         def connected() -> bool:
-            standing = self._director.watch.look(name)
-            return standing is not None and standing.consumers >= CONSUMERS
+            status = self._coordinator.watch.look(name)
+            return status is not None and status.consumers >= CONSUMERS
 
-        self._director.until(f"the consumers are connected to {name}", connected)
-        self._director.consumed_in = name
-        self._director.enter(f"consuming in {name}")
+        self._coordinator.until(f"the consumers are connected to {name}", connected)
+        self._coordinator.consumed_in = name
+        self._coordinator.enter(f"consuming in {name}")
 
     def _close_consumers(self, stage: int, *, broker_lost: bool = False) -> None:
-        self._director.consumed_in = None
+        self._coordinator.consumed_in = None
         for worker in self._consumers[stage]:
             worker.stop(broker_lost=broker_lost)
-        self._director.until_ended(self._consumers[stage])
+        self._coordinator.until_ended(self._consumers[stage])
 
     def _unconfirmed_ms(self, source: str, target: str) -> float | None:
-        """Age of the oldest acknowledgement of ``source`` that ``target`` has not confirmed; None if not known."""
-        standing = self._director.watch.look(source)
-        age = standing.progress_age_seconds.get(target) if standing is not None else None
+        """Return the age of the oldest acknowledgement of ``source`` unconfirmed by ``target``; None if unknown."""
+        status = self._coordinator.watch.look(source)
+        age = status.progress_age_seconds.get(target) if status is not None else None
         return age * 1000 if age is not None else None
 
     def _note_applied(self, source: str, *targets: str) -> None:
-        """Keep how long acknowledgements of ``source`` took to each of ``targets``, as those measured it."""
+        """Record the delays from acknowledgements of ``source`` to their application in each of ``targets``."""
         for target in targets:
-            standing = self._director.watch.look(target)
-            if standing is not None and source in standing.progress_applied:
-                self._applied[f"{source}>{target}"] = standing.progress_applied[source]
+            status = self._coordinator.watch.look(target)
+            if status is not None and source in status.progress_applied:
+                self._applied[f"{source}>{target}"] = status.progress_applied[source]
 
     def _converged(self) -> bool:
-        """Whether no cluster has anything left to pass on or to acknowledge."""
-        standings = [self._director.watch.look(name) for name in AIRPORTS]
-        return all(each is not None and each.backlog == each.replication_backlog == 0 for each in standings)
+        """Return whether every cluster has replicated and acknowledged everything."""
+        statuses = [self._coordinator.watch.look(name) for name in AIRPORTS]
+        return all(each is not None and each.backlog == each.replication_backlog == 0 for each in statuses)
 
     def _report(self, pauses_ms: list[float], at_kill: _AtKill) -> Report:
         account, outage = self._account, self._account.outage
@@ -194,7 +194,7 @@ class Story:
         planned, killed = account.tally.repeats(1), account.tally.repeats(2)
         published = account.published.total()
         ages = Samples()
-        ages.add(self._director.watch.ages_ms)
+        ages.add(self._coordinator.watch.ages_ms)
         return Report(
             flights=self._flights,
             published=published,
@@ -229,7 +229,7 @@ class Story:
             progress_ms=Percentiles.worst(list(self._applied.values())),
             progress_links=self._applied,
             progress_age_ms=ages.percentiles(),
-            handovers=self._director.watch.handovers,
+            handovers=self._coordinator.watch.handovers,
             holdings=tuple(account.holdings[name] for name in AIRPORTS),
-            seconds=round(self._director.seconds, 1),
+            seconds=round(self._coordinator.seconds, 1),
         )

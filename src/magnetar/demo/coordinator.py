@@ -1,4 +1,4 @@
-"""What every step of the story needs: reports taken in, clusters asked, moments shown, and waiting that ends."""
+"""Common functions of the demo's steps: processing reports, polling clusters, updating the display, bounded waits."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from magnetar.demo.account import Account, DemoError
 from magnetar.demo.clusters import Clusters, Watch
-from magnetar.demo.display import Display, Moment
+from magnetar.demo.display import Display, RunState
 from magnetar.demo.flights import AIRPORTS
 
 if TYPE_CHECKING:
@@ -16,29 +16,29 @@ if TYPE_CHECKING:
     from magnetar.demo.processes.workers import Worker, Workers
 
 PUMP_SECONDS = 0.02
-"""Longest wait for a report before the story looks around again."""
+"""Maximum wait for a report in one iteration, in seconds."""
 
 SAMPLE_SECONDS = 0.1
-"""How often the cluster that is consumed in is asked how it stands."""
+"""Interval between polls of the cluster with consumers, in seconds."""
 
 SURVEY_SECONDS = 1.0
-"""How often all clusters are asked."""
+"""Interval between polls of all clusters, in seconds."""
 
 STEP_TIMEOUT_SECONDS = 60.0
-"""How long a step may take, or, of one that is long by nature, how long nothing at all may happen."""
+"""Time limit for a step, or for a long step without any progress, in seconds."""
 
 
-class Director:
-    """Keeps the account while the story waits."""
+class Coordinator:
+    """Processes reports and updates the account while a step waits."""
 
     def __init__(self, clusters: Clusters, workers: Workers, display: Display, flights: int) -> None:
-        """Begin to count the run's time."""
+        """Start the clock of the run."""
         self.clusters = clusters
         self.workers = workers
         self.account = Account()
-        self.watch = Watch(clusters.standing)
+        self.watch = Watch(clusters.status)
         self.consumed_in: str | None = None
-        """Where consumers are at work now."""
+        """The cluster with active consumers."""
         self._display = display
         self._flights = flights
         self._phase = "preparing"
@@ -47,16 +47,16 @@ class Director:
 
     @property
     def seconds(self) -> float:
-        """Since the beginning."""
+        """Return the seconds since the start."""
         return time.monotonic() - self._began
 
     def enter(self, phase: str) -> None:
-        """Say what the story is at."""
+        """Show the name of a new phase."""
         self._phase = phase
         self._show()
 
     def until(self, what: str, condition: Callable[[], bool], timeout_s: float = STEP_TIMEOUT_SECONDS) -> None:
-        """Return once ``condition`` holds; raises DemoError naming ``what`` when it does not in time."""
+        """Wait for ``condition``; raises DemoError with ``what`` after the time limit."""
         deadline = time.monotonic() + timeout_s
         while not condition():
             if time.monotonic() > deadline:
@@ -65,7 +65,7 @@ class Director:
             self.turn()
 
     def while_moving(self, condition: Callable[[], bool]) -> bool:
-        """Return once ``condition`` holds, or once nothing has moved for a step's time; whether it holds."""
+        """Wait for ``condition`` as long as there is progress; return whether it became true."""
         moved_at, last = time.monotonic(), self._counts()
         while not condition():
             self.turn()
@@ -77,12 +77,12 @@ class Director:
         return True
 
     def until_ended(self, workers: list[Worker]) -> None:
-        """Return once ``workers`` have ended and all that they reported is in the account."""
+        """Wait until ``workers`` have ended and all their reports are in the account."""
         self.until("they have ended", lambda: not any(worker.running for worker in workers))
         self.turn()
 
     def turn(self) -> None:
-        """Take in what was reported; now and then ask the clusters."""
+        """Process reports, and poll the clusters from time to time."""
         for report in self.workers.reports(PUMP_SECONDS):
             self.account.take(report)
         now = time.monotonic()
@@ -97,15 +97,15 @@ class Director:
         self._show()
 
     def _counts(self) -> tuple[int | None, ...]:
-        standings = self.watch.latest.values()
-        backlogs = [each for standing in standings for each in (standing.replication_backlog, standing.backlog)]
+        statuses = self.watch.latest.values()
+        backlogs = [each for status in statuses for each in (status.replication_backlog, status.backlog)]
         tally = self.account.tally
         return (self.account.published.total(), tally.delivered, tally.outstanding, *backlogs)
 
     def _show(self) -> None:
         tally = self.account.tally
         self._display.show(
-            Moment(
+            RunState(
                 seconds=self.seconds,
                 phase=self._phase,
                 flights=self._flights,
@@ -114,7 +114,7 @@ class Director:
                 unacknowledged=tally.outstanding,
                 duplicates=tally.duplicates,
                 replication_backlog={
-                    name: standing.replication_backlog for name, standing in sorted(self.watch.latest.items())
+                    name: status.replication_backlog for name, status in sorted(self.watch.latest.items())
                 },
             )
         )
