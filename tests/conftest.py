@@ -1,4 +1,4 @@
-"""Markers and fixtures that more than one suite uses."""
+"""Markers and common fixtures of the suites."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Register the markers; all are left out of ``make test``. No test fails because the machine is busy."""
+    """Register the markers, all of which ``make test`` excludes. No test fails because the machine is busy."""
     hypothesis.settings.register_profile("untimed", deadline=None)
     hypothesis.settings.load_profile("untimed")
     config.addinivalue_line("markers", "chaos: kills processes many times over (make test-chaos)")
@@ -29,7 +29,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what takes minutes, unless ``-m`` asks for a choice of its own."""
+    """Exclude tests that take minutes, unless ``-m`` is given."""
     if config.option.markexpr:
         return
     slow = [item for item in items if any(map(item.get_closest_marker, ("chaos", "hostile", "interop", "long")))]
@@ -39,7 +39,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.fixture(scope="session")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    """One broker with the default settings, shared by the tests that do not disturb it."""
+    """One broker with default settings, shared by tests that do not disturb it."""
     with Broker(tmp_path_factory.mktemp("broker")) as running:
         yield running
 
@@ -54,14 +54,14 @@ def client(broker: Broker) -> Iterator[pulsar.Client]:
 
 @pytest.fixture
 def topic(request: pytest.FixtureRequest) -> str:
-    """A topic name that no other test uses."""
+    """A unique topic name."""
     test = re.sub(r"\W+", "-", request.node.name).strip("-")
     return f"persistent://public/default/{test}-{secrets.token_hex(3)}"
 
 
 @pytest.fixture
 def namespace(broker: Broker) -> str:
-    """A namespace of the test's own."""
+    """A namespace for one test."""
     name = f"public/{secrets.token_hex(4)}"
     broker.rest.put(f"namespaces/{name}", {})
     return name

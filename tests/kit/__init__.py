@@ -1,1 +1,1 @@
-"""What the end-to-end suites share: real processes on free ports, and waiting that is not blind sleeping."""
+"""The common kit of the end-to-end suites: real processes on free ports, and waiting with conditions."""

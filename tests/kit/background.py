@@ -1,4 +1,4 @@
-"""Work in threads of a test, and calls without a time-out, that keep no test waiting without a bound."""
+"""Threads of tests, and time limits for blocking calls, so that no test waits without a limit."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 STOP_TIMEOUT_S = 120.0
-"""How long work may take to notice that it is to stop."""
+"""Time limit for stopping a thread, in seconds."""
 
 
 class Background:
-    """Work in a thread, until it is stopped; a thread that hangs does not keep the process."""
+    """A daemon thread that runs until it is stopped."""
 
     def __init__(self) -> None:
-        """Nothing runs yet: ``begin`` starts it."""
+        """Create the thread; ``begin`` starts it."""
         self.stopping = threading.Event()
         self._thread = threading.Thread(target=self.work, daemon=True)
 
@@ -28,11 +28,11 @@ class Background:
         raise NotImplementedError
 
     def begin(self) -> None:
-        """Start the work."""
+        """Start the thread."""
         self._thread.start()
 
     def end(self, timeout_s: float = STOP_TIMEOUT_S) -> None:
-        """Stop the work and wait for its end; raises TimeoutError, naming the kind of work, if that does not come."""
+        """Stop the thread and wait for its end; raises TimeoutError with the class name after the time limit."""
         self.stopping.set()
         self._thread.join(timeout_s)
         if self._thread.is_alive():
@@ -41,14 +41,14 @@ class Background:
 
     @property
     def has_ended(self) -> bool:
-        """Whether nothing more is done."""
+        """Return whether the thread has ended."""
         return not self._thread.is_alive()
 
 
 def within(timeout_s: float, call: Callable[[], T], *, what: str) -> T:
-    """Return what ``call`` returns; raise TimeoutError, naming ``what``, if that takes longer.
+    """Return the result of ``call``; raises TimeoutError with ``what`` after the time limit.
 
-    For calls of the official client that have no time-out. One that hangs is left to its thread.
+    For calls of the official client without a time-out. A call that hangs stays in its thread.
     """
     outcome: Future[T] = Future()
 

@@ -1,7 +1,7 @@
-"""What a bookie of Apache Pulsar has on its disk, byte by byte: what no client and no admin API shows whole.
+"""The raw contents of a bookie's journal on disk, which no client and no admin API returns completely.
 
-Its journal is a header of 512 bytes and then records: ``i32 length, i64 ledger_id, i64 entry_id, i64 last confirmed,
-i64 length of the ledger, u32 CRC32C, entry``. Paddings between them have the length -0x100, followed by their own
+The journal is a header of 512 bytes and then records: ``i32 length, i64 ledger_id, i64 entry_id, i64 last confirmed,
+i64 length of the ledger, u32 CRC32C, entry``. Padding between records has the length -0x100, followed by its own length
 (BookKeeper's ``JournalChannel.java`` and ``Journal.java``, version 5 and later).
 """
 
@@ -26,9 +26,9 @@ _PLACE_BYTES = 36
 
 
 def entries_on_disk(directory: Path) -> Iterator[tuple[int, int, bytes]]:
-    """Give ledger, entry id and bytes of all that the bookie's journal holds, in the order of the writes.
+    """Yield ledger, entry id and bytes of all entries in the bookie's journal, in write order.
 
-    The bookie may run: what it has not written out is not there yet.
+    The bookie may run; unflushed entries are missing then.
     """
     for journal in sorted(directory.rglob("*.txn"), key=lambda path: int(path.stem, 16)):
         yield from _entries(journal.read_bytes())
@@ -45,10 +45,10 @@ def _entries(journal: bytes) -> Iterator[tuple[int, int, bytes]]:
             (padding,) = _read_length(journal, at)
             at += _LENGTH_BYTES + padding
             continue
-        if length <= 0 or at + length > len(journal):  # space set aside, or a record that is being written
+        if length <= 0 or at + length > len(journal):  # preallocated space, or an incomplete record
             return
         if length > _PLACE_BYTES:
             ledger_id, entry_id, _, _, _ = _read_place(journal, at)
-            if entry_id >= 0:  # what is below is the bookie's own
+            if entry_id >= 0:  # negative entry ids are internal to the bookie
                 yield ledger_id, entry_id, journal[at + _PLACE_BYTES : at + length]
         at += length

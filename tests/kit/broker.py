@@ -1,4 +1,4 @@
-"""Magnetar's broker as its users run it."""
+"""A Magnetar broker as a process."""
 
 from __future__ import annotations
 
@@ -28,25 +28,25 @@ class Broker(Server):
         *,
         descriptors_max: int | None = None,
     ) -> None:
-        """Choose ports; ``settings`` are further keys of the configuration.
+        """Choose ports; ``settings`` are additional configuration keys.
 
-        The process may have ``descriptors_max`` open files, by default as many as this one.
+        ``descriptors_max`` is the limit of open files, by default that of this process.
         """
         super().__init__(directory, cluster, settings)
         self.descriptors_max = descriptors_max
 
     def __exit__(self, *exception: object) -> None:
-        """Stop the broker, and look at what it leaves behind."""
+        """Stop the broker, and check its data directory."""
         super().__exit__(*exception)
         self.require_intact()
 
     def require_intact(self) -> None:
-        """Raise AssertionError unless all that the broker, which must not run, left on disk is as it was written."""
+        """Raise AssertionError if the data directory of the stopped broker is damaged."""
         report = check(self.directory / "data")
         assert report.intact, (report.problems, report.losses)
 
     def command(self) -> list[str]:
-        """Write the configuration and return the command that runs the broker with it."""
+        """Write the configuration, and return the broker's command line."""
         configuration = self.write_configuration({"dataDirectory": self.directory / "data"})
         command = [sys.executable, "-m", self.module, *self.arguments, "--config", str(configuration)]
         if self.descriptors_max is None:

@@ -1,4 +1,4 @@
-"""A child process that leaves nothing behind."""
+"""A child process that is always cleaned up."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ STOP_TIMEOUT_S = 30.0
 
 
 _PORTS = range(10_000, 32_000)
-"""Ports that the kernel gives to no outgoing connection: one of those would keep a server from listening later."""
+"""Ports outside of the kernel's range for outgoing connections, which could block a listening server."""
 
 
 def free_ports(count: int) -> list[int]:
-    """Return ``count`` different ports that nothing listened on a moment ago."""
+    """Return ``count`` different ports without listeners at the moment."""
     found: list[int] = []
     while len(found) < count:
         port = random.choice(_PORTS)
@@ -34,9 +34,10 @@ def free_ports(count: int) -> list[int]:
 
 
 def is_free(port: int) -> bool:
-    """Whether nothing listens on a port."""
+    """Return whether a port has no listener."""
     with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as servers do: an old connection is no obstacle
+        # as servers do, so that old connections are no obstacle
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((LOOPBACK, port))
         except OSError:
@@ -45,12 +46,12 @@ def is_free(port: int) -> bool:
 
 
 class ChildProcess:
-    """A command in a process group of its own; what it says goes to a file, standard output apart from the words."""
+    """A command in a process group of its own; standard output and standard error go to different files."""
 
     def __init__(
         self, command: Sequence[str], directory: Path, name: str, environment: Mapping[str, str] | None = None
     ) -> None:
-        """Start ``command``; its output is in ``directory`` as ``name``.out, and all it said as ``name``.log.
+        """Start ``command``; standard output goes to ``name``.out in ``directory``, standard error to ``name``.log.
 
         ``environment`` is added to the variables of this process.
         """
@@ -69,12 +70,12 @@ class ChildProcess:
 
     @property
     def pid(self) -> int:
-        """The process id, which is its group's id as well."""
+        """Return the process id, which is also the id of its group."""
         return self._process.pid
 
     @property
     def exit_status(self) -> int | None:
-        """The exit status, negative for a signal; None while it runs."""
+        """Return the exit status, negative for a signal; None while the process runs."""
         return self._process.poll()
 
     def require_running(self) -> None:
@@ -85,16 +86,16 @@ class ChildProcess:
             raise RuntimeError(message)
 
     def send_signal(self, number: signal.Signals) -> None:
-        """Signal the process itself."""
+        """Send a signal to the process itself."""
         self._process.send_signal(number)
 
     def kill(self) -> None:
-        """``kill -9`` the process and all that it started, and wait for it."""
+        """Kill the process group with SIGKILL, and wait for the process."""
         self._signal_group(signal.SIGKILL)
         self._process.wait()
 
     def stop(self, timeout_s: float = STOP_TIMEOUT_S) -> int:
-        """Ask the process to end and return its exit status; what does not end in time is killed."""
+        """Stop the process with SIGTERM, and with SIGKILL after the time limit; return its exit status."""
         self.send_signal(signal.SIGTERM)
         try:
             return self._process.wait(timeout_s)

@@ -1,4 +1,4 @@
-"""Several clusters that know each other: as ``magnetar up`` runs them, or broker by broker and pipeline by hand."""
+"""Several clusters that know each other: under ``magnetar up``, or as separate brokers and a pipeline."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 NAMES = ("ewr", "jfk", "lga")
 MAGNETAR = (sys.executable, "-m", "magnetar.cli.main")
 UP_TIMEOUT_S = 180.0
-"""Seconds until three brokers and Spark must be up on a busy machine."""
+"""Time limit in seconds for the start of three brokers and Spark on a busy machine."""
 
 PORT_STEP = 10
-"""Distance of the clusters' ports in ``magnetar up``."""
+"""Difference between the ports of two clusters in ``magnetar up``."""
 
 
 class Cluster(Protocol):
-    """One cluster among several."""
+    """One of several clusters."""
 
     service_url: str
     admin_url: str
@@ -41,17 +41,17 @@ class Cluster(Protocol):
 
 
 class Member:
-    """One cluster that ``magnetar up`` runs."""
+    """A cluster of ``magnetar up``."""
 
     def __init__(self, service_url: str, admin_url: str) -> None:
-        """Speak to its two ports."""
+        """Use the given ports."""
         self.service_url = service_url
         self.admin_url = admin_url
         self.rest = Rest(admin_url)
 
 
 class Group:
-    """Clusters by name, and what tests do with all of them."""
+    """Clusters by name, with common operations on them."""
 
     def __init__(self) -> None:
         """Begin without members."""
@@ -63,7 +63,7 @@ class Group:
         return self.members[name].rest
 
     def client(self, name: str) -> pulsar.Client:
-        """Return the one client of this group that is connected to the cluster."""
+        """Return the group's official client of the cluster; create it if necessary."""
         if name not in self._clients:
             self._clients[name] = connect(self.members[name].service_url)
         return self._clients[name]
@@ -77,14 +77,14 @@ class Group:
             member.rest.close()
 
     def make_namespace(self, namespace: str, clusters: Sequence[str] = NAMES) -> None:
-        """Make ``tenant/namespace`` in each of ``clusters``, replicated between them."""
+        """Create ``tenant/namespace`` in each of ``clusters``, replicated between them."""
         for name in clusters:
             self.make_local_namespace(name, namespace)
         for name in clusters:
             self.rest(name).post(f"namespaces/{namespace}/replication", list(clusters))
 
     def make_local_namespace(self, name: str, namespace: str) -> None:
-        """Make ``tenant/namespace`` in one cluster, replicated to nobody."""
+        """Create ``tenant/namespace`` in one cluster, without replication."""
         rest = self.rest(name)
         for other, member in self.members.items():
             record = {"serviceUrl": member.admin_url, "brokerServiceUrl": member.service_url}
@@ -95,10 +95,10 @@ class Group:
 
 
 class Up(Group):
-    """``magnetar up``: it supervises its brokers and its pipeline, so what is killed comes back."""
+    """``magnetar up``, which restarts killed brokers and pipelines."""
 
     def __init__(self, directory: Path, names: Sequence[str] = NAMES, *arguments: str) -> None:
-        """Start it and return when it says that all is ready."""
+        """Start ``magnetar up``, and wait until it reports that it is ready."""
         super().__init__()
         base_port = free_base_port(len(names))
         options = ["--clusters", ",".join(names), "--data", str(directory / "data"), "--base-port", str(base_port)]
@@ -114,7 +114,7 @@ class Up(Group):
             self.members[name] = Member(cluster["service_url"], cluster["admin_url"])
 
     def __enter__(self) -> Self:
-        """Return itself; it is stopped at exit."""
+        """Return the object; the context manager stops it at exit."""
         return self
 
     def __exit__(self, *_exception: object) -> None:
@@ -123,11 +123,11 @@ class Up(Group):
         self.process.stop()
 
     def broker_pids(self, name: str) -> list[int]:
-        """Return the processes that are the cluster's broker now: one, or none while it is started again."""
+        """Return the processes of the cluster's broker: one, or none during a restart."""
         return find(self.process.pid, "magnetar", "broker", f"/{name}/")
 
     def pipeline_pids(self) -> list[int]:
-        """Return the pipeline's driver: the Python program and its Java virtual machine."""
+        """Return the processes of the pipeline's driver: the Python program and its Java virtual machine."""
         return find(self.process.pid, "pipeline", "replicate") + find(self.process.pid, "java", "spark")
 
     def worker_pids(self) -> list[int]:
@@ -135,7 +135,7 @@ class Up(Group):
         return find(self.process.pid, "-m pyspark.")
 
     def is_running(self) -> bool:
-        """Whether ``magnetar up`` itself runs."""
+        """Return whether ``magnetar up`` itself runs."""
         return is_alive(self.process.pid)
 
     def _says_ready(self) -> bool:
@@ -144,7 +144,7 @@ class Up(Group):
 
 
 class LocalClusters(Group):
-    """Brokers that nobody starts again, and a pipeline that is started by hand."""
+    """Brokers without supervision, and a pipeline that the test starts."""
 
     broker: ClassVar[type[Broker]] = Broker
 
@@ -159,7 +159,7 @@ class LocalClusters(Group):
         self._pipeline: ChildProcess | None = None
 
     def __enter__(self) -> Self:
-        """Start the brokers; when one does not, none is left running."""
+        """Start the brokers; if one fails, stop all of them."""
         try:
             for server in self.servers():
                 server.start()
@@ -172,41 +172,41 @@ class LocalClusters(Group):
         """Stop the pipeline and the brokers."""
         try:
             self.disconnect()
-        finally:  # a client may fail to close, and what runs must end all the same
+        finally:  # stop the processes even if a client fails to close
             self.stop_pipeline()
             for server in self.servers():
                 server.stop()
 
     def servers(self) -> Sequence[Server]:
-        """Return all brokers there are to start and to stop."""
+        """Return all brokers."""
         return list(self.brokers.values())
 
     def start_pipeline(self, *arguments: str, environment: Mapping[str, str] | None = None) -> None:
-        """Start the pipeline for all clusters; it replicates some seconds later."""
+        """Start the pipeline for all clusters; replication begins some seconds later."""
         served = ",".join(f"{name}={member.admin_url}" for name, member in self.members.items())
         command = [*MAGNETAR, "pipeline", "replicate", "--clusters", served, *arguments]
         self._pipeline = ChildProcess(command, self.directory, "pipeline", environment)
 
     def driver_pids(self) -> list[int]:
-        """Return the pipeline's driver: the Python program and its Java virtual machine."""
+        """Return the processes of the pipeline's driver: the Python program and its Java virtual machine."""
         assert self._pipeline is not None
         return [self._pipeline.pid, *find(self._pipeline.pid, "java", "spark")]
 
     def serving_worker_pids(self) -> list[int]:
-        """Return the pipeline's Spark Python workers that hold a connection to a broker."""
+        """Return the pipeline's Spark Python workers with a connection to a broker."""
         assert self._pipeline is not None
         ports = {broker.binary_port for broker in self.brokers.values()}
         return [pid for pid in find(self._pipeline.pid, "-m pyspark.") if ports & connected_ports(pid)]
 
     def kill_worker(self) -> None:
-        """``kill -9`` the youngest of the pipeline's Spark Python workers, as soon as there is one."""
+        """Kill the youngest of the pipeline's Spark Python workers; wait for one if necessary."""
         assert self._pipeline is not None
         pid = self._pipeline.pid
         workers = wait_until(lambda: find(pid, "-m pyspark."), UP_TIMEOUT_S, what="a worker to kill", interval_s=0.1)
         os.kill(max(workers), signal.SIGKILL)
 
     def kill_pipeline(self) -> None:
-        """``kill -9`` the pipeline: its driver and all that it started."""
+        """Kill the pipeline's driver and all its child processes."""
         assert self._pipeline is not None
         self._pipeline.kill()
         self._pipeline = None
@@ -219,7 +219,7 @@ class LocalClusters(Group):
 
 
 def free_base_port(count: int) -> int:
-    """Return a port from which ``count`` clusters of ``magnetar up`` find theirs free."""
+    """Return a base port with free ports for ``count`` clusters of ``magnetar up``."""
     while True:
         base = free_ports(1)[0]
         needed = [base + PORT_STEP * index + offset for index in range(count) for offset in (0, 1)]

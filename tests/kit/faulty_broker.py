@@ -1,7 +1,7 @@
-"""A broker process whose disk and clock can be made to fail while it runs.
+"""A broker process with faults of disk and clock that the test switches on and off.
 
-The process runs what users run (``magnetar broker``), with other files under the log and another clock. It looks at the
-faults that are switched on in memory that it shares with the test; the metadata store (SQLite) is not concerned.
+The process runs ``magnetar broker`` with different implementations of the log's files and the clock. They read the
+active faults from memory shared with the test. The metadata store (SQLite) is not affected.
 """
 
 from __future__ import annotations
@@ -27,25 +27,25 @@ if TYPE_CHECKING:
     from magnetar.broker.settings.config import BrokerConfig
 
 FAULTS_VARIABLE = "MAGNETAR_TEST_FAULTS"
-"""Environment variable that names the shared file."""
+"""Environment variable with the path of the shared file."""
 
 _FAULTS = struct.Struct("<??dd")
 
 
 class Faults(NamedTuple):
-    """What is wrong at the moment."""
+    """The active faults."""
 
     is_full: bool = False
-    """No write finds room, and the disk says so."""
+    """Whether writes fail for lack of space."""
     fail_syncs: bool = False
     sync_s: float = 0.0
-    """Seconds that each sync takes longer."""
+    """Additional seconds of each sync."""
     clock_offset_s: float = 0.0
-    """Seconds by which the wall clock is ahead; the monotonic clock never jumps."""
+    """Offset of the wall clock in seconds; the monotonic clock is not affected."""
 
 
 class FaultyBroker(Broker):
-    """A broker with faults that are switched on and off by ``set``."""
+    """A broker with faults; ``set`` changes them."""
 
     module: ClassVar[str] = "tests.kit.faulty_broker"
     arguments: ClassVar[tuple[str, ...]] = ("broker",)
@@ -57,8 +57,8 @@ class FaultyBroker(Broker):
         return super().command()
 
     def set(self, faults: Faults) -> None:
-        """Have these faults from now on, and no others."""
-        with self._path.open("r+b", buffering=0) as shared:  # the running broker has it mapped
+        """Replace the active faults."""
+        with self._path.open("r+b", buffering=0) as shared:  # the running broker has the file mapped
             shared.write(_FAULTS.pack(*faults))
 
     @property
@@ -67,7 +67,7 @@ class FaultyBroker(Broker):
 
 
 class _Shared:
-    """The faults as the broker's process sees them."""
+    """The faults in the broker's process."""
 
     def __init__(self, path: Path) -> None:
         with path.open("r+b") as shared:

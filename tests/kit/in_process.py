@@ -1,4 +1,4 @@
-"""A broker in this process, on a loop in a thread of its own, so that a test can hand it a world that fails."""
+"""A broker in this process, on a loop in a separate thread, so that a test can replace its file system."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 
 class BrokerInProcess:
-    """Serves ``directory`` between entering and leaving; its log is on ``files``."""
+    """A context manager that serves ``directory``; the log uses ``files``."""
 
     def __init__(self, directory: Path, files: Files, **settings: object) -> None:
-        """Choose ports; ``settings`` are further keys of the configuration."""
+        """Choose ports; ``settings`` are additional configuration keys."""
         binary_port, web_port = free_ports(2)
         self.service_url = f"pulsar://{LOOPBACK}:{binary_port}"
         self.admin_url = f"http://{LOOPBACK}:{web_port}"
@@ -42,7 +42,7 @@ class BrokerInProcess:
         self._thread = threading.Thread(target=self._loop.run_forever, name="broker", daemon=True)
 
     def __enter__(self) -> Self:
-        """Start, and make ``public/default``."""
+        """Start the broker, and create ``public/default``."""
         self._thread.start()
         self.broker = Broker(self._config, self._files)
         asyncio.run_coroutine_threadsafe(self.broker.start(), self._loop).result(60)
@@ -53,7 +53,7 @@ class BrokerInProcess:
         return self
 
     def __exit__(self, *_exception: object) -> None:
-        """Stop."""
+        """Stop the broker."""
         asyncio.run_coroutine_threadsafe(self.broker.stop(), self._loop).result(60)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
@@ -61,7 +61,7 @@ class BrokerInProcess:
         self.rest.close()
 
     def call(self, work: Callable[[], None]) -> None:
-        """Do ``work`` on the broker's loop and wait for it."""
+        """Call ``work`` on the broker's loop, and wait for it."""
 
         async def do() -> None:
             work()

@@ -1,16 +1,16 @@
-"""A disk that loses what was not synced when the power fails, for a real process with all its files, SQLite's too.
+"""A disk that loses unsynced data at a power failure, for a real process with all its files, including SQLite's.
 
-``lossy_disk.c``, loaded with LD_PRELOAD, keeps a journal of what the process does to the files below one directory.
-After ``kill -9`` the journal tells what a disk would hold had the power failed at that instant: everything that a
-completed ``fsync`` or ``fdatasync`` covers, and of the rest what the caller's random choice keeps. The file system
-promises no more than POSIX:
+``lossy_disk.c``, loaded with LD_PRELOAD, keeps a journal of the process's operations on the files below one directory.
+After ``kill -9`` the journal determines the possible contents of a disk after a power failure at that instant:
+everything covered by a completed ``fsync`` or ``fdatasync``, and a random selection of the rest. The simulated file
+system guarantees no more than POSIX:
 
-* a page (4 KiB) that was not synced is kept, lost or torn at any sector (512 bytes), independent of other pages; the
-  kernel may also have written it at any time before;
-* the length of a file that was not synced is the old one, the new one, or one between;
-* the entries of a directory (creations, renamings, removals) that was not synced are kept up to any one of them;
-* the pages of a sync that fails are clean from then on: later syncs succeed without them, reads still show them, and
-  some are lost when the power fails, unless they are written again.
+* an unsynced page (4 KiB) is kept, lost or torn at any sector (512 bytes), independent of other pages; the kernel may
+  also have written it at any time before;
+* the length of an unsynced file is the old one, the new one, or one between;
+* the unsynced changes of a directory (creations, renamings, removals) are kept up to any one of them;
+* the pages of a failed sync are clean from then on: later syncs succeed without them, reads still return them, and some
+  are lost at a power failure, unless they are written again.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 PAGE, SECTOR = 4096, 512
-"""Bytes that the kernel, and the disk, keep or lose together."""
+"""Bytes that the kernel, or the disk, keeps or loses together."""
 
 WRITTEN_BEFORE = 0.02
-"""Chance that with a write the kernel puts some of the file's pages on the disk unasked."""
+"""Probability that the kernel writes some of the file's pages after a write without a sync."""
 
 SYNC_S = 0.004
-"""Seconds that a sync takes: so many that power often fails within one."""
+"""Duration of a sync in seconds, long enough that many power failures fall into one."""
 
 LOST_BY_FAILED_SYNC = 0.7
-"""Chance that a page of a sync that failed is not on the disk."""
+"""Probability that a page of a failed sync is not on the disk."""
 
 CREATE, WRITE, TRUNCATE, RENAME, UNLINK, MKDIR, RMDIR, SYNC_BEGIN, SYNC_END, SYNC_FAILED = range(1, 11)
 _RECORD = struct.Struct("<IIQQQ")
@@ -47,7 +47,7 @@ _SOURCE = Path(__file__).with_suffix(".c")
 
 
 class NoCompilerError(Exception):
-    """There is no C compiler to build the journal's library with."""
+    """There is no C compiler for the journal's library."""
 
 
 def build_library(directory: Path) -> Path:
@@ -64,7 +64,7 @@ def build_library(directory: Path) -> Path:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One operation, as the library wrote it."""
+    """One operation from the journal."""
 
     kind: int
     inode: int
@@ -75,17 +75,17 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Flight:
-    """What a sync that has begun, and not ended, is about to put on the disk."""
+    """The data of a sync in progress."""
 
     pages: dict[int, bytes]
     size: int
 
 
 class Content:
-    """The bytes of a file: as reads show them, and as the disk has them."""
+    """The bytes of a file: the cache that reads return, and the contents on the disk."""
 
     def __init__(self, data: bytes = b"") -> None:
-        """All of ``data`` is on the disk."""
+        """Create a file with durable ``data``."""
         self.cache = bytearray(data)
         self.disk = bytearray(data)
         self.dirty: set[int] = set()
@@ -108,20 +108,20 @@ class Content:
         self.dirty.update(range(first // PAGE, -(-last // PAGE)))
 
     def begin_sync(self, number: int) -> None:
-        """Take what is dirty, which is clean from now on, and what other syncs are about to put on the disk."""
+        """Begin a sync of the dirty pages, which become clean, and of the pages of other syncs in progress."""
         pages = {page: self._cached(page) for page in self.unsynced_pages}
         self.flights[number] = Flight(pages, len(self.cache))
         self.dirty.clear()
 
     def end_sync(self, number: int) -> None:
-        """Put what the sync took on the disk."""
+        """Complete a sync: write its pages to the disk."""
         flight = self.flights.pop(number)
         self._resize(flight.size)
         for page, data in flight.pages.items():
             self._put(page, data)
 
     def fail_sync(self, number: int, chance: random.Random) -> None:
-        """Lose some of what the sync took, though nothing is dirty any more; the length may be on the disk."""
+        """Fail a sync: lose some of its pages, which stay clean; the length may reach the disk."""
         flight = self.flights.pop(number)
         if chance.random() < 0.5:
             self._resize(flight.size)
@@ -131,12 +131,12 @@ class Content:
                 self._put(page, data)
 
     def interrupt_syncs(self) -> None:
-        """Their process is dead: what they took is the kernel's to write."""
+        """Leave the pages of syncs in progress to the kernel, because the process is dead."""
         self.dirty = self.unsynced_pages
         self.flights.clear()
 
     def write_unasked(self, chance: random.Random) -> None:
-        """Put some of the dirty pages on the disk, as the kernel may at any time."""
+        """Write some of the dirty pages to the disk, as the kernel may at any time."""
         for page in sorted(self.dirty):
             if chance.random() < 0.5:
                 self._resize(max(len(self.disk), min((page + 1) * PAGE, len(self.cache))))
@@ -144,11 +144,11 @@ class Content:
 
     @property
     def unsynced_pages(self) -> set[int]:
-        """Pages of which the disk may have another state than the reads show, failed syncs apart."""
+        """Return the pages that may differ between cache and disk, except after failed syncs."""
         return self.dirty.union(*(flight.pages for flight in self.flights.values()))
 
     def lose_power(self, chance: random.Random) -> bytes:
-        """Return what the disk has."""
+        """Return the contents of the disk after a power failure."""
         unsynced = sorted(self.unsynced_pages)
         fate = chance.choice(("kept", "lost", "mixed", "mixed"))
         if fate == "lost" or not unsynced:
@@ -192,40 +192,40 @@ class Content:
 
 @dataclass(slots=True)
 class Folder:
-    """The entries of a directory: as reads show them, as the disk has them, and the changes between."""
+    """The entries of a directory: the cache, the contents on the disk, and the pending changes."""
 
     cache: dict[str, Node] = field(default_factory=dict)
     disk: dict[str, Node] = field(default_factory=dict)
     pending: list[list[tuple[str, Node | None]]] = field(default_factory=list)
-    """Changes in their order; each sets the names to what they stand for, None: nothing, all or none of them."""
+    """Changes in order; each maps names to nodes, None for a removal, and is applied completely or not at all."""
     flights: dict[int, int] = field(default_factory=dict)
-    """Changes that were pending when a sync began, by its number."""
+    """By number of a sync, the count of changes that were pending at its beginning."""
 
     def change(self, *names: tuple[str, Node | None]) -> None:
-        """Change the entries that reads show."""
+        """Change the cached entries."""
         self.pending.append(list(names))
         _apply(self.cache, names)
 
     def begin_sync(self, number: int) -> None:
-        """Remember how far the changes had come."""
+        """Record the pending changes."""
         self.flights[number] = len(self.pending)
 
     def end_sync(self, number: int) -> None:
-        """Put those on the disk."""
+        """Write the recorded changes to the disk."""
         done = self.flights.pop(number)
         self.commit(done)
         self.flights = {other: max(0, count - done) for other, count in self.flights.items()}
 
     def fail_sync(self, number: int) -> None:
-        """Nothing more is on the disk; unlike pages, changes stay to be written."""
+        """Write nothing; unlike pages, changes stay pending."""
         del self.flights[number]
 
     def interrupt_syncs(self) -> None:
-        """Their process is dead."""
+        """Drop the syncs in progress, because the process is dead."""
         self.flights.clear()
 
     def commit(self, count: int) -> None:
-        """Put the first ``count`` changes on the disk."""
+        """Write the first ``count`` changes to the disk."""
         for names in self.pending[:count]:
             _apply(self.disk, names)
         del self.pending[:count]
@@ -246,22 +246,22 @@ def _apply(
 
 @dataclass(slots=True)
 class Figures:
-    """What all losses of power so far had to choose from."""
+    """The unsynced data at all power failures so far."""
 
     power_losses: int = 0
     unsynced_pages: int = 0
     unsynced_entries: int = 0
-    """Changes of directories."""
+    """Number of changes of directories."""
     failed_syncs: int = 0
     syncs: dict[str, int] = field(default_factory=lambda: defaultdict(int))
-    """Completed syncs by the end of the file's name."""
+    """By end of the file name, the number of completed syncs."""
 
 
 class LossyDisk:
-    """One directory, and the processes that are started with ``environment``; one of them at a time."""
+    """One directory, and the processes started with ``environment``, one at a time."""
 
     def __init__(self, root: Path, work: Path, library: Path, chance: random.Random, *, sync_s: float = SYNC_S) -> None:
-        """Keep the journal in ``work``; what is below ``root`` now is on the disk. A sync takes ``sync_s`` seconds."""
+        """Keep the journal in ``work``; existing files below ``root`` are durable. A sync takes ``sync_s`` seconds."""
         self.root = root.resolve()
         self.figures = Figures()
         self._chance = chance
@@ -282,12 +282,13 @@ class LossyDisk:
         self._top = self._power_on()
 
     def fail_sync(self, ahead: int, name_end: str = "") -> None:
-        """Let a sync fail with EIO: of the files whose name ends so the one that is ``ahead``, 1: the next; 0: none."""
-        with self._control.open("r+b", buffering=0) as control:  # a running broker has it mapped
+        """Fail a sync with EIO: number ``ahead`` (1: the next one, 0: none) of files whose name ends in ``name_end``.
+        """
+        with self._control.open("r+b", buffering=0) as control:  # a running broker has the file mapped
             control.write(_CONTROL.pack(ahead, self._sync_us, name_end.encode()))
 
     def settle(self) -> None:
-        """Follow what a killed process did, which the kernel still shows to the next one."""
+        """Apply the operations of a killed process, whose files remain as the kernel shows them."""
         for record in self._take_journal():
             self._follow(record)
         for node in self._nodes.values():
@@ -295,7 +296,7 @@ class LossyDisk:
         self._follow_unrecorded(self._top, self.root)
 
     def lose_power(self) -> None:
-        """Put below ``root`` what a disk would hold; no process may run."""
+        """Replace the files below ``root`` by the contents of the disk after a power failure; no process may run."""
         self.settle()
         self.figures.power_losses += 1
         survived = self.root.with_name(f"{self.root.name}.survived")
@@ -314,7 +315,7 @@ class LossyDisk:
         return top
 
     def _adopt(self, path: Path) -> Node:
-        """Take ``path`` for something that is on the disk."""
+        """Register ``path`` as durable."""
         node: Node
         if path.is_dir():
             entries = {child.name: self._adopt(child) for child in sorted(path.iterdir())}
@@ -376,7 +377,7 @@ class LossyDisk:
         folder.change((old, None), (new, folder.cache[old]))
 
     def _place(self, path: str) -> tuple[Folder, str]:
-        """Return the directory of ``path``, and the name in it."""
+        """Return the directory of ``path``, and its name in the directory."""
         *parents, name = Path(path).relative_to(self.root).parts
         folder = self._top
         for parent in parents:
@@ -386,7 +387,7 @@ class LossyDisk:
         return folder, name
 
     def _follow_unrecorded(self, folder: Folder, path: Path) -> None:
-        """Take over what was done just before the process was killed, too late for its record."""
+        """Apply operations right before the kill that have no record."""
         found = {child.name: child for child in sorted(path.iterdir())}
         for name in sorted(folder.cache.keys() - found.keys()):
             folder.change((name, None))
@@ -415,7 +416,7 @@ class LossyDisk:
 
 
 def _overwrite(content: Content, data: bytes) -> None:
-    """Make the cache ``data``, by as small a change as there may have been."""
+    """Set the cache to ``data`` with the smallest possible change."""
     if content.cache == data:
         return
     if len(data) != len(content.cache):
@@ -427,7 +428,7 @@ def _overwrite(content: Content, data: bytes) -> None:
 
 
 def _records(journal: bytes) -> Iterator[Record]:
-    """Yield the whole records; the last one may be torn, as its process was killed."""
+    """Yield the complete records; the last one may be torn by the kill."""
     at = 0
     while at + _RECORD.size <= len(journal):
         kind, path_length, inode, offset, data_length = _RECORD.unpack_from(journal, at)

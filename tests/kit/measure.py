@@ -1,4 +1,4 @@
-"""Figures: percentiles, and what they were measured on."""
+"""Percentiles of measurements, and a description of the machine."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def percentiles(values: Iterable[float]) -> dict[str, float]:
 
 
 def describe_machine(directory: Path) -> dict[str, object]:
-    """Return what decides the figures: processors, memory, system, and how long ``directory`` takes to sync."""
+    """Return the properties of the machine: processors, memory, system, and the sync latency of ``directory``."""
     cpu_lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     models = [line.partition(":")[2].strip() for line in cpu_lines if line.startswith("model name")]
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

@@ -1,4 +1,4 @@
-"""Short words for what the tests say over and over to the official client."""
+"""Helper functions for the official client."""
 
 from __future__ import annotations
 
@@ -12,36 +12,36 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 Option = Any
-"""The value of an option of the client, whatever its type."""
+"""An option of the client."""
 
 RECEIVE_TIMEOUT_MS = 20_000
-"""Milliseconds to wait for a message that must come."""
+"""Time limit for an expected message, in milliseconds."""
 
 QUIET_MS = 400
-"""Milliseconds of silence that are taken for "nothing more comes"."""
+"""Milliseconds without a message after which no more is expected."""
 
 OPERATION_TIMEOUT_S = 20
 
 
 def connect(service_url: str, **options: Option) -> pulsar.Client:
-    """Return an official client that keeps its log to itself: reconnecting is what the tests are about."""
+    """Return an official client without log output, because the tests make it reconnect."""
     logger = pulsar.FileLogger(pulsar.LoggerLevel.Error, os.devnull)
     return pulsar.Client(service_url, **{"operation_timeout_seconds": OPERATION_TIMEOUT_S, "logger": logger, **options})
 
 
 def close_after_kill(client: pulsar.Client) -> None:
-    """Close a client whose broker was killed; the close reports that when the client has noticed it already."""
+    """Close a client whose broker was killed; ignore the error if the client has noticed the kill."""
     with contextlib.suppress(pulsar.NotConnected):
         client.close()
 
 
 def numbered(count: int, first: int = 0) -> list[bytes]:
-    """Payloads ``first`` … ``first + count - 1`` in decimal."""
+    """Return the payloads ``first`` … ``first + count - 1`` in decimal."""
     return [b"%d" % number for number in range(first, first + count)]
 
 
 def publish(client: pulsar.Client, topic: str, payloads: Iterable[bytes], **options: Option) -> list[pulsar.MessageId]:
-    """Publish ``payloads`` one by one, each after the receipt of the one before; return their ids."""
+    """Publish ``payloads`` one by one, each after the previous receipt; return their ids."""
     producer = client.create_producer(topic, **options)
     try:
         return [producer.send(payload) for payload in payloads]
@@ -50,7 +50,7 @@ def publish(client: pulsar.Client, topic: str, payloads: Iterable[bytes], **opti
 
 
 def send_all(producer: pulsar.Producer, messages: Sequence[tuple[bytes, dict[str, Option]]]) -> None:
-    """Send payloads with these options, none waiting for the one before; return once each has its receipt."""
+    """Send payloads with these options without waiting in between; return after all receipts."""
     results: list[pulsar.Result] = []
     for payload, options in messages:
         producer.send_async(payload, lambda result, _id: results.append(result), **options)
@@ -59,7 +59,7 @@ def send_all(producer: pulsar.Producer, messages: Sequence[tuple[bytes, dict[str
 
 
 def publish_in_batches(client: pulsar.Client, topic: str, payloads: Iterable[bytes], per_batch: int) -> None:
-    """Publish ``payloads`` in entries of exactly ``per_batch`` messages; the last one may be smaller."""
+    """Publish ``payloads`` in batches of exactly ``per_batch`` messages; the last one may be smaller."""
     hour_ms = 3_600_000
     producer = client.create_producer(
         topic,
@@ -73,7 +73,7 @@ def publish_in_batches(client: pulsar.Client, topic: str, payloads: Iterable[byt
 
 
 def receive(consumer: pulsar.Consumer, count: int, *, acknowledge: bool = False) -> list[pulsar.Message]:
-    """Return the next ``count`` messages; raises pulsar.Timeout when one does not come."""
+    """Return the next ``count`` messages; raises pulsar.Timeout if one is missing."""
     messages = []
     for _ in range(count):
         message = consumer.receive(RECEIVE_TIMEOUT_MS)
@@ -89,7 +89,7 @@ def receive_data(consumer: pulsar.Consumer, count: int, *, acknowledge: bool = F
 
 
 def nothing_comes(consumer: pulsar.Consumer, quiet_ms: int = QUIET_MS) -> bool:
-    """Whether the consumer receives nothing for ``quiet_ms``; raises AssertionError naming what came."""
+    """Return whether no message arrives for ``quiet_ms``; raises AssertionError with the message otherwise."""
     try:
         message = consumer.receive(quiet_ms)
     except pulsar.Timeout:
@@ -99,7 +99,7 @@ def nothing_comes(consumer: pulsar.Consumer, quiet_ms: int = QUIET_MS) -> bool:
 
 
 def receive_until_quiet(consumer: pulsar.Consumer, quiet_ms: int = QUIET_MS) -> list[pulsar.Message]:
-    """Return all messages that come before ``quiet_ms`` pass without one."""
+    """Return all messages until ``quiet_ms`` pass without one."""
     messages = []
     while True:
         try:
@@ -109,7 +109,7 @@ def receive_until_quiet(consumer: pulsar.Consumer, quiet_ms: int = QUIET_MS) -> 
 
 
 def read_log(client: pulsar.Client, topic: str) -> list[pulsar.Message]:
-    """Return all that the topic's log holds, in its order; the topic is not partitioned."""
+    """Return all messages in the log of an unpartitioned topic, in order."""
     reader = client.create_reader(topic, pulsar.MessageId.earliest)
     messages = []
     while reader.has_message_available():
@@ -119,5 +119,5 @@ def read_log(client: pulsar.Client, topic: str) -> list[pulsar.Message]:
 
 
 def entry_of(message_id: pulsar.MessageId) -> tuple[int, int]:
-    """Return ledger and entry of an id."""
+    """Return ledger and entry id of a message id."""
     return message_id.ledger_id(), message_id.entry_id()

@@ -1,4 +1,4 @@
-"""The code of an earlier commit, taken from the repository's history, to run beside the current code."""
+"""The code of an earlier commit, from the repository's history, to run beside the current code."""
 
 from __future__ import annotations
 
@@ -6,24 +6,23 @@ import subprocess
 from pathlib import Path
 
 PREVIOUS_COMMIT = "554e37c77de2ab900128b3b2b66324af61648add"
-"""Commit whose brokers and pipeline the current code must work with, and whose data directories it must open.
+"""The commit whose brokers and pipeline must work with the current code, which must also open its data directories.
 
-To move it, put the hash of a later commit of main here, normally that of the last release, and run
-``pytest tests/chaos/test_previous_commit.py -m chaos``. A commit that this one must still be able to follow should stay
-until nobody runs it.
+To change it, enter the hash of a later commit of main, normally that of the last release, and run ``pytest
+tests/chaos/test_previous_commit.py -m chaos``. Keep a commit for as long as upgrades from it are supported.
 """
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
 class NoHistoryError(Exception):
-    """This tree has no history, or one that does not reach back to the commit: an archive, or a shallow clone."""
+    """The repository's history is missing or does not contain the commit, as in an archive or a shallow clone."""
 
 
 def unpack_previous(directory: Path) -> dict[str, str]:
-    """Unpack the commit's sources below ``directory``; return the variables with which Python runs them.
+    """Unpack the commit's sources below ``directory``; return the environment variables to run them.
 
-    Raises NoHistoryError if the commit is not in this tree's history.
+    Raises NoHistoryError if the commit is not in the history.
     """
     try:
         archive = subprocess.run(

@@ -1,4 +1,4 @@
-"""What /proc says about processes: who started whom, with which command, at what cost."""
+"""Information about processes from /proc: their tree, commands, connections and costs."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from pathlib import Path
 
 _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 _STATE, _PARENT, _CPU = 0, 1, slice(11, 15)
-"""Fields of /proc/<pid>/stat after the name: state, parent, own and waited-for user and system time."""
+"""Fields of /proc/<pid>/stat after the name: state, parent, and user and system time with those of ended children."""
 
 _LOCAL, _REMOTE, _CONNECTION, _INODE = 1, 2, 3, 9
 """Fields of /proc/<pid>/net/tcp: both addresses with ports, state of the connection, inode of the socket."""
 
 _ESTABLISHED = "01"
 _HELD_BY_SERVER = (_ESTABLISHED, "03", "08")
-"""States of a connection that a server has, or has to accept: established, SYN received, closed by the peer alone."""
+"""States of connections on the server's side: established, SYN received, closed by the peer only."""
 
 
 def _stat(pid: int) -> list[str] | None:
@@ -26,7 +26,7 @@ def _stat(pid: int) -> list[str] | None:
 
 
 def descendants(pid: int) -> list[int]:
-    """Return all processes below ``pid``, without itself and without zombies, in no order of meaning."""
+    """Return all processes below ``pid``, without itself and without zombies, in no particular order."""
     children: dict[int, list[int]] = {}
     for entry in sorted(Path("/proc").iterdir()):
         if entry.name.isdecimal() and (stat := _stat(int(entry.name))) and stat[_STATE] != "Z":
@@ -41,7 +41,7 @@ def descendants(pid: int) -> list[int]:
 
 
 def command_line(pid: int) -> str:
-    """Return the command that ``pid`` runs, empty when it is gone."""
+    """Return the command line of ``pid``, empty if it does not exist."""
     try:
         return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
     except (FileNotFoundError, ProcessLookupError):
@@ -49,12 +49,12 @@ def command_line(pid: int) -> str:
 
 
 def find(below: int, *words: str) -> list[int]:
-    """Return the processes below ``below`` whose command contains all ``words``."""
+    """Return the processes below ``below`` whose command line contains all ``words``."""
     return [pid for pid in descendants(below) if all(word in command_line(pid) for word in words)]
 
 
 def connected_ports(pid: int) -> set[int]:
-    """Return the remote ports of the TCP connections (IPv4) that ``pid`` holds; none when it is gone."""
+    """Return the remote ports of the TCP connections (IPv4) of ``pid``; none if it does not exist."""
     try:
         names = [link.readlink().name for link in Path(f"/proc/{pid}/fd").iterdir()]
         lines = Path(f"/proc/{pid}/net/tcp").read_text(encoding="utf-8").splitlines()[1:]
@@ -70,13 +70,13 @@ def connected_ports(pid: int) -> set[int]:
 
 
 def is_alive(pid: int) -> bool:
-    """Whether ``pid`` exists and is no zombie."""
+    """Return whether ``pid`` exists and is no zombie."""
     stat = _stat(pid)
     return stat is not None and stat[_STATE] != "Z"
 
 
 def cpu_seconds(pid: int) -> float:
-    """Return the processor time of ``pid`` and of everything below it, ended children included."""
+    """Return the processor time of ``pid`` and all processes below it, including ended children."""
     total = 0
     for each in [pid, *descendants(pid)]:
         if (stat := _stat(each)) is not None:
@@ -99,7 +99,7 @@ def peak_resident_bytes(pid: int) -> int:
 
 
 def reset_peak(pid: int) -> None:
-    """Let ``peak_resident_bytes`` begin anew."""
+    """Reset ``peak_resident_bytes``."""
     Path(f"/proc/{pid}/clear_refs").write_text("5", encoding="ascii")
 
 
@@ -109,20 +109,20 @@ def descriptors(pid: int) -> Counter[str]:
     for link in Path(f"/proc/{pid}/fd").iterdir():
         try:
             kind, separator, _ = link.readlink().name.partition(":")
-        except FileNotFoundError:  # closed meanwhile
+        except FileNotFoundError:  # closed in the meantime
             continue
         kinds[kind if separator else "file"] += 1
     return kinds
 
 
 def connections_to(port: int) -> int:
-    """Return how many TCP connections (IPv4) a server on this machine has at ``port``, accepted or not yet."""
+    """Return the number of TCP connections (IPv4) to a server on this machine at ``port``, accepted or not."""
     lines = Path("/proc/net/tcp").read_text(encoding="utf-8").splitlines()[1:]
     rows = [line.split() for line in lines]
     return sum(int(row[_LOCAL].rpartition(":")[2], 16) == port and row[_CONNECTION] in _HELD_BY_SERVER for row in rows)
 
 
 def waited_seconds(pid: int) -> float:
-    """Return for how long the main thread of ``pid`` was ready to run and got no processor, since its start."""
+    """Return the seconds for which the main thread of ``pid`` has waited for a processor since its start."""
     _, waited_ns, _ = Path(f"/proc/{pid}/schedstat").read_text(encoding="ascii").split()
     return int(waited_ns) / 1e9

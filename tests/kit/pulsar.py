@@ -1,4 +1,4 @@
-"""Apache Pulsar itself, the peer: one process with broker, bookie and metadata, as its standalone mode has them."""
+"""Apache Pulsar in standalone mode: one process with broker, bookie and metadata."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ OPENED = (
     "java.management/sun.management",
     "jdk.management/com.sun.management.internal",
 )
-"""Packages of the JDK that Pulsar looks into."""
+"""Packages of the JDK that Pulsar accesses by reflection."""
 
 JVM_OPTIONS = (
     "-Xmx1500m",
@@ -45,14 +45,14 @@ SETTINGS: Mapping[str, object] = {
     "loadBalancerEnabled": "false",
     "acknowledgmentAtBatchIndexLevelEnabled": "true",
     "transactionCoordinatorEnabled": "false",
-    "journalSyncData": "true",  # a receipt means as much as one of Magnetar's
+    "journalSyncData": "true",  # the same meaning of a receipt as in Magnetar
     "allowLoopback": "true",
-    "nettyMaxFrameSizeBytes": 5_253_120,  # as in Pulsar's bookkeeper.conf: an entry of the largest size, and its frame
+    "nettyMaxFrameSizeBytes": 5_253_120,  # as in Pulsar's bookkeeper.conf: the largest entry with its frame
 }
-"""What differs from Pulsar's defaults: one bookie on this machine, and nothing that a test would wait for."""
+"""Differences from Pulsar's defaults: one bookie on this machine, and no delays that a test would wait for."""
 
 CLUSTERS_MAX = 3
-"""Clusters of Apache Pulsar at a time: each takes 0.5 to 1.2 GB of memory."""
+"""Maximum number of Apache Pulsar clusters at a time: each takes 0.5 to 1.2 GB of memory."""
 
 LOGGING = """\
 <Configuration status="WARN">
@@ -71,9 +71,9 @@ LOGGING = """\
 
 
 class PulsarStandalone(Server):
-    """Apache Pulsar on free ports, with its own metadata, durable as Magnetar is.
+    """Apache Pulsar on free ports, with its own metadata, and with durable entries as in Magnetar.
 
-    Making one raises PulsarUnavailableError where it cannot be run.
+    The constructor raises PulsarUnavailableError if Pulsar cannot be run.
     """
 
     process_name: ClassVar[str] = "pulsar"
@@ -81,13 +81,13 @@ class PulsarStandalone(Server):
     def __init__(
         self, directory: Path, cluster: str = "standalone", settings: Mapping[str, object] = NO_SETTINGS
     ) -> None:
-        """Choose ports, and fetch the program if it is not here; ``settings`` are further keys of ``broker.conf``."""
+        """Choose ports, and download the program if necessary; ``settings`` are additional keys of ``broker.conf``."""
         super().__init__(directory, cluster, settings)
         self._java, self._jars = java(), pulsar_jars()
         (self._bookie_port,) = free_ports(1)
 
     def command(self) -> list[str]:
-        """Write the configuration and return the command that runs Pulsar with it."""
+        """Write the configuration, and return Pulsar's command line."""
         configuration = self.write_configuration(SETTINGS)
         logging = self.directory / "log4j2.xml"
         logging.write_text(LOGGING)
@@ -104,7 +104,7 @@ class PulsarStandalone(Server):
 
 
 class MixedClusters(LocalClusters):
-    """Clusters of both makes. Apache Pulsar's replicate by themselves, Magnetar's when the pipeline is started."""
+    """Clusters of both systems. Apache Pulsar's replicate by themselves, Magnetar's after the start of the pipeline."""
 
     def __init__(
         self,
@@ -113,17 +113,20 @@ class MixedClusters(LocalClusters):
         apache: Sequence[str],
         settings: Mapping[str, object] | None = None,
     ) -> None:
-        """Choose ports; nothing runs yet. ``settings`` are Magnetar's."""
+        """Choose ports; nothing runs yet. ``settings`` are those of Magnetar."""
         super().__init__(directory, magnetar, settings)
         self.pulsars = {name: PulsarStandalone(directory / name, name) for name in apache}
         self.members = {**self.brokers, **self.pulsars}
 
     def servers(self) -> Sequence[Server]:
-        """All brokers, of both makes."""
+        """Return all brokers of both systems."""
         return [*super().servers(), *self.pulsars.values()]
 
     def make_carried_namespace(self, namespace: str) -> None:
-        """Make ``tenant/namespace`` everywhere; only Magnetar names the others, so the pipeline carries all."""
+        """Create ``tenant/namespace`` everywhere.
+
+        Only Magnetar's policies have all clusters, so the pipeline replicates all.
+        """
         for name in self.members:
             self.make_local_namespace(name, namespace)
         for name in self.brokers:
@@ -131,7 +134,7 @@ class MixedClusters(LocalClusters):
 
 
 class PulsarClusters(MixedClusters):
-    """Apache Pulsar alone, up to three clusters of it: what one machine of the usual size holds."""
+    """Up to three clusters of Apache Pulsar, within the memory of a usual machine."""
 
     def __init__(self, directory: Path, names: Sequence[str]) -> None:
         """Choose ports; nothing runs yet."""

@@ -1,4 +1,4 @@
-"""Apache Pulsar's own broker, as jars from Maven Central: fetched once, kept outside of the source tree."""
+"""The jars of Apache Pulsar's broker from Maven Central, downloaded once and cached outside of the source tree."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 PULSAR_VERSION = "4.0.7"
-"""A release whose jars are all at Maven Central; later ones lack some."""
+"""A release with all jars at Maven Central; later ones lack some."""
 
 CACHE_VARIABLE = "MAGNETAR_CACHE"
-"""Environment variable with the directory to keep downloads in; by default ~/.cache/magnetar."""
+"""Environment variable with the directory for downloads; default: ~/.cache/magnetar."""
 
 RESOLVE_TIMEOUT_S = 900.0
-"""Seconds that Maven may take for 315 jars, 231 MB, from a slow network."""
+"""Time limit in seconds for downloading 315 jars, 231 MB, on a slow network."""
 
 COPY_DEPENDENCIES = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies"
 
@@ -51,11 +51,11 @@ POM = f"""\
 
 
 class PulsarUnavailableError(Exception):
-    """Apache Pulsar cannot be run here; the text says what is missing and what helps."""
+    """Apache Pulsar cannot be run here; the text has the reason and a hint."""
 
 
 def java(environment: Mapping[str, str] = os.environ) -> str:
-    """Return the java to run Pulsar with; raises PulsarUnavailableError when there is none."""
+    """Return the java executable for Pulsar; raises PulsarUnavailableError if there is none."""
     command = java_command(environment)
     if command is None:
         message = f"Apache Pulsar runs on Java: {HINT}"
@@ -64,10 +64,10 @@ def java(environment: Mapping[str, str] = os.environ) -> str:
 
 
 def pulsar_jars(environment: Mapping[str, str] = os.environ) -> Path:
-    """Return the directory with the jars, fetched now if this is the first time.
+    """Return the directory with the jars; download them if necessary.
 
-    It appears under its name only when it is complete, so whoever is killed meanwhile leaves nothing half done. Raises
-    PulsarUnavailableError when Maven is missing or does not find everything.
+    The directory gets its name after the download is complete, so an interrupted download leaves no incomplete
+    directory. Raises PulsarUnavailableError if Maven is missing or does not find all jars.
     """
     cache = Path(environment.get(CACHE_VARIABLE) or Path.home() / ".cache" / "magnetar")
     jars = cache / f"pulsar-{PULSAR_VERSION}"
@@ -86,13 +86,13 @@ def pulsar_jars(environment: Mapping[str, str] = os.environ) -> Path:
         try:
             fetched.rename(jars)
         except OSError:
-            if not jars.is_dir():  # else another run was faster, and its jars are the same
+            if not jars.is_dir():  # otherwise another process was faster, with the same jars
                 raise
     return jars
 
 
 def _resolve(maven: str, directory: Path) -> Path:
-    """Let Maven, with the settings that it has on this machine, copy the jars below ``directory``."""
+    """Copy the jars below ``directory`` with Maven and the settings of this machine."""
     pom, jars = directory / "pom.xml", directory / "jars"
     pom.write_text(POM)
     options = ["--batch-mode", "--no-transfer-progress", "--file", str(pom)]

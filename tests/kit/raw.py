@@ -1,4 +1,4 @@
-"""The binary protocol by hand: for what the official client would never send, or never shows."""
+"""A client of the binary protocol, for commands that the official client never sends or hides."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 Part = Any
-"""The body of a command, such as CommandSuccess: which one is known only where its name is."""
+"""The body of a command, such as CommandSuccess; its type depends on the command's name."""
 
 Value = Any
 """The value of a field of a command."""
@@ -24,11 +24,11 @@ Value = Any
 ANSWER_TIMEOUT_S = 20.0
 FRAME_SIZE_MAX = 5 * 1024 * 1024 + 10 * 1024
 BROKER_REQUEST_ID = 2**64 - 1
-"""The request id of what a broker sends unasked."""
+"""The request id of unsolicited commands of a broker."""
 
 
 def command(name: str, **fields: Value) -> pb.BaseCommand:
-    """Return the command with this type name; a command's field number is its type number (protocol: Commands)."""
+    """Return a command with this type name; a command's field number is its type number (protocol: Commands)."""
     number = pb.BaseCommand.Type.Value(name)
     field = pb.BaseCommand.DESCRIPTOR.fields_by_number[number]
     built = pb.BaseCommand(type=number)
@@ -57,31 +57,31 @@ def name_of(frame: Frame) -> str:
 def entry(
     payload: bytes, sequence_id: int = 0, producer_name: str = "raw", *, publish_time: int | None = None
 ) -> bytes:
-    """Return an unbatched entry as a producer would send it, published now unless something else is said."""
+    """Return an unbatched entry as a producer sends it; the default publish time is the current time."""
     published_ms = time.time_ns() // 1_000_000 if publish_time is None else publish_time
     metadata = pb.MessageMetadata(producer_name=producer_name, sequence_id=sequence_id, publish_time=published_ms)
     return build_entry(metadata, payload)
 
 
 class ClosedByPeerError(Exception):
-    """The peer closed the connection where an answer was expected."""
+    """The peer closed the connection before an expected response."""
 
 
 class RawConnection:
-    """A socket to a broker, and the frames that came from it; PINGs are answered, as a live client would."""
+    """A connection to a broker, with the received frames. It answers PINGs."""
 
     def __init__(self, service_url: str) -> None:
-        """Open the socket; nothing is sent."""
+        """Open the socket without sending anything."""
         address = urlsplit(service_url)
         self.socket = socket.create_connection((address.hostname, address.port), timeout=ANSWER_TIMEOUT_S)
-        # As every client does: else a small frame waits for the peer to answer the one before.
+        # As every client does; otherwise a small frame waits for the acknowledgement of the previous one.
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._decoder = FrameDecoder(FRAME_SIZE_MAX)
         self._frames: list[Frame] = []
         self._request_id = 0
 
     def __enter__(self) -> Self:
-        """Return itself; the socket is closed at exit."""
+        """Return the connection; the socket is closed at exit."""
         return self
 
     def __exit__(self, *_exception: object) -> None:
@@ -90,7 +90,7 @@ class RawConnection:
 
     @classmethod
     def connected(cls, service_url: str, protocol_version: int = 20) -> Self:
-        """Open the socket and shake hands."""
+        """Open the socket and perform the handshake."""
         connection = cls(service_url)
         try:
             connection.send("CONNECT", client_version="raw", protocol_version=protocol_version, auth_method_name="none")
@@ -105,24 +105,24 @@ class RawConnection:
         self.socket.close()
 
     def send(self, name: str, body: bytes = b"", **fields: Value) -> None:
-        """Send one command, with headers and payload if it is a SEND."""
+        """Send one command; a SEND has headers and payload."""
         self.socket.sendall(encode_command(command(name, **fields), body))
 
     def request(self, name: str, answer: str, **fields: Value) -> Part:
-        """Send a command under a request id of its own and return the body of its ``answer``."""
+        """Send a command with a new request id, and return the body of the ``answer``."""
         self._request_id += 1
         self.send(name, request_id=self._request_id, **fields)
         return self.expect(answer, lambda part: part.request_id == self._request_id)
 
     def expect(self, name: str, condition: Callable[[Part], bool] = lambda _part: True) -> Part:
-        """Return the body of the next ``name`` command that meets ``condition``; what came before it is kept.
+        """Return the body of the next ``name`` command that meets ``condition``; earlier commands are kept.
 
-        Raises TimeoutError, or ClosedByPeerError, naming what came instead.
+        Raises TimeoutError or ClosedByPeerError with the received commands.
         """
         return part_of(self.expect_frame(name, condition))
 
     def expect_frame(self, name: str, condition: Callable[[Part], bool] = lambda _part: True) -> Frame:
-        """As ``expect``, with headers and payload."""
+        """Return the whole frame, with headers and payload, as ``expect``."""
         deadline = time.monotonic() + ANSWER_TIMEOUT_S
         checked = 0
         while True:
@@ -137,7 +137,7 @@ class RawConnection:
                 raise ClosedByPeerError(message)
 
     def is_closed_by_peer(self, within_s: float = ANSWER_TIMEOUT_S) -> bool:
-        """Whether the peer closes the connection; whatever it sends before is kept, and PINGs are answered."""
+        """Return whether the peer closes the connection; commands before that are kept, and PINGs are answered."""
         deadline = time.monotonic() + within_s
         try:
             while self._receive(deadline):
@@ -147,15 +147,15 @@ class RawConnection:
         return True
 
     def received(self, name: str) -> list[Part]:
-        """Return, and forget, the bodies of the ``name`` commands that came so far."""
+        """Remove and return the bodies of the received ``name`` commands."""
         taken = [frame for frame in self._frames if name_of(frame) == name]
         self._frames = [frame for frame in self._frames if name_of(frame) != name]
         return [part_of(frame) for frame in taken]
 
     def gather(self, within_s: float) -> list[Frame]:
-        """Read once, after waiting at most ``within_s``; return, and forget, all frames that came so far.
+        """Read once, for at most ``within_s``; remove and return all received frames.
 
-        Raises ClosedByPeerError when the peer has closed.
+        Raises ClosedByPeerError if the peer has closed the connection.
         """
         with contextlib.suppress(TimeoutError):
             if not self._receive(time.monotonic() + within_s):
@@ -165,7 +165,7 @@ class RawConnection:
         return frames
 
     def is_answering(self) -> bool:
-        """Whether a PING still gets its PONG."""
+        """Return whether the broker answers a PING."""
         self.send("PING")
         try:
             self.expect("PONG")
@@ -183,7 +183,7 @@ class RawConnection:
         return self.expect("SEND_RECEIPT", lambda part: part.producer_id == producer_id)
 
     def subscribe(self, topic: str, subscription: str, consumer_id: int = 1, **fields: Value) -> None:
-        """Subscribe, shared and from the earliest message unless ``fields`` say otherwise."""
+        """Subscribe; the defaults are type Shared and the earliest position."""
         defaults = {"subType": pb.CommandSubscribe.Shared, "initialPosition": pb.CommandSubscribe.Earliest}
         options = {**defaults, **fields}
         self.request("SUBSCRIBE", "SUCCESS", topic=topic, subscription=subscription, consumer_id=consumer_id, **options)
@@ -193,12 +193,12 @@ class RawConnection:
         self.send("FLOW", consumer_id=consumer_id, messagePermits=permits)
 
     def acknowledge(self, *ids: pb.MessageIdData, consumer_id: int = 1, cumulative: bool = False) -> Part:
-        """Acknowledge with a receipt asked for, and return the ACK_RESPONSE."""
+        """Acknowledge with a request id, and return the ACK_RESPONSE."""
         ack_type = pb.CommandAck.Cumulative if cumulative else pb.CommandAck.Individual
         return self.request("ACK", "ACK_RESPONSE", consumer_id=consumer_id, ack_type=ack_type, message_id=list(ids))
 
     def _receive(self, deadline: float) -> bool:
-        """Read once from the socket; False when the peer has closed, TimeoutError past ``deadline``."""
+        """Read once from the socket; return False if the peer has closed it; raises TimeoutError after ``deadline``."""
         self.socket.settimeout(max(deadline - time.monotonic(), 0.001))
         try:
             data = self.socket.recv(1 << 16)
@@ -208,7 +208,7 @@ class RawConnection:
             return False
         for frame in self._decoder.feed(data):
             if name_of(frame) == "PING":
-                with contextlib.suppress(ConnectionError):  # it may have been shut down for writing
+                with contextlib.suppress(ConnectionError):  # it may be shut down for writing
                     self.send("PONG")
             else:
                 self._frames.append(frame)

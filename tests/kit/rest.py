@@ -1,4 +1,4 @@
-"""The admin REST API, spoken without any code of Magnetar."""
+"""A client of the admin REST API without code of Magnetar."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from urllib.parse import quote
 import httpx
 
 Json = Any
-"""What an answer holds, decoded."""
+"""A decoded response."""
 
 
 class Rest:
-    """Admin requests to one cluster; an answer above 399 raises httpx.HTTPStatusError with Pulsar's reason in it."""
+    """A client of one cluster. A response above 399 raises httpx.HTTPStatusError with Pulsar's reason."""
 
     def __init__(self, admin_url: str, timeout_s: float = 30.0) -> None:
-        """Speak to ``admin_url``, such as ``http://127.0.0.1:8080``."""
+        """Use ``admin_url``, such as ``http://127.0.0.1:8080``."""
         self._metrics_url = f"{admin_url}/metrics/"
         self._http = httpx.Client(base_url=f"{admin_url}/admin/v2/", timeout=timeout_s)
 
     def __enter__(self) -> Self:
-        """Return itself; the connection is closed at exit."""
+        """Return the client; the connection is closed at exit."""
         return self
 
     def __exit__(self, *_exception: object) -> None:
@@ -33,11 +33,11 @@ class Rest:
         self._http.close()
 
     def request(self, method: str, path: str, body: object = None) -> httpx.Response:
-        """Send ``body`` as JSON to ``path`` below ``/admin/v2/`` and return the answer, whatever it is."""
+        """Send ``body`` as JSON to ``path`` below ``/admin/v2/``, and return the response with any status."""
         return self._http.request(method, path, json=body) if body is not None else self._http.request(method, path)
 
     def call(self, method: str, path: str, body: object = None) -> Json:
-        """Return the decoded answer, None when it has no body."""
+        """Return the decoded response, None without a body."""
         response = self.request(method, path, body)
         if response.is_error:
             message = f"{method} {path}: {response.status_code} {response.text}"
@@ -61,14 +61,14 @@ class Rest:
         self.call("DELETE", path)
 
     def ensure(self, path: str, body: object) -> None:
-        """PUT ``path`` unless it is there already."""
+        """PUT ``path``, unless it exists."""
         response = self.request("PUT", path, body)
         if response.is_error and response.status_code != HTTPStatus.CONFLICT:
             message = f"PUT {path}: {response.status_code} {response.text}"
             raise httpx.HTTPStatusError(message, request=response.request, response=response)
 
     def is_healthy(self) -> bool:
-        """Whether the broker says that it is well."""
+        """Return whether the broker reports that it is healthy."""
         try:
             return self.request("GET", "brokers/health").status_code == HTTPStatus.OK
         except httpx.TransportError:
@@ -89,7 +89,7 @@ class Rest:
         return response.text
 
     def backlog(self, topic: str, subscription: str) -> int:
-        """Return the entries that the subscription has not acknowledged."""
+        """Return the number of unacknowledged entries of the subscription."""
         backlog: int = self.stats(topic)["subscriptions"][subscription]["msgBacklog"]
         return backlog
 
@@ -99,10 +99,10 @@ class Rest:
 
 
 def topic_path(topic: str) -> str:
-    """``persistent://t/n/x`` as a path: ``persistent/t/n/x``, the last part encoded."""
+    """Return ``persistent://t/n/x`` as a path: ``persistent/t/n/x``, with the last part encoded."""
     domain, _, rest = topic.partition("://")
     tenant, namespace, local_name = rest.split("/", 2)
     encoded = quote(local_name, safe="")
-    if local_name in (".", ".."):  # a client would take these parts of a path away
+    if local_name in (".", ".."):  # an HTTP client would remove these parts of a path
         encoded = encoded.replace(".", "%2E")
     return f"{domain}/{tenant}/{namespace}/{encoded}"

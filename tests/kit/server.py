@@ -1,4 +1,4 @@
-"""A broker of any make, as its users run it: a process with a configuration file, a data directory and two ports."""
+"""A broker of either system as a process with a configuration file, a data directory and two ports."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ NO_SETTINGS: Mapping[str, object] = {}
 
 
 class Server(ABC):
-    """A broker that is a cluster by itself; it keeps its ports and its data through ``kill`` and ``start``."""
+    """A broker that forms one cluster. ``kill`` and ``start`` preserve its ports and data."""
 
     process_name: ClassVar[str]
-    """What its log is called."""
+    """The name of its log file."""
 
     def __init__(self, directory: Path, cluster: str, settings: Mapping[str, object] = NO_SETTINGS) -> None:
-        """Choose ports; ``settings`` are further keys of the configuration."""
+        """Choose ports; ``settings`` are additional configuration keys."""
         self.directory = directory
         self.cluster = cluster
         self.binary_port, self.web_port = free_ports(2)
@@ -34,14 +34,14 @@ class Server(ABC):
         self.admin_url = f"http://{LOOPBACK}:{self.web_port}"
         self.rest = Rest(self.admin_url)
         self.environment: dict[str, str] = {}
-        """Variables that the process gets beside those of this one, at its next start."""
+        """Additional environment variables for the next start."""
         self.settings = dict(settings)
-        """Further keys of the configuration, for the next start."""
+        """Additional configuration keys for the next start."""
         self._process: ChildProcess | None = None
         directory.mkdir(parents=True, exist_ok=True)
 
     def __enter__(self) -> Self:
-        """Start the broker and make ``public/default``."""
+        """Start the broker, and create ``public/default``."""
         self.start()
         self.make_default_namespace()
         return self
@@ -53,12 +53,12 @@ class Server(ABC):
 
     @property
     def pid(self) -> int:
-        """The broker's process."""
+        """Return the id of the broker's process."""
         return self.process.pid
 
     @property
     def process(self) -> ChildProcess:
-        """The running broker."""
+        """Return the running process."""
         if self._process is None:
             message = f"broker {self.cluster} is not running"
             raise RuntimeError(message)
@@ -66,14 +66,14 @@ class Server(ABC):
 
     @abstractmethod
     def command(self) -> list[str]:
-        """Write the configuration and return the command that runs the broker with it."""
+        """Write the configuration, and return the broker's command line."""
 
     def launch(self) -> None:
-        """Start the process and return at once."""
+        """Start the process without waiting."""
         self._process = ChildProcess(self.command(), self.directory, self.process_name, self.environment)
 
     def start(self) -> None:
-        """Start the process and return when it is healthy; a process that does not get there is stopped."""
+        """Start the process, and wait until it is healthy; stop it if it does not become healthy."""
         self.launch()
         try:
             wait_until(self._is_up, START_TIMEOUT_S, what=f"broker {self.cluster} healthy")
@@ -82,47 +82,47 @@ class Server(ABC):
             raise
 
     def kill(self) -> None:
-        """``kill -9``."""
+        """Kill the process with SIGKILL."""
         self.process.kill()
         self._process = None
 
     def kill_if_running(self) -> None:
-        """``kill -9``; nothing if it does not run."""
+        """Kill the process with SIGKILL if it runs."""
         if self._process is not None:
             self.kill()
 
     def stop(self) -> None:
-        """SIGTERM, and wait; nothing if it does not run."""
+        """Stop the process with SIGTERM if it runs, and wait for its end."""
         if self._process is not None:
             self._process.stop()
             self._process = None
 
     def restart(self) -> None:
-        """``kill -9`` and start again on the same data."""
+        """Kill the process with SIGKILL and start it again with the same data."""
         self.kill()
         self.start()
 
     def freeze(self) -> None:
-        """Stop the process from running, as a machine that hangs would: its sockets stay open."""
+        """Suspend the process, like a machine that hangs: its sockets stay open."""
         self.process.send_signal(signal.SIGSTOP)
 
     def thaw(self) -> None:
-        """Let a frozen process run on."""
+        """Resume a suspended process."""
         self.process.send_signal(signal.SIGCONT)
 
     def resident_bytes(self) -> int:
-        """Resident memory of the process."""
+        """Return the resident memory of the process."""
         return resident_bytes(self.pid)
 
     def make_default_namespace(self) -> None:
-        """Make sure of the cluster's record and of ``public/default``."""
+        """Create the cluster's record and ``public/default``, if they are missing."""
         record = {"serviceUrl": self.admin_url, "brokerServiceUrl": self.service_url}
         self.rest.ensure(f"clusters/{self.cluster}", record)
         self.rest.ensure("tenants/public", {"adminRoles": [], "allowedClusters": [self.cluster]})
         self.rest.ensure("namespaces/public/default", {})
 
     def write_configuration(self, keys: Mapping[str, object]) -> Path:
-        """Write ``broker.conf`` from what every broker is told, then ``keys``, then the caller's settings."""
+        """Write ``broker.conf`` from the common keys, ``keys``, and the settings of the test."""
         every = {
             "clusterName": self.cluster,
             "brokerServicePort": self.binary_port,

@@ -1,4 +1,4 @@
-"""Waiting for a condition: the only place of the suites that sleeps."""
+"""Waiting for a condition; the only module of the suites that sleeps."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 PATIENCE_S = 30.0
-"""Default time-out: far more than anything takes on a busy machine of two cores."""
+"""Default time-out, far above any usual duration on a busy machine with two cores."""
 
 
 def wait_until(
     predicate: Callable[[], T], timeout_s: float = PATIENCE_S, *, what: str = "", interval_s: float = 0.02
 ) -> T:
-    """Return the first true value of ``predicate``; raise TimeoutError, naming ``what``, when none comes in time."""
+    """Return the first true value of ``predicate``; raises TimeoutError with ``what`` after the time limit."""
     deadline = time.monotonic() + timeout_s
     while True:
         value = predicate()
@@ -30,7 +30,7 @@ def wait_until(
 
 
 def holds_for(predicate: Callable[[], object], seconds: float, *, interval_s: float = 0.02) -> bool:
-    """Whether ``predicate`` stays true for all of ``seconds``: for what must *not* happen."""
+    """Return whether ``predicate`` stays true for ``seconds``, for events that must not happen."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         if not predicate():

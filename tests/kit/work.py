@@ -1,4 +1,4 @@
-"""How much work a piece of code does, counted, so that a test does not depend on how fast the machine is."""
+"""Counting of executed lines, as a measure of work that does not depend on the machine's speed."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 
 
 def lines_run(call: Callable[[], Any]) -> int:
-    """Run ``call`` and return how many lines of Python it runs, those of all that it calls included.
+    """Run ``call``, and return the number of executed Python lines, including those of called functions.
 
-    What one line does in C, such as sorting, counts as one line.
+    The work of one line in C, such as sorting, counts as one line.
     """
     lines = 0
 
